@@ -1,0 +1,51 @@
+# Two commands for everybody: `make lab` opens the course, `make test` proves it.
+# Both do all of their own set-up, and may be repeated without harm.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: lab test notebooks environment format clean help
+
+help:
+	@echo "make lab        open the course in JupyterLab"
+	@echo "make test       run every check of the course"
+	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
+	@echo "make format     let ruff format the Python sources"
+	@echo "make clean      remove the virtual environment and caches (never your workspace)"
+
+lab: $(VENV)/.lab
+	$(BIN)/amp-lessons lab $(ARGS)
+
+test: $(VENV)/.tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGS)
+
+notebooks: $(VENV)/.tests
+	$(BIN)/python tools/build_notebooks.py
+
+environment: $(VENV)/.tests
+	$(BIN)/python tools/sync_environment.py
+
+format: $(VENV)/.tests
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "AMP Lessons needs Python 3.11 or newer: make lab PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.lab: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing the course into $(VENV) (a few minutes the first time)"
+	$(PIP) install --editable . --constraint constraints.txt
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.lab
+	$(PIP) install --editable ".[tests]" --constraint constraints.txt
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,175 @@
+"""The catalogue: which lessons and exercises there are, how long they take and what they need.
+
+This is the one place that lists the course. The notebooks, the checks, the command line and the
+README's map are all held against it by the tests. It knows nothing about torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Need = Literal["cpu", "tf32"]
+"""What a demonstration must have to be measured: any machine, or a GPU with TF32 tensor cores."""
+
+
+@dataclass(frozen=True)
+class ExerciseInfo:
+    """One graded exercise, as a learner sees it in a list.
+
+    Args:
+        name: its name in the checks module and in `amp-lessons reset`, such as ``"next_float"``.
+        title: a few words.
+        points: what a pass is worth in `amp-lessons grade`.
+        minutes: what to plan for it.
+    """
+
+    name: str
+    title: str
+    points: int
+    minutes: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Something that a lesson shows, and what a machine needs to measure it itself."""
+
+    what: str
+    needs: Need = "cpu"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson and its exercises.
+
+    Args:
+        id: number and slug, the stem of its notebooks: ``"01_number_formats"``.
+        title: as in the notebook's heading.
+        minutes: reading and running, without the exercises.
+        prerequisites: ids of the lessons to take first.
+        shows: what it demonstrates, for `amp-lessons doctor`.
+        exercises: in the order of the exercise notebook.
+    """
+
+    id: str
+    title: str
+    minutes: int
+    prerequisites: tuple[str, ...] = ()
+    shows: tuple[Shown, ...] = ()
+    exercises: tuple[ExerciseInfo, ...] = ()
+
+    @property
+    def number(self) -> int:
+        return int(self.id[:2])
+
+    @property
+    def slug(self) -> str:
+        """The id without its number: the name of the module in `amp_lessons.checks`."""
+        return self.id[3:]
+
+    @property
+    def points(self) -> int:
+        return sum(exercise.points for exercise in self.exercises)
+
+
+LESSONS: tuple[Lesson, ...] = (
+    Lesson(
+        id="00_start_here",
+        title="Start here",
+        minutes=10,
+        shows=(Shown("A gradient dies in FP16 and comes back with a scale"),),
+    ),
+    Lesson(
+        id="01_number_formats",
+        title="Number formats",
+        minutes=35,
+        prerequisites=("00_start_here",),
+        shows=(
+            Shown("FP32, TF32, FP16, BF16 and FP8, bit by bit"),
+            Shown("TF32 inside a matrix multiplication", needs="tf32"),
+        ),
+        exercises=(
+            ExerciseInfo("decode_bits", "Decode a bit pattern", points=2, minutes=10),
+            ExerciseInfo("next_float", "Find the next float", points=2, minutes=10),
+            ExerciseInfo("smallest_scale", "The smallest scale that saves", points=2, minutes=10),
+            ExerciseInfo("choose_format", "Which format for which tensor", points=1, minutes=5),
+        ),
+    ),
+    Lesson(
+        id="02_how_numbers_break",
+        title="Three ways numbers break",
+        minutes=40,
+        prerequisites=("01_number_formats",),
+        shows=(
+            Shown("Underflow, overflow and swamping in FP16 and BF16"),
+            Shown("The gradients of a real network, and what FP16 loses of them"),
+        ),
+        exercises=(
+            ExerciseInfo("kahan_sum", "A sum that keeps its small terms", points=2, minutes=15),
+            ExerciseInfo("log_softmax", "A log-softmax that cannot overflow", points=2, minutes=10),
+            ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
+            ExerciseInfo("safe_mask", "A mask that fits the dtype", points=2, minutes=10),
+        ),
+    ),
+)
+
+
+class UnknownExercise(KeyError):
+    """No exercise has this name. The message lists the names that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def lesson_of(exercise: str) -> Lesson:
+    """The lesson of an exercise, given as ``"next_float"``.
+
+    Raises:
+        UnknownExercise: with the nearest names in its message.
+    """
+    for lesson in LESSONS:
+        if any(info.name == exercise for info in lesson.exercises):
+            return lesson
+    import difflib
+
+    names = [info.name for lesson in LESSONS for info in lesson.exercises]
+    close = difflib.get_close_matches(exercise, names, n=3) or names
+    raise UnknownExercise(f"no exercise is called {exercise!r}; did you mean {', '.join(close)}?")
+
+
+def exercise_info(exercise: str) -> ExerciseInfo:
+    """The catalogue's entry of an exercise. Raises `UnknownExercise`."""
+    return next(info for info in lesson_of(exercise).exercises if info.name == exercise)
+
+
+def checkout() -> Path | None:
+    """The root of the source checkout this package runs from, or None if it was installed."""
+    root = Path(__file__).resolve().parent.parent
+    return root if (root / "sources" / "lessons").is_dir() else None
+
+
+def course_files() -> Path:
+    """The folder that holds ``notebooks/``, ``exercises/`` and ``solutions/``.
+
+    In a checkout that is its root; an installed wheel carries the three beside this module.
+    """
+    return checkout() or Path(__file__).resolve().parent / "_course"
+
+
+def _validate(lessons: tuple[Lesson, ...]) -> None:
+    """Refuse a catalogue that contradicts itself, when it is imported."""
+    seen: list[str] = []
+    names: list[str] = []
+    for lesson in lessons:
+        assert lesson.number == len(seen), f"{lesson.id}: lessons are numbered from 00, in order"
+        for before in lesson.prerequisites:
+            assert before in seen, f"{lesson.id} needs {before}, which does not come before it"
+        assert lesson.minutes > 0, f"{lesson.id}: minutes must be positive"
+        seen.append(lesson.id)
+        names += [info.name for info in lesson.exercises]
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"exercise names must be unique in the course: {sorted(twice)}"
+
+
+_validate(LESSONS)

@@ -1,0 +1,118 @@
+"""What loss scaling does to the gradients: who is saved, and who overflows.
+
+Everything is counted with `formats`, never estimated, so a picture drawn from these numbers is
+as exact as the format itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amp_lessons.formats import FP16, Format
+
+
+@dataclass(frozen=True)
+class ExponentHistogram:
+    """How many numbers have which binary exponent.
+
+    Attributes:
+        exponents: consecutive integers e, ascending.
+        counts: how many numbers have a magnitude in [2**e, 2**(e+1)).
+        zeros: how many are exactly zero and have no exponent.
+    """
+
+    exponents: tuple[int, ...]
+    counts: tuple[int, ...]
+    zeros: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts) + self.zeros
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a set of numbers when they are scaled and stored in a format.
+
+    Attributes:
+        scale: what they were multiplied by.
+        zero: non-zero numbers that become zero: what underflow loses.
+        subnormal: numbers that survive with fewer mantissa bits than the format has.
+        normal: numbers that survive in full.
+        overflow: finite numbers that become inf (NaN in a format without inf).
+    """
+
+    scale: float
+    zero: int
+    subnormal: int
+    normal: int
+    overflow: int
+
+
+def _magnitudes(tensors: Tensor | Iterable[Tensor]) -> np.ndarray:
+    """Finite magnitudes of one tensor or several, in one float64 array."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return np.empty(0)
+    flat = torch.cat([t.detach().double().abs().reshape(-1).cpu() for t in tensors])
+    return flat[torch.isfinite(flat)].numpy()
+
+
+def exponent_histogram(tensors: Tensor | Iterable[Tensor]) -> ExponentHistogram:
+    """Count numbers by their binary exponent, floor(log2 |x|).
+
+    Args:
+        tensors: one tensor or several, any float dtype and shape. Infinities and NaN are left out.
+    """
+    magnitudes = _magnitudes(tensors)
+    positive = magnitudes[magnitudes > 0]
+    zeros = int(magnitudes.size - positive.size)
+    if positive.size == 0:
+        return ExponentHistogram((), (), zeros)
+    exponents = np.frexp(positive)[1] - 1  # x = m * 2**e with m in [0.5, 1)
+    low, high = int(exponents.min()), int(exponents.max())
+    counts = np.bincount(exponents - low, minlength=high - low + 1)
+    return ExponentHistogram(tuple(range(low, high + 1)), tuple(counts.tolist()), zeros)
+
+
+def fate(tensors: Tensor | Iterable[Tensor], scale: float = 1.0, format: Format = FP16) -> Fate:
+    """Count what becomes of numbers that are multiplied by ``scale`` and rounded to ``format``.
+
+    Args:
+        tensors: one tensor or several, any float dtype and shape.
+        scale: positive.
+        format: where they are stored.
+    """
+    magnitudes = _magnitudes(tensors)
+    magnitudes = magnitudes[magnitudes > 0]
+    stored = format.round(magnitudes * scale)
+    zero = int((stored == 0).sum())
+    overflow = int((~np.isfinite(stored)).sum())
+    subnormal = int(((stored > 0) & (stored < format.min_normal)).sum())
+    return Fate(scale, zero, subnormal, magnitudes.size - zero - overflow - subnormal, overflow)
+
+
+def smallest_safe_scale(tensors: Tensor | Iterable[Tensor], format: Format = FP16) -> float:
+    """The smallest power of two that keeps every non-zero number from rounding to zero.
+
+    Returns:
+        The scale, a float; 1.0 if nothing would be lost without one.
+
+    Raises:
+        ValueError: if there is no non-zero number to save.
+    """
+    magnitudes = _magnitudes(tensors)
+    magnitudes = magnitudes[magnitudes > 0]
+    if magnitudes.size == 0:
+        raise ValueError("every number is zero: no scale can bring it back")
+    smallest = float(magnitudes.min())
+    scale = 1.0
+    while format.round(smallest * scale) == 0:
+        scale *= 2
+    return scale if math.isfinite(smallest * scale) else math.inf
