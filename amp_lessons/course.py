@@ -79,6 +79,7 @@ LESSONS: tuple[Lesson, ...] = (
         title="Start here",
         minutes=10,
         shows=(Shown("A gradient dies in FP16 and comes back with a scale"),),
+        exercises=(ExerciseInfo("survives", "What survives in FP16?", points=1, minutes=5),),
     ),
     Lesson(
         id="01_number_formats",
@@ -93,7 +94,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("decode_bits", "Decode a bit pattern", points=2, minutes=10),
             ExerciseInfo("next_float", "Find the next float", points=2, minutes=10),
             ExerciseInfo("smallest_scale", "The smallest scale that saves", points=2, minutes=10),
-            ExerciseInfo("choose_format", "Which format for which tensor", points=1, minutes=5),
+            ExerciseInfo("choose_format", "Which format for which tensor", points=2, minutes=10),
         ),
     ),
     Lesson(
@@ -109,7 +110,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("kahan_sum", "A sum that keeps its small terms", points=2, minutes=15),
             ExerciseInfo("log_softmax", "A log-softmax that cannot overflow", points=2, minutes=10),
             ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
-            ExerciseInfo("safe_mask", "A mask that fits the dtype", points=2, minutes=10),
+            ExerciseInfo("masked_softmax", "A mask that fits the dtype", points=2, minutes=10),
         ),
     ),
 )

@@ -12,6 +12,9 @@ Sources: IEEE 754-2019 (binary16, binary32); the OCP 8-bit Floating Point Specif
 from __future__ import annotations
 
 import math
+import numbers
+import operator
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -61,7 +64,7 @@ class Format:
 
     Args:
         name: what learners call it, such as ``"FP16"``.
-        exponent_bits: 2 to 11.
+        exponent_bits: 2 to 11 (to 10 without inf).
         mantissa_bits: stored bits of the mantissa, 1 to 52 (the leading 1 is not stored).
         has_inf: True for the IEEE layout, in which the top exponent means inf and NaN. False for
             the "fn" layout of E4M3, in which the top exponent holds ordinary numbers and only
@@ -85,6 +88,8 @@ class Format:
             raise ValueError(
                 f"{self.name}: mantissa_bits must be 1 to 52, got {self.mantissa_bits}"
             )
+        if self.exponent_bits == 11 and not self.has_inf:
+            raise ValueError(f"{self.name}: without inf, exponent_bits must be 2 to 10, got 11")
 
     # ---- sizes and limits -------------------------------------------------------------------
 
@@ -153,7 +158,8 @@ class Format:
     @property
     def code_dtype(self) -> np.dtype:
         """The smallest unsigned integer type that holds a bit pattern."""
-        return np.dtype(np.min_scalar_type((1 << self.bits) - 1))
+        widths = (np.uint8, np.uint16, np.uint32, np.uint64)
+        return next(dtype for dtype in map(np.dtype, widths) if self.bits <= 8 * dtype.itemsize)
 
     # ---- bits to numbers --------------------------------------------------------------------
 
@@ -164,9 +170,9 @@ class Format:
             code: the bit pattern, 0 to ``2**bits - 1``.
 
         Raises:
-            ValueError: if the pattern has more bits than the format.
+            ValueError: if ``code`` is no integer, or has more bits than the format.
         """
-        code = self._checked_codes(code)
+        code = self._checked_code(code)
         sign = code >> (self.bits - 1)
         exponent = (code >> self.mantissa_bits) & self._exponent_ones
         mantissa = code & ((1 << self.mantissa_bits) - 1)
@@ -193,10 +199,10 @@ class Format:
             every format here is exact in float64.
 
         Raises:
-            ValueError: if a pattern has more bits than the format.
+            ValueError: if a pattern is no integer, or has more bits than the format.
         """
         if isinstance(codes, int | np.integer):
-            return float(self._decode_array(np.array([self._checked_codes(int(codes))]))[0])
+            return float(self._decode_array(np.array([self._checked_code(codes)]))[0])
         return _apply(self._decode_array, codes)
 
     def _decode_array(self, codes: np.ndarray) -> np.ndarray:
@@ -207,7 +213,7 @@ class Format:
         # subnormals become float64's subnormals on the way, and stay exact.
         aligned = (magnitude << (_F64.mantissa_bits - self.mantissa_bits)).view(np.float64)
         with np.errstate(all="ignore"):  # inf and NaN patterns are put right below
-            value = np.ldexp(aligned, _F64.bias - self.bias)
+            value = aligned * 2.0 ** (_F64.bias - self.bias)
         if self.has_inf:
             infinity = self._exponent_ones << self.mantissa_bits
             value[magnitude == infinity] = np.inf
@@ -216,11 +222,22 @@ class Format:
             value[magnitude == self._nan_code] = np.nan
         return np.where((codes >> (self.bits - 1)) & 1, -value, value)
 
-    def _checked_codes(self, codes: Any) -> Any:
-        low, high = (codes, codes) if isinstance(codes, int) else _limits(codes)
-        if low < 0 or high >= 1 << self.bits:
-            bad = low if low < 0 else high
-            raise ValueError(f"{bad} is not a bit pattern of {self.name}: it has {self.bits} bits")
+    def _checked_code(self, code: Any) -> int:
+        try:
+            code = operator.index(code)
+        except TypeError:
+            raise ValueError(f"a bit pattern is an integer, got {code!r}") from None
+        if not 0 <= code < 1 << self.bits:
+            raise ValueError(f"{code} is not a bit pattern of {self.name}: it has {self.bits} bits")
+        return code
+
+    def _checked_codes(self, codes: np.ndarray) -> np.ndarray:
+        if codes.size == 0:
+            return codes
+        if codes.dtype.kind not in "iu":
+            raise ValueError(f"bit patterns are integers, got an array of {codes.dtype}")
+        self._checked_code(codes.min())
+        self._checked_code(codes.max())
         return codes
 
     # ---- numbers to bits --------------------------------------------------------------------
@@ -229,52 +246,67 @@ class Format:
         """The nearest number of this format, ties to the even mantissa.
 
         Args:
-            values: a number, or a float array or CPU tensor of any shape. (A Python number is
-                taken as a float64, an integer array too.)
+            values: a number, or a float array or tensor of any shape. Integers, Python's numbers
+                and long doubles are taken as float64.
             saturate: what lies beyond `max` becomes `max` with its sign, infinities included.
                 By default it follows the format's own rule: inf where the format has it, else
                 NaN (the two modes of the OCP FP8 specification). torch 2.13 casts to E4M3 with
                 saturation, ml_dtypes without.
-            out: an array or tensor like ``values`` to write into.
+            out: a float array or tensor with the shape of ``values`` to write into. It may be
+                ``values`` itself.
 
         Returns:
-            A float, or an array or tensor with the dtype and shape of ``values``. NaN stays NaN,
-            and a negative number that rounds to zero gives -0.0.
+            A float, or an array or tensor with the dtype and shape of ``values`` (float64 for
+            integers), detached from autograd; or ``out``. NaN stays NaN, and a negative number
+            that rounds to zero gives -0.0.
+
+        Raises:
+            TypeError: if ``values`` are not real numbers, or ``out`` cannot take the result.
+            ValueError: if the shapes of ``out`` and ``values`` differ.
         """
-        if isinstance(values, bool | int | float):
+        if out is None and isinstance(values, numbers.Real):
             return float(self._round_array(np.array([float(values)]), saturate)[0])
+        if out is not None:
+            _check_out(out, values)
         native = self._native_dtype(values)
         if native is not None and not saturate:
-            rounded = values.to(native)
-            return rounded.to(values.dtype) if out is None else out.copy_(rounded)
-        if out is None:
-            return _apply(lambda a: self._round_array(a, saturate), values)
-        self._round_array(_as_array(values), saturate, _as_array(out))
-        return out
+            return _store(values.detach().to(native, copy=True), values, out)
+        memory = None if out is None else _memory_of(out)
+        rounded = self._round_array(_as_array(values), saturate, memory)
+        return out if rounded is memory else _store(rounded, values, out)
 
     def _native_dtype(self, values: Any) -> Any:
-        """torch's own dtype for this format, if ``values`` is a tensor that it can cast."""
+        """torch's own dtype for this format, if ``values`` is a tensor that torch casts rightly.
+
+        torch 2.13 casts a float64 by way of float32, on the CPU at least. That rounds twice, and
+        a number just above a tie can end below it.
+        """
         if not _is_tensor(values) or not values.is_floating_point():
             return None
         import torch
 
+        if values.dtype == torch.float64:
+            return None
         native = {FP16: torch.float16, BF16: torch.bfloat16, FP8_E5M2: torch.float8_e5m2}
         return native.get(self)
 
     def _round_array(
         self, values: np.ndarray, saturate: bool, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """`round` for an array, in NumPy alone."""
-        values = np.asarray(values)
-        if values.dtype not in (np.float16, np.float32, np.float64):
-            values = values.astype(np.float64)
+        """`round` for an array, in NumPy alone. The result is float32 or float64.
+
+        It is ``out`` itself where that has the right type and layout, else a new array.
+        """
+        if not np.can_cast(values.dtype, np.float64, "same_kind"):
+            raise TypeError(f"only real numbers can be rounded, got an array of {values.dtype}")
         carrier = self._carrier(values.dtype)
-        work = np.ascontiguousarray(values, dtype=carrier.float)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            work = np.ascontiguousarray(values, dtype=carrier.float).reshape(values.shape)
         fits = out is not None and out.dtype == work.dtype and out.flags.c_contiguous
-        result = out if fits else np.empty_like(work)
-        pass_over = (
-            self._cut_mantissa if carrier.exponent_bits == self.exponent_bits else self._add_magic
-        )
+        # A block must not overwrite what a later one has yet to read.
+        result = out if fits and not np.may_share_memory(out, work) else np.empty_like(work)
+        shared_exponent = carrier.exponent_bits == self.exponent_bits
+        pass_over = self._cut_mantissa if shared_exponent else self._round_to_ulp
         flat_in, flat_out = work.reshape(-1), result.reshape(-1)
         scratch = np.empty(min(_BLOCK, flat_in.size), dtype=carrier.int)
         with np.errstate(all="ignore"):
@@ -282,42 +314,33 @@ class Format:
                 block = slice(start, start + _BLOCK)
                 part = flat_in[block]
                 pass_over(carrier, part, flat_out[block], scratch[: part.size])
-                self._overflow(flat_out[block], part, saturate)
-        if fits:
-            return result
-        if out is None:
-            return result.astype(values.dtype, copy=False)
-        out[...] = result
-        return out
+                self._overflow(carrier, flat_out[block], saturate)
+        return result
 
     def _carrier(self, dtype: np.dtype) -> _Carrier:
-        """The cheapest type in which rounding from ``dtype`` is exact."""
-        if dtype == np.float64 or self.exponent_bits > _F32.exponent_bits:
-            return _F64
-        narrow = self.exponent_bits == _F32.exponent_bits and self.mantissa_bits <= 23
-        return _F32 if narrow or self.mantissa_bits <= 21 else _F64
+        """The cheaper type that holds the input and every number of this format."""
+        wide_input = dtype not in (np.float16, np.float32)
+        in_f32 = self.mantissa_bits <= 23 and self.max_exponent <= _F32.bias
+        return _F32 if in_f32 and not wide_input else _F64
 
-    def _add_magic(
+    def _round_to_ulp(
         self, carrier: _Carrier, values: np.ndarray, result: np.ndarray, scratch: np.ndarray
     ) -> None:
-        """Round by adding and subtracting a number whose ulp is this format's ulp at ``values``.
+        """Divide by the ulp, round to a whole number with ties to even, multiply by the ulp.
 
-        For a value in [2**e, 2**(e+1)) the sum with 1.5 * 2**(e + drop) has `mantissa_bits` bits
-        left below the value's leading bit, so the hardware's own round-to-nearest-even does the
-        work. Below the smallest normal number e stands still: those are the subnormals. Above
-        the largest it may stand still too: there `_overflow` decides.
+        The ulp of a value in [2**e, 2**(e+1)) is 2**(e - mantissa_bits); below the smallest
+        normal number e stands still: those are the subnormals. The division and the product are
+        exact, since an ulp is a power of two.
         """
-        drop = carrier.mantissa_bits - self.mantissa_bits
-        smallest = (self.min_exponent + carrier.bias) << carrier.mantissa_bits
-        largest = (self.max_exponent + 1 + carrier.bias) << carrier.mantissa_bits
-        to_magic = (drop << carrier.mantissa_bits) | (1 << (carrier.mantissa_bits - 1))
+        lowest = (self.min_exponent + carrier.bias) << carrier.mantissa_bits
+        to_ulp = self.mantissa_bits << carrier.mantissa_bits
         np.bitwise_and(values.view(carrier.int), carrier.int(carrier.exponent_mask), out=scratch)
-        np.clip(scratch, carrier.int(smallest), carrier.int(largest), out=scratch)
-        np.add(scratch, carrier.int(to_magic), out=scratch)
-        magic = scratch.view(carrier.float)
-        np.add(values, magic, out=result)
-        np.subtract(result, magic, out=result)
-        np.copysign(result, values, out=result)
+        np.maximum(scratch, carrier.int(lowest), out=scratch)
+        np.subtract(scratch, carrier.int(to_ulp), out=scratch)
+        ulp = scratch.view(carrier.float)
+        np.divide(values, ulp, out=result)
+        np.rint(result, out=result)
+        np.multiply(result, ulp, out=result)
 
     def _cut_mantissa(
         self, carrier: _Carrier, values: np.ndarray, result: np.ndarray, scratch: np.ndarray
@@ -336,19 +359,21 @@ class Format:
         np.bitwise_and(scratch, carrier.int(1), out=scratch)
         np.add(scratch, carrier.int((1 << (drop - 1)) - 1), out=scratch)
         np.add(scratch, bits, out=scratch)
-        nan = np.isnan(values)
         np.bitwise_and(scratch, carrier.int(-(1 << drop)), out=codes)
-        result[nan] = np.nan
+        # The payload of a NaN may lie in the bits that went, or carry into the sign.
+        np.copyto(result, carrier.float(np.nan), where=np.isnan(values))
 
-    def _overflow(self, result: np.ndarray, values: np.ndarray, saturate: bool) -> None:
+    def _overflow(self, carrier: _Carrier, result: np.ndarray, saturate: bool) -> None:
         """Apply the overflow rule to what was rounded with an unlimited exponent."""
         if saturate:
             np.clip(result, -self.max, self.max, out=result)
-            return
-        beyond = np.abs(result) > result.dtype.type(self.max)
-        if beyond.any():
-            rule = np.inf if self.has_inf else np.nan
-            result[beyond] = np.copysign(rule, values[beyond])
+        elif not self.has_inf:
+            np.copyto(result, carrier.float(np.nan), where=np.abs(result) > self.max)
+        elif self.max_exponent < carrier.bias:
+            # Lift our largest binade onto the carrier's: what lies beyond becomes inf, and stays.
+            lift = 2.0 ** (carrier.bias - self.max_exponent)
+            np.multiply(result, carrier.float(lift), out=result)
+            np.multiply(result, carrier.float(1 / lift), out=result)
 
     def encode(self, values: Any, *, saturate: bool = False) -> Any:
         """The bit pattern of the nearest number of this format.
@@ -358,14 +383,14 @@ class Format:
             saturate: as for `round`.
 
         Returns:
-            An int, or an array of `code_dtype` (for a tensor, a tensor of int64) of the same
-            shape. A NaN gives the format's quiet NaN.
+            An int, or an array of `code_dtype` of the same shape; for a tensor, a tensor of
+            int64 (uint64 if the format has 64 bits). Any NaN gives the format's quiet NaN with
+            sign 0.
         """
-        if isinstance(values, bool | int | float):
+        if isinstance(values, numbers.Real):
             return int(self._encode_array(np.array([float(values)]), saturate)[0])
-        if _is_tensor(values):
-            return _apply(lambda a: self._encode_array(a, saturate).astype(np.int64), values)
-        return _apply(lambda a: self._encode_array(a, saturate), values)
+        dtype = np.int64 if _is_tensor(values) and self.bits < 64 else self.code_dtype
+        return _apply(lambda a: self._encode_array(a, saturate).astype(dtype, copy=False), values)
 
     def _encode_array(self, values: np.ndarray, saturate: bool) -> np.ndarray:
         rounded = self._round_array(values, saturate)
@@ -377,16 +402,14 @@ class Format:
         return codes
 
     def _codes_of(self, rounded: np.ndarray) -> np.ndarray:
-        """Bit patterns, as int64, of float64 numbers that this format has."""
-        with np.errstate(all="ignore"):
-            # The way back from `_decode_array`: make the biases agree, then keep the top bits.
-            aligned = np.ldexp(np.abs(rounded), self.bias - _F64.bias)
-        codes = aligned.view(np.int64) >> (_F64.mantissa_bits - self.mantissa_bits)
+        """Bit patterns, as uint64, of float64 numbers that this format has."""
+        # The way back from `_decode_array`: make the biases agree, then keep the top bits.
+        aligned = np.abs(rounded) * 2.0 ** (self.bias - _F64.bias)
+        codes = aligned.view(np.uint64) >> np.uint64(_F64.mantissa_bits - self.mantissa_bits)
         codes[np.isinf(rounded)] = self._exponent_ones << self.mantissa_bits
+        codes |= np.signbit(rounded) * np.uint64(self._sign_bit)
         codes[np.isnan(rounded)] = self._nan_code
-        # As two's complement, so that the sign of a 64-bit format has a place in int64.
-        codes |= np.where(np.signbit(rounded), -(1 << (self.bits - 1)), 0)
-        return codes & (-1 if self.bits == 64 else (1 << self.bits) - 1)
+        return codes
 
     # ---- the numbers around a number ----------------------------------------------------------
 
@@ -397,7 +420,7 @@ class Format:
         an infinity, NaN for NaN. The smallest answer is `min_subnormal`, which holds all through
         the subnormals and zero.
         """
-        nearest = abs(self.round(value))
+        nearest = abs(self.round(float(value)))
         if math.isnan(nearest) or math.isinf(nearest):
             return nearest
         _, exponent = math.frexp(nearest)  # nearest = m * 2**exponent with m in [0.5, 1)
@@ -407,21 +430,23 @@ class Format:
     def next_up(self, value: float) -> float:
         """The smallest number of this format that is larger than ``value``.
 
-        Above `max` comes inf, or NaN in a format without it. NaN gives NaN.
+        Above `max` comes inf, or NaN in a format without it, and inf itself gives the same. The
+        two zeros are one number: -0.0 follows the last negative number, and `min_subnormal`
+        follows both. NaN gives NaN.
         """
-        if math.isnan(value) or value == math.inf:
-            return value
-        if abs(value) > self.max:  # between max and infinity nothing is left to find
-            beyond = math.inf if self.has_inf else math.nan
-            return beyond if value > 0 else -self.max
+        value = float(value)
+        if math.isnan(value):
+            return math.nan
+        if value < -self.max:
+            return -self.max
+        if value >= self.max:
+            return math.inf if self.has_inf else math.nan
         nearest = self.round(value)
         if nearest > value:
             return nearest
         if nearest == 0.0:
             return self.min_subnormal
-        step = 1 if nearest > 0 else -1
-        code = self.encode(nearest) + step
-        return self.decode(code)
+        return self.decode(self.encode(nearest) + (1 if nearest > 0 else -1))
 
     def next_down(self, value: float) -> float:
         """The largest number of this format that is smaller than ``value``."""
@@ -454,11 +479,13 @@ def get_format(name: Any) -> Format:
 
     Args:
         name: ``"FP16"`` (case, spaces, ``-`` and ``_`` do not matter; ``"float16"`` and
-            ``"half"`` work too), ``torch.float16``, ``np.float16``.
+            ``"half"`` work too), ``torch.float16``, ``np.float16``, or a `Format` itself.
 
     Raises:
         ValueError: if there is no such format; the message lists those that there are.
     """
+    if isinstance(name, Format):
+        return name
     key = str(name.__name__ if isinstance(name, type) else name).removeprefix("torch.")
     key = "".join(c for c in key.lower() if c.isalnum())
     for format in FORMATS.values():
@@ -469,14 +496,14 @@ def get_format(name: Any) -> Format:
     raise ValueError(f"no format called {name!r}; there are {', '.join(FORMATS)}")
 
 
+# Not "float", which is float64 in Python and NumPy, and not "float8_e4m3", which in ml_dtypes is
+# an IEEE layout and has another range.
 _ALIASES: dict[str, Format] = {
     "float32": FP32,
-    "float": FP32,
     "float16": FP16,
     "half": FP16,
     "bfloat16": BF16,
     "float8e4m3fn": FP8_E4M3,
-    "float8e4m3": FP8_E4M3,
     "e4m3": FP8_E4M3,
     "float8e5m2": FP8_E5M2,
     "e5m2": FP8_E5M2,
@@ -484,22 +511,27 @@ _ALIASES: dict[str, Format] = {
 
 
 def _is_tensor(values: Any) -> bool:
-    return type(values).__module__.partition(".")[0] == "torch"
-
-
-def _limits(codes: Any) -> tuple[int, int]:
-    codes = np.asarray(codes)
-    if codes.dtype.kind not in "iu":
-        raise ValueError(f"bit patterns are integers, got an array of {codes.dtype}")
-    return (int(codes.min()), int(codes.max())) if codes.size else (0, 0)
+    torch = sys.modules.get("torch")  # who holds a tensor has imported torch
+    return torch is not None and isinstance(values, torch.Tensor)
 
 
 def _as_array(values: Any) -> np.ndarray:
-    """A NumPy view of an array, sequence or tensor (bfloat16, which NumPy lacks, as float32)."""
+    """A NumPy array of an array, sequence or tensor; a view where NumPy has the dtype."""
     if not _is_tensor(values):
         return np.asarray(values)
     tensor = values.detach().cpu()
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+    memory = _memory_of(tensor)
+    return tensor.float().numpy() if memory is None else memory
+
+
+def _memory_of(values: Any) -> np.ndarray | None:
+    """The memory of an array or CPU tensor, as an array; None where NumPy lacks the dtype."""
+    if not _is_tensor(values):
+        return values
+    try:
+        return values.detach().numpy()
+    except TypeError:  # bfloat16 and FP8, or a tensor on another device
+        return None
 
 
 def _apply(function: Callable[[np.ndarray], np.ndarray], values: Any) -> Any:
@@ -510,6 +542,37 @@ def _apply(function: Callable[[np.ndarray], np.ndarray], values: Any) -> Any:
         return result
     import torch
 
-    result = torch.from_numpy(result)
-    keeps_dtype = values.is_floating_point() and result.is_floating_point()
-    return result.to(device=values.device, dtype=values.dtype if keeps_dtype else result.dtype)
+    return torch.from_numpy(result).to(values.device)
+
+
+def _check_out(out: Any, values: Any) -> None:
+    """Refuse an ``out`` that `_store` could only fill in part, or with something else."""
+    if _is_tensor(values):
+        takes_floats = _is_tensor(out) and out.is_floating_point()
+    else:
+        takes_floats = isinstance(out, np.ndarray) and np.can_cast(float, out.dtype, "same_kind")
+    if not takes_floats:
+        kind = "tensor" if _is_tensor(values) else "array"
+        got = f"{type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}"
+        raise TypeError(f"out must be a float {kind}, as values are, not a {got}")
+    if tuple(out.shape) != np.shape(values):
+        raise ValueError(f"out has shape {tuple(out.shape)}, values have {np.shape(values)}")
+
+
+def _store(rounded: Any, values: Any, out: Any) -> Any:
+    """``rounded`` in the dtype of ``values``, on its device; or written into ``out``."""
+    if _is_tensor(values):
+        import torch
+
+        rounded = torch.as_tensor(rounded)
+        if out is None:
+            dtype = values.dtype if values.is_floating_point() else torch.float64
+            return rounded.to(device=values.device, dtype=dtype)
+        out.detach().copy_(rounded)
+        return out
+    with np.errstate(over="ignore"):  # float16 cannot hold every number of a wider format
+        if out is None:
+            dtype = np.asarray(values).dtype
+            return rounded.astype(rounded.dtype if dtype.kind in "biu" else dtype, copy=False)
+        out[...] = rounded
+        return out

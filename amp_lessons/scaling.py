@@ -60,7 +60,8 @@ def _magnitudes(tensors: Tensor | Iterable[Tensor]) -> np.ndarray:
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not tensors:
         return np.empty(0)
-    flat = torch.cat([t.detach().double().abs().reshape(-1).cpu() for t in tensors])
+    # To the CPU first: Apple's GPUs have no float64.
+    flat = torch.cat([t.detach().cpu().double().abs().reshape(-1) for t in tensors])
     return flat[torch.isfinite(flat)].numpy()
 
 
@@ -85,10 +86,16 @@ def fate(tensors: Tensor | Iterable[Tensor], scale: float = 1.0, format: Format 
     """Count what becomes of numbers that are multiplied by ``scale`` and rounded to ``format``.
 
     Args:
-        tensors: one tensor or several, any float dtype and shape.
+        tensors: one tensor or several, any float dtype and shape. Zeros, infinities and NaN are
+            left out: no scale changes what becomes of them.
         scale: positive.
         format: where they are stored.
+
+    Raises:
+        ValueError: if the scale is not a positive finite number.
     """
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale must be a positive finite number, got {scale}")
     magnitudes = _magnitudes(tensors)
     magnitudes = magnitudes[magnitudes > 0]
     stored = format.round(magnitudes * scale)
@@ -102,17 +109,18 @@ def smallest_safe_scale(tensors: Tensor | Iterable[Tensor], format: Format = FP1
     """The smallest power of two that keeps every non-zero number from rounding to zero.
 
     Returns:
-        The scale, a float; 1.0 if nothing would be lost without one.
+        The scale, a float; 1.0 if nothing would be lost without one. inf if a float64 cannot
+        hold it, which takes numbers smaller than float32 has.
 
     Raises:
-        ValueError: if there is no non-zero number to save.
+        ValueError: if there is no number to save: none that is finite and not zero.
     """
     magnitudes = _magnitudes(tensors)
     magnitudes = magnitudes[magnitudes > 0]
     if magnitudes.size == 0:
-        raise ValueError("every number is zero: no scale can bring it back")
+        raise ValueError("no number is finite and not zero: no scale can bring one back")
     smallest = float(magnitudes.min())
     scale = 1.0
     while format.round(smallest * scale) == 0:
         scale *= 2
-    return scale if math.isfinite(smallest * scale) else math.inf
+    return scale

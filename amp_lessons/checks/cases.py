@@ -1,0 +1,290 @@
+"""Exercises whose answer is a function: call it on many cases and compare.
+
+Such an exercise needs four things only: the cases, a reference, and for each misconception a
+model of it, which is the function that a learner with this misconception would have written. If a
+model gives what the learner's function gave wherever that was wrong, the check can say why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amp_lessons.checks.evidence import as_json, observe
+from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
+from amp_lessons.checks.spy import watched
+from amp_lessons.checks.verdict import State, Verdict
+
+MAX_LINES = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call.
+
+    Args:
+        args: what the function is called with; each call gets a copy.
+        label: how the call is written for the learner; default the arguments' repr.
+    """
+
+    args: tuple[Any, ...]
+    label: str = ""
+
+    def __str__(self) -> str:
+        return self.label or ", ".join(repr(arg) for arg in self.args)
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A mistake that the check knows by name.
+
+    Args:
+        text: what to tell the learner: what they did, and why it is not right.
+        model: what a learner with this misconception would have written. Where it raises, it
+            stands for a learner's function that raises the same type.
+    """
+
+    text: str
+    model: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that an answer must not do, whatever it returns.
+
+    Args:
+        text: what to tell the learner.
+        breaks: takes the operations that ran, as `spy.watched` lists them; True if one of them
+            breaks the rule.
+    """
+
+    text: str
+    breaks: Callable[[list[dict[str, Any]]], bool]
+
+
+Same = Callable[[Any, Any], bool]
+"""Compares two plain values: expected, then seen."""
+
+
+def exactly(expected: Any, seen: Any) -> bool:
+    """Same numbers, NaN equal to NaN; for tensors also the same dtype and shape.
+
+    A number counts as a number whether it comes as an int, a float, or a tensor or array with
+    one element.
+    """
+    return within(0.0)(expected, seen)
+
+
+def within(tolerance: float) -> Same:
+    """Like `exactly`, but each number may be off by ``tolerance * max(1, |expected|)``."""
+
+    def same(expected: Any, seen: Any) -> bool:
+        if _is_tensor(expected):
+            return (
+                _is_tensor(seen)
+                and seen["dtype"] == expected["dtype"]
+                and seen["shape"] == expected["shape"]
+                and _close_values(expected["values"], seen["values"], tolerance)
+            )
+        if isinstance(expected, bool | str) or expected is None:
+            seen = _only_element(seen)
+            return type(seen) is type(expected) and seen == expected
+        return _close_values(expected, as_number(seen), tolerance)
+
+    return same
+
+
+def as_number(seen: Any) -> float | int | None:
+    """A plain number out of plain data: itself, or the only element of a tensor or array."""
+    seen = _only_element(seen)
+    return seen if isinstance(seen, int | float) and not isinstance(seen, bool) else None
+
+
+def _only_element(seen: Any) -> Any:
+    """The element of a tensor or array that has one; anything else as it is."""
+    if _is_tensor(seen):
+        seen = seen["values"]
+        while isinstance(seen, list) and len(seen) == 1:
+            seen = seen[0]
+    return seen
+
+
+def _is_tensor(data: Any) -> bool:
+    return isinstance(data, dict) and {"values", "dtype", "shape"} <= data.keys()
+
+
+def _close_values(expected: Any, seen: Any, tolerance: float) -> bool:
+    if isinstance(expected, list):
+        return (
+            isinstance(seen, list)
+            and len(seen) == len(expected)
+            and all(_close_values(e, s, tolerance) for e, s in zip(expected, seen, strict=True))
+        )
+    if not isinstance(seen, int | float) or isinstance(seen, bool) != isinstance(expected, bool):
+        return False
+    if math.isnan(expected) or math.isnan(seen):
+        return math.isnan(expected) and math.isnan(seen)
+    if math.isinf(expected) or math.isinf(seen) or tolerance == 0.0:
+        return expected == seen
+    return abs(expected - seen) <= tolerance * max(1.0, abs(expected))
+
+
+def function_exercise(
+    name: str,
+    *,
+    cases: Callable[[], Sequence[Case]],
+    reference: Callable[..., Any],
+    misconceptions: Mapping[str, Misconception],
+    hints: tuple[str, ...],
+    lesson_learned: str,
+    same: Same = exactly,
+    asked_for: str = "a number",
+    rules: Mapping[str, Rule] | None = None,
+) -> Exercise:
+    """An exercise that compares the learner's function with a reference, case by case.
+
+    Args:
+        name: as in the catalogue.
+        cases: makes the calls; the same ones each time, from fixed seeds, edge cases among them.
+        reference: the right answer. Only its values count, so a learner may write another.
+        misconceptions: by diagnosis name, in the order in which they are tried.
+        hints, lesson_learned: as for `Exercise`.
+        same: compares expected and seen.
+        asked_for: what the function should return, for the diagnosis "wrong-type".
+        rules: what the function must not do on the way, by diagnosis name.
+    """
+    rules = rules or {}
+
+    def probe(function: Callable[..., Any]) -> list[dict[str, Any]]:
+        look = watched(observe) if rules else observe
+        return [look(function, *case.args) for case in cases()]
+
+    def judge(evidence: Any) -> Finding | Verdict:
+        for slug, rule in rules.items() if isinstance(evidence, list) else ():
+            if any(rule.breaks(seen.get("ops", [])) for seen in evidence):
+                return Finding(slug)
+        return _judge(name, cases(), evidence, reference, misconceptions, same, asked_for)
+
+    named = {**rules, **misconceptions}
+    texts = {slug: mistake.text for slug, mistake in named.items()}
+    return Exercise(name, probe, judge, texts, hints, lesson_learned)
+
+
+def _judge(
+    name: str,
+    cases: Sequence[Case],
+    evidence: Any,
+    reference: Callable[..., Any],
+    misconceptions: Mapping[str, Misconception],
+    same: Same,
+    asked_for: str,
+) -> Finding | Verdict:
+    if not isinstance(evidence, list) or len(evidence) != len(cases):
+        return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
+    if any("unattempted" in seen for seen in evidence):
+        return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
+    expected = [_outcome(reference, case) for case in cases]
+    failed = [i for i, seen in enumerate(evidence) if not _same_outcome(expected[i], seen, same)]
+    if not failed:
+        changed = next((i for i, seen in enumerate(evidence) if "changed" in seen), None)
+        if changed is not None:
+            return Finding("changed-argument", (f"{name}({cases[changed]})",))
+        return Finding()
+    lines = tuple(_line(name, cases[i], expected[i], evidence[i]) for i in failed[:MAX_LINES])
+    if len(failed) > MAX_LINES:
+        lines += (f"and {len(failed) - MAX_LINES} more of {len(cases)} calls",)
+    named = _best_explanation(cases, evidence, failed, misconceptions, same)
+    if named:
+        return Finding(named, lines)
+    first = evidence[failed[0]]
+    if "error" in first:
+        verdict = error_verdict(first["error"])
+        return Verdict(
+            State.ERROR, verdict.message, seen=(f"{name}({cases[failed[0]]})", *verdict.seen)
+        )
+    if "changed" in first:
+        return Finding("changed-argument", lines)
+    value = first["value"]
+    if value is None:
+        return Finding("returned-none", lines)
+    if _kind(value) != _kind(expected[failed[0]]["value"]):
+        got = _describe(value)
+        return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
+    return Finding("wrong-value", lines)
+
+
+def _outcome(function: Callable[..., Any], case: Case) -> dict[str, Any]:
+    """What a function of ours does, in the same form as a learner's evidence."""
+    return json.loads(as_json(observe(function, *case.args)))
+
+
+def _same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
+    if not isinstance(seen, dict):
+        return False
+    if "error" in expected:
+        return "error" in seen and seen["error"].get("type") == expected["error"]["type"]
+    return "value" in seen and same(expected["value"], seen["value"])
+
+
+def _best_explanation(
+    cases: Sequence[Case],
+    evidence: Sequence[dict[str, Any]],
+    failed: Sequence[int],
+    misconceptions: Mapping[str, Misconception],
+    same: Same,
+) -> str:
+    """The misconception that explains most of the failed cases, if it explains at least half."""
+    best, most = "", (len(failed) - 1) // 2
+    for slug, misconception in misconceptions.items():
+        explained = sum(
+            _same_outcome(_outcome(misconception.model, cases[i]), evidence[i], same)
+            for i in failed
+        )
+        if explained > most:
+            best, most = slug, explained
+    return best
+
+
+def _kind(value: Any) -> str:
+    if as_number(value) is not None:
+        return "number"
+    if _is_tensor(value):
+        return f"tensor {value['dtype']} {value['shape']}"
+    return type(value).__name__ if not isinstance(value, dict) else "object"
+
+
+def _line(name: str, case: Case, expected: dict[str, Any], seen: Any) -> str:
+    got = _result(seen)
+    return f"{name}({case}): expected {_result(expected)}, got {got}"
+
+
+def _result(outcome: Any) -> str:
+    if not isinstance(outcome, dict):
+        return "nothing"
+    if "error" in outcome:
+        return f"{outcome['error'].get('type')}: {outcome['error'].get('message')}"[:120]
+    return _describe(outcome.get("value"))
+
+
+def _describe(value: Any) -> str:
+    if _is_tensor(value):
+        values = value["values"]
+        shown = _short(values) if isinstance(values, list) else f"{values:.6g}"
+        return f"{shown} ({value['dtype']})"
+    if isinstance(value, dict) and "object" in value:
+        return f"an object of type {value['object']}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _short(values: list[Any]) -> str:
+    """The first row of a nested list, or the first numbers of a flat one, in few digits."""
+    nested = bool(values) and isinstance(values[0], list)
+    first = values[: 1 if nested else 4]
+    shown = [
+        _short(v) if nested else f"{v:.4g}" if isinstance(v, float) else repr(v) for v in first
+    ]
+    return f"[{', '.join(shown)}{', ...' if len(values) > len(first) else ''}]"

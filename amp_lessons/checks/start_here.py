@@ -1,0 +1,44 @@
+"""Lesson 00's one exercise: what is left of a number in FP16."""
+
+from __future__ import annotations
+
+from amp_lessons.checks.cases import Case, Misconception, function_exercise
+from amp_lessons.formats import BF16, FP16
+
+_NUMBERS = (1.0, -1.0, 6e-8, -6e-8, 1e-8, -1e-8, 4e-8, -4e-8, 2.0**-25, 3e-8, 0.0, 1e-30, 1e-3)
+
+
+survives = function_exercise(
+    "survives",
+    cases=lambda: [Case((x,)) for x in _NUMBERS],
+    reference=lambda x: FP16.round(x) != 0,
+    misconceptions={
+        "sign-forgotten": Misconception(
+            "Small negative numbers are numbers too: -1.0 survives in FP16 as well as 1.0 does. "
+            "Compare magnitudes, or ask whether the result is different from zero.",
+            lambda x: FP16.round(x) > 0,
+        ),
+        "smallest-is-the-limit": Misconception(
+            "You compared with 2**-24, the smallest number that FP16 has. But storing a number "
+            "rounds it to the nearest one, so what lies above half of 2**-24 is rounded up to "
+            "it and survives.",
+            lambda x: abs(x) >= FP16.min_subnormal,
+        ),
+        "smallest-normal-is-the-limit": Misconception(
+            "You compared with 2**-14, the smallest *normal* number of FP16. Below it the format "
+            "goes on with subnormal numbers, which have fewer bits but are not zero.",
+            lambda x: abs(x) >= FP16.min_normal,
+        ),
+        "bfloat16": Misconception(
+            "That is what survives in BF16. It has the exponents of FP32, so it reaches far lower "
+            "than FP16. The question is about torch.float16.",
+            lambda x: BF16.round(x) != 0,
+        ),
+    },
+    hints=(
+        "You need not know any limit: let torch store the number, and look at what comes back.",
+        "torch.tensor(x, dtype=torch.float16) stores x in FP16. `.item()` gives a Python number.",
+    ),
+    lesson_learned="You let the format answer, and it did: storing a number rounds it.",
+    asked_for="True or False",
+)

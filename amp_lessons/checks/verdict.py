@@ -1,0 +1,37 @@
+"""What a check can say: five states, and the words that go with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """The five outcomes of a check. They are told apart everywhere, also in marks."""
+
+    NOT_ATTEMPTED = "not attempted"
+    WRONG = "wrong"
+    ERROR = "error"
+    PASSED = "passed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one check.
+
+    Attributes:
+        state: one of the five.
+        message: what to tell the learner, one to three sentences of plain text.
+        diagnosis: for `State.WRONG`, the name of the misconception, such as ``"bias-forgotten"``.
+        seen: lines of evidence, such as ``"next_float(1.0): expected 1.0009765625, got 1.0001"``.
+    """
+
+    state: State
+    message: str = ""
+    diagnosis: str = ""
+    seen: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.state is State.PASSED

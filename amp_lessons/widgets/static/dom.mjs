@@ -1,0 +1,84 @@
+// The little that both widgets need to build a page: elements, unique ids, and a stand-in for the
+// model that Jupyter gives to a widget.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// h("p", { class: "note" }, "text", child): an element with attributes, listeners and children.
+// An attribute that is null, undefined or false is left out; `onclick: f` adds a listener.
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+// The same for SVG, whose elements live in a namespace of their own.
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+let made = 0;
+
+// Ids must differ between two copies of a widget on one page: label, output and pattern use them.
+export function uniqueId(name) {
+  made += 1;
+  return `amp-${name}-${made}`;
+}
+
+// The box around a widget. The attribute keeps JupyterLab's own shortcuts (Enter, arrows) out of it.
+export function frame(name, ...children) {
+  const attributes = { role: "group", "aria-label": name, "data-lm-suppress-shortcuts": "true" };
+  return h("div", { class: "amp-widget", ...attributes }, ...children);
+}
+
+// A labelled <select>. `choose` gets the value that was chosen.
+export function selectField(label, values, choose) {
+  const id = uniqueId("select");
+  const options = values.map((value) => h("option", { value }, value));
+  const select = h("select", { id, onchange: () => choose(select.value) }, ...options);
+  return { node: h("div", { class: "amp-field" }, h("label", { for: id }, label), select), select };
+}
+
+// "−4" with a true minus sign, for text that is read and not copied.
+export function withMinus(value) {
+  return String(value).replaceAll("-", "−");
+}
+
+// "2^-24" as 2 with a raised exponent, for text where no element can stand, such as SVG.
+export function powerOfTwo(exponent) {
+  const raised = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+  return "2" + [...String(exponent)].map((character) => raised[character]).join("");
+}
+
+// Call `listener` when one of these values of the model changes; gives back how to stop.
+export function listen(model, names, listener) {
+  for (const name of names) model.on(`change:${name}`, listener);
+  return () => names.forEach((name) => model.off(`change:${name}`, listener));
+}
+
+// What Jupyter's model is to a widget, for a page with no Python: values by name, and who listens.
+export function plainModel(values) {
+  const listeners = {};
+  return {
+    get: (name) => values[name],
+    set(name, value) {
+      if (Object.is(values[name], value)) return;
+      values[name] = value;
+      for (const listener of listeners[`change:${name}`] ?? []) listener();
+    },
+    save_changes() {},
+    on(event, listener) {
+      (listeners[event] ??= new Set()).add(listener);
+    },
+    off(event, listener) {
+      listeners[event]?.delete(listener);
+    },
+  };
+}

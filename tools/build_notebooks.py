@@ -1,0 +1,302 @@
+"""Build notebooks/, exercises/ and solutions/ from sources/: `make notebooks`.
+
+A source is a py:percent script (jupytext). A lesson becomes one executed notebook. An exercise
+sheet becomes two: the solutions, executed, and the exercises, with each solution cut out. With
+nothing changed, a second build gives the same bytes: cell ids come from the cells' text, and what
+differs from run to run is left out.
+
+In an exercise sheet, a code cell `# %% exercise="next_float"` holds an answer, with the solution
+between `### BEGIN SOLUTION` and `### END SOLUTION`. Its heading, its check and its help cell are
+generated. The metadata is nbgrader's, so the solutions are an nbgrader source and the exercises
+its release version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from amp_lessons.course import LESSONS, Lesson, exercise_info
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_BYTES = 400_000
+CELL_TIMEOUT = 120
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes it
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+PUBLIC_TAGS = ("live", "raises-exception", "nbval-check-output", "nbval-skip")
+
+
+class BuildError(Exception):
+    """A source cannot be built. The message names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One notebook to be written: where to, from what, and whether it is executed first."""
+
+    path: str
+    notebook: NotebookNode
+    execute: bool
+
+
+# ---- from a source to unexecuted notebooks ------------------------------------------------------
+
+
+def read_source(path: Path) -> NotebookNode:
+    """A py:percent script as a notebook with nothing but its cells."""
+    notebook = jupytext.read(path, fmt="py:percent")
+    if not notebook.cells:
+        raise BuildError(f"{path}: no cells; begin each with a line '# %%'")
+    return notebook
+
+
+def lesson_product(lesson: Lesson, sources: Path) -> Product:
+    source = sources / "lessons" / f"{lesson.id}.py"
+    return Product(f"notebooks/{lesson.id}.ipynb", finish(read_source(source)), execute=True)
+
+
+def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
+    """The solution notebook and the exercise notebook of one sheet."""
+    source = sources / "exercises" / f"{lesson.id}.py"
+    sheet = read_source(source)
+    solved = sheet_cells(sheet, lesson, source)
+    stubbed = copy.deepcopy(solved)
+    for cell in stubbed:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = cut_solution(cell.source, source)
+    return [
+        Product(f"solutions/{lesson.id}.ipynb", finish(_notebook(solved)), execute=True),
+        Product(f"exercises/{lesson.id}.ipynb", finish(_notebook(stubbed)), execute=False),
+    ]
+
+
+def sheet_cells(sheet: NotebookNode, lesson: Lesson, source: Path) -> list[NotebookNode]:
+    """The cells of a sheet, with heading, check and help cells put around each answer."""
+    cells: list[NotebookNode] = []
+    names: list[str] = []
+    for cell in sheet.cells:
+        heading = cell.metadata.pop("heading", None)
+        name = cell.metadata.pop("exercise", None)
+        answer = cell.metadata.pop("answer", name)
+        if heading:
+            info = exercise_info(heading)
+            number = [e.name for e in lesson.exercises].index(heading) + 1
+            points = "1 point" if info.points == 1 else f"{info.points} points"
+            title = f"## {number}. {info.title}\n\n*{points}, about {info.minutes} minutes*\n\n"
+            cell.source = title + cell.source
+        cells.append(cell)
+        if name:
+            names.append(name)
+            cell.metadata["nbgrader"] = _nbgrader(name, solution=True)
+            cells += [check_cell(name, answer), help_cell(name)]
+    expected = [info.name for info in lesson.exercises]
+    if names != expected:
+        raise BuildError(f"{source}: the catalogue lists {expected}, the sheet has {names}")
+    return cells
+
+
+def check_cell(name: str, answer: str) -> NotebookNode:
+    metadata = {
+        "nbgrader": _nbgrader(f"{name}_check", points=exercise_info(name).points),
+        "tags": ["nbval-check-output"],
+        "editable": False,
+        "deletable": False,
+    }
+    return new_code_cell(f"ex.{name}.check({answer})", metadata=metadata)
+
+
+def help_cell(name: str) -> NotebookNode:
+    return new_code_cell(f"# ex.{name}.hint()\n# ex.{name}.solution()")
+
+
+def _nbgrader(grade_id: str, *, solution: bool = False, points: int | None = None) -> dict:
+    graded = {} if points is None else {"points": points}
+    return graded | {
+        "schema_version": 3,
+        "grade_id": grade_id,
+        "solution": solution,
+        "grade": points is not None,
+        "locked": points is not None,
+        "task": False,
+    }
+
+
+def cut_solution(source: str, path: Path | str = "") -> str:
+    """Replace each solution by the stub. At the left margin, where a stub that raises would stop
+    the whole notebook, the solution is left out and what stands above it is the stub."""
+    pattern = re.compile(rf"^([ \t]*){BEGIN}\n.*?^[ \t]*{END}[ \t]*\n?", re.MULTILINE | re.DOTALL)
+    if source.count(BEGIN) != source.count(END) or not pattern.search(source):
+        raise BuildError(f"{path}: an answer needs {BEGIN} and {END}, as a pair:\n{source}")
+
+    def stub(match: re.Match[str]) -> str:
+        indent = match[1]
+        return "".join(f"{indent}{line}\n" for line in STUB) if indent else ""
+
+    return pattern.sub(stub, source).rstrip("\n")
+
+
+def _notebook(cells: list[NotebookNode]) -> NotebookNode:
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def finish(notebook: NotebookNode) -> NotebookNode:
+    """Give a notebook the metadata that Lab wants, and cell ids that depend on the text alone."""
+    notebook.metadata = NotebookNode(kernelspec=dict(KERNELSPEC), language_info={"name": "python"})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    taken: set[str] = set()
+    for cell in notebook.cells:
+        base = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if base is None:
+            base = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:10]
+        base = base.replace("_", "-")
+        number = next(n for n in range(1, 10_000) if _numbered(base, n) not in taken)
+        cell.id = _numbered(base, number)
+        taken.add(cell.id)
+    return notebook
+
+
+def _numbered(base: str, number: int) -> str:
+    return base if number == 1 else f"{base}-{number}"
+
+
+# ---- running ------------------------------------------------------------------------------------
+
+
+def execute(product: Product) -> NotebookNode:
+    """Run a notebook from top to bottom in a fresh kernel; keep what will be the same next time."""
+    notebook = copy.deepcopy(product.notebook)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {
+            "AMP_LESSONS_HOME": folder,
+            "JUPYTER_PLATFORM_DIRS": "1",
+            "PYTHONHASHSEED": "0",
+        }
+        client = NotebookClient(
+            notebook,
+            timeout=CELL_TIMEOUT,
+            kernel_name="python3",
+            resources={"metadata": {"path": folder}},
+        )
+        try:
+            client.execute(env=environment)
+        except CellExecutionError as error:
+            raise BuildError(f"{product.path}: a cell failed\n{error}") from error
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            clean_outputs(cell, product.path)
+    return finish(notebook)
+
+
+def clean_outputs(cell: NotebookNode, path: str) -> None:
+    """Drop what differs from run to run, and refuse what a learner should not meet."""
+    cell.metadata.pop("execution", None)
+    if "live" in cell.metadata.get("tags", []):
+        cell.outputs = []
+        return
+    merged: list[NotebookNode] = []
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            if output.name == "stderr":
+                raise BuildError(f"{path}: a cell writes to stderr:\n{cell.source}\n{output.text}")
+            if merged and merged[-1].output_type == "stream":
+                merged[-1].text += output.text  # where a kernel cuts its stream is chance
+                continue
+        if "application/vnd.jupyter.widget-view+json" in output.get("data", {}):
+            raise BuildError(
+                f"{path}: a cell that shows a widget needs the tag live:\n{cell.source}"
+            )
+        merged.append(output)
+    cell.outputs = merged
+
+
+def to_text(notebook: NotebookNode) -> str:
+    return nbformat.writes(notebook) + "\n"
+
+
+# ---- everything ---------------------------------------------------------------------------------
+
+
+def products(sources: Path) -> list[Product]:
+    """Everything that the catalogue asks for, not executed yet.
+
+    Raises:
+        BuildError: if a source is missing, or one exists that the catalogue does not list.
+    """
+    wanted: list[Product] = []
+    listed: set[Path] = set()
+    for lesson in LESSONS:
+        listed.add(sources / "lessons" / f"{lesson.id}.py")
+        wanted.append(lesson_product(lesson, sources))
+        if lesson.exercises:
+            listed.add(sources / "exercises" / f"{lesson.id}.py")
+            wanted += exercise_products(lesson, sources)
+    stray = sorted(set(sources.glob("*/*.py")) - listed)
+    if stray:
+        raise BuildError(
+            f"not in the catalogue (amp_lessons/course.py): {', '.join(map(str, stray))}"
+        )
+    return wanted
+
+
+def build(sources: Path = ROOT / "sources", jobs: int = 2) -> dict[str, str]:
+    """Build every notebook.
+
+    Returns:
+        The text of each file by its path below the root.
+    """
+    wanted = products(sources)
+
+    def make(product: Product) -> str:
+        text = to_text(execute(product) if product.execute else product.notebook)
+        if len(text.encode()) > MAX_BYTES:
+            raise BuildError(f"{product.path} has {len(text.encode())} bytes, over {MAX_BYTES}")
+        return text
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return dict(zip([p.path for p in wanted], pool.map(make, wanted), strict=True))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2, help="notebooks that run at a time")
+    try:
+        built = build(jobs=parser.parse_args().jobs)
+    except (BuildError, FileNotFoundError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    changed = 0
+    for name, text in built.items():
+        path = ROOT / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed += 1
+            print(f"wrote {name}")
+    for path in ROOT.glob("*/*.ipynb"):
+        if path.parent.name in ("notebooks", "exercises", "solutions"):
+            name = f"{path.parent.name}/{path.name}"
+            if name not in built:
+                path.unlink()
+                print(f"removed {name}")
+    print(f"{len(built)} notebooks built, {changed} changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
