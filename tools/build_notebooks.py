@@ -29,7 +29,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell
 
 from amp_lessons.course import LESSONS, Lesson, exercise_info
 
@@ -184,13 +184,13 @@ def execute(product: Product) -> NotebookNode:
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {
             "AMP_LESSONS_HOME": folder,
-            "JUPYTER_PLATFORM_DIRS": "1",
             "PYTHONHASHSEED": "0",
         }
         client = NotebookClient(
             notebook,
             timeout=CELL_TIMEOUT,
             kernel_name="python3",
+            extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": folder}},
         )
         try:

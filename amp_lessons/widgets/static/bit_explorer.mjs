@@ -249,7 +249,7 @@ function part(name, ...children) {
 function specialRule(format, kind, sign) {
   if (kind === "inf") return `exponent all ones, mantissa zero: ${sign ? "−" : ""}inf`;
   if (format.hasInf) return "exponent all ones, mantissa not zero: NaN";
-  return "exponent and mantissa all ones: NaN, the only one here";
+  return "exponent and mantissa all ones: NaN";
 }
 
 // A list of terms and their values; `draw` fills in the values.
@@ -306,13 +306,17 @@ function lossFacts() {
     const { absolute, relative, ulps, words: phrase } = loss(format, value, code);
     words.textContent = phrase;
     return [
-      toText(value),
-      toText(stored),
+      display(value),
+      display(stored),
       Number.isFinite(absolute) ? brief(absolute) + inUlps(ulps) : lossless(value, stored),
       Number.isFinite(relative) ? brief(relative) + inPercent(relative) : lossless(value, stored),
     ];
   }, [words]);
   return panel;
+}
+
+function display(value) {
+  return toText(value).replace("nan", "NaN");
 }
 
 function lossless(value, stored) {

@@ -84,22 +84,20 @@ function finiteMagnitude(format, exponent, mantissa) {
 // The pattern of the nearest number, ties to the even mantissa.
 //
 // What lies beyond the largest number becomes inf, or NaN where the format has no inf; with
-// saturate, it becomes the largest number. JavaScript has one NaN, without a sign, and it gives
-// the quiet NaN with sign 0.
+// saturate, it becomes the largest number. Any NaN gives the quiet NaN with sign 0.
 export function encode(format, value, { saturate = false } = {}) {
-  if (Number.isNaN(value)) return format.nanCode;
-  const sign = value < 0 || Object.is(value, -0) ? format.signBit : 0;
   const code = nearestCode(format, Math.abs(value));
-  if (code <= format.maxCode) return sign + code;
-  if (saturate) return sign + format.maxCode;
-  return sign + (format.hasInf ? format.infCode : format.nanCode);
+  const beyond = code > format.maxCode && !saturate;
+  if (Number.isNaN(code) || (beyond && !format.hasInf)) return format.nanCode;
+  const sign = value < 0 || Object.is(value, -0) ? format.signBit : 0;
+  return sign + Math.min(code, beyond ? format.infCode : format.maxCode);
 }
 
 // Patterns of positive numbers count upwards with the number: after 0.111 × 2^e comes 1.000 × 2^e,
 // and after 1.111 × 2^e comes 1.000 × 2^(e+1). So the value, counted in steps of its last bit, and
 // the steps of all the smaller exponents add up to the pattern, and a carry takes care of itself.
 function nearestCode(format, magnitude) {
-  if (magnitude === 0 || magnitude === Infinity) return magnitude;
+  if (magnitude === 0 || !Number.isFinite(magnitude)) return magnitude;
   const exponent = Math.max(exponentOf(magnitude), format.minExponent);
   const steps = magnitude / 2 ** (exponent - format.mantissaBits); // exact: a power of two
   return (exponent - format.minExponent) * format.leadingOne + roundHalfToEven(steps);
@@ -129,10 +127,10 @@ export function ulp(format, value) {
 
 // The smallest number that is larger than `value`. Above the largest comes inf, or NaN.
 export function nextUp(format, value) {
-  if (Number.isNaN(value) || value === Infinity) return value;
+  if (Number.isNaN(value)) return NaN;
   const largest = decode(format, format.maxCode);
   if (value < -largest) return -largest;
-  if (value > largest) return format.hasInf ? Infinity : NaN;
+  if (value >= largest) return format.hasInf ? Infinity : NaN;
   const nearest = round(format, value);
   if (nearest > value) return nearest;
   if (nearest === 0) return decode(format, 1);

@@ -1,0 +1,355 @@
+"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`.
+
+Each command loads what it needs when it runs, so that help is quick and never imports torch. What
+goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
+``AMP_LESSONS_DEBUG`` is set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from amp_lessons import __version__
+from amp_lessons.terminal import console, say, state_text, warn
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from amp_lessons.course import Lesson
+    from amp_lessons.progress import Entry, Progress
+    from amp_lessons.workspace import Copied
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="AMP Lessons: an interactive course on PyTorch Automatic Mixed Precision.",
+    epilog="Start with: amp-lessons lab",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        say(f"amp-lessons {__version__}")
+        raise typer.Exit
+
+
+# ---- lab ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def lab(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DIR",
+            help="Where your copy of the course lives. Default: workspace/ in a checkout, "
+            "./amp-lessons elsewhere.",
+        ),
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Listen on this port and no other.")
+    ] = None,
+    ip: Annotated[str | None, typer.Option(help="Listen on this address.")] = None,
+) -> None:
+    """Open the course in JupyterLab, in a copy that is yours.
+
+    Files that you changed are never overwritten. Those that you did not
+    change are brought up to date. Arguments after -- go to Jupyter.
+    """
+    from amp_lessons import doctor, workspace
+    from amp_lessons import lab as jupyterlab
+
+    place = (folder or workspace.default_folder()).expanduser()
+    words = jupyterlab.command(
+        place, browser=not no_browser, port=port, ip=ip, extra=_for_jupyter(ctx)
+    )
+    if port is not None or ip is not None:
+        jupyterlab.check_port(port or 0, ip)
+    _tell_copied(workspace.copy_course(place), place)
+    for problem in doctor.kernel_problems():
+        warn(f"{problem.what}; cure: {problem.cure}")
+    if jupyterlab.as_root():
+        say("You are root: JupyterLab is started with --allow-root.")
+    jupyterlab.start(words)
+
+
+def _for_jupyter(ctx: typer.Context) -> Sequence[str]:
+    return (ctx.obj or {}).get("after_dashes", ())
+
+
+def _tell_copied(copied: Copied, place: Path) -> None:
+    say(f"Your copy of the course is in {place}")
+    if copied.kept:
+        say(f"Kept as you changed them: {', '.join(copied.kept)}")
+    for name in copied.kept_older:
+        stem = Path(name).with_suffix("")
+        say(f"Kept as you changed it: {name}. To take the newer one: amp-lessons reset {stem}")
+    for name in copied.foreign:
+        stem = Path(name).with_suffix("")
+        say(f"Kept, for it was there before: {name}. To take ours: amp-lessons reset {stem}")
+
+
+# ---- doctor -------------------------------------------------------------------------------------
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Say what this machine can do, and mend what keeps the course from working.
+
+    The exit status is 1 if a problem blocks the course.
+    """
+    from amp_lessons import doctor as examination
+
+    report = examination.examine()
+    if json:
+        _print_json(examination.as_json(report))
+    else:
+        examination.show(report, console())
+    raise typer.Exit(1 if report.blocked else 0)
+
+
+# ---- progress -----------------------------------------------------------------------------------
+
+
+@app.command()
+def progress(json: Json = False) -> None:
+    """Show what you have done: states, points, hints."""
+    from amp_lessons import course
+    from amp_lessons import progress as record
+
+    done = record.load()
+    for warning in done.warnings:
+        warn(warning)
+    if json:
+        _print_json(_progress_json(done))
+        return
+    screen = console()
+    for lesson in course.LESSONS:
+        if lesson.exercises:
+            screen.print(_progress_table(lesson, done))
+    points, of = _points(course.LESSONS, done)
+    screen.print(f"{points} of {of} points. Kept in {record.progress_file()}", soft_wrap=True)
+
+
+def _progress_table(lesson: Lesson, done: Progress) -> Table:
+    from rich.table import Table
+
+    points, of = _points([lesson], done)
+    title = f"{lesson.id[:2]} {lesson.title}"
+    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
+    table.show_footer = True
+    table.add_column("exercise", footer="total", overflow="fold", ratio=1)
+    table.add_column("state", overflow="fold", ratio=1)
+    table.add_column("points", footer=f"{points}/{of}", justify="right")
+    table.add_column("hints", justify="right")
+    table.add_column("gave up")
+    for info in lesson.exercises:
+        entry = done[info.name]
+        won = f"{info.points if entry.passed else 0}/{info.points}"
+        gave_up = (entry.gave_up_at or "")[:10]
+        table.add_row(info.name, _state_of(entry), won, str(entry.hints or ""), gave_up)
+    return table
+
+
+def _state_of(entry: Entry) -> Any:
+    """A pass stays a pass, and a later check that went otherwise is still told."""
+    if entry.passed and entry.state != "passed":
+        return state_text("passed", f", latest check: {entry.state}")
+    return state_text(entry.state)
+
+
+def _points(lessons: Sequence[Lesson], done: Progress) -> tuple[int, int]:
+    """Points won, and points there are."""
+    infos = [info for lesson in lessons for info in lesson.exercises]
+    won = sum(info.points for info in infos if done[info.name].passed)
+    return won, sum(info.points for info in infos)
+
+
+def _progress_json(done: Progress) -> dict[str, Any]:
+    from amp_lessons import course
+    from amp_lessons import progress as record
+
+    points, of = _points(course.LESSONS, done)
+    lessons = {
+        lesson.id: {
+            info.name: done[info.name].to_json()
+            | {"points": info.points if done[info.name].passed else 0, "of": info.points}
+            for info in lesson.exercises
+        }
+        for lesson in course.LESSONS
+        if lesson.exercises
+    }
+    return {
+        "file": str(record.progress_file()),
+        "lessons": lessons,
+        "points": points,
+        "of": of,
+        "warnings": done.warnings,
+    }
+
+
+# ---- reset --------------------------------------------------------------------------------------
+
+
+@app.command()
+def reset(
+    exercise: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXERCISE",
+            help="An exercise, such as next_float; or a whole notebook, such as 01_number_formats "
+            "or notebooks/01_number_formats.",
+        ),
+    ],
+    workspace: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The workspace, if it is not the default one."),
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Also forget its passes, hints and checks.")
+    ] = False,
+) -> None:
+    """Put an exercise back as it was handed out; your old notebook is kept beside it."""
+    from amp_lessons import progress as record
+    from amp_lessons import workspace as folders
+
+    place = (workspace or folders.current_folder()).expanduser()
+    done = folders.reset(place, exercise)
+    for note in done.notes:
+        say(note[:1].upper() + note[1:] + ".")
+    if done.kept_as is None:
+        say(f"{exercise} is as it was handed out, in {done.file}")
+    else:
+        say(f"{exercise} was put back in {done.file}")
+        say(f"Your old notebook is kept as {done.kept_as.name}")
+        say("If it is open in JupyterLab: File > Reload Notebook from Disk")
+    if forget and done.exercises:
+        record.forget(done.exercises)
+        say(f"Progress forgotten: {', '.join(done.exercises)}")
+
+
+# ---- grade --------------------------------------------------------------------------------------
+
+
+@app.command()
+def grade(
+    notebooks: Annotated[
+        list[Path], typer.Argument(metavar="NOTEBOOK", help="Exercise notebooks.")
+    ],
+    json: Json = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one cell.")] = 30.0,
+    total: Annotated[float, typer.Option(min=0.1, help="Seconds for one notebook.")] = 300.0,
+    jobs: Annotated[int, typer.Option(min=1, help="Notebooks to run at the same time.")] = 1,
+) -> None:
+    """Run notebooks and give points, each in a process of its own.
+
+    The exit status is 0 only if all could be graded. A wrong answer can; a
+    notebook that is broken, or a cell that never ends, cannot.
+    """
+    from amp_lessons import grading
+    from amp_lessons.grading import report
+
+    _end_as_on_ctrl_c()
+    limits = grading.Limits(cell=timeout, total=total)
+    screen, all_graded = console(), []
+    for graded in grading.grade_all(notebooks, limits, jobs):
+        all_graded.append(graded)
+        if graded.marks and not json:
+            screen.print(report.table(graded))
+        for text in (*graded.problems, *(f"note: {note}" for note in graded.notes)):
+            warn(f"{graded.path}: {text}")
+    summary = report.as_json(all_graded)
+    if json:
+        _print_json(summary)
+    elif len(all_graded) > 1:
+        say(f"{summary['points']} of {summary['of']} points in {len(all_graded)} notebooks")
+    raise typer.Exit(0 if summary["gradable"] else 1)
+
+
+def _end_as_on_ctrl_c() -> None:
+    """Let SIGTERM unwind the stack, so that no notebook is left running."""
+    import signal
+
+    def leave(*_: object) -> NoReturn:
+        raise SystemExit(143)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(data, indent=1, default=str))
+
+
+# ---- from the shell and back --------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The entry point: run a command and leave with its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    status: Any = 1
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        if os.environ.get("AMP_LESSONS_DEBUG"):
+            raise
+        warn(_in_one_line(error))
+        status = getattr(error, "exit_code", 1)
+    sys.exit(status)
+
+
+def _run(words: list[str]) -> int:
+    """Hand the words to typer. Those after ``--`` are for Jupyter, if `lab` was called."""
+    after: list[str] = []
+    if words[:1] == ["lab"] and "--" in words:
+        dashes = words.index("--")
+        words, after = words[:dashes], words[dashes + 1 :]
+    result = app(
+        words or ["--help"],
+        prog_name="amp-lessons",
+        standalone_mode=False,
+        obj={"after_dashes": after},
+    )
+    return result if isinstance(result, int) else 0
+
+
+def _in_one_line(error: Exception) -> str:
+    """An error in words: as it is if the course or typer wrote it, else with a hint."""
+    from amp_lessons.course import UnknownExercise
+    from amp_lessons.lab import LabError
+    from amp_lessons.progress import ProgressError
+    from amp_lessons.workspace import WorkspaceError
+
+    if isinstance(error, UnknownExercise | LabError | ProgressError | WorkspaceError):
+        return str(error)
+    if hasattr(error, "format_message"):  # typer's own, about how it was called
+        ctx = getattr(error, "ctx", None)
+        command = ctx.command_path if ctx is not None else "amp-lessons"
+        return f"{error.format_message().rstrip('.')}. See {command} --help"
+    if isinstance(error, typer.Abort):
+        return "stopped"
+    return f"{type(error).__name__}: {error} (AMP_LESSONS_DEBUG=1 shows the traceback)"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Grading other people's notebooks: each in a process of its own, judged in this one.
+
+`notebook` reads and repairs a file, `runner` executes it in a child process, `watch` starts and
+stops that child, `report` presents the marks. This module joins them: evidence comes in from the
+child as plain data, and the verdict is given here, where no learner's code has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+from amp_lessons.course import ExerciseInfo
+from amp_lessons.grading import notebook, watch
+from amp_lessons.grading.notebook import Submission
+from amp_lessons.grading.report import Graded, Mark
+from amp_lessons.grading.watch import Limits, Run
+from amp_lessons.ipynb import NotebookError
+
+__all__ = ["Graded", "Limits", "Mark", "grade", "grade_all"]
+
+
+def grade_all(
+    paths: Sequence[Path], limits: Limits | None = None, jobs: int = 1
+) -> Iterator[Graded]:
+    """Grade notebooks one after the other, or ``jobs`` at a time; yield in the order given.
+
+    A notebook that cannot be graded says so in its `Graded` and never stops the others.
+    """
+    stop = Event()
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            waiting = [pool.submit(grade, path, limits or Limits(), stop) for path in paths]
+            for future in waiting:
+                yield future.result()
+        finally:  # after Ctrl-C: end the children, do not wait for the rest
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def grade(path: Path, limits: Limits | None = None, stop: Event | None = None) -> Graded:
+    """Grade one notebook. Never raises for what the file holds."""
+    try:
+        submission = notebook.read(path)
+    except NotebookError as error:
+        return Graded(path, problems=(f"this file {error}",))
+    try:
+        run = watch.run(submission, limits or Limits(), stop or Event())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Graded(path, submission.lesson.id, problems=(f"it could not be run: {reason}",))
+    marks = tuple(_mark(info, submission, run) for info in submission.lesson.exercises)
+    return Graded(
+        path,
+        lesson=submission.lesson.id,
+        marks=marks,
+        problems=(*submission.problems, *run.problems),
+        notes=(*submission.notes, *run.notes),
+    )
+
+
+def _mark(info: ExerciseInfo, submission: Submission, run: Run) -> Mark:
+    from amp_lessons.checks import find
+    from amp_lessons.checks.verdict import State, Verdict
+
+    exercise = find(info.name)
+    stopped = _first(run.stopped, submission.steps_of(info.name))
+    if stopped:
+        verdict = Verdict(State.ERROR, f"{stopped}.")
+    elif info.name in run.evidence:
+        try:
+            verdict = exercise.verdict(run.evidence[info.name])
+        except Exception as error:  # evidence that no probe of the course makes
+            reason = f"What its check reported cannot be judged ({type(error).__name__})."
+            verdict = Verdict(State.ERROR, reason)
+    else:
+        verdict = _without_evidence(submission.steps_of(info.name), run)
+    points = info.points if verdict.passed else 0
+    return Mark(info.name, verdict, points, info.points)
+
+
+def _without_evidence(steps: Sequence[int], run: Run):
+    """Why a check did not report: the learner's own exception, if there was one."""
+    from amp_lessons.checks.exercise import error_verdict
+    from amp_lessons.checks.verdict import State, Verdict
+
+    error = _first(run.errors, steps)
+    if error is None:
+        reason = run.unreached or "the check did not report"
+        return Verdict(State.ERROR, f"Its check has no result: {reason}.")
+    if error.get("type") == "NotImplementedError":
+        return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
+    return error_verdict(error)
+
+
+def _first(found: dict, steps: Sequence[int]):
+    """The entry of the first of these steps that has one."""
+    return next((found[step] for step in steps if step in found), None)

@@ -1,0 +1,202 @@
+"""A learner's notebook, made ready to run: whose it is, and which cell checks what.
+
+Check cells always run the course's own source. What learners break most often is mended here, a
+check cell deleted, copied or stripped of its metadata, and each repair of the first two kinds is a
+problem to report, because a person should look at that notebook.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from amp_lessons import course, ipynb
+from amp_lessons.course import Lesson
+from amp_lessons.ipynb import NotebookError
+
+SUFFIX = "_check"
+"""Added to an exercise's name, it is the grade id of its check cell."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One code cell to run.
+
+    Attributes:
+        source: what runs; for a check, the course's own text.
+        where: what to call it in a message, such as ``"cell 5"``.
+        checks: the exercise whose check it is, or "".
+        solves: the exercise whose answer it holds, as far as its metadata tells, or "".
+    """
+
+    source: str
+    where: str
+    checks: str = ""
+    solves: str = ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A notebook that can be run, and what had to be mended for it.
+
+    Attributes:
+        problems: repairs that a person should look at.
+        notes: what is worth knowing and changes no mark.
+    """
+
+    path: Path
+    lesson: Lesson
+    steps: tuple[Step, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def steps_of(self, exercise: str) -> list[int]:
+        """The steps that hold an exercise's answer, then those that check it."""
+        answers = [i for i, step in enumerate(self.steps) if step.solves == exercise]
+        return answers + [i for i, step in enumerate(self.steps) if step.checks == exercise]
+
+
+def read(path: Path) -> Submission:
+    """Read a learner's notebook and put the course's checks in.
+
+    Raises:
+        NotebookError: if it is no notebook, or no exercise of the course is in it.
+    """
+    notebook = ipynb.read(path)
+    steps = _recognise(notebook["cells"])
+    lesson, others = _lesson(steps)
+    problems = [f"it also has exercises of {other.id}, which were not graded" for other in others]
+    master = checks_of(lesson)
+    steps, notes = _with_masters_checks(steps, master)
+    problems += _duplicates(steps)
+    steps = _put_back_missing(steps, master, problems)
+    return Submission(path, lesson, tuple(steps), tuple(problems), tuple(notes))
+
+
+def checks_of(lesson: Lesson) -> dict[str, str]:
+    """The source of each check cell as the course hands it out, by exercise.
+
+    Raises:
+        NotebookError: if the course's own notebook is missing or not complete.
+    """
+    path = course.course_files() / "exercises" / f"{lesson.id}.ipynb"
+    try:
+        cells = ipynb.read(path)["cells"]
+    except NotebookError as error:
+        raise NotebookError(f"cannot be graded, for the course's own {path} {error}") from error
+    found = {
+        ipynb.grade_id(cell).removesuffix(SUFFIX): ipynb.source_of(cell)
+        for cell in cells
+        if ipynb.is_check(cell)
+    }
+    missing = [info.name for info in lesson.exercises if info.name not in found]
+    if missing:
+        raise NotebookError(
+            f"cannot be graded, for the course's own {path} has no check of {', '.join(missing)}"
+        )
+    return found
+
+
+def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
+    """The code cells as steps, each with the exercise that it answers or checks."""
+    known = {info.name for lesson in course.LESSONS for info in lesson.exercises}
+    steps = []
+    for number, cell in enumerate(cells, start=1):
+        if cell["cell_type"] != "code":
+            continue
+        name = ipynb.grade_id(cell)
+        checks = name.removesuffix(SUFFIX) if ipynb.is_check(cell) else ""
+        solves = name if ipynb.is_solution(cell) else ""
+        steps.append(
+            Step(
+                source=ipynb.source_of(cell),
+                where=f"cell {number}",
+                checks=checks if checks in known else "",
+                solves=solves if solves in known else "",
+            )
+        )
+    return _recognise_by_source(steps, known)
+
+
+def _recognise_by_source(steps: list[Step], known: set[str]) -> list[Step]:
+    """Find check cells whose metadata an editor dropped, where no cell with metadata is left."""
+    marked = {step.checks for step in steps}
+    found = []
+    for step in steps:
+        name = "" if step.checks or step.solves else _checked_by(step.source)
+        stripped = name in known and name not in marked
+        found.append(replace(step, checks=name) if stripped else step)
+    return found
+
+
+def _checked_by(source: str) -> str:
+    """The exercise of a cell that is ``ex.<exercise>.check(…)`` and nothing else, or ""."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    match body:
+        case [ast.Expr(ast.Call(ast.Attribute(ast.Attribute(ast.Name(), exercise), "check")))]:
+            return exercise
+    return ""
+
+
+def _lesson(steps: list[Step]) -> tuple[Lesson, list[Lesson]]:
+    """The lesson that most of the exercises belong to, and the other lessons found."""
+    exercises = {name for step in steps for name in (step.checks, step.solves) if name}
+    counts = Counter(course.lesson_of(name).id for name in exercises)
+    if not counts:
+        raise NotebookError(
+            "has no exercise of the course: hand in a notebook of the exercises folder"
+        )
+    found = [lesson for lesson in course.LESSONS if lesson.id in counts]
+    best = max(found, key=lambda lesson: counts[lesson.id])
+    return best, [lesson for lesson in found if lesson is not best]
+
+
+def _with_masters_checks(
+    steps: list[Step], master: Mapping[str, str]
+) -> tuple[list[Step], list[str]]:
+    """Give each check cell the course's source. Checks of other lessons become plain cells."""
+    result, notes = [], []
+    for step in steps:
+        if step.checks not in master:
+            result.append(replace(step, checks=""))
+            continue
+        if step.source.strip() != master[step.checks].strip():
+            notes.append(
+                f"{step.where}, the check of {step.checks}, was changed: the course's own ran"
+            )
+        result.append(replace(step, source=master[step.checks]))
+    return result, notes
+
+
+def _duplicates(steps: list[Step]) -> list[str]:
+    cells: dict[str, list[str]] = {}
+    for step in steps:
+        if step.checks:
+            cells.setdefault(step.checks, []).append(step.where.removeprefix("cell "))
+    return [
+        f"the check of {name} is there {len(numbers)} times, in cells {' and '.join(numbers)}: "
+        "the last one counts"
+        for name, numbers in cells.items()
+        if len(numbers) > 1
+    ]
+
+
+def _put_back_missing(
+    steps: list[Step], master: Mapping[str, str], problems: list[str]
+) -> list[Step]:
+    """Add each check that is gone: after the exercise's answer, or at the end."""
+    steps = list(steps)
+    for name, source in master.items():
+        if any(step.checks == name for step in steps):
+            continue
+        problems.append(f"the check of {name} is missing: it was put back")
+        answers = [i for i, step in enumerate(steps) if step.solves == name]
+        place = answers[-1] + 1 if answers else len(steps)
+        steps.insert(place, Step(source, f"the check of {name}", checks=name))
+    return steps

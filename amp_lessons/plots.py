@@ -1,0 +1,275 @@
+"""The course's figures, in one style: readable in light and dark themes, without colour, and by
+ear. Each figure is drawn from numbers that come from elsewhere (`formats`, `scaling`, a lesson's
+own run) and is shown with a text that says what it shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from amp_lessons.formats import Format
+from amp_lessons.scaling import ExponentHistogram
+
+# Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, QUIET = "#1b1f24", "#5b6470"
+_CARD = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # keeps labels off the lines
+
+_STYLE = {
+    "figure.facecolor": "white",  # a white card, also in a dark theme
+    "figure.dpi": 100,
+    "savefig.dpi": 100,
+    "font.family": "DejaVu Sans",  # comes with Matplotlib, so the bytes are the same everywhere
+    "font.size": 10,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "text.color": INK,
+    "legend.frameon": False,
+}
+
+
+@contextmanager
+def _figure(width: float = 8.0, height: float = 3.0) -> Iterator[tuple[Figure, Axes]]:
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+class Picture:
+    """A figure and the text that stands for it. Displays itself as an image with alt text."""
+
+    def __init__(self, figure: Figure, alt: str) -> None:
+        self.alt = alt
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+        self.png = buffer.getvalue()
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        # As HTML, because Jupyter gives its own <img> for image/png no alt text.
+        data = base64.b64encode(self.png).decode()
+        image = (
+            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
+            'style="max-width:100%;height:auto">'
+        )
+        return {"text/html": image, "text/plain": f"Figure: {self.alt}"}
+
+
+def bit_layouts(formats: Sequence[Format]) -> Picture:
+    """How many bits each format spends on sign, exponent and mantissa."""
+    with _figure(height=0.45 * len(formats) + 0.9) as (figure, axes):
+        widest = max(f.bits for f in formats)
+        for row, f in enumerate(formats):
+            left = 0
+            parts = (("s", 1), ("exponent", f.exponent_bits), ("mantissa", f.mantissa_bits))
+            for (label, width), colour in zip(parts, (QUIET, COLOURS[1], COLOURS[0]), strict=True):
+                axes.barh(row, width, left=left, color=colour, edgecolor="white", height=0.72)
+                for bit in range(1, width):
+                    axes.plot([left + bit] * 2, [row - 0.36, row + 0.36], color="white", lw=0.5)
+                text = label if width >= 6 else label[0]
+                axes.text(
+                    left + width / 2,
+                    row,
+                    f"{text} {width}" if width > 1 else text,
+                    ha="center",
+                    va="center",
+                    color="white",
+                    fontsize=8.5,
+                    fontweight="bold",
+                )
+                left += width
+            axes.text(left + 0.4, row, f"{f.bits} bits", va="center", color=QUIET, fontsize=9)
+        axes.set_yticks(range(len(formats)), [f.name for f in formats])
+        axes.tick_params(axis="y", length=0, labelsize=10, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(0, widest + 4)
+        axes.set_xticks([])
+        for side in ("left", "bottom"):
+            axes.spines[side].set_visible(False)
+        axes.set_title("Where the bits go: s sign, e exponent, m mantissa")
+        sizes = "; ".join(
+            f"{f.name} 1 sign, {f.exponent_bits} exponent, {f.mantissa_bits} mantissa"
+            for f in formats
+        )
+        return Picture(figure, f"Bars of sign, exponent and mantissa bits: {sizes}.")
+
+
+def ranges(formats: Sequence[Format]) -> Picture:
+    """From the smallest subnormal to the largest number, on a scale of powers of two."""
+    with _figure(height=0.45 * len(formats) + 1.3) as (figure, axes):
+        words = []
+        for row, f in enumerate(formats):
+            low, normal, high = (float(np.log2(x)) for x in (f.min_subnormal, f.min_normal, f.max))
+            axes.barh(row, high - normal, left=normal, height=0.6, color=COLOURS[0])
+            axes.barh(
+                row, normal - low, left=low, height=0.6, color="white", edgecolor=COLOURS[0],
+                hatch="////",
+            )  # fmt: skip
+            axes.text(high + 3, row, f"max {f.max:.5g}", va="center", fontsize=9, color=QUIET)
+            words.append(f"{f.name} 2^{low:.0f} to {f.max:.5g}")
+        axes.axvline(0, color=QUIET, lw=1, ls=":")
+        axes.text(0, -0.75, "1.0", ha="center", fontsize=9, color=QUIET)
+        axes.set_yticks(range(len(formats)), [f.name for f in formats])
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(-160, 178)
+        axes.set_xticks(range(-140, 141, 20), [f"$2^{{{e}}}$" for e in range(-140, 141, 20)])
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel("magnitude (hatched: subnormal numbers, with fewer and fewer bits)")
+        axes.set_title("Range: what each format can hold")
+        return Picture(figure, "Range of each format: " + "; ".join(words) + ".")
+
+
+def spacing(formats: Sequence[Format], low: int = -26, high: int = 17) -> Picture:
+    """The distance between neighbouring numbers, by magnitude: a staircase for each format."""
+    with _figure(height=3.6) as (figure, axes):
+        x = 2.0 ** np.arange(low, high, 0.05)
+        for i, f in enumerate(formats):
+            inside = x[(x >= f.min_subnormal) & (x <= f.max)]
+            steps = [f.ulp(float(v)) for v in inside]
+            axes.plot(inside, steps, ls=DASHES[i], color=COLOURS[i], label=f.name, lw=1.8)
+            axes.text(
+                inside[-1] * 1.3, steps[-1] * 2, f.name, color=COLOURS[i], bbox=_CARD, va="center"
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xlim(2.0**low, 2.0 ** (high + 3))
+        axes.set_xlabel("magnitude of the number")
+        axes.set_ylabel("ulp: distance to the next")
+        axes.grid(True, color="#e5e7ea", lw=0.6)
+        axes.set_title("Spacing: the step doubles at each power of two")
+        names = ", ".join(f.name for f in formats)
+        return Picture(
+            figure,
+            f"Distance between neighbouring numbers against magnitude for {names}, both axes in "
+            "powers of two: rising staircases that become flat among the subnormal numbers.",
+        )
+
+
+def number_lines(formats: Sequence[Format], low: float, high: float) -> Picture:
+    """Every number of some small formats between two limits, as ticks on a line."""
+    with _figure(height=0.6 * len(formats) + 0.9) as (figure, axes):
+        counts = []
+        for row, f in enumerate(formats):
+            values = f.decode(np.arange(1 << f.bits))
+            values = np.unique(values[np.isfinite(values)])
+            values = values[(values >= low) & (values <= high)]
+            axes.hlines(row, low, high, color="#d5d9de", lw=1)
+            axes.vlines(values, row - 0.3, row + 0.3, color=COLOURS[row], lw=1.1)
+            counts.append(f"{f.name} has {len(values)}")
+        axes.set_yticks(range(len(formats)), [f.name for f in formats])
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.spines["left"].set_visible(False)
+        axes.set_title(f"Every number between {low:g} and {high:g}")
+        return Picture(
+            figure,
+            f"Ticks for every number between {low:g} and {high:g}: {', '.join(counts)}. "
+            "The ticks are dense near zero and twice as far apart after each power of two.",
+        )
+
+
+def rescue(value: float, scale: float, format: Format) -> Picture:
+    """A number below the range of a format, and where a scale moves it."""
+    with _figure(height=2.1) as (figure, axes):
+        low, normal, high = (
+            float(np.log2(x)) for x in (format.min_subnormal, format.min_normal, format.max)
+        )
+        axes.axvspan(normal, high, color=COLOURS[0], alpha=0.25)
+        axes.axvspan(low, normal, facecolor="white", edgecolor=COLOURS[0], hatch="///", alpha=0.6)
+        before, after = float(np.log2(value)), float(np.log2(value * scale))
+        axes.annotate(
+            "",
+            (after, 0.42),
+            (before, 0.42),
+            arrowprops={"arrowstyle": "-|>", "color": COLOURS[1], "lw": 2},
+        )
+        axes.plot([before], [0.42], marker="x", ms=9, mew=2.5, color=COLOURS[1])
+        axes.plot([after], [0.42], marker="o", ms=8, color=COLOURS[1])
+        axes.text(before - 0.4, 0.62, "becomes 0", ha="right")
+        axes.text(after, 0.62, "survives", ha="center")
+        middle = (before + after) / 2
+        axes.text(middle, 0.2, f"times $2^{{{after - before:.0f}}}$", ha="center")
+        axes.text((low + normal) / 2, 0.87, "subnormal", ha="center", bbox=_CARD, fontsize=9)
+        axes.text((normal + high) / 2, 0.87, f"normal {format.name}", ha="center", fontsize=9)
+        axes.set_ylim(0, 1)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        ticks = range(-32, 17, 4)
+        axes.set_xlim(-33, 17)
+        axes.set_xticks(ticks, [f"$2^{{{e}}}$" for e in ticks])
+        axes.set_title("Loss scaling moves a gradient into range")
+        return Picture(
+            figure,
+            f"A gradient of 2^{before:.0f} lies below the smallest {format.name} number, "
+            f"2^{low:.0f}, and becomes zero. Times 2^{after - before:.0f} it is 2^{after:.0f} and "
+            "survives.",
+        )
+
+
+def gradient_histogram(histogram: ExponentHistogram, format: Format, scale: float = 1.0) -> Picture:
+    """Gradients by binary exponent, before and after a scale, on a format's range."""
+    with _figure(height=3.0) as (figure, axes):
+        exponents, counts = np.array(histogram.exponents), np.array(histogram.counts)
+        shift = round(float(np.log2(scale)))
+        low, normal, high = (
+            float(np.log2(x)) for x in (format.min_subnormal, format.min_normal, format.max)
+        )
+        axes.axvspan(normal, high, color=COLOURS[0], alpha=0.15)
+        axes.axvspan(low, normal, facecolor="white", edgecolor=COLOURS[0], hatch="///", alpha=0.35)
+        axes.bar(
+            exponents + 0.5, counts, width=0.9, color=COLOURS[1], label="as they are", hatch="..",
+            edgecolor="white",
+        )  # fmt: skip
+        words = f"{histogram.total} gradients with exponents {exponents[0]} to {exponents[-1]}"
+        if shift:
+            axes.bar(
+                exponents + shift + 0.5, counts, width=0.9, color=COLOURS[2],
+                label=f"times $2^{{{shift}}}$",
+            )  # fmt: skip
+            words += f", and the same shifted by {shift}"
+            axes.legend(loc="upper left")
+        top = counts.max() * 1.28
+        axes.set_ylim(0, top)
+        axes.text((low + normal) / 2, top * 0.93, "subnormal", ha="center", bbox=_CARD, fontsize=9)
+        axes.text((normal + high) / 2, top * 0.93, f"normal {format.name}", ha="center", fontsize=9)
+        axes.set_xlim(min(exponents[0], low) - 8, high + 3)
+        axes.set_xlabel("binary exponent: $2^e$ to $2^{e+1}$")
+        axes.set_ylabel("gradients")
+        axes.set_title(f"Gradients on the range of {format.name}")
+        return Picture(figure, f"Histogram of {words}, on the range of {format.name}.")
+
+
+def curves(
+    series: Mapping[str, Sequence[float]], *, title: str, xlabel: str, ylabel: str, alt: str
+) -> Picture:
+    """One line for each named series, told apart by colour, dashes and a label at its end."""
+    with _figure(height=3.2) as (figure, axes):
+        longest = max(len(values) for values in series.values())
+        for i, (name, values) in enumerate(series.items()):
+            axes.plot(values, ls=DASHES[i], color=COLOURS[i], lw=2)
+            axes.text(len(values) + longest * 0.01, values[-1], name, color=COLOURS[i], va="center")
+        axes.set_xlim(0, longest * 1.22)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
+        axes.set_title(title)
+        return Picture(figure, alt)

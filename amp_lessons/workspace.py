@@ -1,0 +1,404 @@
+"""The learner's folder: a copy of the course that is theirs.
+
+A manifest in the folder notes each file as it was handed out, so that a file which the learner
+changed is told from one which only the course changed: the first is never overwritten, the second
+is kept up to date. Nothing here imports torch; JupyterLab is started by `lab`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from amp_lessons import __version__, course, ipynb
+from amp_lessons.progress import write_atomically
+
+FOLDERS = ("notebooks", "exercises")
+MANIFEST = ".amp-lessons.json"
+MANIFEST_VERSION = 1
+START_PAGE = "notebooks/00_start_here.ipynb"
+
+
+class WorkspaceError(Exception):
+    """The workspace cannot be made, changed or opened. The message is one line with the cure."""
+
+
+@dataclass
+class Copied:
+    """What `copy_course` did, as paths relative to the workspace.
+
+    Attributes:
+        written: new, put back or brought up to date.
+        kept: changed by the learner, and the course has nothing newer.
+        kept_older: changed by the learner, and the course has a newer one.
+        foreign: there before, and never handed out by the course.
+    """
+
+    written: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    kept_older: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """What `reset` did: the file it restored, the copy of the old one, and lines to tell."""
+
+    file: Path
+    kept_as: Path | None
+    exercises: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+# ---- places -------------------------------------------------------------------------------------
+
+
+def default_folder() -> Path:
+    """``workspace/`` in a checkout, else ``amp-lessons/`` in the current folder."""
+    root = course.checkout()
+    return root / "workspace" if root else Path.cwd() / "amp-lessons"
+
+
+def current_folder() -> Path:
+    """The workspace that the current folder lies in, else the default one."""
+    here = Path.cwd()
+    found = (folder for folder in (here, *here.parents) if (folder / MANIFEST).is_file())
+    return next(found, default_folder())
+
+
+def cure_for_missing_course() -> str:
+    """What to do when the course's own files are not complete."""
+    if course.checkout():
+        return "run make notebooks"
+    return f"{sys.executable} -m pip install --force-reinstall --no-deps amp-lessons"
+
+
+# ---- copying ------------------------------------------------------------------------------------
+
+
+def copy_course(folder: Path) -> Copied:
+    """Bring the workspace up to date with the course, without touching what the learner changed.
+
+    Args:
+        folder: the workspace; it is made if it does not exist.
+
+    Raises:
+        WorkspaceError: if that cannot be done. No file is lost then, and none is half written; the
+            files that were copied before stay, and the next call goes on from there.
+    """
+    _refuse(folder)
+    made: list[Path] = []
+    try:
+        _make_folders(folder, made)
+        return _copy(folder)
+    except OSError as error:
+        for empty in reversed(made):
+            with suppress(OSError):
+                empty.rmdir()
+        raise WorkspaceError(
+            f"{_reason(error, folder)}: the workspace is not complete; nothing of yours was changed"
+        ) from error
+
+
+def _reason(error: OSError, folder: Path) -> str:
+    """What failed and where; a scrap of `write_atomically` says nothing to a learner."""
+    named = Path(str(error.filename)) if error.filename else folder
+    where = folder if named.suffix == ".tmp" else named
+    return f"{where}: {error.strerror or error}"
+
+
+def _refuse(folder: Path) -> None:
+    """Refuse a folder that cannot be a workspace, before anything is written."""
+    if folder.exists() and not folder.is_dir():
+        raise WorkspaceError(f"{folder} is a file: name a folder for the workspace")
+    with suppress(OSError):
+        if folder.resolve() == course.course_files().resolve():
+            raise WorkspaceError(f"{folder} is the course itself: name another folder")
+    for entry in (*FOLDERS, MANIFEST):
+        target = folder / entry
+        if target.exists() and target.is_dir() != (entry in FOLDERS):
+            kind = "file" if entry in FOLDERS else "folder"
+            raise WorkspaceError(f"{target} is a {kind}, and it is in the way: move it elsewhere")
+    nearest = folder
+    while not nearest.exists() and nearest.parent != nearest:
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise WorkspaceError(f"{nearest} is a file, so {folder} cannot be made: name another one")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise WorkspaceError(
+            f"{nearest} cannot be written: name another folder, as in amp-lessons lab ~/amp-lessons"
+        )
+
+
+def _make_folders(folder: Path, made: list[Path]) -> None:
+    """Make the workspace's folders, noting in ``made`` those that were not there."""
+    for path in (folder, *(folder / name for name in FOLDERS)):
+        for missing in reversed([p for p in (path, *path.parents) if not p.exists()]):
+            missing.mkdir()
+            made.append(missing)
+
+
+def _copy(folder: Path) -> Copied:
+    handed_out = _read_manifest(folder)
+    copied = Copied()
+    try:
+        for name, source in _course_files():
+            _copy_one(folder / name, name, source.read_bytes(), handed_out, copied)
+    except OSError:
+        with suppress(OSError):  # the first error is the one to report
+            _write_manifest(folder, handed_out)
+        raise
+    _write_manifest(folder, handed_out)
+    trust([folder / name for name in copied.written])
+    return copied
+
+
+def _copy_one(
+    target: Path, name: str, newest: bytes, handed_out: dict[str, str], copied: Copied
+) -> None:
+    """Decide about one file, and note in ``handed_out`` what the learner has from us."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(target, newest, name, handed_out, copied)
+        return
+    theirs, before = _sha256(target.read_bytes()), handed_out.get(name)
+    if theirs == _sha256(newest):
+        handed_out[name] = theirs
+    elif theirs == before:
+        _replace(target, newest, name, handed_out, copied)
+    elif before is None:
+        copied.foreign.append(name)
+    elif before == _sha256(newest):
+        copied.kept.append(name)
+    else:
+        copied.kept_older.append(name)
+
+
+def _replace(
+    target: Path, newest: bytes, name: str, handed_out: dict[str, str], copied: Copied
+) -> None:
+    write_atomically(target, newest)
+    handed_out[name] = _sha256(newest)
+    copied.written.append(name)
+
+
+def _course_files() -> Iterator[tuple[str, Path]]:
+    """The files to hand out, as ``("notebooks/01_….ipynb", path in the course)``."""
+    root = course.course_files()
+    if not (root / START_PAGE).is_file():
+        raise WorkspaceError(f"the course has no {START_PAGE}: {cure_for_missing_course()}")
+    for name in FOLDERS:
+        for path in sorted((root / name).rglob("*")):
+            inside = path.relative_to(root)
+            hidden = any(part.startswith((".", "__")) for part in inside.parts)
+            if path.is_file() and not hidden:
+                yield inside.as_posix(), path
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# ---- the manifest -------------------------------------------------------------------------------
+
+
+def _read_manifest(folder: Path) -> dict[str, str]:
+    """The sha256 of each file as it was handed out.
+
+    A manifest that cannot be understood counts as none: then every file that differs from the
+    course's is taken for the learner's, and kept.
+    """
+    try:
+        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        version, files = data["version"], data["files"]
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError):
+        return {}
+    if not isinstance(version, int) or not isinstance(files, dict):
+        return {}
+    if version > MANIFEST_VERSION:
+        raise WorkspaceError(
+            f"{folder} was made by a newer AMP Lessons: upgrade the package, or name another folder"
+        )
+    return {str(name): str(digest) for name, digest in files.items()}
+
+
+def _write_manifest(folder: Path, handed_out: dict[str, str]) -> None:
+    files = dict(sorted(handed_out.items()))
+    data = {"version": MANIFEST_VERSION, "course": __version__, "files": files}
+    content = (json.dumps(data, indent=1) + "\n").encode()
+    path = folder / MANIFEST
+    if not path.exists() or path.read_bytes() != content:
+        write_atomically(path, content)
+
+
+def trust(paths: Sequence[Path]) -> None:
+    """Tell Jupyter to trust the outputs in these notebooks, so that it shows all of them.
+
+    Jupyter keeps the signatures in its own data folder. Without them the course still works, so
+    a failure is not worth a word.
+    """
+    notebooks = [path for path in paths if path.suffix == ".ipynb"]
+    if not notebooks:
+        return
+    with suppress(Exception), _notary() as notary:
+        for path in notebooks:
+            notary.sign(_for_notary(path.read_bytes()))
+
+
+def _was_trusted(content: bytes) -> bool:
+    with suppress(Exception), _notary() as notary:
+        return notary.check_signature(_for_notary(content))
+    return False
+
+
+@contextmanager
+def _notary() -> Iterator[Any]:
+    """Jupyter's register of trusted notebooks, told to keep its warnings to itself."""
+    import logging
+
+    from jupyter_core.paths import jupyter_data_dir
+    from nbformat.sign import NotebookNotary
+
+    silent = logging.getLogger("amp_lessons.notary")
+    silent.disabled = True
+    notary = NotebookNotary(data_dir=jupyter_data_dir(), log=silent)
+    try:
+        yield notary
+    finally:
+        notary.store.close()
+
+
+def _for_notary(content: bytes) -> Any:
+    import nbformat
+
+    return nbformat.reads(content.decode("utf-8"), as_version=4)
+
+
+# ---- resetting ----------------------------------------------------------------------------------
+
+
+def reset(folder: Path, name: str) -> Reset:
+    """Put an exercise or a whole notebook back as it was handed out.
+
+    Args:
+        folder: the workspace.
+        name: an exercise such as ``"next_float"``, whose two cells are put back in place; or a
+            notebook such as ``"01_number_formats"`` (its exercises) or
+            ``"notebooks/01_number_formats.ipynb"`` (the lesson).
+
+    Raises:
+        UnknownExercise: if the course has neither.
+        WorkspaceError: if it cannot be done; the learner's file is then as it was.
+    """
+    if not folder.is_dir():
+        raise WorkspaceError(
+            f"there is no workspace at {folder}: run amp-lessons lab first, or name it with "
+            "--workspace"
+        )
+    whole = _notebook_called(name)
+    try:
+        if whole is not None:
+            return _reset_notebook(folder, whole)
+        return _reset_exercise(folder, name)
+    except OSError as error:
+        raise WorkspaceError(f"{_reason(error, folder)}: nothing of yours was changed") from error
+
+
+def _notebook_called(name: str) -> str | None:
+    """The path in the course that a notebook's id, stem or path stands for; None for others."""
+    plain = name.replace("\\", "/").removeprefix("./").removesuffix(".ipynb")
+    candidates = (f"{plain}.ipynb", *(f"{folder}/{plain}.ipynb" for folder in reversed(FOLDERS)))
+    files = dict(_course_files())
+    return next((path for path in candidates if path in files), None)
+
+
+def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Reset:
+    target, newest = folder / name, (course.course_files() / name).read_bytes()
+    kept_as = None
+    if target.exists():
+        old = target.read_bytes()
+        kept_as = None if old == newest else _keep(target, old)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, newest)
+    handed_out = _read_manifest(folder)
+    _write_manifest(folder, handed_out | {name: _sha256(newest)})
+    trust([target])
+    lessons = [lesson for lesson in course.LESSONS if name == f"exercises/{lesson.id}.ipynb"]
+    exercises = tuple(info.name for lesson in lessons for info in lesson.exercises)
+    return Reset(target, kept_as, exercises, notes)
+
+
+def _reset_exercise(folder: Path, exercise: str) -> Reset:
+    """Put back the solution cell and the check cell of one exercise."""
+    name = f"exercises/{course.lesson_of(exercise).id}.ipynb"
+    target = folder / name
+    if not target.exists():
+        return _reset_notebook(folder, name, (f"{name} was missing: all of it was put back",))
+    old = target.read_bytes()
+    try:
+        notebook = ipynb.parse(old)
+    except ipynb.NotebookError as error:
+        return _reset_notebook(folder, name, (f"your {name} {error}: all of it was put back",))
+    master = ipynb.read(course.course_files() / name)
+    notes: list[str] = []
+    for grade_id in (exercise, f"{exercise}_check"):
+        _put_back(notebook["cells"], master["cells"], grade_id, notes)
+    new = ipynb.to_bytes(notebook)
+    if notebook == ipynb.parse(old):
+        return Reset(target, None, (exercise,), tuple(notes))
+    kept_as = _keep(target, old)
+    write_atomically(target, new)
+    if _was_trusted(old):
+        trust([target])
+    return Reset(target, kept_as, (exercise,), tuple(notes))
+
+
+def _put_back(
+    cells: list[ipynb.Cell], master: list[ipynb.Cell], grade_id: str, notes: list[str]
+) -> None:
+    """Make the learner's one cell with this grade id what it was; insert it if it is gone."""
+    original = next((cell for cell in master if ipynb.grade_id(cell) == grade_id), None)
+    if original is None:
+        raise WorkspaceError(f"the course has no cell {grade_id}: {cure_for_missing_course()}")
+    places = [index for index, cell in enumerate(cells) if ipynb.grade_id(cell) == grade_id]
+    if not places:  # an editor that drops metadata may have kept the ids
+        places = [i for i, cell in enumerate(cells) if cell.get("id") == original.get("id")][:1]
+    if not places:
+        cells.insert(_place(cells, master, original), dict(original))
+        notes.append(f"the cell {grade_id} was missing: it was put back")
+        return
+    first, *copies = places
+    cells[first] = dict(original)
+    for index in reversed(copies):
+        del cells[index]
+    if copies:
+        notes.append(f"the cell {grade_id} stood there {len(places)} times: one was left")
+
+
+def _place(cells: list[ipynb.Cell], master: list[ipynb.Cell], original: ipynb.Cell) -> int:
+    """Where a missing cell belongs: after the nearest cell before it that is still there."""
+    for before in reversed(master[: master.index(original)]):
+        for index, cell in enumerate(cells):
+            same_name = ipynb.grade_id(before) and ipynb.grade_id(cell) == ipynb.grade_id(before)
+            if same_name or cell.get("id", "") == before.get("id"):
+                return index + 1
+    return len(cells)
+
+
+def _keep(path: Path, content: bytes) -> Path:
+    """Write the old content beside the file, under a name that is not taken."""
+    stem = f"{path.stem}.before-reset-{datetime.now():%Y%m%dT%H%M%S}"
+    names = (f"{stem}{extra}.ipynb" for extra in ("", *(f"-{n}" for n in range(2, 1000))))
+    kept = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    write_atomically(kept, content)
+    return kept

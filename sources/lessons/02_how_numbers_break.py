@@ -1,0 +1,361 @@
+# %% [markdown]
+# # Lesson 02: Three ways numbers break
+#
+# **You will be able to** tell underflow, overflow and swamping apart by their symptoms, say where
+# a NaN comes from, and write sums, softmaxes and masks that hold in 16 bits.
+#
+# **Time** 40 minutes. **Needs** lesson 01; no GPU.
+#
+# A 16-bit format can fail in three ways: a number is too small for it, too large for it, or too
+# small *beside another number*. Each has its own symptom and its own remedy, and mixed precision
+# training is the three remedies put together.
+
+# %%
+import torch
+
+from amp_lessons import plots
+from amp_lessons.formats import BF16, FP16, FP32
+
+half, bfloat = torch.float16, torch.bfloat16
+
+# %% [markdown]
+# ## Underflow: too small
+#
+# A value below half of the smallest number becomes zero. It is the quietest fault of the three.
+# Gradients are its usual victims: here are those of a small network on the handwritten digits,
+# for a loss with a weight of 1e-6, by their binary exponent.
+
+# %%
+from amp_lessons.scaling import exponent_histogram, fate, smallest_safe_scale
+from amp_lessons.training import digits_gradients
+
+gradients = digits_gradients(loss_factor=1e-6)
+histogram = exponent_histogram(gradients.values())
+plots.gradient_histogram(histogram, FP16)
+
+# %% [markdown]
+# All but one of them lie left of FP16's range. **Predict:** by how many powers of two must the histogram
+# move to the right until most of it is inside? And until all of it is?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for exponent in (0, 8, 16, 24):
+    counted = fate(gradients.values(), 2.0**exponent)
+    print(
+        f"scale 2^{exponent:<2}: {counted.zero:4} become zero, {counted.subnormal:4} subnormal,"
+        f" {counted.normal:4} normal, {counted.overflow} overflow"
+    )
+
+# %% [markdown]
+# Here is the same as a picture that you can move. Focus the slider and use the arrow keys. Find
+# the smallest scale at which nothing becomes zero, and the largest at which nothing overflows.
+# Then change the format to BF16, and say why the slider does not matter any more.
+
+# %% tags=["live"]
+from amp_lessons.widgets import GradientHistogram
+
+GradientHistogram(gradients, format="FP16")
+
+# %%
+# NBVAL_CHECK_OUTPUT
+scale = smallest_safe_scale(gradients.values())
+largest = max(g.abs().max().item() for g in gradients.values())
+print(f"nothing becomes zero from 2^{int(torch.tensor(scale).log2())}")
+print("at that scale nothing overflows:", scale * largest < 65520)
+print("BF16 loses", fate(gradients.values(), 1.0, BF16).zero, "without any scale")
+
+# %% [markdown]
+# There is room to spare between the two ends. That is the usual case, and the reason why one
+# scale for all gradients of a network works at all.
+#
+# Underflow hides in small constants too. **Predict:** in FP16, what is 1 / (0 + 1e-8)? And
+# log(0 + 1e-8)? And the same with 1e-7?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+zero = torch.tensor(0.0, dtype=half)
+for eps in (1e-8, 1e-7):
+    print(f"eps {eps:g}: 1/(0+eps) = {(1 / (zero + eps)).item():g}", end="   ")
+    print(f"log(0+eps) = {(zero + eps).log().item():g}")
+
+# %% [markdown]
+# 1e-8, a popular eps, is 0 in FP16: it protects nothing. 1e-7 survives, but its reciprocal is
+# beyond 65504, and overflows. A constant that is safe in FP32 has to be looked at again in 16
+# bits.
+
+# %% [markdown]
+# ## Overflow: too large
+#
+# A value beyond 65504 becomes infinity. **Predict:** up to which whole number does exp(x) fit?
+# And what is 256 squared?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for x in (10.0, 11.0, 12.0):
+    print(f"exp({x:.0f}) = {torch.tensor(x, dtype=half).exp().item():g}")
+print("256 ** 2 =", (torch.tensor(256.0, dtype=half) ** 2).item())
+
+# %% [markdown]
+# Squares are where it happens in practice: a norm, a variance, a mean of squares. The result would
+# fit; a step on the way does not.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+x = torch.full((4,), 300.0, dtype=half)
+print("mean square, then root:", x.square().mean().sqrt().item())
+print("divide by 300 first:   ", ((x / 300).square().mean().sqrt() * 300).item())
+print("squares in float32:    ", x.float().square().mean().sqrt().half().item())
+
+# %% [markdown]
+# ## Where NaN comes from
+#
+# It is often said that NaN losses come from underflow. **Predict:** which of these give NaN?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+inf = torch.tensor(70000.0).half()
+tiny = torch.tensor(1e-8).half()
+for name, value in (
+    ("1e-8 stored", tiny),
+    ("1e-8 * 1e-8", tiny * tiny),
+    ("70000 stored", inf),
+    ("70000 - 70000", inf - inf),
+    ("70000 * 1e-8", inf * tiny),
+    ("1e-8 / 1e-8", tiny / tiny),
+    ("log(1e-8)", tiny.log()),
+):
+    print(f"{name:15}", value.item())
+
+# %% [markdown]
+# Underflow gives zeros, and zeros stay quiet. NaN needs an infinity (inf − inf, 0 · inf) or a
+# division 0/0. So when a loss becomes NaN, look for something that became too large, or for a
+# division by something that became zero. A mere underflow makes training stall.
+
+# %% [markdown]
+# ## Swamping: too small beside another
+#
+# 2048 and 1 are both FP16 numbers. **Predict:** what is their sum? And if 1 is added ten thousand
+# times, one after the other, in FP16 and in BF16?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("2048 + 1 =", (torch.tensor(2048.0, dtype=half) + 1).item())
+for dtype in (half, bfloat, torch.float32):
+    total = torch.tensor(0.0, dtype=dtype)
+    for _ in range(10_000):
+        total = total + 1
+    print(f"{dtype}: ten thousand ones give {total.item():g}")
+
+# %% [markdown]
+# Once the ulp of the total is 2, adding 1 lands half-way and goes back to the even neighbour. The
+# total stands still at 2048 in FP16 and at 256 in BF16. Nothing overflowed, nothing became zero:
+# the small number was *swamped* by the large one.
+#
+# **Predict:** what does `.sum()` give for the same numbers in FP16? And for a hundred thousand?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for count in (10_000, 100_000):
+    print(count, "ones, .sum():", torch.ones(count, dtype=half).sum().item())
+
+# %% [markdown]
+# `.sum()` is right, because it accumulates in a wider format and rounds once at the end. Tensor
+# cores do the same inside a matrix product. But the *result* is stored in FP16 again, and 100000
+# is beyond 65504: a wide accumulator does not help against overflow of what is stored.
+
+# %% [markdown]
+# ## The weight that does not move
+#
+# Training adds small updates to large weights, thousands of times. **Predict:** a weight of 1.0
+# gets a thousand updates of −0.0001. Where does it end in FP32, FP16 and BF16?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+paths = {}
+for f in (FP32, FP16, BF16):
+    path = [1.0]
+    for _ in range(1000):
+        path.append(f.round(path[-1] - f.round(1e-4)))
+    paths[f.name] = path
+    print(f"{f.name}: {path[-1]:.4f}")
+
+# %%
+plots.curves(
+    {"FP32": paths["FP32"], "FP16, BF16": paths["FP16"]},
+    title="A weight of 1.0 after updates of −0.0001",
+    xlabel="updates",
+    ylabel="weight",
+    alt="The weight in FP32 falls in a straight line from 1.0 to 0.9; in FP16 and BF16 it stays at 1.0.",
+)
+
+# %% [markdown]
+# In 16 bits not one of the thousand updates arrives. In FP16 an update can be lost once the weight
+# is 2048 times as large as it ([Micikevicius et al.](https://arxiv.org/abs/1710.03740), section
+# 3.1), and from 4096 times on it always is. In BF16 the two are 256 and 512. So the weights that
+# the optimizer updates are kept in FP32: that is what *master weights* are for.
+#
+# Why two figures? Below a power of two the spacing is half as wide as above it. **Predict:** by
+# which power of two can 1.0 not go down in FP16, and by which can it not go up?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for f in (FP16, BF16):
+    n = next(n for n in range(30) if f.round(1.0 - 2.0**-n) == 1.0)
+    up = next(n for n in range(30) if f.round(1.0 + 2.0**-n) == 1.0)
+    print(f"{f.name}: 1 - 2^-{n} is lost, 1 + 2^-{up} is lost")
+
+# %% [markdown]
+# ## Cancellation: the digits that were never there
+#
+# A fourth effect looks like a fault of subtraction, and is not. **Predict:** how many digits of
+# 1.001 − 1 are right in FP16?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+a, b = torch.tensor(1.001, dtype=half), torch.tensor(1.0, dtype=half)
+print("1.001 is stored as", a.item())
+print("1.001 - 1 gives   ", (a - b).item(), "and the subtraction is exact")
+v = torch.tensor([10.01, 10.02, 10.03], dtype=half)
+print(
+    "variance as mean of squares less square of mean:", (v.square().mean() - v.mean() ** 2).item()
+)
+print("variance as mean of squared differences:        ", (v - v.mean()).square().mean().item())
+
+# %% [markdown]
+# The subtraction removes what both numbers share and leaves their rounding errors. A variance
+# that comes out negative is the classic sign. The remedy is to subtract *first*, while the digits
+# are there, and to square afterwards, or to do the whole in FP32. (The second result is not very
+# good either, because 10.01, 10.02 and 10.03 were rounded when they were stored. But it cannot be
+# negative.)
+
+# %% [markdown]
+# ## A softmax that holds
+#
+# Softmax is exp divided by a sum of exps. Written like that it fails at once. **Predict:** which
+# of these logits can it stand in FP16: 5, 11, 12?
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def plain_softmax(x):
+    return x.exp() / x.exp().sum()
+
+
+def shifted_softmax(x):
+    return plain_softmax(x - x.max())
+
+
+for largest in (5.0, 11.0, 12.0):
+    x = torch.tensor([largest, largest - 1, 0.0], dtype=half)
+    print(largest, plain_softmax(x).tolist()[0], shifted_softmax(x).tolist()[0])
+
+# %% [markdown]
+# At 12 the plain one divides inf by inf. At 11 exp still fits, but the sum does not, and a
+# probability of 0.73 becomes 0. Subtracting the largest logit changes nothing in exact arithmetic,
+# and then exp never sees more than 0. Every library does it.
+#
+# **Predict:** is the logarithm of a softmax safe now?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+x = torch.tensor([0.0, -30.0], dtype=half)
+print("log(softmax(x))  ", torch.softmax(x, 0).log().tolist())
+print("log_softmax(x)   ", torch.log_softmax(x, 0).tolist())
+
+# %% [markdown]
+# The probability of the second class underflows to 0, and its logarithm is −inf. `log_softmax`
+# never leaves the logarithms. That is why losses take logits, not probabilities. You write it
+# yourself in the exercises.
+
+# %% [markdown]
+# ## A mask that fits
+#
+# Attention masks are often written with −1e9, "minus infinity for all practical purposes".
+# **Predict:** what happens in FP16? And with a true −inf, in a row in which everything is masked?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=half)
+masked = torch.tensor([[False, True], [True, True]])
+try:
+    scores.masked_fill(masked, -1e9)
+except RuntimeError as error:
+    print("RuntimeError:", error)
+for fill in (-torch.inf, torch.finfo(half).min):
+    print(fill, torch.softmax(scores.masked_fill(masked, fill), -1).tolist())
+
+# %% [markdown]
+# torch refuses to fill with a number that the dtype does not have. −inf works until a row has
+# nothing left, and then gives NaN. `torch.finfo(dtype).min` fits every dtype and is finite.
+
+# %% [markdown]
+# ## Three remedies
+#
+# | fault | symptom | remedy in mixed precision training |
+# |---|---|---|
+# | underflow | gradients that are exactly zero, a loss that stalls | loss scaling (FP16); BF16 |
+# | overflow | inf, then NaN | FP32 for exp, norms and losses; skip the step, lower the scale |
+# | swamping | weights that do not move, sums that stand still | FP32 weights; wide accumulation |
+#
+# Lesson 03 builds mixed precision training from these three, and takes each away again to see it
+# fail.
+
+# %% [markdown]
+# ## Recap
+#
+# 1. Underflow gives zeros and no message; FP16 loses 2^-25 and all below it.
+# 2. Overflow gives inf above 65504, most often in squares and exps on the way to a small result.
+# 3. NaN needs an infinity or 0/0; underflow alone makes training stall.
+# 4. Swamping loses the smaller of two numbers from a ratio of 2048 to 4096 in FP16, and of 256 to
+#    512 in BF16.
+# 5. Stay with logarithms, subtract before you square, ask the dtype for its limits.
+
+# %% [markdown]
+# ## Three questions
+#
+# **1.** A BF16 model keeps its weights in BF16. Training begins well and then stands still, with
+# gradients that are not zero. What is the likely cause? (a) underflow (b) swamping (c) overflow
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** The gradients are there, but learning rate times gradient is hundreds of times smaller than
+# the weight.
+# (a) The gradients would be zero, and in BF16 hardly ever are. (c) There would be inf or NaN.
+#
+# </details>
+#
+# **2.** What is the FP16 sum, one by one, of 2048 followed by a thousand ones? (a) 3048 (b) 2048
+# (c) inf
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** Each 2048 + 1 goes back to 2048. (a) is what `.sum()` gives, with its wide accumulator.
+# (c) Nothing comes near 65504.
+#
+# </details>
+#
+# **3.** Two FP32 numbers, finite and not zero, are stored in FP16 as x and y. Which of these can be
+# NaN? (a) x * x (b) x / y (c) x + x
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** If both have become 0 it is 0/0, and if both have become inf it is inf/inf. (a) and (c)
+# can be 0 or inf, but a NaN needs two infinities that work against each other, or 0 · inf.
+#
+# </details>
+
+# %%
+# NBVAL_CHECK_OUTPUT
+# The answers, computed.
+print("1.", BF16.round(1.0 - BF16.round(0.003)), FP32.round(1.0 - FP32.round(0.003)) < 1)
+total = torch.tensor(2048.0, dtype=half)
+for one in torch.ones(1000, dtype=half):
+    total = total + one
+print("2.", total.item())
+for number in (1e-8, 1e8):
+    x = torch.tensor(number).half()
+    print("3.", (x * x).item(), (x / x).item(), (x + x).item())
+
+# %% [markdown]
+# **Next:** four exercises in `exercises/02_how_numbers_break.ipynb`: a sum that keeps its small
+# terms, a log-softmax, a mask, and ten faults to name.

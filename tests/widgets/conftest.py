@@ -1,0 +1,144 @@
+"""A browser, and the widgets' pages on a web server of this machine."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from amp_lessons.widgets.modules import STATIC
+
+BLANK = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>A widget</title>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="widgets.css">
+<body><main><h1>A widget</h1><div id="widget"></div></main></body>
+</html>
+"""
+
+
+def find_chromium() -> str | None:
+    """The browser to drive: AMP_LESSONS_CHROMIUM, or what is installed under a usual name."""
+    chosen = os.environ.get("AMP_LESSONS_CHROMIUM")
+    if chosen:
+        return chosen if Path(chosen).exists() else None
+    usual = Path("/usr/bin/chromium")
+    return str(usual) if usual.exists() else shutil.which("chromium")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium. Without one the test is skipped, or fails where one is required."""
+    path = find_chromium()
+    if path is None:
+        message = (
+            "no Chromium: install it (Debian and Ubuntu: apt install chromium) or set "
+            "AMP_LESSONS_CHROMIUM to its path"
+        )
+        if os.environ.get("AMP_LESSONS_REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield browser
+        browser.close()
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: pytest shows what a test prints."""
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """The address of `static/` on a server of this machine."""
+    handler = functools.partial(_Handler, directory=str(STATIC))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def open_page(chromium: Browser, site: str) -> Iterator[Callable[..., Page]]:
+    """Open a page of the site; "blank.html" is one with the style sheet and an empty #widget.
+
+    At the end no page may have logged an error or asked another machine for anything.
+    """
+    complaints: list[str] = []
+    contexts = []
+
+    def open_(path: str = "blank.html", scheme: str = "light", width: int = 900) -> Page:
+        size = {"width": width, "height": 900}
+        context = chromium.new_context(color_scheme=scheme, viewport=size)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.route("**/blank.html", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
+        page.on("console", lambda m: m.type == "error" and complaints.append(m.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda r: _is_foreign(r.url, site) and complaints.append(r.url))
+        page.goto(f"{site}/{path}")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _is_foreign(url: str, site: str) -> bool:
+    return not url.startswith((site + "/", "data:", "blob:"))
+
+
+@pytest.fixture(scope="session")
+def accessibility() -> Callable[[Page], list[str]]:
+    """What axe-core finds wrong with a page, of any impact: a line for each rule broken."""
+    axe = Axe()
+
+    def problems(page: Page) -> list[str]:
+        response = axe.run(page).response
+        assert response["passes"], "axe checked nothing"
+        return [
+            f"{v['id']} ({v['impact']}): {[node['html'][:160] for node in v['nodes']]}"
+            for v in response["violations"]
+        ]
+
+    return problems
+
+
+# Presses nothing itself: waits for the next key and for the frame after it. The screen holds the
+# change when the frame after the one that follows the key begins.
+_WATCH = """() => {
+  window.painted = new Promise((resolve) => {
+    addEventListener("keydown", () => {
+      const start = performance.now();
+      requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - start)));
+    }, { once: true, capture: true });
+  });
+}"""
+
+
+@pytest.fixture(scope="session")
+def time_to_paint() -> Callable[[Page, str], float]:
+    """Milliseconds from a key press to the painted change."""
+
+    def measure(page: Page, key: str) -> float:
+        page.evaluate(_WATCH)
+        page.keyboard.press(key)
+        return page.evaluate("() => window.painted")
+
+    return measure
