@@ -271,7 +271,9 @@ def _notary() -> Iterator[Any]:
 
     silent = logging.getLogger("amp_lessons.notary")
     silent.disabled = True
-    notary = NotebookNotary(data_dir=jupyter_data_dir(), log=silent)
+    folder = Path(jupyter_data_dir())
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # Jupyter may never have run here
+    notary = NotebookNotary(data_dir=str(folder), log=silent)
     try:
         yield notary
     finally:

@@ -236,15 +236,18 @@ def _best_explanation(
     misconceptions: Mapping[str, Misconception],
     same: Same,
 ) -> str:
-    """The misconception that explains most of the failed cases, if it explains at least half."""
-    best, most = "", (len(failed) - 1) // 2
+    """The misconception that explains every failed case, and most of the others; "" if none does.
+
+    A wrong diagnosis is worse than none, so a mistake that explains most of it is not enough.
+    """
+    best, most = "", 0
     for slug, misconception in misconceptions.items():
-        explained = sum(
-            _same_outcome(_outcome(misconception.model, cases[i]), evidence[i], same)
-            for i in failed
-        )
-        if explained > most:
-            best, most = slug, explained
+        agrees = [
+            _same_outcome(_outcome(misconception.model, case), seen, same)
+            for case, seen in zip(cases, evidence, strict=True)
+        ]
+        if all(agrees[i] for i in failed) and sum(agrees) > most:
+            best, most = slug, sum(agrees)
     return best
 
 

@@ -130,10 +130,11 @@ class Exercise:
         """
         notes: list[str] = []
         try:
-            passed = progress.load()[self.name].passed
+            entry = progress.load()[self.name]
+            is_open = entry.passed or entry.gave_up_at is not None
         except progress.ProgressError as error:
-            passed, notes = False, [str(error)]
-        if not passed and not give_up:
+            is_open, notes = False, [str(error)]
+        if not is_open and not give_up:
             display.show_note(
                 self,
                 "The solution is still closed",
@@ -143,7 +144,7 @@ class Exercise:
                 notes,
             )
             return
-        if not passed:
+        if not is_open:
             notes += _saved(lambda: progress.record_give_up(self.name))
         from amp_lessons.checks.solutions import solution_of
 
@@ -177,7 +178,10 @@ class Exercise:
                 return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
             if "error" in evidence:
                 return error_verdict(evidence["error"])
-        finding = self.judge(evidence)
+        try:
+            finding = self.judge(evidence)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
         if isinstance(finding, Verdict):
             return finding
         if not finding.diagnosis:

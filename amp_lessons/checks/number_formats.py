@@ -194,7 +194,14 @@ def _scale_cases() -> list[Case]:
     random = torch.Generator().manual_seed(3)
     cases = [
         Case((torch.tensor(values),), f"torch.tensor({values})")
-        for values in ([1e-9, 0.5], [2.0**-30, -3.0], [0.0, 5e-8, 0.0], [-7e-12, 1e-3, 0.0], [4e-8])
+        for values in (
+            [1e-9, 0.5],
+            [2.0**-30, -3.0],
+            [0.0, 5e-8, 0.0],
+            [-7e-12, 1e-3, 0.0],
+            [4e-8],
+            [1e-10, 3e-9, -5e-8],
+        )
     ]
     for size, power in ((40, -22), (300, -28), (7, -35)):
         gradients = torch.randn(size, generator=random) * 2.0**power

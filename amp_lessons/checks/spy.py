@@ -1,7 +1,8 @@
 """Watching which operations a learner's code runs, and in which dtype.
 
-The watch sits below autograd and autocast, where torch dispatches the operations that really run,
-so it does not matter how the code is written or what its variables are called.
+One watch sits below autograd and autocast, where torch dispatches the operations that really run,
+so it does not matter how the code is written or what its variables are called. A second one sees
+the ways out of torch, such as `tolist`, which are no operations.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+_WAYS_OUT = ("tolist", "numpy", "__array__")
 
 
 class _Spy(TorchDispatchMode):
@@ -28,6 +32,20 @@ class _Spy(TorchDispatchMode):
         return result
 
 
+class _Exits(TorchFunctionMode):
+    """Adds the ways out of torch to what a spy has seen."""
+
+    def __init__(self, spy: _Spy) -> None:
+        super().__init__()
+        self.spy = spy
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if name in _WAYS_OUT:
+            self.spy.seen.add((name, "python"))
+        return func(*args, **(kwargs or {}))
+
+
 def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Wrap `evidence.observe` so that its answer also lists the operations, under ``"ops"``.
 
@@ -38,7 +56,7 @@ def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
         spy = _Spy()
 
         def under_watch(*given: Any) -> Any:
-            with spy:
+            with spy, _Exits(spy):
                 return function(*given)
 
         if function is ...:

@@ -10,7 +10,7 @@ import torch
 from amp_lessons.checks import how_numbers_break as ex
 
 # %% [markdown] heading="kahan_sum"
-# Write `kahan_sum(values)`: the sum of an FP16 tensor, to within one ulp, without leaving FP16.
+# Write `kahan_sum(values)`: the sum of an FP16 tensor, to within two ulp, without leaving FP16.
 #
 # `values` has one dimension. Add one value after the other, and keep every number in
 # `torch.float16`: no float32, no Python floats, no `sum()`. Return an FP16 tensor without

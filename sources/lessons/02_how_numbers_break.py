@@ -204,6 +204,11 @@ for f in (FP16, BF16):
     up = next(n for n in range(30) if f.round(1.0 + 2.0**-n) == 1.0)
     print(f"{f.name}: 1 - 2^-{n} is lost, 1 + 2^-{up} is lost")
 
+weights = FP16.decode(torch.arange(0x0400, 0x7C00))  # every normal FP16 number
+for ratio in (2048, 3000, 4096):
+    stuck = FP16.round(weights - weights / ratio) == weights
+    print(f"weights that weight/{ratio} does not move: {stuck.double().mean():.0%}")
+
 # %% [markdown]
 # ## Cancellation: the digits that were never there
 #

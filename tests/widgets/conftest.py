@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -56,7 +57,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
+    extensions_map: ClassVar = {".html": "text/html", ".css": "text/css", ".mjs": "text/javascript"}
 
     def log_message(self, *_: object) -> None:
         """Say nothing: pytest shows what a test prints."""

@@ -20,7 +20,7 @@ import {
   ulp,
 } from "./formats.mjs";
 import { fromText, loss, readNumber, toText } from "./typed.mjs";
-import { frame, h, listen, plainModel, powerOfTwo, selectField, uniqueId, withMinus } from "./dom.mjs";
+import { control, frame, h, listen, plainModel, powerOfTwo, selectField, uniqueId, withMinus } from "./dom.mjs";
 
 // ---- state -------------------------------------------------------------------------------------
 
@@ -61,26 +61,29 @@ function makeActions(model, set) {
 
 function controls(actions, read) {
   const format = selectField("Format", [], actions.setFormat);
-  const input = h("input", {
+  const input = control("input", {
     id: uniqueId("value"),
     class: "amp-value",
     type: "text",
     spellcheck: "false",
     autocomplete: "off",
     onchange: commit,
+    // JupyterLab keeps Enter from submitting a form and from ending a change, so it is heard here.
+    onkeydown: (event) => event.key === "Enter" && commit(),
   });
   const hint = h("span", { id: uniqueId("hint"), class: "amp-note" }, "such as 0.1, 1e-8, inf, 2^-14 or the bits 0x3c00");
   const error = h("p", { id: uniqueId("error"), class: "amp-error", role: "alert" });
   input.setAttribute("aria-describedby", `${hint.id} ${error.id}`);
-  const saturate = h("input", {
+  const saturate = control("input", {
     type: "checkbox",
     onchange: () => actions.setSaturate(saturate.checked),
   });
   const facts = h("p", { class: "amp-note" });
+  let drawn = null;
 
   function commit() {
     showError("");
-    if (input.value === toText(read().value)) return; // Enter also leaves the field: once is enough
+    if (input.value === drawn) return; // Enter, and then leaving the field: once is enough
     try {
       const { value, code } = readNumber(read().format, input.value);
       if (code === undefined) actions.setValue(value);
@@ -97,8 +100,8 @@ function controls(actions, read) {
   }
 
   const node = h(
-    "form",
-    { class: "amp-controls", onsubmit: (event) => (event.preventDefault(), commit()) },
+    "div",
+    { class: "amp-controls" },
     format.node,
     h("div", { class: "amp-field amp-grow" }, h("label", { for: input.id }, "Value"), input, hint),
     h("label", { class: "amp-check" }, saturate, "Clip at the largest number (saturate)"),
@@ -110,9 +113,11 @@ function controls(actions, read) {
       format.select.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
     }
     format.select.value = state.format.name;
-    input.value = toText(state.value);
     saturate.checked = state.saturate;
     facts.textContent = formatFacts(state.format);
+    if (drawn === toText(state.value)) return; // what is being typed stays
+    drawn = toText(state.value);
+    input.value = drawn;
     showError("");
   }
 
@@ -164,7 +169,7 @@ function bitRow(actions, read) {
     const own = [];
     for (let place = width - 1; place >= 0; place--) {
       const position = top - (width - 1 - place);
-      const button = h("button", { type: "button", tabindex: "-1", onclick: () => toggle(position) });
+      const button = control("button", { type: "button", tabindex: "-1", onclick: () => toggle(position) });
       own.push(Object.assign(button, { ampField: name, ampPlace: place, ampPosition: position }));
     }
     buttons.push(...own);
@@ -352,8 +357,8 @@ function neighbours(actions, read) {
     const { format, stored } = read();
     actions.setCode(encode(format, find(format, stored)));
   };
-  const below = h("button", { type: "button", class: "amp-step", onclick: step(nextDown) });
-  const above = h("button", { type: "button", class: "amp-step", onclick: step(nextUp) });
+  const below = control("button", { type: "button", class: "amp-step", onclick: step(nextDown) });
+  const above = control("button", { type: "button", class: "amp-step", onclick: step(nextUp) });
   const stored = h("span", { class: "amp-stored" });
   const gaps = [h("span", { class: "amp-gap" }), h("span", { class: "amp-gap" })];
   const asked = h("span", { class: "amp-asked" }, "asked for");

@@ -32,17 +32,22 @@ export function uniqueId(name) {
   return `amp-${name}-${made}`;
 }
 
-// The box around a widget. The attribute keeps JupyterLab's own shortcuts (Enter, arrows) out of it.
+// The same for a button, an input or a select. While one has the focus, JupyterLab would take the
+// arrow keys for its own and move to another cell: the attribute, on the element itself, says no.
+export function control(tag, attributes, ...children) {
+  return h(tag, { ...attributes, "data-lm-suppress-shortcuts": "true" }, ...children);
+}
+
+// The box around a widget.
 export function frame(name, ...children) {
-  const attributes = { role: "group", "aria-label": name, "data-lm-suppress-shortcuts": "true" };
-  return h("div", { class: "amp-widget", ...attributes }, ...children);
+  return h("div", { class: "amp-widget", role: "group", "aria-label": name }, ...children);
 }
 
 // A labelled <select>. `choose` gets the value that was chosen.
 export function selectField(label, values, choose) {
   const id = uniqueId("select");
   const options = values.map((value) => h("option", { value }, value));
-  const select = h("select", { id, onchange: () => choose(select.value) }, ...options);
+  const select = control("select", { id, onchange: () => choose(select.value) }, ...options);
   return { node: h("div", { class: "amp-field" }, h("label", { for: id }, label), select), select };
 }
 

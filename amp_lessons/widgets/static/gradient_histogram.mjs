@@ -10,7 +10,7 @@
 //                       log2 (becomes_zero, normal, overflows), and fates, one for each scale
 //                       2^0, 2^1, ...: [zero, subnormal, normal, overflow]
 
-import { frame, h, listen, plainModel, powerOfTwo, selectField, svg, uniqueId } from "./dom.mjs";
+import { control, frame, h, listen, plainModel, powerOfTwo, selectField, svg, uniqueId } from "./dom.mjs";
 
 // What can become of a gradient, in the order in which Python counts it and the picture shows it.
 const FATES = ["zero", "subnormal", "normal", "overflow"];
@@ -55,7 +55,7 @@ function controls(model, set) {
   const names = model.get("data").formats.map(({ name }) => name);
   const format = selectField("Format", names, (name) => set("format", name));
   const last = model.get("data").formats[0].fates.length - 1;
-  const slider = h("input", {
+  const slider = control("input", {
     id: uniqueId("scale"),
     type: "range",
     min: 0,

@@ -1,0 +1,49 @@
+"""What all tests share: a progress file of their own, and the counts in the closing lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_progress_file(tmp_path, monkeypatch):
+    """No test reads or writes the progress of the person who runs it."""
+    monkeypatch.setenv("AMP_LESSONS_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def checked_cells() -> int:
+    """Cells with stored output that nbval compares."""
+    count = 0
+    for folder in ("notebooks", "solutions"):
+        for path in (ROOT / folder).glob("*.ipynb"):
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                marked = "NBVAL_CHECK_OUTPUT" in "".join(cell["source"])
+                marked |= "nbval-check-output" in cell["metadata"].get("tags", [])
+                count += bool(marked and cell.get("outputs"))
+    return count
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say what was proved, so that a run that tested nothing cannot look like a good one."""
+    passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
+    skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
+
+    def count(text: str, among: list[str] = passed) -> int:
+        return sum(text in node for node in among)
+
+    write = terminalreporter.write_line
+    notebooks = {node.split("::")[0] for node in passed if ".ipynb::" in node}
+    lessons = sum(name.startswith("notebooks/") for name in notebooks)
+    write(f"lessons run:            {lessons}, and {len(notebooks) - lessons} solution notebooks")
+    write(f"checked cells:          {checked_cells()} with stored output")
+    write(f"exercises proved:       {count('test_solution_passes[')}")
+    write(f"mutants caught:         {count('test_mutant_is_wrong')}")
+    write(f"second answers passed:  {count('test_second_correct')}")
+    browser = [node for node in passed if "browser" in node]
+    write(f"browser tests passed:   {len(browser)}, skipped: {count('browser', skipped)}")

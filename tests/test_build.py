@@ -1,0 +1,245 @@
+"""The generated notebooks are what the sources give, carry no answers, and check something."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from amp_lessons.course import LESSONS, exercise_info
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("notebooks", "exercises", "solutions")
+
+
+def load_tool():
+    spec = importlib.util.spec_from_file_location("build", ROOT / "tools/build_notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["build"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+build = load_tool()
+
+
+def stored() -> dict[str, str]:
+    return {
+        f"{folder}/{path.name}": path.read_text(encoding="utf-8")
+        for folder in FOLDERS
+        for path in (ROOT / folder).glob("*")
+        if path.is_file()
+    }
+
+
+def notebooks(folder: str) -> dict[str, nbformat.NotebookNode]:
+    paths = sorted((ROOT / folder).glob("*.ipynb"))
+    return {path.stem: nbformat.read(path, as_version=4) for path in paths}
+
+
+# ---- drift ------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+def test_rebuilt_notebooks_are_the_stored_ones():
+    rebuilt = build.build()
+    assert len(rebuilt) >= 9, "nothing was compared"
+    assert set(stored()) == set(rebuilt), "a file too many or too few: make notebooks"
+    drifted = [name for name, text in rebuilt.items() if stored()[name] != text]
+    assert not drifted, f"make notebooks, then commit: {drifted}"
+
+
+def test_each_lesson_has_its_notebook_and_each_sheet_its_two():
+    names = set(stored())
+    for lesson in LESSONS:
+        assert f"notebooks/{lesson.id}.ipynb" in names
+        for folder in ("exercises", "solutions"):
+            assert (f"{folder}/{lesson.id}.ipynb" in names) == bool(lesson.exercises)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_notebooks_are_valid_small_and_ready_for_lab(folder):
+    found = notebooks(folder)
+    assert found
+    for name, notebook in found.items():
+        nbformat.validate(notebook)
+        assert notebook.metadata.kernelspec.name == "python3", name
+        assert (ROOT / folder / f"{name}.ipynb").stat().st_size < build.MAX_BYTES
+        ids = [cell.id for cell in notebook.cells]
+        assert len(ids) == len(set(ids))
+
+
+def test_cell_ids_depend_on_the_text_and_not_on_the_place():
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    def ids(*sources):
+        finished = build.finish(new_notebook(cells=[new_code_cell(s) for s in sources]))
+        return [cell.id for cell in finished.cells]
+
+    a, b = ids("a = 1", "b = 2")
+    assert ids("b = 2", "a = 1") == [b, a]
+    assert ids("new = 0", "a = 1", "b = 2")[1:] == [a, b]
+    assert len(set(ids("same", "same", "same"))) == 3
+
+
+# ---- no answers -------------------------------------------------------------------------------
+
+
+def solution_lines() -> dict[str, set[str]]:
+    """For each sheet, the lines that stand between the markers and nowhere else in the source."""
+    found = {}
+    for lesson in LESSONS:
+        if lesson.exercises:
+            text = (ROOT / f"sources/exercises/{lesson.id}.py").read_text(encoding="utf-8")
+            regions = re.findall(rf"{build.BEGIN}\n(.*?){build.END}", text, re.DOTALL)
+            outside = re.sub(rf"{build.BEGIN}\n.*?{build.END}", "", text, flags=re.DOTALL)
+            lines = {line.strip() for region in regions for line in region.splitlines()}
+            found[lesson.id] = {x for x in lines if len(x) > 8 and x not in outside}
+    return found
+
+
+def test_no_line_of_a_solution_stands_in_an_exercise_notebook():
+    secrets = solution_lines()
+    assert sum(map(len, secrets.values())) > 30, "no solution lines found to look for"
+    for name, lines in secrets.items():
+        text = (ROOT / f"exercises/{name}.ipynb").read_text(encoding="utf-8")
+        cells = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+        leaked = [line for line in lines if line in cells]
+        assert not leaked, f"exercises/{name}.ipynb holds {leaked}"
+        assert build.BEGIN not in cells
+        assert build.END not in cells
+
+
+def test_exercise_notebooks_have_no_outputs_and_no_answer_key():
+    for name, notebook in notebooks("exercises").items():
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                assert cell.outputs == [], name
+                assert cell.execution_count is None
+                metadata = json.dumps(cell.metadata)
+                assert "answer" not in metadata
+                assert "solution" not in cell.source.replace(".solution()", "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f():\n    return 1",
+        "def f():\n    ### BEGIN SOLUTION\n    return 1",
+        "def f():\n    return 1\n    ### END SOLUTION",
+        "def f():\n    ### END SOLUTION\n    ### BEGIN SOLUTION",
+    ],
+)
+def test_answer_without_its_pair_of_markers_is_refused(source):
+    with pytest.raises(build.BuildError, match="pair"):
+        build.cut_solution(source)
+
+
+def test_cut_keeps_indentation_and_everything_around():
+    source = (
+        "class A:\n    def f(self):\n        ### BEGIN SOLUTION\n        return 1\n"
+        "        ### END SOLUTION\n\n    def g(self): ...\n"
+        "x = ...\n### BEGIN SOLUTION\nx = 2\n### END SOLUTION\n"
+    )
+    assert build.cut_solution(source) == (
+        "class A:\n    def f(self):\n        # YOUR CODE HERE\n"
+        "        raise NotImplementedError()\n\n    def g(self): ...\nx = ..."
+    )
+
+
+# ---- what is checked --------------------------------------------------------------------------
+
+
+def is_checked(cell: nbformat.NotebookNode) -> bool:
+    return cell.cell_type == "code" and (
+        "# NBVAL_CHECK_OUTPUT" in cell.source
+        or "nbval-check-output" in cell.metadata.get("tags", [])
+    )
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "solutions"])
+def test_each_checked_cell_has_something_to_compare(folder):
+    for name, notebook in notebooks(folder).items():
+        checked = [cell for cell in notebook.cells if is_checked(cell)]
+        assert checked, f"{folder}/{name} checks nothing"
+        for cell in checked:
+            assert cell.outputs, f"{folder}/{name}: no stored output:\n{cell.source}"
+            assert "live" not in cell.metadata.get("tags", [])
+
+
+def test_lessons_check_most_of_what_they_print():
+    for name, notebook in notebooks("notebooks").items():
+        for cell in notebook.cells:
+            printed = any(o.output_type == "stream" for o in cell.get("outputs", []))
+            assert not printed or is_checked(cell), f"{name} prints unchecked:\n{cell.source}"
+
+
+def test_live_cells_are_stored_without_output_and_no_output_is_stderr():
+    for folder in ("notebooks", "solutions"):
+        for notebook in notebooks(folder).values():
+            for cell in notebook.cells:
+                if "live" in cell.metadata.get("tags", []):
+                    assert cell.outputs == []
+                for output in cell.get("outputs", []):
+                    assert output.output_type != "error"
+                    assert output.get("name") != "stderr"
+
+
+def test_pictures_carry_a_text():
+    pictures = 0
+    for name, notebook in notebooks("notebooks").items():
+        for cell in notebook.cells:
+            for output in cell.get("outputs", []):
+                assert "image/png" not in output.get("data", {}), f"{name}: {cell.source}"
+                for alt in re.findall(r'<img [^>]*alt="([^"]*)"', str(output.get("data", {}))):
+                    pictures += 1
+                    assert len(alt) > 40, (name, alt)
+    assert pictures >= 6
+
+
+# ---- how lessons are made -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+def test_lesson_opens_and_closes_as_the_design_says(lesson):
+    cells = notebooks("notebooks")[lesson.id].cells
+    opening = cells[0].source
+    assert opening.startswith(f"# Lesson {lesson.number:02}: {lesson.title}\n")
+    assert "**You will be able to**" in opening
+    assert f"**Time** {lesson.minutes} minutes" in opening
+    assert "**Needs**" in opening
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    recap = text.split("## Recap")[1].split("## ")[0]
+    assert len(re.findall(r"^\d\. ", recap, re.MULTILINE)) == 5
+    questions = text.split("## Three questions")[1]
+    assert len(re.findall(r"^\*\*\d\.\*\* ", questions, re.MULTILINE)) == 3
+    assert questions.count("<details><summary>Answer</summary>") == 3
+    assert "**Next:**" in cells[-1].source
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+def test_lesson_asks_before_it_shows_and_keeps_cells_short(lesson):
+    cells = notebooks("notebooks")[lesson.id].cells
+    text = "\n".join(cell.source for cell in cells)
+    assert text.count("**Predict:**") >= 3
+    for cell in cells:
+        if cell.cell_type == "code":
+            code = [line for line in cell.source.splitlines() if line.strip()]
+            assert len(code) <= 20, f"{lesson.id}: a cell of {len(code)} lines:\n{cell.source}"
+    assert "In this section" not in text
+    assert not re.search(r"^#+ .*[\U0001F300-\U0001FAFF]", text, re.MULTILINE), "emoji heading"
+
+
+def test_headings_of_exercises_come_from_the_catalogue():
+    for lesson in LESSONS:
+        if lesson.exercises:
+            cells = notebooks("exercises")[lesson.id].cells
+            text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+            for number, info in enumerate(lesson.exercises, 1):
+                assert f"## {number}. {info.title}\n" in text
+                assert f"about {exercise_info(info.name).minutes} minutes" in text

@@ -1,0 +1,386 @@
+"""The framework of the checks: states, boxes, hints, the gated solution, plain data."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+
+from amp_lessons import progress
+from amp_lessons.checks import display, number_formats, start_here
+from amp_lessons.checks.cases import Case, Misconception, exactly, function_exercise, within
+from amp_lessons.checks.evidence import UNATTEMPTED, as_json, observe, plain
+from amp_lessons.checks.exercise import CheckFailed, Exercise, Finding, recording
+from amp_lessons.checks.solutions import SolutionMissing, solution_of
+from amp_lessons.checks.verdict import State, Verdict
+
+survives = start_here.survives
+
+
+def right(x):
+    return torch.tensor(x).half().item() != 0
+
+
+def wrong(x):
+    return abs(x) >= 2**-24
+
+
+def stub(x):
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def broken(x):
+    return 1 / 0
+
+
+# ---- the five states ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (stub, State.NOT_ATTEMPTED),
+        (..., State.NOT_ATTEMPTED),
+        (wrong, State.WRONG),
+        (broken, State.ERROR),
+        (right, State.PASSED),
+        (3.0, State.ERROR),
+    ],
+)
+def test_state_of_an_answer(answer, state):
+    assert survives.evaluate(answer).state is state
+
+
+def test_check_without_an_answer_is_not_attempted():
+    assert survives.evaluate().state is State.NOT_ATTEMPTED
+
+
+def test_check_is_skipped_with_the_reason_where_the_machine_lacks_something(monkeypatch):
+    monkeypatch.setattr("amp_lessons.device.why_not", lambda need: f"no {need} here")
+    exercise = Exercise("survives", lambda _: True, lambda _: Finding(), {}, (), needs="tf32")
+    verdict = exercise.evaluate(right)
+    assert (verdict.state, verdict.message) == (State.SKIPPED, "Not checked here: no tf32 here")
+
+
+def test_error_names_the_learners_own_line_and_not_the_packages():
+    verdict = survives.evaluate(broken)
+    assert "division by zero" in verdict.message
+    assert any("return 1 / 0" in line and "broken" in line for line in verdict.seen)
+    assert "amp_lessons" not in " ".join(verdict.seen)
+
+
+def test_error_inside_a_library_is_placed_at_the_learners_call():
+    def answer(x):
+        return torch.tensor([1.0]) @ torch.tensor([1.0, 2.0])
+
+    verdict = survives.evaluate(answer)
+    assert verdict.state is State.ERROR
+    assert any("torch.tensor([1.0]) @" in line for line in verdict.seen)
+
+
+def test_exception_whose_text_fails_is_still_an_error():
+    class Rude(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def answer(x):
+        raise Rude
+
+    assert survives.evaluate(answer).message.startswith("Rude")
+
+
+def test_answer_that_ends_the_process_is_an_error():
+    assert survives.evaluate(lambda x: sys.exit(3)).state is State.ERROR
+
+
+def test_interrupt_by_the_learner_is_not_swallowed():
+    def answer(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        survives.evaluate(answer)
+
+
+# ---- plain data -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1),
+        (1.5, 1.5),
+        ("a", "a"),
+        (None, None),
+        (True, True),
+        ((1, [2.0]), [1, [2.0]]),
+        ({"a": 1}, {"dict": {"a": 1}}),
+        (..., UNATTEMPTED),
+        (torch.float16, {"dtype": "torch.float16"}),
+        (object(), {"object": "object"}),
+    ],
+)
+def test_plain(value, expected):
+    assert plain(value) == expected
+
+
+def test_tensors_and_arrays_become_values_dtype_and_shape():
+    tensor = torch.tensor([[1.0, float("nan")]], dtype=torch.bfloat16, requires_grad=True)
+    data = json.loads(as_json(plain(tensor)))
+    assert (data["dtype"], data["shape"], data["requires_grad"]) == ("bfloat16", [1, 2], True)
+    assert data["values"][0][0] == 1.0
+    assert plain(np.float16(0.1))["values"] == float(np.float16(0.1))
+    assert plain(torch.tensor(7)) | {"requires_grad": False} == plain(np.array(7))
+
+
+def test_huge_tensors_are_described_and_not_copied():
+    assert plain(torch.empty(1000, 1000))["values"] is None
+
+
+def test_subclasses_are_described_and_never_asked():
+    class Tensor(torch.Tensor):
+        def tolist(self):
+            return [42]
+
+    class Text(str):
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+    assert plain(torch.ones(1).as_subclass(Tensor)) == {"object": "Tensor"}
+    assert plain(Text("x")) == {"object": "Text"}
+
+
+def test_observe_gives_copies_and_notices_changes():
+    values = torch.tensor([1.0, 2.0])
+
+    def double_in_place(x):
+        x *= 2
+        return x
+
+    seen = observe(double_in_place, values)
+    assert seen["changed"] == 0
+    assert values.tolist() == [1.0, 2.0]
+    assert "changed" not in observe(lambda x: x * 2, values)
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen", "same"),
+    [
+        (1.0, 1, True),
+        (1.0, {"values": [[1.0]], "dtype": "float16", "shape": [1, 1]}, True),
+        (float("nan"), float("nan"), True),
+        (float("inf"), -float("inf"), False),
+        (1.0, "1.0", False),
+        (1.0, True, False),
+        (True, 1, False),
+        (True, {"values": True, "dtype": "bool", "shape": []}, True),
+        ("FP16", "FP16", True),
+        (1.0, {"object": "Liar"}, False),
+        (1.0, None, False),
+    ],
+)
+def test_exactly(expected, seen, same):
+    assert exactly(expected, seen) is same
+
+
+def test_within_compares_dtype_and_shape_of_tensors_too():
+    one = plain(torch.tensor([1.0], dtype=torch.float16))
+    assert within(0.01)(one, one | {"values": [1.005]})
+    assert not within(0.01)(one, one | {"values": [1.05]})
+    assert not within(0.01)(one, one | {"dtype": "float32"})
+    assert not within(0.01)(one, one | {"shape": [1, 1]})
+
+
+def test_misconception_is_named_only_if_it_explains_every_failure():
+    exercise = function_exercise(
+        "survives",
+        cases=lambda: [Case((x,)) for x in (1, 2, 3)],
+        reference=lambda x: x * x,
+        misconceptions={"doubled": Misconception("You doubled.", lambda x: 2 * x)},
+        hints=(),
+        lesson_learned="",
+    )
+    assert exercise.evaluate(lambda x: 2 * x).diagnosis == "doubled"
+    assert exercise.evaluate(lambda x: 2 * x if x < 3 else 7).diagnosis == "wrong-value"
+
+
+# ---- what is displayed ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a notebook would get, as a list of MIME bundles."""
+    bundles: list[dict[str, str]] = []
+    monkeypatch.setattr(display, "_notebook", lambda: object())
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: bundles.append(data))
+    return bundles
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [(stub, "Not attempted"), (wrong, "Wrong"), (broken, "Error"), (right, "Passed")],
+)
+def test_box_tells_the_state_by_symbol_and_word(shown, answer, word):
+    survives.check(answer)
+    (bundle,) = shown
+    state = State(word.lower())
+    assert f"{display.SYMBOLS[state]} {word}: What survives in FP16?" in bundle["text/html"]
+    assert bundle["text/plain"].startswith(f"{display.SYMBOLS[state]} {word}:")
+    assert 'aria-label="' in bundle["text/html"]
+
+
+def test_box_takes_its_text_colour_from_the_theme(shown):
+    survives.check(wrong)
+    colours = re.findall(r"(?<![-\w])color:([^;\"]+)", shown[0]["text/html"])
+    assert set(colours) == {"inherit"}
+
+
+def test_box_escapes_what_the_learner_wrote(shown):
+    def answer(x):
+        raise ValueError("<script>alert(1)</script>")
+
+    survives.check(answer)
+    assert "<script>" not in shown[0]["text/html"]
+
+
+def test_terminal_gets_plain_text(capsys):
+    survives.check(wrong)
+    out = capsys.readouterr().out
+    assert out.startswith("✘ Wrong: What survives in FP16?")
+    assert "<div" not in out
+
+
+def test_terminal_that_knows_only_ascii_gets_text_all_the_same():
+    code = (
+        "from amp_lessons.checks import start_here as ex\nex.survives.check(lambda x: x > 0)\n"
+        "ex.survives.hint()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Wrong: What survives" in run.stdout
+
+
+# ---- progress, hints, solution ------------------------------------------------------------------
+
+
+def test_progress_remembers_a_pass_through_later_mistakes(capsys):
+    for answer in (wrong, right, wrong):
+        survives.check(answer)
+    entry = progress.load()["survives"]
+    assert (entry.checks, entry.passed, entry.state) == (3, True, "wrong")
+
+
+def test_verdict_is_shown_when_progress_cannot_be_saved(capsys, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(progress, "write_atomically", full)
+    survives.check(right)
+    out = capsys.readouterr().out
+    assert "Passed" in out
+    assert "Progress was not saved." in out
+    assert "No space left on device" in out
+
+
+def test_broken_progress_file_is_set_aside_and_the_check_goes_on(capsys):
+    survives.check(right)
+    path = progress.progress_file()
+    path.write_text(path.read_text()[:40])
+    survives.check(wrong)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "the progress file was broken: kept as" in out
+    assert len(list(path.parent.glob("progress.broken-*.json"))) == 1
+
+
+def test_hints_come_one_after_the_other_and_stop_at_the_last(capsys):
+    count = len(survives.hints)
+    for _ in range(count + 1):
+        survives.hint()
+    out = capsys.readouterr().out
+    assert [int(n) for n in re.findall(rf"Hint (\d) of {count}", out)] == [1, 2, 2]
+    assert "This was the last one" in out
+    assert progress.load()["survives"].hints == count
+
+
+def test_hint_can_be_asked_for_by_number(capsys):
+    survives.hint(2)
+    assert "Hint 2 of 2" in capsys.readouterr().out
+    survives.hint(9)
+    assert "hints 1 to 2" in capsys.readouterr().out
+
+
+def test_solution_is_closed_until_a_pass(capsys):
+    survives.solution()
+    assert "still closed" in capsys.readouterr().out
+    survives.check(right)
+    capsys.readouterr()
+    survives.solution()
+    out = capsys.readouterr().out
+    assert "torch.float16).item() != 0" in out
+    assert "SOLUTION" not in out
+    assert progress.load()["survives"].gave_up_at is None
+
+
+def test_giving_up_opens_the_solution_and_is_recorded(capsys):
+    survives.solution(give_up=True)
+    assert "def survives(x):" in capsys.readouterr().out
+    assert progress.load()["survives"].gave_up_at is not None
+    survives.solution()
+    assert "def survives(x):" in capsys.readouterr().out, "it stays open"
+
+
+def test_solution_of_an_incomplete_course_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("amp_lessons.checks.solutions.course_files", lambda: tmp_path)
+    with pytest.raises(SolutionMissing, match="install the course again"):
+        solution_of("survives")
+
+
+def test_recording_takes_the_evidence_and_nothing_else_happens(capsys):
+    seen = []
+    with recording(lambda name, evidence: seen.append((name, evidence))):
+        survives.check(right)
+    assert seen[0][0] == "survives"
+    assert survives.verdict(seen[0][1]).passed
+    assert capsys.readouterr().out == ""
+    assert not progress.progress_file().exists()
+
+
+def test_under_nbgrader_a_wrong_answer_raises_and_a_right_one_is_silent(monkeypatch, capsys):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    survives.check(right)
+    assert capsys.readouterr() == ("", "")
+    for answer in (wrong, stub, broken):
+        with pytest.raises(CheckFailed):
+            survives.check(answer)
+
+
+def test_check_works_in_an_ipython_cell():
+    shell = InteractiveShell.instance()
+    try:
+        shell.run_cell("from amp_lessons.checks import number_formats as ex")
+        result = shell.run_cell("ex.next_float.evaluate(lambda x: 1 / 0)").result
+        assert isinstance(result, Verdict)
+        assert result.state is State.ERROR
+        assert any("1 / 0" in line for line in result.seen)
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_repr_says_how_to_use_an_exercise():
+    assert repr(number_formats.next_float) == (
+        "<exercise next_float: .check(…), .hint(), .solution()>"
+    )

@@ -1,0 +1,52 @@
+"""The sheets are nbgrader assignments: the solutions its source, the exercises its release."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.apps import NbGraderAPI
+from traitlets.config import Config
+
+from amp_lessons.course import LESSONS
+
+ROOT = Path(__file__).resolve().parent.parent
+SHEET = LESSONS[1]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory) -> tuple[NbGraderAPI, Path]:
+    """A class with one assignment, handed in by one who solved it and one who did not begin."""
+    root = tmp_path_factory.mktemp("course")
+    name = f"{SHEET.id}.ipynb"
+    for folder, handed_in in (
+        ("source/sheet", "solutions"),
+        ("submitted/ada/sheet", "solutions"),
+        ("submitted/bob/sheet", "exercises"),
+    ):
+        (root / folder).mkdir(parents=True)
+        shutil.copy(ROOT / handed_in / name, root / folder / name)
+    config = Config()
+    config.CourseDirectory.root = str(root)
+    api = NbGraderAPI(config=config)
+    generated = api.generate_assignment("sheet")
+    assert generated["success"], generated
+    return api, root
+
+
+def test_release_version_is_our_exercise_notebook(course):
+    _, root = course
+    ours = nbformat.read(ROOT / f"exercises/{SHEET.id}.ipynb", as_version=4)
+    release = nbformat.read(root / f"release/sheet/{SHEET.id}.ipynb", as_version=4)
+    assert [cell.source for cell in release.cells] == [cell.source for cell in ours.cells]
+
+
+@pytest.mark.parametrize(("student", "score"), [("ada", SHEET.points), ("bob", 0)])
+def test_autograde_gives_full_marks_to_the_solution_and_none_to_the_stub(course, student, score):
+    api, _ = course
+    graded = api.autograde("sheet", student)
+    assert graded["success"], graded
+    submission = api.get_submission("sheet", student)
+    assert (submission["score"], submission["max_score"]) == (score, SHEET.points)

@@ -1,0 +1,93 @@
+"""Joining ES modules into the one text that a notebook needs; importing only what is asked for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amp_lessons.widgets.modules import STATIC, join_modules
+
+ENTRIES = ["bit_explorer.mjs", "gradient_histogram.mjs"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_joined_widget_imports_nothing(entry: str) -> None:
+    text = join_modules(entry)
+    assert not re.search(r"^\s*import\b|\bimport\(|\bfetch\(|https?://(?!www\.w3\.org)", text, re.M)
+    assert re.findall(r"^export .*", text, re.M) == ["export default { render };"]
+    assert text.count("export function") == 0
+
+
+def test_a_module_is_joined_once_and_after_what_it_needs(tmp_path: Path) -> None:
+    write(tmp_path, "base.mjs", "export const one = 1;\n")
+    write(tmp_path, "left.mjs", 'import { one } from "./base.mjs";\nexport const two = one + 1;\n')
+    imports = 'import { one } from "./base.mjs";\nimport {\n  two,\n} from "./left.mjs";\n'
+    write(tmp_path, "top.mjs", imports + "use(one, two);\n")
+    joined = join_modules("top.mjs", tmp_path)
+    assert joined == "const one = 1;\n\nconst two = one + 1;\n\nuse(one, two);\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('import { one as two } from "./base.mjs";\n', "renames"),
+        ('import * as base from "./base.mjs";\n', "cannot join"),
+        ('import "https://example.com/x.mjs";\n', "cannot join"),
+        ('const base = await import("./base.mjs");\n', "cannot join"),
+        (
+            'import { one } from "./base.mjs";\nfunction one() {}\n',
+            "two of the joined modules: one",
+        ),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    write(tmp_path, "base.mjs", "export const one = 1;\n")
+    write(tmp_path, "top.mjs", text)
+    with pytest.raises(ValueError, match=complaint):
+        join_modules("top.mjs", tmp_path)
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_joined_widget_loads_from_a_blob(open_page: Callable[..., Any], entry: str) -> None:
+    page = open_page()
+    kinds = page.evaluate(
+        """async (text) => {
+          const blob = new Blob([text], { type: "text/javascript" });
+          const module = await import(URL.createObjectURL(blob));
+          return [Object.keys(module), typeof module.default.render];
+        }""",
+        join_modules(entry),
+    )
+    assert kinds == [["default"], "function"]
+
+
+def test_no_page_names_another_machine() -> None:
+    pages = [*STATIC.glob("*.html"), *STATIC.glob("*.css"), *STATIC.glob("*.mjs")]
+    assert len(pages) >= 6
+    for page in pages:
+        text = page.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?:|@import|url\(['\"]?//", text), page.name
+
+
+def test_the_bit_explorer_does_not_need_torch() -> None:
+    code = "import sys; from amp_lessons.widgets import BitExplorer; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_an_unknown_widget() -> None:
+    import amp_lessons.widgets
+
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = amp_lessons.widgets.Nothing
