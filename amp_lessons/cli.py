@@ -140,12 +140,12 @@ def progress(json: Json = False) -> None:
     screen = console()
     for lesson in course.LESSONS:
         if lesson.exercises:
-            screen.print(_progress_table(lesson, done))
+            screen.print(_progress_table(lesson, done, wide=screen.width >= 64))
     points, of = _points(course.LESSONS, done)
     screen.print(f"{points} of {of} points. Kept in {record.progress_file()}", soft_wrap=True)
 
 
-def _progress_table(lesson: Lesson, done: Progress) -> Table:
+def _progress_table(lesson: Lesson, done: Progress, wide: bool) -> Table:
     from rich.table import Table
 
     points, of = _points([lesson], done)
@@ -155,13 +155,14 @@ def _progress_table(lesson: Lesson, done: Progress) -> Table:
     table.add_column("exercise", footer="total", overflow="fold", ratio=1)
     table.add_column("state", overflow="fold", ratio=1)
     table.add_column("points", footer=f"{points}/{of}", justify="right")
-    table.add_column("hints", justify="right")
-    table.add_column("gave up")
+    if wide:
+        table.add_column("hints", justify="right")
+        table.add_column("gave up")
     for info in lesson.exercises:
         entry = done[info.name]
         won = f"{info.points if entry.passed else 0}/{info.points}"
-        gave_up = (entry.gave_up_at or "")[:10]
-        table.add_row(info.name, _state_of(entry), won, str(entry.hints or ""), gave_up)
+        rest = [str(entry.hints or ""), (entry.gave_up_at or "")[:10]] if wide else []
+        table.add_row(info.name, _state_of(entry), won, *rest)
     return table
 
 

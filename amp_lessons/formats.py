@@ -393,13 +393,13 @@ class Format:
         return _apply(lambda a: self._encode_array(a, saturate).astype(dtype, copy=False), values)
 
     def _encode_array(self, values: np.ndarray, saturate: bool) -> np.ndarray:
-        rounded = self._round_array(values, saturate)
-        codes = np.empty(rounded.shape, dtype=self.code_dtype)
-        flat_in, flat_out = rounded.reshape(-1), codes.reshape(-1)
+        codes = np.empty(values.shape, dtype=self.code_dtype)
+        flat_in, flat_out = values.reshape(-1), codes.reshape(-1)
         for start in range(0, flat_in.size, _BLOCK):
             block = slice(start, start + _BLOCK)
+            rounded = self._round_array(flat_in[block], saturate)
             with np.errstate(invalid="ignore"):  # a signalling NaN
-                flat_out[block] = self._codes_of(flat_in[block].astype(np.float64))
+                flat_out[block] = self._codes_of(rounded.astype(np.float64, copy=False))
         return codes
 
     def _codes_of(self, rounded: np.ndarray) -> np.ndarray:

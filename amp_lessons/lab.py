@@ -76,7 +76,8 @@ def check_port(port: int, ip: str | None = None) -> None:
             f"port {port} is in use: name another one with --port, or none and Jupyter finds one"
         )
     if all(problems):
-        raise LabError(f"port {port} on {host} cannot be used: {problems[0]}")
+        what = f"port {port} on {host}" if port else host
+        raise LabError(f"{what} cannot be used: {problems[0]}")
 
 
 def _cannot_listen(family: int, address: Any) -> str:

@@ -94,9 +94,9 @@ def copy_course(folder: Path) -> Copied:
         WorkspaceError: if that cannot be done. No file is lost then, and none is half written; the
             files that were copied before stay, and the next call goes on from there.
     """
-    _refuse(folder)
     made: list[Path] = []
     try:
+        _refuse(folder)
         _make_folders(folder, made)
         return _copy(folder)
     except OSError as error:
@@ -104,7 +104,8 @@ def copy_course(folder: Path) -> Copied:
             with suppress(OSError):
                 empty.rmdir()
         raise WorkspaceError(
-            f"{_reason(error, folder)}: the workspace is not complete; nothing of yours was changed"
+            f"{_reason(error, folder)}. Nothing of yours was changed; when that is mended, run it "
+            "again, or name another folder"
         ) from error
 
 
@@ -313,7 +314,7 @@ def reset(folder: Path, name: str) -> Reset:
             return _reset_notebook(folder, whole)
         return _reset_exercise(folder, name)
     except OSError as error:
-        raise WorkspaceError(f"{_reason(error, folder)}: nothing of yours was changed") from error
+        raise WorkspaceError(f"{_reason(error, folder)}. Nothing of yours was changed") from error
 
 
 def _notebook_called(name: str) -> str | None:

@@ -394,6 +394,7 @@ def test_fp32_leaves_float32_as_it_is_in_a_new_array():
     encoded = FP32.encode(values)
     np.testing.assert_array_equal(encoded[numbers], values.view(np.uint32)[numbers])
     assert (encoded[~numbers] == FP32.encode(math.nan)).all()
+    assert_same(Format("FP64", 11, 52).round(values), values)  # by way of float64
 
 
 @pytest.mark.parametrize("format", [FP16, BF16, FP8_E4M3, FP8_E5M2], ids=lambda f: f.name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -17,7 +20,7 @@ SHEET = LESSONS[1]
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory) -> tuple[NbGraderAPI, Path]:
+def course(tmp_path_factory) -> Iterator[tuple[NbGraderAPI, Path]]:
     """A class with one assignment, handed in by one who solved it and one who did not begin."""
     root = tmp_path_factory.mktemp("course")
     name = f"{SHEET.id}.ipynb"
@@ -28,12 +31,16 @@ def course(tmp_path_factory) -> tuple[NbGraderAPI, Path]:
     ):
         (root / folder).mkdir(parents=True)
         shutil.copy(ROOT / handed_in / name, root / folder / name)
+    # nbgrader calls alembic by its bare name.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     config = Config()
     config.CourseDirectory.root = str(root)
     api = NbGraderAPI(config=config)
     generated = api.generate_assignment("sheet")
     assert generated["success"], generated
-    return api, root
+    yield api, root
+    monkeypatch.undo()
 
 
 def test_release_version_is_our_exercise_notebook(course):

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from amp_lessons.widgets import BitExplorer, GradientHistogram
 from amp_lessons.widgets.modules import STATIC, join_modules
 
 ENTRIES = ["bit_explorer.mjs", "gradient_histogram.mjs"]
@@ -58,18 +60,32 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_a_joined_widget_loads_from_a_blob(open_page: Callable[..., Any], entry: str) -> None:
+@pytest.mark.parametrize("widget", [BitExplorer(0.1), GradientHistogram(torch.ones(2))])
+def test_a_joined_widget_runs_from_a_blob(open_page: Callable[..., Any], widget: Any) -> None:
+    """As in a notebook: the text as a blob, and Python's own state in the model."""
     page = open_page()
-    kinds = page.evaluate(
-        """async (text) => {
+    state = {name: value for name, value in widget.get_state().items() if name[0] != "_"}
+    for heavy in ("layout", "tabbable", "tooltip"):
+        state.pop(heavy, None)
+    listening = page.evaluate(
+        """async ([text, state]) => {
+          let listeners = 0;
+          const model = {
+            get: (name) => state[name],
+            on: () => (listeners += 1),
+            off: () => (listeners -= 1),
+          };
           const blob = new Blob([text], { type: "text/javascript" });
           const module = await import(URL.createObjectURL(blob));
-          return [Object.keys(module), typeof module.default.render];
+          const stop = module.default.render({ model, el: document.getElementById("widget") });
+          const during = listeners;
+          stop();
+          return [Object.keys(module).join(), during > 0, listeners];
         }""",
-        join_modules(entry),
+        [widget._esm, state],
     )
-    assert kinds == [["default"], "function"]
+    assert listening == ["default", True, 0]
+    assert page.locator(".amp-widget").count() == 1
 
 
 def test_no_page_names_another_machine() -> None:

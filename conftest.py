@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the notebooks that nbval runs away from the progress of the person who tests."""
+    folder = tempfile.TemporaryDirectory(prefix="amp-lessons-tests-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["AMP_LESSONS_HOME"] = folder.name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Start nbval's kernels with warnings of deprecation as errors: a lesson must not teach what
+    is on its way out."""
+    if item.path.suffix != ".ipynb":
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONWARNINGS", "error::DeprecationWarning,error::FutureWarning")
+        return (yield)
 
 
 @pytest.fixture(autouse=True)
