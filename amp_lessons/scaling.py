@@ -94,11 +94,11 @@ def fate(tensors: Tensor | Iterable[Tensor], scale: float = 1.0, format: Format 
     Raises:
         ValueError: if the scale is not a positive finite number.
     """
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale must be a positive finite number, got {scale}")
+    _check_scale(scale)
     magnitudes = _magnitudes(tensors)
     magnitudes = magnitudes[magnitudes > 0]
-    stored = format.round(magnitudes * scale)
+    with np.errstate(over="ignore"):
+        stored = format.round(magnitudes * scale)
     zero = int((stored == 0).sum())
     overflow = int((~np.isfinite(stored)).sum())
     subnormal = int(((stored > 0) & (stored < format.min_normal)).sum())
@@ -116,10 +116,15 @@ def fates(
     Args:
         tensors, format: as for `fate`.
         scales: positive.
+
+    Raises:
+        ValueError: if a scale is not a positive finite number.
     """
     magnitudes = _magnitudes(tensors)
     ordered = np.sort(magnitudes[magnitudes > 0])
     factors = np.array(list(scales), dtype=np.float64)
+    for factor in factors:
+        _check_scale(factor)
     zero = _run_length(ordered, factors, format, lambda stored: stored == 0)
     below_normal = _run_length(ordered, factors, format, lambda stored: stored < format.min_normal)
     finite = _run_length(ordered, factors, format, np.isfinite)
@@ -127,6 +132,11 @@ def fates(
         Fate(s, int(z), int(b - z), int(f - b), int(ordered.size - f))
         for s, z, b, f in zip(factors.tolist(), zero, below_normal, finite, strict=True)
     ]
+
+
+def _check_scale(scale: float) -> None:
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale must be a positive finite number, got {scale}")
 
 
 def _run_length(

@@ -282,9 +282,12 @@ def _notary() -> Iterator[Any]:
 
 
 def _for_notary(content: bytes) -> Any:
+    import warnings
+
     import nbformat
 
-    return nbformat.reads(content.decode("utf-8"), as_version=4)
+    with warnings.catch_warnings(action="ignore"):  # about a copied cell's id, for example
+        return nbformat.reads(content.decode("utf-8"), as_version=4)
 
 
 # ---- resetting ----------------------------------------------------------------------------------

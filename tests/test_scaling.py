@@ -14,6 +14,7 @@ from amp_lessons.scaling import (
     Fate,
     exponent_histogram,
     fate,
+    fates,
     smallest_safe_scale,
 )
 
@@ -129,8 +130,34 @@ def test_fate_accounts_for_each_finite_number_that_is_not_zero(format):
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
 def test_fate_refuses_a_scale_that_is_none(scale):
-    with pytest.raises(ValueError, match="scale must be a positive finite number, got"):
+    message = f"scale must be a positive finite number, got {scale}"
+    with pytest.raises(ValueError, match=message):
         fate(torch.ones(1), scale)
+    with pytest.raises(ValueError, match=message):
+        fates(torch.ones(1), [1.0, scale, 2.0])
+
+
+def test_fate_counts_what_leaves_even_a_float64_as_overflow():
+    huge = torch.tensor([1e300, 1.0], dtype=torch.float64)
+    assert fate(huge, 2.0**100, FP32) == Fate(2.0**100, 0, 0, normal=1, overflow=1)
+
+
+@pytest.mark.parametrize("format", FORMATS.values(), ids=list(FORMATS))
+def test_fates_are_the_fate_for_each_scale_in_the_order_given(format):
+    generator = torch.Generator().manual_seed(2)
+    some = torch.randn(500, generator=generator) * 2 ** (40 * torch.randn(500, generator=generator))
+    ends = torch.tensor([format.min_subnormal / 2, format.min_normal, format.max, 0, math.inf])
+    numbers = [some, some[:100], ends.double(), torch.tensor([math.nan, 1e300]).double()]
+    scales = [2.0**12, 1.0, 2.0**-30, 3.0, 2.0**70, 1.0, 2.0**1000, 2.0**-1000]
+    assert fates(numbers, scales, format) == [fate(numbers, s, format) for s in scales]
+    assert len({(f.zero, f.overflow) for f in fates(numbers, scales, format)}) > 3
+
+
+@pytest.mark.parametrize("numbers", [[], torch.zeros(3), torch.tensor([5.0]), torch.ones(7)])
+def test_fates_of_few_numbers_or_scales(numbers):
+    scales = [2.0**-40, 1.0, 2.0**17]
+    assert fates(numbers, iter(scales)) == [fate(numbers, s) for s in scales]
+    assert fates(numbers, []) == []
 
 
 # ---- smallest_safe_scale -------------------------------------------------------------------

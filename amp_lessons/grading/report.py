@@ -26,9 +26,10 @@ class Mark:
 
     @property
     def message(self) -> str:
-        """What the verdict says, with the learner's line if there is one."""
-        where = self.verdict.seen[:1] if self.verdict.state == "error" else ()
-        return line(" ".join((self.verdict.message, *(f"({text})" for text in where))))
+        """What the verdict says; for an error, with the learner's line."""
+        seen = self.verdict.seen if self.verdict.state == "error" else ()
+        where = f" ({'; '.join(seen)})" if seen else ""
+        return line(self.verdict.message + where)
 
 
 @dataclass(frozen=True)

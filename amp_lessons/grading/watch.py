@@ -245,12 +245,12 @@ def _child(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The child's environment: nothing of Jupyter, of nbgrader or of the user's own progress."""
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("JUPYTER", "IPYTHON", "NBGRADER"))
-    }
+    """The child's environment: nothing of Jupyter, of nbgrader or of the user's own progress.
+
+    Nor may output be unbuffered: a notebook that prints 200,000 lines would take seconds.
+    """
+    unwanted = ("JUPYTER", "IPYTHON", "NBGRADER", "PYTHONUNBUFFERED")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     paths = [str(PACKAGE.parent), *filter(None, [env.get("PYTHONPATH")])]
     return env | {
         "AMP_LESSONS_HOME": str(folder / ".home"),

@@ -32,8 +32,8 @@ def gradient(dtype, scale=1.0):
 
 
 # %% [markdown]
-# By the chain rule the gradient is 2^-14 · 2^-12 = 2^-26, about 1.5e-8. **Predict:** what does
-# the backward pass give in FP32, and what in FP16?
+# By the chain rule the gradient is $2^{-14} \cdot 2^{-12} = 2^{-26}$, about 1.5e-8. **Predict:** what
+# does the backward pass give in FP32, and what in FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -44,7 +44,7 @@ print("FP16", gradient(torch.float16).item())
 # Zero. There was no warning and no NaN, and there never is. A weight whose gradient is zero does
 # not move, so a network with many of them learns slowly or not at all, and looks healthy.
 #
-# This is *underflow*: the smallest positive number that FP16 has is 2^-24, and 2^-26 lies closer
+# This is *underflow*: the smallest positive number that FP16 has is $2^{-24}$, and $2^{-26}$ lies closer
 # to zero than to it.
 
 # %% [markdown]
@@ -159,7 +159,7 @@ for answer in (compare_with_the_smallest, store_and_look):
 # %% [markdown]
 # ## Recap
 #
-# 1. FP16's smallest positive number is 2^-24. A gradient below half of it becomes zero, silently.
+# 1. FP16's smallest positive number is $2^{-24}$. A gradient below half of it becomes zero, silently.
 # 2. Scaling the loss scales every gradient by the same factor.
 # 3. Dividing by a power of two afterwards is exact, if it is done in FP32.
 # 4. What a format does to a number can be shown on any machine; its speed cannot.
@@ -168,13 +168,13 @@ for answer in (compare_with_the_smallest, store_and_look):
 # %% [markdown]
 # ## Three questions
 #
-# **1.** A gradient of 2^-26 becomes zero in FP16. Which is the smallest power of two that saves
+# **1.** A gradient of $2^{-26}$ becomes zero in FP16. Which is the smallest power of two that saves
 # it? (a) 2 (b) 4 (c) 65536
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** 4 · 2^-26 is 2^-24, FP16's smallest number. (a) gives 2^-25, half-way between 0 and
-# 2^-24, and a tie goes to the even one, 0. (c) works, and is far more than is needed.
+# **(b)** $4 \cdot 2^{-26}$ is $2^{-24}$, FP16's smallest number. (a) gives $2^{-25}$, half-way between 0 and
+# $2^{-24}$, and a tie goes to the even one, 0. (c) works, and is far more than is needed.
 #
 # </details>
 #

@@ -28,10 +28,10 @@ print(FP16.fields(code))
 
 # %% [markdown]
 # The stored exponent is 11. Exponents are stored with a *bias* of 15 added, so that no sign is
-# needed for them: 11 stands for 2^(11 - 15) = 2^-4. The mantissa, 614 of 1024, is the part after
+# needed for them: 11 stands for $2^{11 - 15} = 2^{-4}$. The mantissa, 614 of 1024, is the part after
 # a leading 1 that every normal number has and that is not stored.
 #
-# **Predict:** what does (1 + 614/1024) · 2^-4 give: 0.1, a little more, or a little less?
+# **Predict:** what does $(1 + 614/1024) \cdot 2^{-4}$ give: 0.1, a little more, or a little less?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -146,7 +146,7 @@ for x in (2049.0, 2051.0):
 
 # %% [markdown]
 # 2049 goes down to 2048, 2051 up to 2052. The same rule decides what happens to a small number
-# added to 1. **Predict:** what are 1 + 2^-10, 1 + 2^-11 and 1 + 2^-11 + 2^-20 in FP16?
+# added to 1. **Predict:** what are $1 + 2^{-10}$, $1 + 2^{-11}$ and $1 + 2^{-11} + 2^{-20}$ in FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -172,8 +172,8 @@ print("0.1      =", torch.tensor(0.1, dtype=torch.float16).item(), "in FP16")
 # %% [markdown]
 # ## The small end: subnormal numbers
 #
-# The smallest normal FP16 number is 2^-14. Below it the exponent field is 0, the leading 1 is
-# gone, and the spacing stays at 2^-24 all the way down to zero. Those are the *subnormal*
+# The smallest normal FP16 number is $2^{-14}$. Below it the exponent field is 0, the leading 1 is
+# gone, and the spacing stays at $2^{-24}$ all the way down to zero. Those are the *subnormal*
 # numbers. The closer to zero, the fewer bits they have.
 #
 # **Predict:** how large is the relative error of 1e-5, 1e-6 and 1e-7 in FP16?
@@ -187,8 +187,8 @@ for x in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
 
 # %% [markdown]
 # Underflow is gradual: the error grows from a hundredth of a percent to 19%, and at 1e-8 it is
-# 100%. The last stop before zero is 2^-24. **Predict:** which of 2^-24, 2^-25 and a little more
-# than 2^-25 survive?
+# 100%. The last stop before zero is $2^{-24}$. **Predict:** which of $2^{-24}$, $2^{-25}$ and a little more
+# than $2^{-25}$ survive?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -313,8 +313,8 @@ for f in (FP32, FP16, BF16):
 # 1. Sign, exponent, mantissa: the exponent bits give range, the mantissa bits precision.
 # 2. Neighbours are one ulp apart, and the ulp doubles at each power of two.
 # 3. Rounding goes to the nearest number, ties to the even one. 65520 is the first to overflow in
-#    FP16, and 2^-25 the last to become zero.
-# 4. FP16: 11 significant bits, 2^-24 to 65504. BF16: 8 significant bits, FP32's exponents.
+#    FP16, and $2^{-25}$ the last to become zero.
+# 4. FP16: 11 significant bits, $2^{-24}$ to 65504. BF16: 8 significant bits, FP32's exponents.
 # 5. E4M3 has no infinity, TF32 is no format for storing, and range comes before precision.
 
 # %% [markdown]
@@ -325,7 +325,7 @@ for f in (FP32, FP16, BF16):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** With 11 significant bits every whole number up to 2048 = 2^11 fits, and 2049 does not.
+# **(b)** With 11 significant bits every whole number up to $2048 = 2^{11}$ fits, and 2049 does not.
 # (a) fits: its ulp is 1. (c) does not fit either, but is not the smallest.
 #
 # </details>
@@ -335,7 +335,7 @@ for f in (FP32, FP16, BF16):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** BF16 has the range, and its relative error is at most 2^-8, about 0.4%. (a) turns 1e-9 into 0.
+# **(b)** BF16 has the range, and its relative error is at most $2^{-8}$, about 0.4%. (a) turns 1e-9 into 0.
 # (c) works, with twice the bits.
 #
 # </details>

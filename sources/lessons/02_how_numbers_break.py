@@ -308,7 +308,7 @@ for fill in (-torch.inf, torch.finfo(half).min):
 # %% [markdown]
 # ## Recap
 #
-# 1. Underflow gives zeros and no message; FP16 loses 2^-25 and all below it.
+# 1. Underflow gives zeros and no message; FP16 loses $2^{-25}$ and all below it.
 # 2. Overflow gives inf above 65504, most often in squares and exps on the way to a small result.
 # 3. NaN needs an infinity or 0/0; underflow alone makes training stall.
 # 4. Swamping loses the smaller of two numbers from a ratio of 2048 to 4096 in FP16, and of 256 to

@@ -194,6 +194,25 @@ def test_encode(run_js: Callable[..., Any], format: Format) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("format", [*FORMATS.values(), *CUSTOM], ids=lambda f: f.name)
+def test_around_any_number(run_js: Callable[..., Any], format: Format) -> None:
+    """The neighbours of numbers that the format does not have."""
+    numbers = np.random.default_rng(0).choice(hard_numbers(format), 2_000)
+    got = run_js(
+        """
+        const numbers = [...unpack(input)];
+        const names = ["round", "ulp", "nextUp", "nextDown"];
+        return names.map((name) => pack(numbers.map((x) => formats[name](format, x))));
+        """,
+        format,
+        numbers,
+    )
+    for packed, ours in zip(got, ("round", "ulp", "next_up", "next_down"), strict=True):
+        expected = [getattr(format, ours)(number) for number in numbers.tolist()]
+        assert_same(unpack(packed), expected, numbers, f"{format.name} {ours}")
+
+
+@pytest.mark.browser
 def test_every_digit(run_js: Callable[..., Any]) -> None:
     rng = np.random.default_rng(0)
     any_bits = rng.integers(0, 1 << 63, 2_000, dtype=np.int64).view(np.float64)

@@ -152,6 +152,9 @@ def test_both_widgets(chromium: Any, lab: str) -> None:
     page.wait_for_function("() => document.querySelector('.amp-exact').textContent === 'NaN'")
     assert page.get_by_label("Format").nth(1).input_value() == "BF16"
 
+    card = page.locator(".amp-card").first
+    title, count = (card.locator(part).bounding_box() for part in ("dt", ".amp-count"))
+    assert title["y"] + title["height"] <= count["y"], "JupyterLab's own style of lists shows"
     assert ground(page) > 600, "JupyterLab is light, so the widgets are"
     assert widget_problems(page) == []
     dark = "jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })"

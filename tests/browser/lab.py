@@ -1,0 +1,157 @@
+"""Driving a real JupyterLab: start it as a learner does, open notebooks, run cells, look."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page
+
+CONNECTED = (
+    "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel"
+    "?.connectionStatus === 'connected'"
+)
+OUTPUTS = """() => {
+  const cells = jupyterapp.shell.currentWidget.content.model.cells;
+  const found = [];
+  for (let i = 0; i < cells.length; i++) {
+    const cell = cells.get(i);
+    if (cell.type !== "code") continue;
+    found.push({ source: cell.sharedModel.getSource(), outputs: cell.outputs.toJSON() });
+  }
+  return found;
+}"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running_lab(workspace: Path, home: Path) -> Iterator[str]:
+    """`amp-lessons lab`, with nothing of this user's own Jupyter; gives the server's address."""
+    port = free_port()
+    command = [sys.executable, "-m", "amp_lessons.cli", "lab", str(workspace)]
+    command += ["--no-browser", "--port", str(port), "--"]
+    command += ["--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True"]
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    own = {name: str(home / name.lower()) for name in names} | {"AMP_LESSONS_HOME": str(home)}
+    # Learners do not have the instructor's extension, which the tests bring along.
+    settings = home / "jupyter_config_dir" / "labconfig" / "page_config.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('{"disabledExtensions": {"@jupyter/nbgrader": true}}')
+    log = home / "lab.log"
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            command, env=os.environ | own, stdout=out, stderr=out, start_new_session=True
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{address}/api", server, log)
+        yield address
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait(timeout=10)
+
+
+def _wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            urllib.request.urlopen(address).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+class Notebook:
+    """One notebook, open in JupyterLab in a page of its own."""
+
+    def __init__(self, browser: Browser, address: str, path: str, **options: Any) -> None:
+        viewport = {"width": 1280, "height": 900}
+        self.context = browser.new_context(**({"viewport": viewport} | options))
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.page.goto(f"{address}/lab/tree/{path}?reset")
+        self.page.wait_for_function(CONNECTED)
+
+    def close(self) -> None:
+        self.context.close()
+
+    def run_all(self) -> list[dict[str, Any]]:
+        """Run every cell; give source and outputs of the code cells."""
+        self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+        return self.page.evaluate(OUTPUTS)
+
+    def index_of(self, text: str) -> int:
+        """The number of the first cell whose source holds ``text``."""
+        found = self.page.evaluate(
+            """text => {
+              const cells = jupyterapp.shell.currentWidget.content.model.cells;
+              for (let i = 0; i < cells.length; i++)
+                if (cells.get(i).sharedModel.getSource().includes(text)) return i;
+              return -1;
+            }""",
+            text,
+        )
+        assert found >= 0, f"no cell holds {text!r}"
+        return found
+
+    def cell(self, text: str) -> Locator:
+        """The cell whose source holds ``text``, scrolled into view."""
+        index = self.index_of(text)
+        self.page.evaluate(
+            """async i => {
+              const notebook = jupyterapp.shell.currentWidget.content;
+              notebook.activeCellIndex = i;
+              await notebook.scrollToItem(i, "start");
+            }""",
+            index,
+        )
+        return self.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{index}']")
+
+    def type_into(self, text: str, source: str) -> None:
+        """Replace a cell's source as a learner does: click into it, select all, type."""
+        cell = self.cell(text)
+        cell.locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(source)
+
+    def run_cell(self, text: str) -> None:
+        """Run one cell and wait until it has finished."""
+        self.cell(text)
+        self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-cell')")
+
+    def theme(self, name: str) -> None:
+        command = "name => jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
+        self.page.evaluate(command, name)
+        light = "true" if "Light" in name else "false"
+        self.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
+
+
+def faults(page: Page, selector: str) -> list[str]:
+    """What axe-core finds wrong, of serious or critical impact, in the elements of a selector."""
+    response = Axe().run(page, context=selector).response
+    assert response["passes"], f"axe checked nothing in {selector}"
+    return [
+        f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]}"
+        for v in response["violations"]
+        if v["impact"] in ("serious", "critical")
+    ]

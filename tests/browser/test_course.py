@@ -1,0 +1,147 @@
+"""The course as a learner meets it: lessons, widgets and checks in a real JupyterLab."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lab import Notebook, faults, running_lab
+
+from amp_lessons.course import LESSONS
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = Path(os.environ.get("AMP_LESSONS_SCREENSHOTS", ROOT / "build" / "screenshots"))
+HALF_RIGHT = "def survives(x):\n    return abs(x) >= 2**-24"
+RIGHT = "def survives(x):\n    return torch.tensor(x, dtype=torch.float16).item() != 0"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, chromium) -> Iterator[str]:
+    """A JupyterLab on a fresh workspace."""
+    folder = tmp_path_factory.mktemp("learner")
+    with running_lab(folder / "workspace", folder / "home") as address:
+        yield address
+
+
+@pytest.fixture
+def open_notebook(chromium, address) -> Iterator[Callable[..., Notebook]]:
+    opened: list[Notebook] = []
+
+    def open_(path: str, **options: object) -> Notebook:
+        opened.append(Notebook(chromium, address, path, **options))
+        return opened[-1]
+
+    yield open_
+    for notebook in opened:
+        notebook.close()
+
+
+def save(target, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    target.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, address):
+    page = chromium.new_page()
+    page.goto(f"{address}/")  # where the browser is sent when Lab starts
+    page.wait_for_selector(".jp-Notebook h1")
+    assert page.locator(".jp-Notebook h1").first.inner_text().startswith("Lesson 00: Start here")
+    page.wait_for_timeout(2000)  # news and update dialogs come late
+    assert page.locator(".jp-Dialog, .jp-toastContainer .Toastify__toast").count() == 0
+    page.close()
+
+
+@pytest.mark.parametrize("lesson", [lesson.id for lesson in LESSONS])
+def test_lesson_runs_from_top_to_bottom(open_notebook, lesson):
+    notebook = open_notebook(f"notebooks/{lesson}.ipynb")
+    cells = notebook.run_all()
+    assert len(cells) > 5
+    kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
+    assert len(kinds) > 5
+    assert "error" not in kinds
+    stderr = [o for cell in cells for o in cell["outputs"] if o.get("name") == "stderr"]
+    assert not stderr
+    assert notebook.page.locator(".jp-Dialog").count() == 0
+
+
+def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
+    notebook = open_notebook("notebooks/01_number_formats.ipynb")
+    notebook.run_all()
+    page, cell = notebook.page, notebook.cell("BitExplorer(value=0.1")
+    bit = cell.get_by_role("button", name="mantissa bit 0")
+    bit.focus()
+    before = cell.locator(".amp-exact").inner_text()
+    page.keyboard.press("Space")
+    after = cell.locator(".amp-exact").inner_text()
+    assert (before, after) == ("0.0999755859375", "0.10003662109375")
+    save(cell.locator(".amp-widget"), "bit_explorer")
+    assert faults(page, ".amp-widget") == []
+    notebook.theme("JupyterLab Dark")
+    save(notebook.cell("BitExplorer(value=0.1").locator(".amp-widget"), "bit_explorer_dark")
+    assert faults(page, ".amp-widget") == []
+
+
+def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
+    notebook = open_notebook("notebooks/02_how_numbers_break.ipynb")
+    notebook.run_all()
+    page, cell = notebook.page, notebook.cell("GradientHistogram(gradients")
+    slider = cell.get_by_role("slider", name="Loss scale")
+    slider.focus()
+    before = cell.locator("output, [role=status]").first.inner_text()
+    for _ in range(16):
+        page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "scale 2^16 = 65536"
+    after = cell.locator("output, [role=status]").first.inner_text()
+    assert "7,414" in before or "7414" in before
+    assert before != after
+    save(cell.locator(".amp-widget"), "gradient_histogram")
+    assert faults(page, ".amp-widget") == []
+    notebook.theme("JupyterLab Dark")
+    cell = notebook.cell("GradientHistogram(gradients")
+    save(cell.locator(".amp-widget"), "gradient_histogram_dark")
+    assert faults(page, ".amp-widget") == []
+
+
+def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
+    notebook = open_notebook("exercises/00_start_here.ipynb")
+    page = notebook.page
+    notebook.run_cell("import torch")
+    notebook.run_cell("def survives")
+    notebook.run_cell("ex.survives.check")
+    box = page.locator(".amp-lessons-box")
+    box.wait_for()
+    assert box.inner_text().startswith("○ Not attempted")
+
+    for answer, word, name in ((HALF_RIGHT, "✘ Wrong", "wrong"), (RIGHT, "✔ Passed", "passed")):
+        notebook.type_into("def survives", answer)
+        notebook.run_cell("def survives")
+        notebook.run_cell("ex.survives.check")
+        page.wait_for_function(
+            "word => document.querySelector('.amp-lessons-box')?.innerText.startsWith(word)",
+            arg=word,
+        )
+        if name == "wrong":
+            assert "2**-24, the smallest number that FP16 has" in box.inner_text()
+        for theme in ("JupyterLab Light", "JupyterLab Dark"):
+            notebook.theme(theme)
+            notebook.cell("ex.survives.check")
+            save(box, f"box_{name}_{theme.split()[1].lower()}")
+            assert faults(page, ".amp-lessons-box") == []
+    notebook.theme("JupyterLab Light")
+
+
+def test_pictures_have_alternative_text(open_notebook):
+    notebook = open_notebook("notebooks/00_start_here.ipynb")
+    notebook.run_all()
+    notebook.cell("plots.rescue")
+    picture = notebook.page.locator(".jp-OutputArea-output img").first
+    assert "A gradient of 2^-26 lies below" in picture.get_attribute("alt")
+    assert faults(notebook.page, ".jp-OutputArea-output img") == []
+    notebook.page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
+    notebook.cell("plots.rescue")
+    notebook.page.wait_for_timeout(500)
+    save(notebook.page, "lab")

@@ -1,0 +1,41 @@
+"""The browser that the browser tests share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+
+def find_chromium() -> str | None:
+    """The browser to drive: AMP_LESSONS_CHROMIUM, or what is installed under a usual name."""
+    chosen = os.environ.get("AMP_LESSONS_CHROMIUM")
+    if chosen:
+        return chosen if Path(chosen).exists() else None
+    usual = Path("/usr/bin/chromium")
+    return str(usual) if usual.exists() else shutil.which("chromium")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium. Without one the test is skipped, or fails where one is required."""
+    path = find_chromium()
+    if path is None:
+        message = (
+            "no Chromium: install it (Debian and Ubuntu: apt install chromium) or set "
+            "AMP_LESSONS_CHROMIUM to its path"
+        )
+        if os.environ.get("AMP_LESSONS_REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield browser
+        browser.close()

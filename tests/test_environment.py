@@ -1,0 +1,183 @@
+"""environment.yml, constraints.txt and pyproject.toml say the same thing about what to install."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from rattler import MatchSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
+SPECS = [line for line in ENVIRONMENT["dependencies"] if isinstance(line, str)]
+CONDA_NAMES = {"torch": "pytorch"}
+
+
+def copy_of_the_project(folder: Path) -> Path:
+    for name in ("pyproject.toml", "environment.yml", "tools/sync_environment.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def sync(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "tools" / "sync_environment.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+# ---- the tool ------------------------------------------------------------------------------
+
+
+def test_environment_yml_is_what_the_tool_generates(tmp_path):
+    root = copy_of_the_project(tmp_path)
+    assert sync(root, "--check").returncode == 0
+    (root / "environment.yml").unlink()
+    assert sync(root).returncode == 0
+    assert (root / "environment.yml").read_bytes() == (ROOT / "environment.yml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"torch>=2.13,<3"', '"torch>=2.14,<3"'),
+        ('  "filelock>=3.16",\n', ""),
+        ('"filelock>=3.16"', '"filelock>=3.16", "tqdm"'),
+        ('"nbval>=0.11"', '"nbval>=0.12"'),
+        ('requires-python = ">=3.11"', 'requires-python = ">=3.12"'),
+    ],
+)
+def test_a_changed_dependency_makes_the_check_fail_in_one_line(tmp_path, old, new):
+    root = copy_of_the_project(tmp_path)
+    edit(root / "pyproject.toml", old, new)
+    before = (root / "environment.yml").read_text()
+    checked = sync(root, "--check")
+    assert checked.returncode == 1
+    assert checked.stdout.splitlines() == [
+        "environment.yml is not what pyproject.toml says: run `make environment`"
+    ]
+    assert checked.stderr == ""
+    assert (root / "environment.yml").read_text() == before
+    assert sync(root).returncode == 0
+    assert sync(root, "--check").returncode == 0
+    assert (root / "environment.yml").read_text() != before
+
+
+def test_a_missing_or_edited_file_makes_the_check_fail(tmp_path):
+    root = copy_of_the_project(tmp_path)
+    with (root / "environment.yml").open("a") as file:
+        file.write("  - tqdm\n")
+    assert sync(root, "--check").returncode == 1
+    (root / "environment.yml").unlink()
+    assert sync(root, "--check").returncode == 1
+    assert not (root / "environment.yml").exists()
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "filelock[extra]>=3",
+        "filelock; python_version < '3.12'",
+        "filelock @ https://example.org/filelock.whl",
+        "filelock===3.16",
+        "filelock >> 3",
+    ],
+)
+def test_what_conda_cannot_say_is_refused_in_one_line(tmp_path, requirement):
+    root = copy_of_the_project(tmp_path)
+    edit(root / "pyproject.toml", '"filelock>=3.16"', f'"{requirement}"')
+    for arguments in ((), ("--check",)):
+        refused = sync(root, *arguments)
+        assert refused.returncode == 1
+        assert len([line for line in refused.stderr.splitlines() if line.strip()]) == 1
+        assert refused.stderr.startswith(f"pyproject.toml: {requirement!r}")
+
+
+# ---- the file ------------------------------------------------------------------------------
+
+
+def test_conda_forge_is_the_only_channel():
+    assert ENVIRONMENT["channels"] == ["conda-forge"]
+    assert not any("::" in spec for spec in SPECS)
+
+
+def test_every_spec_is_one_that_conda_can_read():
+    for line in SPECS:
+        spec = MatchSpec(line, strict=True)
+        assert spec.name.normalized == re.match(r"[a-z0-9-]+", line).group()
+        assert spec.channel is None
+        assert spec.version is not None or line == "pip"
+
+
+def test_every_dependency_appears_with_its_range():
+    of_tests = [r for r in PROJECT["optional-dependencies"]["tests"] if r.startswith("nbval")]
+    required = [Requirement(r) for r in (*PROJECT["dependencies"], *of_tests)]
+    specs = {spec.name.normalized: spec for spec in map(MatchSpec, SPECS)}
+    for requirement in required:
+        spec = specs.pop(CONDA_NAMES.get(requirement.name, requirement.name))
+        ours = {str(specifier) for specifier in requirement.specifier}
+        assert set(str(spec.version).split(",")) == ours
+    assert str(specs.pop("python").version) == PROJECT["requires-python"]
+    assert set(specs) == {"pip"}, "nothing else is installed"
+
+
+def test_the_packages_that_define_the_course_are_there():
+    names = {MatchSpec(line).name.normalized for line in SPECS}
+    assert names >= {"pytorch", "jupyterlab", "matplotlib", "ipywidgets", "nbval"}
+
+
+def test_the_course_itself_is_installed_by_pip_from_the_checkout():
+    others = [line for line in ENVIRONMENT["dependencies"] if not isinstance(line, str)]
+    assert others == [{"pip": ["-e ."]}]
+    assert SPECS[-1] == "pip"
+
+
+# ---- the pins ------------------------------------------------------------------------------
+
+EXTRAS = PROJECT["optional-dependencies"]
+PINNED_EXTRAS = ("tests", "classroom")
+
+
+def pins() -> dict[str, Version]:
+    found: dict[str, Version] = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        name, equals, version = line.partition("==")
+        assert equals, f"{line!r} pins nothing"
+        key = canonicalize_name(name)
+        assert key not in found, f"{name} is pinned twice"
+        found[key] = Version(version)
+    return found
+
+
+def required() -> list[Requirement]:
+    lines = [*PROJECT["dependencies"], *(r for extra in PINNED_EXTRAS for r in EXTRAS[extra])]
+    every = [Requirement(line) for line in lines]
+    return [r for r in every if r.name != PROJECT["name"]]  # an extra may name another one
+
+
+@pytest.mark.parametrize("requirement", required(), ids=lambda r: r.name)
+def test_each_dependency_is_pinned_to_a_version_in_its_range(requirement):
+    version = pins().get(canonicalize_name(requirement.name))
+    assert version is not None, f"constraints.txt does not pin {requirement.name}"
+    assert version in requirement.specifier
+
+
+def test_torch_is_pinned_at_the_version_that_the_course_was_measured_with():
+    assert pins()["torch"] == Version("2.13.0")
