@@ -52,11 +52,14 @@ def checked_cells() -> int:
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """Say what was proved, so that a run that tested nothing cannot look like a good one."""
-    passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
-    skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
+    reports = terminalreporter.stats
+    passed = [report.nodeid for report in reports.get("passed", [])]
 
-    def count(text: str, among: list[str] = passed) -> int:
-        return sum(text in node for node in among)
+    def count(text: str) -> int:
+        return sum(text in node for node in passed)
+
+    def in_browser(outcome: str) -> int:
+        return sum("browser" in report.keywords for report in reports.get(outcome, []))
 
     write = terminalreporter.write_line
     notebooks = {node.split("::")[0] for node in passed if ".ipynb::" in node}
@@ -66,5 +69,4 @@ def pytest_terminal_summary(terminalreporter) -> None:
     write(f"exercises proved:       {count('test_solution_passes[')}")
     write(f"mutants caught:         {count('test_mutant_is_wrong')}")
     write(f"second answers passed:  {count('test_second_correct')}")
-    browser = [node for node in passed if "browser" in node]
-    write(f"browser tests passed:   {len(browser)}, skipped: {count('browser', skipped)}")
+    write(f"browser tests passed:   {in_browser('passed')}, skipped: {in_browser('skipped')}")

@@ -73,7 +73,7 @@ def lab(
     from amp_lessons import doctor, workspace
     from amp_lessons import lab as jupyterlab
 
-    place = (folder or workspace.default_folder()).expanduser()
+    place = (folder or workspace.current_folder()).expanduser()
     words = jupyterlab.command(
         place, browser=not no_browser, port=port, ip=ip, extra=_for_jupyter(ctx)
     )
@@ -95,6 +95,8 @@ def _tell_copied(copied: Copied, place: Path) -> None:
     say(f"Your copy of the course is in {place}")
     if copied.kept:
         say(f"Kept as you changed them: {', '.join(copied.kept)}")
+    for name, old in copied.kept_beside.items():
+        say(f"Brought up to date: {name}. Yours, with its outputs, is kept as {old}")
     for name in copied.kept_older:
         stem = Path(name).with_suffix("")
         say(f"Kept as you changed it: {name}. To take the newer one: amp-lessons reset {stem}")
@@ -307,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         status = _run(words)
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         status = 130
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -347,8 +349,6 @@ def _in_one_line(error: Exception) -> str:
         ctx = getattr(error, "ctx", None)
         command = ctx.command_path if ctx is not None else "amp-lessons"
         return f"{error.format_message().rstrip('.')}. See {command} --help"
-    if isinstance(error, typer.Abort):
-        return "stopped"
     return f"{type(error).__name__}: {error} (AMP_LESSONS_DEBUG=1 shows the traceback)"
 
 

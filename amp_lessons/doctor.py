@@ -112,7 +112,7 @@ def examine() -> Report:
         kernel=kernel,
         progress_file=file,
         progress_writable=writable,
-        workspace=workspace.default_folder(),
+        workspace=workspace.current_folder(),
         measurements=_measurements(),
         problems=problems,
     )

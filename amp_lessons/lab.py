@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 
 from amp_lessons.workspace import START_PAGE
 
+SETTINGS = Path(__file__).resolve().parent / "jupyter_config"
+
 
 class LabError(Exception):
     """JupyterLab cannot be started. The message is one line with the cure."""
@@ -43,9 +45,6 @@ def command(
         )
     words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
     words.append(f"--LabApp.default_url=/lab/tree/{START_PAGE}")
-    # A course is no place for pop-ups about news and new versions.
-    words.append("--LabApp.news_url=None")
-    words.append("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
     if not browser:
         words.append("--no-browser")
     if ip is not None:
@@ -92,13 +91,20 @@ def _cannot_listen(family: int, address: Any) -> str:
     return ""
 
 
+def environment() -> dict[str, str]:
+    """The environment of JupyterLab: ours, and a settings folder that turns off its question
+    about news and new versions. A learner who opens lesson one has enough to read."""
+    paths = [str(SETTINGS), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+
+
 def start(words: Sequence[str]) -> NoReturn:
     """Become JupyterLab. Where a process cannot be replaced, run it and leave with its status."""
     sys.stdout.flush()
     sys.stderr.flush()
     if os.name == "posix":
-        os.execv(words[0], list(words))
+        os.execve(words[0], list(words), environment())
     try:
-        raise SystemExit(subprocess.call(list(words)))
+        raise SystemExit(subprocess.call(list(words), env=environment()))
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -2,11 +2,13 @@
 
 A manifest in the folder notes each file as it was handed out, so that a file which the learner
 changed is told from one which only the course changed: the first is never overwritten, the second
-is kept up to date. Nothing here imports torch; JupyterLab is started by `lab`.
+is kept up to date. JupyterLab rewrites a notebook that is only opened and run, so what counts as
+changed is the text of its cells. Nothing here imports torch; JupyterLab is started by `lab`.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
@@ -26,6 +28,9 @@ MANIFEST = ".amp-lessons.json"
 MANIFEST_VERSION = 1
 START_PAGE = "notebooks/00_start_here.ipynb"
 
+HandedOut = dict[str, dict[str, str]]
+"""The manifest: for each file, `_digests` of what the course gave."""
+
 
 class WorkspaceError(Exception):
     """The workspace cannot be made, changed or opened. The message is one line with the cure."""
@@ -37,12 +42,14 @@ class Copied:
 
     Attributes:
         written: new, put back or brought up to date.
+        kept_beside: where the old outputs are, of a notebook that was run and brought up to date.
         kept: changed by the learner, and the course has nothing newer.
         kept_older: changed by the learner, and the course has a newer one.
         foreign: there before, and never handed out by the course.
     """
 
     written: list[str] = field(default_factory=list)
+    kept_beside: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     kept_older: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -163,32 +170,49 @@ def _copy(folder: Path) -> Copied:
 
 
 def _copy_one(
-    target: Path, name: str, newest: bytes, handed_out: dict[str, str], copied: Copied
+    target: Path, name: str, newest: bytes, handed_out: HandedOut, copied: Copied
 ) -> None:
     """Decide about one file, and note in ``handed_out`` what the learner has from us."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, newest, name, handed_out, copied)
         return
-    theirs, before = _sha256(target.read_bytes()), handed_out.get(name)
-    if theirs == _sha256(newest):
-        handed_out[name] = theirs
-    elif theirs == before:
+    old = target.read_bytes()
+    theirs, ours, before = _digests(old), _digests(newest), handed_out.get(name)
+    if theirs != ours and theirs == before:
         _replace(target, newest, name, handed_out, copied)
+    elif theirs["text"] == ours["text"]:
+        handed_out[name] = ours
     elif before is None:
         copied.foreign.append(name)
-    elif before == _sha256(newest):
+    elif theirs["text"] == before["text"]:
+        copied.kept_beside[name] = _keep(target, old, "before-upgrade").name
+        _replace(target, newest, name, handed_out, copied)
+    elif ours["text"] == before["text"]:
         copied.kept.append(name)
     else:
         copied.kept_older.append(name)
 
 
-def _replace(
-    target: Path, newest: bytes, name: str, handed_out: dict[str, str], copied: Copied
-) -> None:
+def _replace(target: Path, newest: bytes, name: str, handed_out: HandedOut, copied: Copied) -> None:
     write_atomically(target, newest)
-    handed_out[name] = _sha256(newest)
+    handed_out[name] = _digests(newest)
     copied.written.append(name)
+
+
+def _digests(content: bytes) -> dict[str, str]:
+    """The sha256 of a file, and of the text in it that a learner writes.
+
+    For a notebook that text is its cells' sources: to open it, run it and save it changes the
+    file and not the text. For any other file it is the whole.
+    """
+    whole = hashlib.sha256(content).hexdigest()
+    try:
+        cells = ipynb.parse(content)["cells"]
+    except ipynb.NotebookError:
+        return {"sha256": whole, "text": whole}
+    text = json.dumps([(cell["cell_type"], ipynb.source_of(cell)) for cell in cells])
+    return {"sha256": whole, "text": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _course_files() -> Iterator[tuple[str, Path]]:
@@ -204,15 +228,11 @@ def _course_files() -> Iterator[tuple[str, Path]]:
                 yield inside.as_posix(), path
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 # ---- the manifest -------------------------------------------------------------------------------
 
 
-def _read_manifest(folder: Path) -> dict[str, str]:
-    """The sha256 of each file as it was handed out.
+def _read_manifest(folder: Path) -> HandedOut:
+    """The digests of each file as it was handed out.
 
     A manifest that cannot be understood counts as none: then every file that differs from the
     course's is taken for the learner's, and kept.
@@ -226,14 +246,15 @@ def _read_manifest(folder: Path) -> dict[str, str]:
         return {}
     if not isinstance(version, int) or not isinstance(files, dict):
         return {}
+    entries = {name: entry for name, entry in files.items() if isinstance(entry, dict)}
     if version > MANIFEST_VERSION:
         raise WorkspaceError(
             f"{folder} was made by a newer AMP Lessons: upgrade the package, or name another folder"
         )
-    return {str(name): str(digest) for name, digest in files.items()}
+    return {name: entry for name, entry in entries.items() if {"sha256", "text"} <= set(entry)}
 
 
-def _write_manifest(folder: Path, handed_out: dict[str, str]) -> None:
+def _write_manifest(folder: Path, handed_out: HandedOut) -> None:
     files = dict(sorted(handed_out.items()))
     data = {"version": MANIFEST_VERSION, "course": __version__, "files": files}
     content = (json.dumps(data, indent=1) + "\n").encode()
@@ -315,6 +336,7 @@ def reset(folder: Path, name: str) -> Reset:
     try:
         if whole is not None:
             return _reset_notebook(folder, whole)
+        _refuse_misspelt_notebook(name)
         return _reset_exercise(folder, name)
     except OSError as error:
         raise WorkspaceError(f"{_reason(error, folder)}. Nothing of yours was changed") from error
@@ -328,16 +350,27 @@ def _notebook_called(name: str) -> str | None:
     return next((path for path in candidates if path in files), None)
 
 
+def _refuse_misspelt_notebook(name: str) -> None:
+    """Offer the nearest notebook to a name that is more like one than like an exercise."""
+    if "/" in name or name[:1].isdigit() or name.endswith(".ipynb"):
+        names = [path.removesuffix(".ipynb") for path, _ in _course_files()]
+        names += [Path(path).name for path in names if path.startswith("exercises/")]
+        close = difflib.get_close_matches(name.removesuffix(".ipynb"), names, n=3) or names
+        raise course.UnknownExercise(
+            f"no notebook is called {name!r}; did you mean {', '.join(close)}?"
+        )
+
+
 def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Reset:
     target, newest = folder / name, (course.course_files() / name).read_bytes()
     kept_as = None
     if target.exists():
         old = target.read_bytes()
-        kept_as = None if old == newest else _keep(target, old)
+        kept_as = None if old == newest else _keep(target, old, "before-reset")
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, newest)
     handed_out = _read_manifest(folder)
-    _write_manifest(folder, handed_out | {name: _sha256(newest)})
+    _write_manifest(folder, handed_out | {name: _digests(newest)})
     trust([target])
     lessons = [lesson for lesson in course.LESSONS if name == f"exercises/{lesson.id}.ipynb"]
     exercises = tuple(info.name for lesson in lessons for info in lesson.exercises)
@@ -362,7 +395,7 @@ def _reset_exercise(folder: Path, exercise: str) -> Reset:
     new = ipynb.to_bytes(notebook)
     if notebook == ipynb.parse(old):
         return Reset(target, None, (exercise,), tuple(notes))
-    kept_as = _keep(target, old)
+    kept_as = _keep(target, old, "before-reset")
     write_atomically(target, new)
     if _was_trusted(old):
         trust([target])
@@ -401,9 +434,9 @@ def _place(cells: list[ipynb.Cell], master: list[ipynb.Cell], original: ipynb.Ce
     return len(cells)
 
 
-def _keep(path: Path, content: bytes) -> Path:
+def _keep(path: Path, content: bytes, why: str) -> Path:
     """Write the old content beside the file, under a name that is not taken."""
-    stem = f"{path.stem}.before-reset-{datetime.now():%Y%m%dT%H%M%S}"
+    stem = f"{path.stem}.{why}-{datetime.now():%Y%m%dT%H%M%S}"
     names = (f"{stem}{extra}.ipynb" for extra in ("", *(f"-{n}" for n in range(2, 1000))))
     kept = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     write_atomically(kept, content)

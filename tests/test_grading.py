@@ -340,8 +340,18 @@ def test_the_json_has_all_that_the_table_has(tmp_path):
     assert (data["points"], data["of"]) == (0, 2)
 
 
-def test_points_are_all_or_nothing():
-    from amp_lessons.checks.verdict import State
+def test_a_table_fits_a_terminal_and_prints_no_control_characters(tmp_path):
+    from rich.console import Console
 
-    for state in State:
-        assert (state == "passed") == (state is State.PASSED)
+    from amp_lessons.checks.verdict import State, Verdict
+
+    marks = tuple(
+        report.Mark(f"{FIRST}_{number}", Verdict(state, "[bold]\x1b[31m " + "long " * 40), 0, 2)
+        for number, state in enumerate(State)
+    )
+    console = Console(width=80, record=True, markup=False, file=(tmp_path / "out").open("w"))
+    console.print(report.table(grading.Graded(tmp_path / "[red]a.ipynb", LESSON.id, marks)))
+    text = console.export_text()
+    assert "\x1b" not in text
+    assert "[bold]" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -106,6 +106,35 @@ def test_an_upgrade_replaces_what_was_not_changed(folder, newer):
     assert copy_course(folder).kept_older == [SHEET], "the news must come again"
 
 
+def run_and_save(path: Path) -> bytes:
+    """Do to a notebook what JupyterLab does when it is run and saved."""
+    notebook = ipynb.read(path)
+    notebook["metadata"]["language_info"] = {"name": "python", "version": "3.99"}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = 77
+    path.write_bytes(ipynb.to_bytes(notebook))
+    return path.read_bytes()
+
+
+def test_to_run_a_notebook_is_not_to_change_it(folder):
+    copy_course(folder)
+    saved = run_and_save(folder / LESSON)
+    copied = copy_course(folder)
+    assert (copied.kept, copied.written) == ([], [])
+    assert (folder / LESSON).read_bytes() == saved
+
+
+def test_an_upgrade_keeps_the_outputs_of_a_run_beside(folder, newer):
+    copy_course(folder)
+    saved = run_and_save(folder / LESSON)
+    (newer / LESSON).write_bytes(b"{}")
+    copied = copy_course(folder)
+    assert copied.written == [LESSON]
+    assert (folder / LESSON).read_bytes() == b"{}"
+    assert (folder / "notebooks" / copied.kept_beside[LESSON]).read_bytes() == saved
+
+
 def test_a_file_that_was_there_before_is_kept(folder):
     (folder / "exercises").mkdir(parents=True)
     (folder / SHEET).write_text("from last year")
@@ -247,7 +276,7 @@ def test_no_space_left_keeps_the_old_files(folder, newer, monkeypatch):
 
 def test_a_course_without_notebooks_says_how_to_get_them(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(course, "course_files", lambda: tmp_path / "nothing")
-    with pytest.raises(WorkspaceError, match="make notebooks|pip install"):
+    with pytest.raises(WorkspaceError, match=r"make notebooks|pip install"):
         copy_course(folder)
 
 
@@ -355,6 +384,11 @@ def test_reset_of_an_unknown_name_offers_the_nearest(worked_on):
     with pytest.raises(UnknownExercise, match="did you mean next_float"):
         reset(worked_on, "next_flaot")
     assert files_in(worked_on) == before
+
+
+def test_reset_of_an_unknown_notebook_offers_the_nearest(worked_on):
+    with pytest.raises(UnknownExercise, match="did you mean 01_number_formats"):
+        reset(worked_on, "01_number_format")
 
 
 def test_reset_without_a_workspace(tmp_path):

@@ -7,10 +7,11 @@ child as plain data, and the verdict is given here, where no learner's code has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING, Any
 
 from amp_lessons.course import ExerciseInfo
 from amp_lessons.grading import notebook, watch
@@ -18,6 +19,9 @@ from amp_lessons.grading.notebook import Submission
 from amp_lessons.grading.report import Graded, Mark
 from amp_lessons.grading.watch import Limits, Run
 from amp_lessons.ipynb import NotebookError
+
+if TYPE_CHECKING:
+    from amp_lessons.checks.verdict import Verdict
 
 __all__ = ["Graded", "Limits", "Mark", "grade", "grade_all"]
 
@@ -81,7 +85,7 @@ def _mark(info: ExerciseInfo, submission: Submission, run: Run) -> Mark:
     return Mark(info.name, verdict, points, info.points)
 
 
-def _without_evidence(steps: Sequence[int], run: Run):
+def _without_evidence(steps: Sequence[int], run: Run) -> Verdict:
     """Why a check did not report: the learner's own exception, if there was one."""
     from amp_lessons.checks.exercise import error_verdict
     from amp_lessons.checks.verdict import State, Verdict
@@ -95,6 +99,6 @@ def _without_evidence(steps: Sequence[int], run: Run):
     return error_verdict(error)
 
 
-def _first(found: dict, steps: Sequence[int]):
+def _first(found: Mapping[int, Any], steps: Sequence[int]) -> Any:
     """The entry of the first of these steps that has one."""
     return next((found[step] for step in steps if step in found), None)

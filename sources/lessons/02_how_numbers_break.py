@@ -47,9 +47,11 @@ for exponent in (0, 8, 16, 24):
     )
 
 # %% [markdown]
-# Here is the same as a picture that you can move. Focus the slider and use the arrow keys. Find
-# the smallest scale at which nothing becomes zero, and the largest at which nothing overflows.
-# Then change the format to BF16, and say why the slider does not matter any more.
+# Here is the same as a picture that you can move. Focus the slider and use the arrow keys.
+#
+# - Find the smallest scale at which nothing becomes zero. Does anything overflow there?
+# - Change the format to FP8 E4M3. Is there a scale that saves every gradient?
+# - Change the format to BF16. Why does the slider hardly matter any more?
 
 # %% tags=["live"]
 from amp_lessons.widgets import GradientHistogram

@@ -1,19 +1,16 @@
-"""A browser, and the widgets' pages on a web server of this machine."""
+"""The widgets' pages on a web server of this machine."""
 
 from __future__ import annotations
 
 import functools
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from amp_lessons.widgets.modules import STATIC
 
@@ -24,36 +21,6 @@ BLANK = """<!doctype html>
 <body><main><h1>A widget</h1><div id="widget"></div></main></body>
 </html>
 """
-
-
-def find_chromium() -> str | None:
-    """The browser to drive: AMP_LESSONS_CHROMIUM, or what is installed under a usual name."""
-    chosen = os.environ.get("AMP_LESSONS_CHROMIUM")
-    if chosen:
-        return chosen if Path(chosen).exists() else None
-    usual = Path("/usr/bin/chromium")
-    return str(usual) if usual.exists() else shutil.which("chromium")
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """A headless Chromium. Without one the test is skipped, or fails where one is required."""
-    path = find_chromium()
-    if path is None:
-        message = (
-            "no Chromium: install it (Debian and Ubuntu: apt install chromium) or set "
-            "AMP_LESSONS_CHROMIUM to its path"
-        )
-        if os.environ.get("AMP_LESSONS_REQUIRE_BROWSER") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield browser
-        browser.close()
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -20,7 +20,17 @@ import {
   ulp,
 } from "./formats.mjs";
 import { fromText, loss, readNumber, toText } from "./typed.mjs";
-import { control, frame, h, listen, plainModel, powerOfTwo, selectField, uniqueId, withMinus } from "./dom.mjs";
+import {
+  control,
+  frame,
+  h,
+  listen,
+  plainModel,
+  powerOfTwo,
+  selectField,
+  uniqueId,
+  withMinus,
+} from "./dom.mjs";
 
 // ---- state -------------------------------------------------------------------------------------
 
@@ -71,7 +81,8 @@ function controls(actions, read) {
     // JupyterLab keeps Enter from submitting a form and from ending a change, so it is heard here.
     onkeydown: (event) => event.key === "Enter" && commit(),
   });
-  const hint = h("span", { id: uniqueId("hint"), class: "amp-note" }, "such as 0.1, 1e-8, inf, 2^-14 or the bits 0x3c00");
+  const examples = "such as 0.1, 1e-8, inf, 2^-14 or the bits 0x3c00";
+  const hint = h("span", { id: uniqueId("hint"), class: "amp-note" }, examples);
   const error = h("p", { id: uniqueId("error"), class: "amp-error", role: "alert" });
   input.setAttribute("aria-describedby", `${hint.id} ${error.id}`);
   const saturate = control("input", {
@@ -131,7 +142,8 @@ function formatFacts(format) {
   );
   return (
     `${name}: ${bits} bits = 1 sign + ${exponentBits} exponent + ${mantissaBits} mantissa. ` +
-    `Bias ${bias}. Largest ${largest}, smallest normal ${normal} (${powerOfTwo(minExponent)}), smallest ${smallest}.`
+    `Bias ${bias}. Largest ${largest}, ` +
+    `smallest normal ${normal} (${powerOfTwo(minExponent)}), smallest ${smallest}.`
   );
 }
 
@@ -143,7 +155,8 @@ function bitRow(actions, read) {
   let buttons = [];
   let readings = {};
   let drawnFormat = null;
-  const node = h("div", { class: "amp-bits", role: "toolbar", onkeydown: walk, onfocusin: remember });
+  const listeners = { onkeydown: walk, onfocusin: remember };
+  const node = h("div", { class: "amp-bits", role: "toolbar", ...listeners });
 
   function walk(event) {
     const here = buttons.indexOf(event.target);
@@ -169,14 +182,15 @@ function bitRow(actions, read) {
     const own = [];
     for (let place = width - 1; place >= 0; place--) {
       const position = top - (width - 1 - place);
-      const button = control("button", { type: "button", tabindex: "-1", onclick: () => toggle(position) });
+      const onclick = () => toggle(position);
+      const button = control("button", { type: "button", tabindex: "-1", onclick });
       own.push(Object.assign(button, { ampField: name, ampPlace: place, ampPosition: position }));
     }
     buttons.push(...own);
     readings[name] = h("span", { class: "amp-reading" });
     const bits = h("div", { class: "amp-cells" }, ...own);
-    const attributes = { class: `amp-bitfield amp-${name}`, role: "group", "aria-labelledby": label.id };
-    return h("div", attributes, label, bits, readings[name]);
+    const attributes = { class: `amp-bitfield amp-${name}`, "aria-labelledby": label.id };
+    return h("div", { role: "group", ...attributes }, label, bits, readings[name]);
   }
 
   function build(format) {
@@ -211,7 +225,8 @@ function bitAt(code, position) {
 }
 
 function drawBit(button, bit) {
-  const which = button.ampField === "sign" ? "sign bit" : `${button.ampField} bit ${button.ampPlace}`;
+  const { ampField: field, ampPlace: place } = button;
+  const which = field === "sign" ? "sign bit" : `${field} bit ${place}`;
   button.textContent = bit;
   button.setAttribute("aria-pressed", bit === 1);
   button.setAttribute("aria-label", `${which}, value ${bit}`);
@@ -230,7 +245,8 @@ function formula() {
     const power = kind === "normal" ? exponent - format.bias : format.minExponent;
     const digits = mantissa.toString(2).padStart(format.mantissaBits, "0");
     const leading = kind === "normal" ? 1 : 0;
-    const spoken = `minus one to the ${sign}, times 2 to the ${power}, times binary ${leading}.${digits}`;
+    const spoken =
+      `minus one to the ${sign}, times 2 to the ${power}, times binary ${leading}.${digits}`;
     node.replaceChildren(
       h(
         "span",
@@ -292,7 +308,10 @@ function exponentInWords(format, exponent, kind) {
 function mantissaInWords(format, mantissa, kind) {
   if (kind === "inf" || kind === "nan") return `stored ${mantissa}`;
   const leading = kind === "normal" ? 1 : 0;
-  return `${leading} + ${mantissa}/${format.leadingOne} = ${brief(leading + mantissa / format.leadingOne, 10)}`;
+  const value = leading + mantissa / format.leadingOne;
+  const shown = brief(value, 12);
+  const sign = Number(shown) === value ? "=" : "≈";
+  return `${leading} + ${mantissa}/${format.leadingOne} ${sign} ${shown}`;
 }
 
 function powerText(value) {
@@ -459,11 +478,13 @@ function render({ model, el }) {
   ];
   el.append(frame("Bit explorer", ...pieces.flatMap(({ nodes }) => nodes)));
   redraw();
-  return listen(model, ["value", "format", "code", "formats", "saturate"], () => setting || redraw());
+  const names = ["value", "format", "code", "formats", "saturate"];
+  return listen(model, names, () => setting || redraw());
 }
 
 // The explorer on a page of its own. Options: value, format, formats, saturate.
-export function mount(el, { value = 0.1, format = "FP16", formats = FORMATS, saturate = false } = {}) {
+export function mount(el, options = {}) {
+  const { value = 0.1, format = "FP16", formats = FORMATS, saturate = false } = options;
   const model = plainModel({ value: toText(value), format, formats, saturate, code: 0 });
   render({ model, el });
   return model;

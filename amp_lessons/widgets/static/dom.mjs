@@ -58,8 +58,8 @@ export function withMinus(value) {
 
 // "2^-24" as 2 with a raised exponent, for text where no element can stand, such as SVG.
 export function powerOfTwo(exponent) {
-  const raised = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-  return "2" + [...String(exponent)].map((character) => raised[character]).join("");
+  const raised = (character) => (character === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[character]);
+  return "2" + [...String(exponent)].map(raised).join("");
 }
 
 // Call `listener` when one of these values of the model changes; gives back how to stop.

@@ -22,7 +22,7 @@ export const FORMATS = [
 // Complete the four facts that define a format with everything that follows from them.
 export function makeFormat({ name, exponent_bits, mantissa_bits, has_inf = true }) {
   const bits = 1 + exponent_bits + mantissa_bits;
-  if (bits > 32) throw new RangeError(`${name} has ${bits} bits, and a pattern here has 32 at most`);
+  if (bits > 32) throw new RangeError(`${name} has ${bits} bits: 32 at most have room here`);
   const exponentOnes = 2 ** exponent_bits - 1;
   const bias = 2 ** (exponent_bits - 1) - 1;
   const leadingOne = 2 ** mantissa_bits; // the 1 of 1.mmm, counted in steps of the last bit
@@ -50,7 +50,8 @@ export function makeFormat({ name, exponent_bits, mantissa_bits, has_inf = true 
 // Split a pattern into its three fields, as unsigned integers, and say what they stand for.
 export function fields(format, code) {
   if (!Number.isInteger(code) || code < 0 || code >= 2 ** format.bits) {
-    throw new RangeError(`${code} is not a bit pattern of ${format.name}: it has ${format.bits} bits`);
+    const { name, bits } = format;
+    throw new RangeError(`${code} is not a bit pattern of ${name}: it has ${bits} bits`);
   }
   const sign = code >= format.signBit ? 1 : 0;
   const magnitude = code % format.signBit;

@@ -10,11 +10,26 @@
 //                       log2 (becomes_zero, normal, overflows), and fates, one for each scale
 //                       2^0, 2^1, ...: [zero, subnormal, normal, overflow]
 
-import { control, frame, h, listen, plainModel, powerOfTwo, selectField, svg, uniqueId } from "./dom.mjs";
+import {
+  control,
+  frame,
+  h,
+  listen,
+  plainModel,
+  powerOfTwo,
+  selectField,
+  svg,
+  uniqueId,
+} from "./dom.mjs";
 
 // What can become of a gradient, in the order in which Python counts it and the picture shows it.
 const FATES = ["zero", "subnormal", "normal", "overflow"];
-const TITLES = { zero: "become zero", subnormal: "subnormal", normal: "normal", overflow: "overflow" };
+const TITLES = {
+  zero: "become zero",
+  subnormal: "subnormal",
+  normal: "normal",
+  overflow: "overflow",
+};
 const MEANINGS = {
   zero: "lost: too small for the format",
   subnormal: "kept, with fewer bits",
@@ -63,10 +78,12 @@ function controls(model, set) {
     step: 1,
     oninput: () => set("scale_exponent", Number(slider.value)),
   });
-  const shown = h("span", { class: "amp-scale", "aria-hidden": "true" }); // the slider itself says it
+  // For the eye alone: the slider itself says it aloud.
+  const shown = h("span", { class: "amp-scale", "aria-hidden": "true" });
   const label = h("label", { for: slider.id }, "Loss scale");
   const ends = h("div", { class: "amp-ends", "aria-hidden": "true" }, raised(0), raised(last));
-  const field = h("div", { class: "amp-field amp-grow" }, h("div", { class: "amp-split" }, label, shown), slider, ends);
+  const heading = h("div", { class: "amp-split" }, label, shown);
+  const field = h("div", { class: "amp-field amp-grow" }, heading, slider, ends);
   const draw = ({ format: { name }, scale }) => {
     format.select.value = name;
     slider.value = scale;
@@ -85,10 +102,9 @@ function readout(patterns) {
   const cards = FATES.map((fate) => {
     const count = h("dd", { class: "amp-count" });
     const share = h("dd", { class: "amp-share" });
-    const swatch = svg("svg", { class: "amp-swatch", width: 16, height: 16, "aria-hidden": "true" });
-    swatch.append(svg("rect", { class: `amp-bar amp-${fate}`, fill: patterns[fate], x: 1, y: 1, width: 14, height: 14 }));
+    const title = h("dt", {}, swatch(fate, patterns), TITLES[fate]);
     const meaning = h("dd", { class: "amp-note" }, MEANINGS[fate]);
-    const node = h("div", { class: "amp-card" }, h("dt", {}, swatch, TITLES[fate]), count, share, meaning);
+    const node = h("div", { class: "amp-card" }, title, count, share, meaning);
     return { node, count, share, fate };
   });
   const zeros = h("p", { class: "amp-note" });
@@ -103,6 +119,13 @@ function readout(patterns) {
       `Another ${grouped(data.zeros)} are exactly zero already: no scale changes those.`;
   }
   return { nodes: [node, zeros], draw };
+}
+
+function swatch(fate, patterns) {
+  const box = { x: 1, y: 1, width: 14, height: 14 };
+  const square = svg("rect", { class: `amp-bar amp-${fate}`, fill: patterns[fate], ...box });
+  const size = { width: 16, height: 16 };
+  return svg("svg", { class: "amp-swatch", "aria-hidden": "true", ...size }, square);
 }
 
 // The same in one sentence, for the picture's accessible name and the live region.
@@ -130,12 +153,9 @@ function liveSummary() {
 // page, so the cards use the same ones.
 function makePatterns() {
   const ids = Object.fromEntries(FATES.map((fate) => [fate, uniqueId(`fill-${fate}`)]));
+  const size = { width: 6, height: 6, patternUnits: "userSpaceOnUse" };
   const tile = (fate, ...marks) =>
-    svg(
-      "pattern",
-      { id: ids[fate], width: 6, height: 6, patternUnits: "userSpaceOnUse", class: `amp-fill amp-${fate}` },
-      ...marks,
-    );
+    svg("pattern", { id: ids[fate], class: `amp-fill amp-${fate}`, ...size }, ...marks);
   const rising = "M-1 1L1 -1M0 6L6 0M5 7L7 5";
   const falling = "M-1 5L1 7M0 0L6 6M5 -1L7 1";
   const defs = svg(
@@ -147,7 +167,7 @@ function makePatterns() {
     tile("overflow", svg("path", { d: rising + falling })),
   );
   const fills = Object.fromEntries(FATES.map((fate) => [fate, `url(#${ids[fate]})`]));
-  const node = svg("svg", { class: "amp-hidden", width: 0, height: 0, "aria-hidden": "true" }, defs);
+  const node = svg("svg", { class: "amp-hidden", "aria-hidden": "true" }, defs);
   return { node, fills };
 }
 
@@ -241,23 +261,37 @@ function drawBars(state, at, fills, clipIds) {
 }
 
 function drawAxes(state, at) {
-  const room = 44; // pixels that a tick label needs
+  const { left, right } = MARGIN;
+  const below = { x: (left + at.width - right) / 2, y: HEIGHT - 6, "text-anchor": "middle" };
+  return [
+    ...drawExponents(at),
+    ...drawCounts(at),
+    svg("text", { class: "amp-axis-title", ...below }, "magnitude of gradient × scale"),
+    svg("text", { class: "amp-axis-title", x: 0, y: 12 }, "gradients per power of two"),
+  ];
+}
+
+function drawExponents(at) {
+  const room = 44; // pixels that a label needs
   const step = [1, 2, 4, 8, 16, 32, 64].find((n) => at.x(n) - at.x(0) >= room) ?? 128;
   const marks = [];
   for (let e = Math.ceil(at.low / step) * step; e <= at.high; e += step) {
-    marks.push(svg("line", { class: "amp-axis", x1: at.x(e), x2: at.x(e), y1: at.bottom, y2: at.bottom + 5 }));
-    marks.push(svg("text", { class: "amp-tick", x: at.x(e), y: at.bottom + 19, "text-anchor": "middle" }, powerOfTwo(e)));
+    const x = at.x(e);
+    const label = { class: "amp-tick", x, y: at.bottom + 19, "text-anchor": "middle" };
+    marks.push(svg("line", { class: "amp-axis", x1: x, x2: x, y1: at.bottom, y2: at.bottom + 5 }));
+    marks.push(svg("text", label, powerOfTwo(e)));
   }
-  for (const count of [0, at.tallest / 2, at.tallest].filter(Number.isInteger)) {
-    const y = at.y(count);
-    marks.push(svg("line", { class: "amp-grid", x1: MARGIN.left, x2: at.width - MARGIN.right, y1: y, y2: y }));
-    marks.push(svg("text", { class: "amp-tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, grouped(count)));
-  }
-  const middle = (MARGIN.left + at.width - MARGIN.right) / 2;
-  const title = "magnitude of gradient × scale";
-  marks.push(svg("text", { class: "amp-axis-title", x: middle, y: HEIGHT - 6, "text-anchor": "middle" }, title));
-  marks.push(svg("text", { class: "amp-axis-title", x: 0, y: 12 }, "gradients per power of two"));
   return marks;
+}
+
+function drawCounts(at) {
+  const [x1, x2] = [MARGIN.left, at.width - MARGIN.right];
+  return [0, at.tallest / 2, at.tallest].filter(Number.isInteger).flatMap((count) => {
+    const y = at.y(count);
+    const label = { class: "amp-tick", x: x1 - 8, y: y + 4, "text-anchor": "end" };
+    const line = svg("line", { class: "amp-grid", x1, x2, y1: y, y2: y });
+    return [line, svg("text", label, grouped(count))];
+  });
 }
 
 function picture(patterns) {

@@ -14,7 +14,7 @@ const NAMED = { inf: Infinity, infinity: Infinity, "∞": Infinity, nan: NaN };
 // for the learner.
 export function readNumber(format, text) {
   const plain = text.trim().replaceAll("−", "-").replace(/^\((.*)\)$/, "$1");
-  if (plain === "") throw new Error("Type a number, such as 0.1, or a bit pattern, such as 0x3c00.");
+  if (plain === "") throw new Error("Type a number, such as 0.1, or its bits, such as 0x3c00.");
   const pattern = plain.replace(/[_ ]/g, "");
   if (PATTERN.test(pattern)) return readPattern(format, pattern);
   return { value: readValue(plain) };
@@ -23,7 +23,8 @@ export function readNumber(format, text) {
 function readPattern(format, text) {
   const code = Number(text);
   if (code >= 2 ** format.bits) {
-    throw new Error(`${text} is not a bit pattern of ${format.name}, which has ${format.bits} bits.`);
+    const { name, bits } = format;
+    throw new Error(`${text} is not a bit pattern of ${name}, which has ${bits} bits.`);
   }
   return { value: decode(format, code), code };
 }

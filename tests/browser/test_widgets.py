@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from lab import Notebook, faults, running_lab
 
 CELLS = [
     "from amp_lessons.widgets import BitExplorer, GradientHistogram\n"
@@ -26,14 +20,10 @@ CELLS = [
     "print(explorer.value, explorer.format, hex(explorer.code), histogram.scale_exponent)",
     "explorer.format = 'FP8 E4M3'; explorer.value = float('inf'); histogram.format = 'BF16'",
 ]
-CONNECTED = (
-    "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel"
-    "?.connectionStatus === 'connected'"
-)
 
 
-def notebook() -> dict[str, Any]:
-    cells = [
+def cells() -> dict[str, Any]:
+    made = [
         {
             "cell_type": "code",
             "id": f"cell-{i}",
@@ -45,40 +35,21 @@ def notebook() -> dict[str, Any]:
         for i, source in enumerate(CELLS)
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": made}
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[str]:
-    """The address of the notebook in a JupyterLab of its own."""
-    (tmp_path / "widgets.ipynb").write_text(json.dumps(notebook()), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    own = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}"]
-    command += ["--ServerApp.port_retries=0", "--IdentityProvider.token=", "--allow-root"]
-    command += [f"--ServerApp.root_dir={tmp_path}", "--LabApp.expose_app_in_browser=True"]
-    log = tmp_path / "lab.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(command, env=os.environ | own, stdout=out, stderr=out)
-    try:
-        wait_for(f"http://127.0.0.1:{port}/api", server, log)
-        yield f"http://127.0.0.1:{port}/lab/tree/widgets.ipynb"
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
-
-
-def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            urllib.request.urlopen(address).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+def notebook(chromium: Any, tmp_path: Path) -> Iterator[Notebook]:
+    """The notebook, open in a JupyterLab of its own. The system prefers dark and JupyterLab starts
+    light: the widgets must follow JupyterLab."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "widgets.ipynb").write_text(json.dumps(cells()), encoding="utf-8")
+    size = {"width": 1300, "height": 1500}
+    with running_lab(workspace, tmp_path / "home") as address:
+        opened = Notebook(chromium, address, "widgets.ipynb", color_scheme="dark", viewport=size)
+        yield opened
+        opened.close()
 
 
 def run_cell(page: Any, index: int) -> None:
@@ -105,20 +76,9 @@ def what_python_reads(page: Any, expected: str) -> str:
     return text
 
 
-def widget_problems(page: Any) -> list[str]:
-    response = Axe().run(page, context=".amp-widget").response
-    assert response["passes"], "axe checked nothing"
-    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in response["violations"]]
-
-
 @pytest.mark.browser
-def test_both_widgets(chromium: Any, lab: str) -> None:
-    # The system prefers dark and JupyterLab starts light: the widgets must follow JupyterLab.
-    context = chromium.new_context(color_scheme="dark", viewport={"width": 1300, "height": 1500})
-    page = context.new_page()
-    page.set_default_timeout(60_000)
-    page.goto(lab)
-    page.wait_for_function(CONNECTED)
+def test_both_widgets(notebook: Notebook) -> None:
+    page = notebook.page
     run_cell(page, 0)
     run_cell(page, 1)
     page.wait_for_selector(".amp-exact")
@@ -156,13 +116,10 @@ def test_both_widgets(chromium: Any, lab: str) -> None:
     title, count = (card.locator(part).bounding_box() for part in ("dt", ".amp-count"))
     assert title["y"] + title["height"] <= count["y"], "JupyterLab's own style of lists shows"
     assert ground(page) > 600, "JupyterLab is light, so the widgets are"
-    assert widget_problems(page) == []
-    dark = "jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })"
-    page.evaluate(dark)
-    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+    assert faults(page, ".amp-widget") == []
+    notebook.theme("JupyterLab Dark")
     page.wait_for_function(f"() => ({GROUND})() < 200")
-    assert widget_problems(page) == []
-    context.close()
+    assert faults(page, ".amp-widget") == []
 
 
 # The red, green and blue of the widget's ground, added up.

@@ -1,0 +1,435 @@
+"""The command line as a user meets it: exit status, one clear line, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from amp_lessons import cli, course, ipynb, lab, progress, workspace
+
+COMMANDS = ("lab", "doctor", "progress", "reset", "grade")
+SHEET = "exercises/01_number_formats.ipynb"
+
+
+@pytest.fixture(autouse=True)
+def own_place(tmp_path, monkeypatch):
+    """A current folder, a Jupyter folder and a progress file of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("AMP_LESSONS_DEBUG", "NO_COLOR", "FORCE_COLOR", "PYTHONIOENCODING"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def run(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "amp_lessons.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        env=os.environ | env,
+        timeout=120,
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line on standard error of a command that failed as it should."""
+    assert done.returncode not in (0, None)
+    assert "Traceback" not in done.stdout + done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("amp-lessons: ")
+    return line
+
+
+@pytest.fixture
+def no_start(monkeypatch):
+    """`lab` does everything but start JupyterLab; gives the words it would have started."""
+    started: list[list[str]] = []
+    monkeypatch.setattr(lab, "start", lambda words: started.append(list(words)))
+    return started
+
+
+def call(*words: object) -> int:
+    """Run a command in this process; its exit status."""
+    with pytest.raises(SystemExit) as leaving:
+        cli.main([str(word) for word in words])
+    return leaving.value.code
+
+
+# ---- help and errors of the call ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
+def test_help_imports_nothing_heavy(words):
+    code = (
+        "import sys\nfrom amp_lessons import cli\n"
+        f"try: cli.main([*{words!r}, '--help'])\n"
+        "except SystemExit as leaving: assert not leaving.code\n"
+        "heavy = {'torch', 'numpy', 'jupyter_core', 'nbformat', 'platformdirs', 'asyncio'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: amp-lessons" in done.stdout
+
+
+def test_without_words_it_helps():
+    done = run()
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in COMMANDS)
+
+
+def test_version():
+    import amp_lessons
+
+    assert run("--version").stdout == f"amp-lessons {amp_lessons.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("lbb",), ("lab", "--foo"), ("lab", "--port", "many"), ("reset",), ("grade",)],
+    ids=" ".join,
+)
+def test_a_wrong_call_is_one_line_with_help(words):
+    assert "--help" in one_line(run(*words))
+
+
+def test_an_unforeseen_error_is_one_line_and_a_traceback_on_demand(own_place, monkeypatch):
+    def broken() -> None:
+        raise ZeroDivisionError("of all\nthings")
+
+    monkeypatch.setattr(progress, "load", broken)
+    assert call("progress") == 1
+    monkeypatch.setenv("AMP_LESSONS_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["progress"])
+
+
+def test_a_reader_that_leaves_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m amp_lessons.cli progress | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+
+
+# ---- lab ----------------------------------------------------------------------------------------
+
+
+def test_lab_copies_then_starts(own_place, no_start, capsys):
+    assert call("lab", "ws", "--no-browser") == 0
+    assert (own_place / "ws" / SHEET).is_file()
+    (words,) = no_start
+    assert f"--ServerApp.root_dir={own_place / 'ws'}" in words
+    if lab.as_root():
+        assert "--allow-root" in capsys.readouterr().out
+
+
+def test_lab_names_what_it_kept(own_place, no_start, capsys):
+    call("lab", "ws")
+    (own_place / "ws" / SHEET).write_text("mine")
+    capsys.readouterr()
+    assert call("lab", "ws") == 0
+    (line,) = (text for text in capsys.readouterr().out.splitlines() if SHEET in text)
+    assert line.startswith("Kept")
+    assert (own_place / "ws" / SHEET).read_text() == "mine"
+
+
+def test_what_follows_the_dashes_goes_to_jupyter(own_place, no_start):
+    call("lab", "--no-browser", "--", "--ServerApp.token=x", "--debug")
+    call("lab", "ws", "--", "--help")
+    assert no_start[0][-2:] == ["--ServerApp.token=x", "--debug"]
+    assert no_start[1][-1] == "--help"
+
+
+@pytest.fixture(autouse=True)
+def default_folder(own_place, monkeypatch):
+    monkeypatch.setattr(workspace, "default_folder", lambda: own_place / "amp-lessons")
+
+
+def test_lab_on_a_path_that_is_a_file(own_place):
+    (own_place / "file").write_text("mine")
+    assert "is a file" in one_line(run("lab", "file"))
+    assert "is a file" in one_line(run("lab", "file/below"))
+    assert (own_place / "file").read_text() == "mine"
+
+
+@pytest.fixture
+def tiny_disk(own_place):
+    """A disk of 100 KB, where this user may mount one."""
+    place = own_place / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(place)]
+    if sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this user may not mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_lab_on_a_full_disk(tiny_disk):
+    assert "No space left" in one_line(run("lab", tiny_disk / "ws", "--no-browser"))
+    whole = {path.name: path.read_bytes() for path in course.course_files().rglob("*.ipynb")}
+    for path in tiny_disk.rglob("*"):
+        if path.is_file() and path.name != workspace.MANIFEST:
+            assert path.suffix == ".ipynb", f"{path} is a scrap"
+            assert len(path.read_bytes()) > 0
+            assert path.name in whole
+
+
+def test_lab_on_a_read_only_disk(tiny_disk):
+    subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
+    assert "cannot be written" in one_line(run("lab", tiny_disk / "ws", "--no-browser"))
+    assert "cannot be saved" in run("doctor", AMP_LESSONS_HOME=str(tiny_disk / "home")).stdout
+
+
+def test_lab_on_a_port_in_use(own_place):
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert f"port {port} is in use" in one_line(run("lab", "ws", "--port", port))
+    assert not (own_place / "ws").exists()
+
+
+def test_lab_serves_the_start_page(own_place):
+    """JupyterLab for real, with the page that opens first and without pop-ups."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "amp_lessons.cli", "lab", "ws", "--no-browser"]
+    command += ["--port", str(port), "--", "--IdentityProvider.token="]
+    with open(own_place / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        page = fetch(f"http://127.0.0.1:{port}/lab/tree/{workspace.START_PAGE}", process)
+        assert "@jupyterlab/apputils-extension:announcements" in page, "a pop-up will ask"
+        api = f"http://127.0.0.1:{port}/api/contents/{workspace.START_PAGE}"
+        cells = json.loads(fetch(api, process))["content"]["cells"]
+        assert all(c["metadata"]["trusted"] for c in cells if c["cell_type"] == "code")
+        assert f"/lab/tree/{workspace.START_PAGE}" in (own_place / "log").read_text()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def fetch(url: str, process: subprocess.Popen[bytes]) -> str:
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return answer.read().decode()
+        except OSError:
+            assert process.poll() is None, "JupyterLab ended"
+            time.sleep(0.2)
+    raise AssertionError(f"{url} was never served")
+
+
+# ---- doctor -------------------------------------------------------------------------------------
+
+
+def test_doctor_reports_and_its_json_is_pure():
+    done = run("doctor", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["ok"] is True
+    table = run("doctor").stdout
+    assert "PyTorch" in table
+    assert max(map(len, table.splitlines()[:40])) <= 80
+
+
+def test_doctor_fails_if_something_blocks(own_place):
+    place = own_place / "kernels" / "python3"
+    place.mkdir(parents=True)
+    spec = {"argv": ["/nowhere/python"], "display_name": "x", "language": "x"}
+    (place / "kernel.json").write_text(json.dumps(spec))
+    done = run("doctor", JUPYTER_PATH=str(own_place))
+    assert done.returncode == 1
+    assert "/nowhere/python" in done.stdout
+    assert "cure: " in done.stdout
+
+
+# ---- progress -----------------------------------------------------------------------------------
+
+
+def test_progress_shows_states_points_hints_and_giving_up():
+    progress.record_check("next_float", "passed")
+    progress.record_check("decode_bits", "wrong")
+    progress.record_hint("decode_bits", 2)
+    progress.record_give_up("decode_bits")
+    progress.record_check("of_another_course", "passed")
+    done = run("progress")
+    assert done.returncode == 0
+    assert "✔ passed" in done.stdout
+    assert "✘ wrong" in done.stdout
+    assert "○ not attempted" in done.stdout
+    assert "of_another_course" not in done.stdout
+    assert f"2 of {sum(lesson.points for lesson in course.LESSONS)} points" in done.stdout
+    data = json.loads(run("progress", "--json").stdout)
+    entry = data["lessons"]["01_number_formats"]["decode_bits"]
+    assert (entry["hints"], entry["points"], entry["of"]) == (2, 0, 2)
+    assert entry["gave_up_at"]
+
+
+def test_a_pass_and_a_later_check_are_both_told():
+    progress.record_check("next_float", "passed")
+    progress.record_check("next_float", "wrong")
+    words = " ".join(run("progress").stdout.replace("│", " ").split())
+    assert "passed, latest" in words
+
+
+@pytest.mark.parametrize(
+    "env", [{"PYTHONIOENCODING": "ascii"}, {"NO_COLOR": "1"}, {"COLUMNS": "30"}]
+)
+def test_progress_in_poor_terminals(env):
+    progress.record_check("next_float", "passed")
+    done = run("progress", **env)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    if "PYTHONIOENCODING" in env:
+        assert "+ passed" in done.stdout
+        assert done.stdout.isascii()
+    assert max(map(len, done.stdout.splitlines()[:20])) <= int(env.get("COLUMNS", 80))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"version": 1, "exer', b"", b"[]", b"\xff\xfe"],
+    ids=["half", "empty", "list", "?"],
+)
+def test_a_broken_progress_file_is_set_aside_and_said(own_progress_file, content):
+    own_progress_file.mkdir()
+    (own_progress_file / "progress.json").write_bytes(content)
+    done = run("progress")
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    (aside,) = own_progress_file.glob("progress.broken-*.json")
+    assert str(aside) in line
+    assert aside.read_bytes() == content
+    assert "not attempted" in done.stdout
+
+
+def test_a_newer_progress_file_is_one_line(own_progress_file):
+    own_progress_file.mkdir()
+    (own_progress_file / "progress.json").write_text('{"version": 99, "exercises": {}}')
+    assert "newer" in one_line(run("progress"))
+
+
+# ---- reset --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changed(own_place):
+    """A workspace whose sheet the learner worked on."""
+    folder = own_place / "ws"
+    workspace.copy_course(folder)
+    notebook = ipynb.read(folder / SHEET)
+    for cell in notebook["cells"]:
+        if ipynb.grade_id(cell) == "next_float":
+            cell["source"] = "def next_float(x): return 3"
+    (folder / SHEET).write_bytes(ipynb.to_bytes(notebook))
+    return folder
+
+
+def test_reset_keeps_the_pass_unless_told_to_forget(changed):
+    progress.record_check("next_float", "passed")
+    done = run("reset", "next_float", "--workspace", "ws")
+    assert done.returncode == 0, done.stderr
+    assert "before-reset" in done.stdout
+    assert "return 3" not in (changed / SHEET).read_text()
+    assert progress.load()["next_float"].passed
+    assert run("reset", "next_float", "--workspace", "ws", "--forget").returncode == 0
+    assert not progress.load()["next_float"].passed
+
+
+def test_reset_of_an_unknown_exercise(changed):
+    before = (changed / SHEET).read_bytes()
+    line = one_line(run("reset", "next_flaot", "--workspace", "ws"))
+    assert "next_float" in line
+    assert (changed / SHEET).read_bytes() == before
+
+
+def test_reset_without_a_workspace():
+    assert "--workspace" in one_line(run("reset", "next_float", "--workspace", "none"))
+
+
+# ---- grade --------------------------------------------------------------------------------------
+
+
+def sheets(folder: str) -> list[Path]:
+    return sorted((course.course_files() / folder).glob("*.ipynb"))
+
+
+def test_the_solutions_get_full_marks():
+    done = run("grade", *sheets("solutions"), "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    total = sum(lesson.points for lesson in course.LESSONS)
+    assert f"{total} of {total} points in {len(sheets('solutions'))} notebooks" in done.stdout
+
+
+def test_the_stubs_get_none_and_are_not_attempted():
+    done = run("grade", "--json", *sheets("exercises"))
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    marks = [mark for sheet in data["notebooks"] for mark in sheet["exercises"].values()]
+    assert len(marks) == sum(len(lesson.exercises) for lesson in course.LESSONS)
+    assert {mark["state"] for mark in marks} == {"not attempted"}
+    assert data["points"] == 0
+    assert data["of"] == sum(lesson.points for lesson in course.LESSONS)
+
+
+def test_bad_notebooks_do_not_stop_the_others(own_place):
+    solved = sheets("solutions")[0]
+    (own_place / "half.ipynb").write_text('{"cells": [')
+    (own_place / "own.ipynb").write_text('{"nbformat": 4, "cells": []}')
+    notebook = ipynb.read(solved)
+    endless = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook["cells"].insert(0, endless | {"source": "while True: pass"})
+    (own_place / "endless.ipynb").write_bytes(ipynb.to_bytes(notebook))
+    names = ["half.ipynb", "own.ipynb", "none.ipynb", "endless.ipynb"]
+    done = run("grade", "--json", *names, solved, "--timeout", 2)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert [line.split(": ")[1] for line in lines] == names
+    assert "is not JSON" in lines[0]
+    assert "no exercise of the course" in lines[1]
+    assert "does not exist" in lines[2]
+    assert "cell 1 ran longer than 2 s" in lines[3]
+    graded = json.loads(done.stdout)["notebooks"]
+    assert [each["gradable"] for each in graded] == [False, False, False, False, True]
+    assert graded[3]["points"] == graded[4]["points"] == graded[4]["of"] > 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_grading_can_be_called_off(own_place, number, status):
+    notebook = ipynb.read(sheets("solutions")[0])
+    busy = "import os\nopen(r'{}', 'w').write(str(os.getpid()))\nwhile True: pass"
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook["cells"].insert(0, cell | {"source": busy.format(own_place / "pid")})
+    (own_place / "busy.ipynb").write_bytes(ipynb.to_bytes(notebook))
+    command = [sys.executable, "-m", "amp_lessons.cli", "grade", "busy.ipynb"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(300):
+        if (own_place / "pid").exists() and (own_place / "pid").read_text():
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "Traceback" not in output + errors
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((own_place / "pid").read_text()), 0)
