@@ -207,7 +207,7 @@ def rescue(value: float, scale: float, format: Format) -> Picture:
         axes.text(before - 0.4, 0.62, "becomes 0", ha="right")
         axes.text(after, 0.62, "survives", ha="center")
         middle = (before + after) / 2
-        axes.text(middle, 0.2, f"times $2^{{{after - before:.0f}}}$", ha="center")
+        axes.text(middle, 0.2, f"times $2^{{{after - before:.0f}}}$", ha="center", bbox=_CARD)
         axes.text((low + normal) / 2, 0.87, "subnormal", ha="center", bbox=_CARD, fontsize=9)
         axes.text((normal + high) / 2, 0.87, f"normal {format.name}", ha="center", fontsize=9)
         axes.set_ylim(0, 1)

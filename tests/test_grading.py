@@ -139,9 +139,9 @@ def test_cells_that_end_everything_cost_only_their_exercise(sheet, tmp_path):
     sheet.write(FIRST, NEVER_ENDS.replace("{child}", str(child)).replace("{stray}", str(stray)))
     sheet.write(SECOND, f"import os\ndef {SECOND}(*args):\n    os._exit(7)")
     sheet.write(THIRD, "import ctypes; ctypes.string_at(0)")
-    graded = sheet.grade(Limits(cell=2.0, total=120.0))
+    graded = sheet.grade(Limits(cell=4.0, total=120.0))
     assert states(graded) == {FIRST: "error", SECOND: "error", THIRD: "error", FOURTH: "passed"}
-    assert "longer than 2 s" in message(graded, FIRST)
+    assert "longer than 4 s" in message(graded, FIRST)
     assert "exit status 7" in message(graded, SECOND)
     assert "SIGSEGV" in message(graded, THIRD)
     assert len(graded.problems) == 3
@@ -169,7 +169,7 @@ def test_the_time_of_a_whole_notebook_is_limited(sheet):
         sheet.add("import time; time.sleep(1)", at=sheet.index(SECOND))
     begun = time.monotonic()
     graded = sheet.grade(Limits(cell=3.0, total=6.0))
-    assert time.monotonic() - begun < 12
+    assert time.monotonic() - begun < 20
     assert states(graded)[FOURTH] == "error"
     assert "longer than 6 s in all" in message(graded, FOURTH)
     assert not graded.gradable

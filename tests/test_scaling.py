@@ -46,10 +46,11 @@ def test_histogram_leaves_out_infinities_and_nan():
     assert exponent_histogram(numbers) == ExponentHistogram((0,), (1,), 1)
 
 
-@pytest.mark.parametrize("nothing", [[], torch.empty(0), [torch.empty(0), torch.empty(2, 0)]])
+@pytest.mark.parametrize("nothing", [(), {}.values(), torch.empty(0), [torch.empty(0)] * 2])
 def test_histogram_of_nothing_is_empty(nothing):
     assert exponent_histogram(nothing) == ExponentHistogram((), (), 0)
     assert exponent_histogram(nothing).total == 0
+    assert exponent_histogram(iter(())).total == 0
 
 
 def test_histogram_of_zeros_has_no_exponents():

@@ -144,6 +144,7 @@ class Notebook:
         self.page.evaluate(command, name)
         light = "true" if "Light" in name else "false"
         self.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
 
 def faults(page: Page, selector: str) -> list[str]:

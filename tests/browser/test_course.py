@@ -78,6 +78,8 @@ def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
     page.keyboard.press("Space")
     after = cell.locator(".amp-exact").inner_text()
     assert (before, after) == ("0.0999755859375", "0.10003662109375")
+    notebook.theme("JupyterLab Light")
+    cell = notebook.cell("BitExplorer(value=0.1")
     save(cell.locator(".amp-widget"), "bit_explorer")
     assert faults(page, ".amp-widget") == []
     notebook.theme("JupyterLab Dark")
@@ -98,6 +100,8 @@ def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
     assert slider.get_attribute("aria-valuetext") == "scale 2^16 = 65536"
     after = counts.all_inner_texts()
     assert (before, after) == (["7,414", "1", "0", "0"], ["17", "4,678", "2,720", "0"])
+    notebook.theme("JupyterLab Light")
+    cell = notebook.cell("GradientHistogram(gradients")
     save(cell.locator(".amp-widget"), "gradient_histogram")
     assert faults(page, ".amp-widget") == []
     notebook.theme("JupyterLab Dark")
@@ -129,6 +133,7 @@ def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
         for theme in ("JupyterLab Light", "JupyterLab Dark"):
             notebook.theme(theme)
             notebook.cell("ex.survives.check")
+            box.wait_for()
             save(box, f"box_{name}_{theme.split()[1].lower()}")
             assert faults(page, ".amp-lessons-box") == []
     notebook.theme("JupyterLab Light")
