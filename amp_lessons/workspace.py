@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -159,14 +159,23 @@ def _copy(folder: Path) -> Copied:
     copied = Copied()
     try:
         for name, source in _course_files():
-            _copy_one(folder / name, name, source.read_bytes(), handed_out, copied)
+            _copy_one(folder / name, name, _handed_out(source), handed_out, copied)
     except OSError:
         with suppress(OSError):  # the first error is the one to report
             _write_manifest(folder, handed_out)
         raise
     _write_manifest(folder, handed_out)
-    trust([folder / name for name in copied.written])
     return copied
+
+
+def _handed_out(source: Path) -> bytes:
+    """What a learner gets of one of the course's files: lessons come without their outputs, so
+    that no prediction is answered before it is made."""
+    content = source.read_bytes()
+    try:
+        return ipynb.to_bytes(ipynb.without_outputs(ipynb.parse(content)))
+    except ipynb.NotebookError:
+        return content
 
 
 def _copy_one(
@@ -263,18 +272,14 @@ def _write_manifest(folder: Path, handed_out: HandedOut) -> None:
         write_atomically(path, content)
 
 
-def trust(paths: Sequence[Path]) -> None:
-    """Tell Jupyter to trust the outputs in these notebooks, so that it shows all of them.
+def trust(path: Path) -> None:
+    """Tell Jupyter to trust the outputs in a notebook, so that it shows all of them.
 
     Jupyter keeps the signatures in its own data folder. Without them the course still works, so
     a failure is not worth a word.
     """
-    notebooks = [path for path in paths if path.suffix == ".ipynb"]
-    if not notebooks:
-        return
     with suppress(Exception), _notary() as notary:
-        for path in notebooks:
-            notary.sign(_for_notary(path.read_bytes()))
+        notary.sign(_for_notary(path.read_bytes()))
 
 
 def _was_trusted(content: bytes) -> bool:
@@ -362,7 +367,7 @@ def _refuse_misspelt_notebook(name: str) -> None:
 
 
 def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Reset:
-    target, newest = folder / name, (course.course_files() / name).read_bytes()
+    target, newest = folder / name, _handed_out(course.course_files() / name)
     kept_as = None
     if target.exists():
         old = target.read_bytes()
@@ -371,7 +376,6 @@ def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Res
     write_atomically(target, newest)
     handed_out = _read_manifest(folder)
     _write_manifest(folder, handed_out | {name: _digests(newest)})
-    trust([target])
     lessons = [lesson for lesson in course.LESSONS if name == f"exercises/{lesson.id}.ipynb"]
     exercises = tuple(info.name for lesson in lessons for info in lesson.exercises)
     return Reset(target, kept_as, exercises, notes)
@@ -398,7 +402,7 @@ def _reset_exercise(folder: Path, exercise: str) -> Reset:
     kept_as = _keep(target, old, "before-reset")
     write_atomically(target, new)
     if _was_trusted(old):
-        trust([target])
+        trust(target)
     return Reset(target, kept_as, (exercise,), tuple(notes))
 
 

@@ -163,14 +163,20 @@ def test_a_newer_manifest_is_untouched(folder):
     assert (folder / workspace.MANIFEST).read_text() == newer
 
 
-def test_stored_outputs_are_trusted(folder):
+def test_lessons_are_handed_out_without_the_outputs_that_answer_their_predictions(folder):
     copy_course(folder)
-    assert workspace._was_trusted((folder / LESSON).read_bytes())
+    reset(folder, LESSON)
+    stored = ipynb.read(course.course_files() / LESSON)["cells"]
+    copied = ipynb.read(folder / LESSON)["cells"]
+    assert any(cell.get("outputs") for cell in stored)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in copied)
+    assert [ipynb.source_of(cell) for cell in copied] == [ipynb.source_of(cell) for cell in stored]
 
 
 def test_a_failing_signature_is_silent(folder, tmp_path, monkeypatch, capfd):
     (tmp_path / "jupyter").write_text("a file where Jupyter wants a folder")
     copy_course(folder)
+    workspace.trust(folder / SHEET)
     assert capfd.readouterr() == ("", "")
 
 
@@ -250,7 +256,8 @@ def test_no_space_left_part_way(folder, monkeypatch):
         with pytest.raises(WorkspaceError, match="No space left"):
             copy_course(folder)
     assert scraps(folder) == []
-    whole = files_in(course.course_files())
+    copy_course(folder.with_name("whole"))
+    whole = files_in(folder.with_name("whole"))
     assert len(files_in(folder)) == 2
     assert all(whole[name] == content for name, content in files_in(folder).items())
     assert len(copy_course(folder).written) == len(files_in(folder)) - 3
@@ -397,7 +404,7 @@ def test_reset_without_a_workspace(tmp_path):
 
 
 def test_a_reset_notebook_stays_trusted(worked_on):
-    workspace.trust([worked_on / SHEET])
+    workspace.trust(worked_on / SHEET)
     reset(worked_on, "next_float")
     assert workspace._was_trusted((worked_on / SHEET).read_bytes())
 

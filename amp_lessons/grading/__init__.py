@@ -61,7 +61,7 @@ def grade(path: Path, limits: Limits | None = None, stop: Event | None = None) -
         lesson=submission.lesson.id,
         marks=marks,
         problems=(*submission.problems, *run.problems),
-        notes=(*submission.notes, *run.notes),
+        notes=submission.notes,
     )
 
 

@@ -27,6 +27,9 @@ from amp_lessons.grading.notebook import Submission
 LONGEST_REPORT = 64 * 2**20
 """Bytes of one line from the child. A probe that saw 100,000 numbers stays far below."""
 
+MANY_LINES, MANY_BYTES = 50_000, 4 * 2**20
+"""What a notebook may print before the report says so. None of it is kept either way."""
+
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -60,7 +63,7 @@ class Run:
         errors: by step, the exception that a cell ended with, as plain data.
         stopped: by step, why its cell was left out, such as ``"cell 5 ran longer than 30 s"``.
         unreached: why the cells after a point were never run, or "".
-        problems, notes: lines for the report.
+        problems: lines for the report.
     """
 
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -68,7 +71,6 @@ class Run:
     stopped: dict[int, str] = field(default_factory=dict)
     unreached: str = ""
     problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def run(submission: Submission, limits: Limits, stop: threading.Event) -> Run:
@@ -217,10 +219,12 @@ class _Attempt:
         return f"{self._where()} crashed the process (signal {-status})"
 
     def _note_output(self, output: _Output) -> None:
-        if output.bytes > 2**20:
-            note = f"it printed {output.bytes / 2**20:.0f} MB, which were not kept"
-            if note not in self.result.notes:
-                self.result.notes.append(note)
+        """A flood costs no marks, but a person should look at what floods."""
+        flood = "it printed far too much"
+        known = any(problem.startswith(flood) for problem in self.result.problems)
+        if (output.lines >= MANY_LINES or output.bytes >= MANY_BYTES) and not known:
+            amount = f"{output.lines:,} lines, {output.bytes / 2**20:.1f} MB"
+            self.result.problems.append(f"{flood} ({amount}): take the print out of its loop")
 
 
 # ---- the process --------------------------------------------------------------------------------
@@ -296,7 +300,7 @@ class _Output:
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         assert stream is not None
-        self.bytes, self._tail, self._stream = 0, b"", stream
+        self.bytes, self.lines, self._tail, self._stream = 0, 0, b"", stream
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -304,6 +308,7 @@ class _Output:
         with suppress(OSError, ValueError):
             while chunk := os.read(self._stream.fileno(), 2**16):
                 self.bytes += len(chunk)
+                self.lines += chunk.count(b"\n")
                 self._tail = (self._tail + chunk)[-2000:]
 
     def join(self) -> None:
