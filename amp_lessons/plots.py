@@ -239,7 +239,10 @@ def gradient_histogram(histogram: ExponentHistogram, format: Format, scale: floa
             exponents + 0.5, counts, width=0.9, color=COLOURS[1], label="as they are", hatch="..",
             edgecolor="white",
         )  # fmt: skip
-        words = f"{histogram.total} gradients with exponents {exponents[0]} to {exponents[-1]}"
+        words = (
+            f"{counts.sum()} gradients with exponents {exponents[0]} to {exponents[-1]} "
+            f"(another {histogram.zeros} are zero)"
+        )
         if shift:
             axes.bar(
                 exponents + shift + 0.5, counts, width=0.9, color=COLOURS[2],

@@ -290,7 +290,7 @@ def test_verdict_is_shown_when_progress_cannot_be_saved(capsys, monkeypatch):
 
     monkeypatch.setattr(progress, "write_atomically", full)
     survives.check(right)
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "Passed" in out
     assert "Progress was not saved." in out
     assert "No space left on device" in out

@@ -74,6 +74,7 @@ def test_the_wheel_carries_the_notebooks_as_they_are(contents, folder):
     assert ours, f"{folder}/ is empty: nothing would be compared"
     prefix = f"amp_lessons/_course/{folder}/"
     theirs = {n.removeprefix(prefix): data for n, data in contents.items() if prefix in n}
+    assert sorted(theirs) == sorted(ours), f"the wheel must carry {folder}/*.ipynb and no more"
     assert theirs == ours
 
 

@@ -141,6 +141,7 @@ def test_fate_refuses_a_scale_that_is_none(scale):
 def test_fate_counts_what_leaves_even_a_float64_as_overflow():
     huge = torch.tensor([1e300, 1.0], dtype=torch.float64)
     assert fate(huge, 2.0**100, FP32) == Fate(2.0**100, 0, 0, normal=1, overflow=1)
+    assert fates(huge[:1], [2.0**100], FP32) == [Fate(2.0**100, 0, 0, normal=0, overflow=1)]
 
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=list(FORMATS))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,18 +37,17 @@ class Case:
         return self.label or ", ".join(repr(arg) for arg in self.args)
 
 
-@dataclass(frozen=True)
 class Misconception:
     """A mistake that the check knows by name.
 
     Args:
         text: what to tell the learner: what they did, and why it is not right.
-        model: what a learner with this misconception would have written. Where it raises, it
-            stands for a learner's function that raises the same type.
+        models: what a learner with this misconception would have written, in one way or several.
+            Where a model raises, it stands for a function that raises the same type.
     """
 
-    text: str
-    model: Callable[..., Any]
+    def __init__(self, text: str, *models: Callable[..., Any]) -> None:
+        self.text, self.models = text, models
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ def _judge(
     lines = tuple(_line(name, cases[i], expected[i], evidence[i]) for i in failed[:MAX_LINES])
     if len(failed) > MAX_LINES:
         lines += (f"and {len(failed) - MAX_LINES} more of {len(cases)} calls",)
-    named = _best_explanation(cases, evidence, failed, misconceptions, same)
+    named = _explanation(cases, evidence, misconceptions, same)
     if named:
         return Finding(named, lines)
     first = evidence[failed[0]]
@@ -229,26 +228,24 @@ def _same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
     return "value" in seen and same(expected["value"], seen["value"])
 
 
-def _best_explanation(
+def _explanation(
     cases: Sequence[Case],
     evidence: Sequence[dict[str, Any]],
-    failed: Sequence[int],
     misconceptions: Mapping[str, Misconception],
     same: Same,
 ) -> str:
-    """The misconception that explains every failed case, and most of the others; "" if none does.
+    """The misconception that gives what was seen in every case, right or wrong; "" if none does.
 
     A wrong diagnosis is worse than none, so a mistake that explains most of it is not enough.
     """
-    best, most = "", 0
     for slug, misconception in misconceptions.items():
-        agrees = [
-            _same_outcome(_outcome(misconception.model, case), seen, same)
-            for case, seen in zip(cases, evidence, strict=True)
-        ]
-        if all(agrees[i] for i in failed) and sum(agrees) > most:
-            best, most = slug, sum(agrees)
-    return best
+        for model in misconception.models:
+            if all(
+                _same_outcome(_outcome(model, case), seen, same)
+                for case, seen in zip(cases, evidence, strict=True)
+            ):
+                return slug
+    return ""
 
 
 def _kind(value: Any) -> str:
@@ -260,8 +257,38 @@ def _kind(value: Any) -> str:
 
 
 def _line(name: str, case: Case, expected: dict[str, Any], seen: Any) -> str:
-    got = _result(seen)
-    return f"{name}({case}): expected {_result(expected)}, got {got}"
+    """One call, with what was expected and what came; of two tensors the element that is most
+    different."""
+    wanted, got = expected.get("value"), seen.get("value") if isinstance(seen, dict) else None
+    if _is_tensor(wanted) and _is_tensor(got) and wanted["shape"] == got["shape"]:
+        place, one, other = _most_different(wanted["values"], got["values"])
+        if place and wanted["dtype"] == got["dtype"]:
+            return f"{name}({case}){place}: expected {one:.6g}, got {other:.6g}"
+    return f"{name}({case}): expected {_result(expected)}, got {_result(seen)}"
+
+
+def _most_different(expected: Any, seen: Any) -> tuple[str, float, float]:
+    """Where two nested lists differ most, such as ``"[0][2]"``, and the two numbers there."""
+    pairs = list(_pairs(expected, seen, ""))
+    if not pairs:
+        return "", 0.0, 0.0
+
+    def difference(pair: tuple[str, float, float]) -> float:
+        apart = abs(pair[1] - pair[2])
+        if apart != apart:  # NaN: a difference unless both are NaN, or the same infinity
+            alike = pair[1] == pair[2] or (pair[1] != pair[1] and pair[2] != pair[2])
+            return 0.0 if alike else math.inf
+        return apart
+
+    return max(pairs, key=difference)
+
+
+def _pairs(expected: Any, seen: Any, place: str) -> Iterator[tuple[str, float, float]]:
+    if isinstance(expected, list) and isinstance(seen, list):
+        for i, (one, other) in enumerate(zip(expected, seen, strict=False)):
+            yield from _pairs(one, other, f"{place}[{i}]")
+    elif isinstance(expected, int | float) and isinstance(seen, int | float):
+        yield place, expected, seen
 
 
 def _result(outcome: Any) -> str:
@@ -279,6 +306,8 @@ def _describe(value: Any) -> str:
         return f"{shown} ({value['dtype']})"
     if isinstance(value, dict) and "object" in value:
         return f"an object of type {value['object']}"
+    if isinstance(value, dict) and "dtype" in value:
+        return value["dtype"]
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -197,7 +197,7 @@ class Exercise:
 
 COMMON_DIAGNOSES = {
     "returned-none": "Your function returned None. Is a `return` missing?",
-    "wrong-type": "Your function returned {got}, and {expected} was asked for.",
+    "wrong-type": "Your function returned {got}, and what was asked for is {expected}.",
     "wrong-value": "This is not a mistake that the check knows by name. Compare the lines below "
     "with what you expected.",
     "changed-argument": "Your function changed its input in place. The caller still needs that "

@@ -103,18 +103,40 @@ def _forgets(total: Tensor, lost: Tensor, value: Tensor) -> tuple[Tensor, Tensor
     return new, new - total
 
 
-def _breaks_out_of_fp16(ops: list[dict[str, str]]) -> bool:
-    """Wider tensors, and Python numbers; a comparison (a Python bool) is allowed."""
-    ways_out = {"aten::_local_scalar_dense", "tolist", "numpy", "__array__"}
-    return any(
-        op["dtype"] in ("float32", "float64") or (op["op"] in ways_out and op["dtype"] != "bool")
-        for op in ops
+def _breaks_out_of_fp16(ops: list[dict[str, Any]]) -> bool:
+    """A wider tensor made from FP16 ones, arithmetic between wider ones, or a Python float.
+
+    To make a zero in float32 and store it in FP16 is harmless, and so is a comparison.
+    """
+    wide = {"float32", "float64"}
+
+    def breaks(op: dict[str, Any]) -> bool:
+        if op["op"] == "aten::_local_scalar_dense":
+            return op["dtype"] == "float"
+        if op["op"] in ("tolist", "numpy", "__array__"):
+            return True
+        from_half = "float16" in op["takes"] and op["dtype"] in wide
+        return from_half or (op["op"] in _ARITHMETIC and op["dtype"] in wide)
+
+    return any(breaks(op) for op in ops)
+
+
+_ARITHMETIC = {f"aten::{name}" for name in ("add", "sub", "mul", "div", "sum", "rsub", "add_")}
+_PICKS = {
+    f"aten::{name}"
+    for name in (
+        "select", "slice", "unbind", "index", "index_select", "gather", "split", "narrow", "take",
+        "split_with_sizes", "chunk", "masked_select", "as_strided", "squeeze", "expand", "unfold",
+        "new_zeros", "zeros_like", "new_empty", "new_full", "_local_scalar_dense", "nonzero",
+        "max", "min", "amax", "amin", "argmax", "argmin", "tensor_split", "item", "flatten",
     )
+}  # fmt: skip
 
 
-def _sums_at_once(ops: list[dict[str, str]]) -> bool:
-    reductions = {"sum", "cumsum", "mean", "dot", "mm", "mv", "bmm", "nansum", "norm"}
-    return any(op["op"].removeprefix("aten::") in reductions for op in ops)
+def _sums_at_once(ops: list[dict[str, Any]]) -> bool:
+    """An operation that makes fewer numbers out of many, other than by picking some of them."""
+    running = {"aten::cumsum", "aten::logcumsumexp"}
+    return any((op["shrinks"] and op["op"] not in _PICKS) or op["op"] in running for op in ops)
 
 
 kahan_sum = function_exercise(
@@ -123,9 +145,9 @@ kahan_sum = function_exercise(
     reference=_exact_sum,
     rules={
         "left-fp16": Rule(
-            "You left FP16 on the way: an operation of yours gave float32 or float64, or a tensor "
-            "was turned into a Python number, which is a float64. A wider accumulator is the right "
-            "answer in real code, and hardware has one; here the point is to do without.",
+            "You left FP16 on the way: an operation of yours gave float32 or float64, or took the "
+            "numbers out of torch, with item(), tolist() or NumPy. A wider accumulator is the "
+            "right answer in real code, and hardware has one; here the point is to do without.",
             _breaks_out_of_fp16,
         ),
         "reduction-called": Rule(
@@ -137,7 +159,7 @@ kahan_sum = function_exercise(
     misconceptions={
         "no-compensation": Misconception(
             "You add one value after the other, and what each addition rounds away is gone. "
-            "Once the total is 2048 times as large as a value, adding that value does nothing. "
+            "Once the total is 2048 times as large as a value, adding that value may do nothing. "
             "Keep what was lost in a second variable.",
             _naive_sum,
         ),
@@ -158,8 +180,9 @@ kahan_sum = function_exercise(
         ),
     },
     hints=(
-        "Each addition total + value rounds. The part that was rounded away can be computed "
-        "exactly, in FP16, from the old total, the new total and the value.",
+        "Each addition total + value rounds. As long as the total is the larger of the two, the "
+        "part that was rounded away can be computed exactly, in FP16, from the old total, the new "
+        "total and the value.",
         "new = total + value; (new - total) is what arrived; (new - total) - value is the error.",
         "Subtract that error from the next value before you add it. That is Kahan's summation.",
     ),
@@ -187,6 +210,7 @@ def _logit_cases() -> list[Case]:
         case([[-20.0, -21.0]], half, "a row of negative logits, float16"),
         case([[100.0, 99.0, 90.0, 0.0]], bfloat, "logits up to 100, bfloat16"),
         case([[100.0, 99.0], [-300.0, -302.0]], single, "rows 400 apart, float32"),
+        case([[1000.0, 999.0], [0.0, -800.0]], single, "logits of 1000 and -800, float32"),
         case(3 * torch.randn(4, 5, generator=random), half, "4 random rows of 5, float16"),
         case(60 * torch.randn(3, 7, generator=random), half, "3 random rows of 7, float16"),
     ]
@@ -217,14 +241,20 @@ log_softmax = function_exercise(
     },
     misconceptions={
         "no-shift": Misconception(
-            "exp overflows: in FP16 exp(12) is already inf. Subtract the largest logit of each "
-            "row first; that changes nothing in the result, and exp never sees more than 0.",
+            "exp overflows: in FP16 exp(12) is already inf, and in float64 exp(710) is. Subtract "
+            "the largest logit of each row first; that changes nothing in the result, and exp "
+            "never sees more than 0.",
             _shifted(lambda logits: 0.0),
+            lambda logits: _shifted(lambda _: 0.0)(logits.float()).to(logits.dtype),
+            lambda logits: _shifted(lambda _: 0.0)(logits.double()).to(logits.dtype),
         ),
         "log-of-softmax": Misconception(
             "You took the logarithm of the probabilities. A probability below 2**-25 has already "
-            "become 0 in FP16, and log(0) is -inf. Stay with logarithms all the way.",
+            "become 0 in FP16 (in wider formats it happens later, but it does), and log(0) is "
+            "-inf. Stay with logarithms all the way.",
             lambda logits: torch.softmax(logits, -1).log(),
+            lambda logits: torch.softmax(logits.float(), -1).log().to(logits.dtype),
+            lambda logits: torch.softmax(logits.double(), -1).log().to(logits.dtype),
         ),
         "log-plus-eps": Misconception(
             "You took the logarithm of the probabilities and added a small number against log(0). "
@@ -233,7 +263,8 @@ log_softmax = function_exercise(
         ),
         "shift-added-back": Misconception(
             "You built logsumexp as m + log(sum) and subtracted that. Beside a large m the small "
-            "logarithm is swamped: in FP16 500 + 0.13 is 500. Subtract m first, then the log.",
+            "logarithm loses its digits: in FP16 500 + 0.13 is 500.25. Subtract m first, then the "
+            "logarithm.",
             lambda logits: (
                 logits
                 - (
@@ -264,8 +295,9 @@ log_softmax = function_exercise(
         "Adding the same number to all logits of a row does not change its log-softmax.",
         "m = x.max(dim=-1, keepdim=True).values; then work with x - m.",
     ),
-    lesson_learned="After the shift the largest exponent is 0 and the sum is at least 1: neither "
-    "exp nor log can fail. Fused losses do exactly this.",
+    lesson_learned="After the shift exp never sees more than 0 and the sum is at least 1, so "
+    "neither exp nor log fails. Only the sum can still overflow: in FP16 from 65520 equal logits "
+    "on, which is why it belongs in FP32.",
     same=within_ulps(2, at_least=1.0),
     asked_for="a tensor with the dtype and shape of the logits",
 )
@@ -329,14 +361,24 @@ masked_softmax = function_exercise(
             _filled_with(-torch.inf),
         ),
         "fill-from-another-dtype": Misconception(
-            "Your fill value is FP16's lowest number in every dtype. BF16 and FP32 have scores "
-            "far below -65504, and there the masked places win.",
+            "Your fill value is one constant for every dtype. BF16 and FP32 can hold scores far "
+            "below it, and there the masked places win. Ask the dtype for its lowest number.",
             _filled_with(-65504.0),
+            _filled_with(-60000.0),
+            _filled_with(-1e4),
+            lambda scores, keep: _filled_with(-1e9)(scores.float(), keep).to(scores.dtype),
         ),
         "masked-by-zero": Misconception(
-            "You multiplied the scores by the mask, which makes a masked score 0. exp(0) is 1, so "
-            "masked places get their share of the probability.",
+            "Your masked scores are 0. exp(0) is 1, so masked places get their share of the "
+            "probability.",
             lambda scores, keep: torch.softmax(scores * keep, -1),
+            _filled_with(0.0),
+        ),
+        "empty-row-zero": Misconception(
+            "A row with nothing kept gets zeros from you, so it sums to 0 and not to 1. With the "
+            "lowest finite number as the fill it comes out uniform by itself.",
+            lambda scores, keep: _filled_with(-torch.inf)(scores, keep).nan_to_num(0.0),
+            lambda scores, keep: _filled_with(torch.finfo(scores.dtype).min)(scores, keep) * keep,
         ),
         "not-renormalised": Misconception(
             "You masked the probabilities after the softmax. What is left does not sum to 1.",
@@ -409,9 +451,9 @@ def _probe_faults(answers: Any) -> Any:
 def _judge_faults(evidence: Any) -> Finding | Verdict:
     answers = evidence.get("dict") if isinstance(evidence, dict) else None
     if answers is None:
-        got = f"a {type(evidence).__name__}"
-        return Finding("wrong-type", fields={"got": got, "expected": "a dict from letter to fault"})
+        return Finding("not-a-dict")
     given = {letter: answers.get(letter, _OPEN) for letter in _TRUTH}
+    given = {k: " ".join(v.lower().split()) if isinstance(v, str) else v for k, v in given.items()}
     left = [letter for letter, fault in given.items() if fault in (_OPEN, None)]
     if left:
         message = f"{len(_TRUTH) - len(left)} of {len(_TRUTH)} answered; open: {', '.join(left)}."
@@ -432,11 +474,11 @@ classify_faults = Exercise(
     probe=_probe_faults,
     judge=_judge_faults,
     diagnoses={
-        "nan-from-underflow": "Underflow gives zeros, and zeros do not make a NaN by themselves. "
-        "Look at what each step of (e) gives: inf - inf is NaN, so something became too large.",
+        "nan-from-underflow": "Nothing in (e) became too small. Look at what each step of it "
+        "gives: inf - inf is NaN, so something became too large.",
         "swamping-as-underflow": "In (c) and (g) nothing became zero: the small number is there, "
         "and FP16 or BF16 could store it. It is lost because it is added to a number whose ulp "
-        "is larger than twice the small one.",
+        "is at least twice as large as the small one.",
         "bf16-underflows": "BF16 has the exponents of FP32: 1e-8 is far inside its range. The "
         "last digits differ, as they do whenever a decimal is stored.",
         "symptom-not-cause": "In (h) the inf is the symptom. Ask for the first step that went "
@@ -444,6 +486,7 @@ classify_faults = Exercise(
         "cancellation-as-swamping": "In (f) and (i) the subtraction itself is exact. It removes "
         "the leading digits that both numbers share, and what is left are the rounding errors "
         "from before: that is cancellation.",
+        "not-a-dict": "Your answer is not a dict from letter to fault, as it stands in the cell.",
         "not-a-fault": "Each answer must be one of: {faults}.",
         "some-wrong": "Some of your answers are not right. For each, find the first step whose "
         "result differs from the true one, and ask what happened there.",

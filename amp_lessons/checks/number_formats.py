@@ -47,6 +47,10 @@ def _decoder(
     subnormal_exponent: int = 1,
     sign: bool = True,
     specials: bool = True,
+    signed_infinity: bool = True,
+    nan: bool = True,
+    fixed_bias: int | None = None,
+    flush: bool = False,
 ):
     """A decoder with one part left out: the models of the misconceptions."""
 
@@ -55,9 +59,12 @@ def _decoder(
         s, e, m, kind = layout.fields(code)
         factor = -1.0 if s and sign else 1.0
         if specials and kind in ("inf", "nan"):
-            return factor * (math.inf if kind == "inf" else math.nan)
-        offset = layout.bias if bias else 0
+            factor = factor if signed_infinity else 1.0
+            return factor * (math.nan if kind == "nan" and nan else math.inf)
+        offset = (layout.bias if fixed_bias is None else fixed_bias) if bias else 0
         fraction = m / 2**mantissa_bits
+        if e == 0 and flush:
+            return 0.0
         if e == 0 and subnormals:
             return factor * fraction * 2.0 ** (subnormal_exponent - offset)
         return factor * (hidden_one + fraction) * 2.0 ** (e - offset)
@@ -91,6 +98,26 @@ decode_bits = function_exercise(
             "subnormals go on, without a gap, where the normal numbers stop.",
             _decoder(subnormal_exponent=0),
         ),
+        "subnormals-flushed": Misconception(
+            "You gave 0 for every stored exponent of 0. Only the pattern with mantissa 0 is zero; "
+            "the others are the subnormal numbers, mantissa / 2**mantissa_bits * 2**(1 - bias).",
+            _decoder(flush=True),
+        ),
+        "bias-of-fp16": Misconception(
+            "Your FP16 numbers are right, the others are not: 15 is the bias for 5 exponent bits. "
+            "In general it is 2**(exponent_bits - 1) - 1.",
+            _decoder(fixed_bias=15),
+        ),
+        "nan-forgotten": Misconception(
+            "You gave infinity for every pattern with the top exponent. It is infinity only if "
+            "the mantissa is 0; with any other mantissa it is NaN.",
+            _decoder(nan=False),
+            _decoder(nan=False, signed_infinity=False),
+        ),
+        "infinity-without-sign": Misconception(
+            "Your infinity is always positive. The sign bit counts for it too.",
+            _decoder(signed_infinity=False),
+        ),
         "sign-ignored": Misconception(
             "Your numbers are never negative. The first bit is the sign.",
             _decoder(sign=False),
@@ -117,7 +144,20 @@ decode_bits = function_exercise(
 
 def _next_cases() -> list[Case]:
     random = np.random.default_rng(2)
-    chosen = [1.0, 1.5, 2.0, 2047.0, 2048.0, 0.0, 2.0**-24, 2.0**-14 - 2.0**-24, -1.0, -1.5, -2.0]
+    chosen = [
+        1.0,
+        1.5,
+        2.0,
+        2047.0,
+        2048.0,
+        0.0,
+        -0.0,
+        2.0**-24,
+        2.0**-14 - 2.0**-24,
+        -1.0,
+        -1.5,
+        -2.0,
+    ]
     chosen += [-(2.0**-14), -(2.0**-24), -65504.0, 65504.0, 0.0999755859375, -3e-5]
     some = FP16.decode(random.integers(0, 0x7BFF, 12)).tolist()
     values = chosen + some + [-x for x in some[:6]]
@@ -154,6 +194,16 @@ next_float = function_exercise(
             "larger, which is the other way.",
             _bits_up,
         ),
+        "zero-forgotten": Misconception(
+            "Zero is the exception: it has two patterns, 0x0000 and 0x8000, and the rule for "
+            "numbers of one sign leads astray from both. After zero, of either sign, comes 2**-24.",
+            lambda x: FP16.next_up(x) if x else math.nan,
+            lambda x: FP16.next_up(x) if x or math.copysign(1, x) > 0 else -(2.0**-24),
+        ),
+        "no-infinity": Misconception(
+            "Everything is right but the last step: after 65504 comes infinity. FP16 has no 65536.",
+            lambda x: 65536.0 if x == 65504 else FP16.next_up(x),
+        ),
         "float32-neighbour": Misconception(
             "You found the next number of float32, which FP16 does not have: it would round back "
             "to where you started.",
@@ -172,6 +222,7 @@ next_float = function_exercise(
         "spacing-below-a-power": Misconception(
             "Almost. From a negative power of two the way up leads into the smaller binade, where "
             "the spacing is half as wide: after -2 comes -1.9990234375, which you stepped over.",
+            lambda x: FP16.round(x + FP16.ulp(x)),
             lambda x: x + FP16.ulp(x),
         ),
     },
@@ -200,6 +251,7 @@ def _scale_cases() -> list[Case]:
             [0.0, 5e-8, 0.0],
             [-7e-12, 1e-3, 0.0],
             [4e-8],
+            [0.5, -3.0],
             [1e-10, 3e-9, -5e-8],
         )
     ]
@@ -223,6 +275,28 @@ def _power_of_two(target: float, pick=min, zeros: bool = False):
     return scale
 
 
+def _never_ends(gradients: Tensor) -> float:
+    """Doubling until 0 * scale is no longer 0 ends when the scale is inf in float32."""
+    return 2.0**128 if (gradients == 0).any() else smallest_safe_scale(gradients)
+
+
+def _half_first(gradients: Tensor) -> float:
+    """Storing before scaling: what has become zero stays zero until the scale is inf."""
+    smallest = gradients[gradients != 0].abs().min().half()
+    return 1.0 if smallest > 0 else 2.0**128
+
+
+def _positive_only(gradients: Tensor) -> float:
+    return smallest_safe_scale(gradients[gradients > 0])
+
+
+def _below_one(gradients: Tensor) -> float:
+    smallest, scale = _smallest(gradients), smallest_safe_scale(gradients)
+    while FP16.round(smallest * scale / 2) != 0:
+        scale /= 2
+    return scale
+
+
 def _mean(sizes: list[float]) -> float:
     return sum(sizes) / len(sizes)
 
@@ -236,6 +310,22 @@ smallest_scale = function_exercise(
             "You looked for the smallest gradient and found a zero. A zero stays zero under any "
             "scale and loses nothing: leave the zeros out.",
             _power_of_two(2.0**-24, zeros=True),
+            _never_ends,
+        ),
+        "stored-before-scaled": Misconception(
+            "You stored the gradients in FP16 first and scaled them afterwards. What has become "
+            "zero stays zero under any scale: multiply in float32, then store.",
+            _half_first,
+        ),
+        "sign-forgotten": Misconception(
+            "You looked at the positive gradients only. A negative one can be the smallest in "
+            "magnitude: take abs() first.",
+            _positive_only,
+        ),
+        "below-one": Misconception(
+            "Your scale is right where something has to be saved. Where nothing has, it makes the "
+            "gradients smaller: the scale must be at least 1.",
+            _below_one,
         ),
         "wants-normal": Misconception(
             "Your scale lifts everything into the normal range, above 2**-14. That keeps full "
@@ -257,7 +347,7 @@ smallest_scale = function_exercise(
             _power_of_two(2.0**-24, pick=max),
         ),
         "average-gradient": Misconception(
-            "You looked at the average gradient. Half of the others are smaller, some by orders "
+            "You looked at the average gradient. Most of the others are smaller, some by orders "
             "of magnitude, and the smallest one dies first.",
             _power_of_two(2.0**-24, pick=_mean),
         ),
@@ -289,27 +379,30 @@ _CANDIDATES = ("FP8 E4M3", "FP8 E5M2", "FP16", "BF16", "FP32")
 
 
 def _choose_cases() -> list[Case]:
-    chosen = [
-        ([1.0, -2.0, 0.5], 0.0, "small powers of two, exactly"),
-        ([100.0, 300.0], 0.1, "100 and 300, to 10%"),
-        ([1000.0, 0.5], 0.2, "1000 and 0.5, to 20%"),
-        ([0.1, -0.7, 3.3], 0.001, "numbers near 1, to 0.1%"),
-        ([0.1, 1e5], 0.01, "0.1 and 100000, to 1%"),
-        ([1e-7, 1.0], 0.01, "1e-7 and 1, to 1%"),
-        ([1e-9, 1.0], 0.01, "1e-9 and 1, to 1%"),
-        ([1e-9, 1.0], 1e-6, "1e-9 and 1, to one in a million"),
-        ([2049.0, 0.0], 1e-5, "2049 and 0, to one in 100000"),
-        ([0.0, 60000.0], 0.03, "0 and 60000, to 3%"),
-        ([0.02, -0.03], 0.05, "weights near 0.02, to 5%"),
-        ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0625], 0.02, "five ones and 1.0625, to 2%"),
-        ([0.001, 0.002], 0.06, "0.001 and 0.002, to 6%"),
-    ]
-    return [Case((torch.tensor(v), t), f"{label}") for v, t, label in chosen]
+    chosen = (
+        ([17.3, -33.1, 68.7], 0.1),
+        ([100.0, 300.0], 0.1),
+        ([1000.0, 0.4], 0.2),
+        ([0.1, -0.7, 3.3], 0.001),
+        ([0.1, 1e5], 0.01),
+        ([1e-7, 1.1], 0.01),
+        ([3e-7, 1.1], 0.01),
+        ([1e-9, 1.1], 0.01),
+        ([1e-9, 0.1], 0.001),
+        ([1e-9, 1.1], 1e-6),
+        ([2049.0, 0.0], 1e-5),
+        ([0.0, 60001.0], 0.03),
+        ([0.02, -0.03], 0.05),
+        ([1.1, 1.0, 1.0, 1.0, 1.0, 1.0], 0.02),
+        ([0.0068, 0.0137], 0.2),
+        ([0.001, 0.002], 0.06),
+    )
+    return [Case((torch.tensor(v), t), f"torch.tensor({v}), {t:g}") for v, t in chosen]
 
 
 def _chooser(
     *, overflow: bool = True, underflow: bool = True, precision: bool = True,
-    worst: bool = True, order: tuple[str, ...] | None = None,
+    worst: bool = True, order: tuple[str, ...] | None = None, names: tuple[str, ...] = _CANDIDATES,
 ):  # fmt: skip
     """A chooser, right or with one condition left out."""
 
@@ -317,7 +410,7 @@ def _chooser(
         exact = values.double().numpy()
         exact = exact[exact != 0]
         errors = {}
-        for name in _CANDIDATES:
+        for name in names:
             stored = FORMATS[name].round(exact)
             lost = (stored == 0).any() and underflow
             burst = not np.isfinite(stored).all() and overflow
@@ -366,9 +459,25 @@ choose_format = function_exercise(
         ),
         "bf16-first": Misconception(
             "BF16 and FP16 both have 16 bits. Where both hold the values, the one with the "
-            "smaller error is asked for, and inside its range that is FP16: 10 mantissa bits "
-            "against 7.",
+            "smaller error is asked for, and for numbers that are normal in FP16 that is FP16: "
+            "10 mantissa bits against 7.",
+            _chooser(order=("FP8 E4M3", "FP8 E5M2", "BF16", "FP16", "FP32")),
             _chooser(order=("FP8 E5M2", "FP8 E4M3", "BF16", "FP16", "FP32")),
+        ),
+        "first-that-holds": Misconception(
+            "You took the first format that holds the values, in a fixed order. Of two with the "
+            "same number of bits the one with the smaller largest error is asked for, and which "
+            "one that is depends on the values: among FP16's subnormal numbers BF16 is closer, "
+            "among E4M3's E5M2 is.",
+            _chooser(order=_CANDIDATES),
+            _chooser(order=("FP8 E5M2", "FP8 E4M3", "FP16", "BF16", "FP32")),
+        ),
+        "tf32-chosen": Misconception(
+            "You chose TF32. It is no format for storing a tensor, only a way to read one inside "
+            "a matrix product, and it is not among the candidates.",
+            _chooser(names=(*_CANDIDATES, "TF32")),
+            _chooser(order=("FP8 E4M3", "FP8 E5M2", "FP16", "BF16", "TF32", "FP32")),
+            _chooser(names=(*_CANDIDATES, "TF32"), order=tuple(FORMATS)),
         ),
         "16-bit-at-least": Misconception(
             "You never choose FP8. Where 8 bits hold the values to the tolerance, they are "

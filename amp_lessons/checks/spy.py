@@ -18,18 +18,31 @@ _WAYS_OUT = ("tolist", "numpy", "__array__")
 
 
 class _Spy(TorchDispatchMode):
-    """Collects each kind of operation once: its name and the dtype of its first result."""
+    """Collects each kind of operation once: its name, the dtypes that went in, what came out."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: set[tuple[str, str]] = set()
+        self.seen: set[tuple[str, str, tuple[str, ...], bool]] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         first = result[0] if isinstance(result, tuple | list) and result else result
-        dtype = str(first.dtype) if isinstance(first, torch.Tensor) else type(first).__name__
-        self.seen.add((func.overloadpacket._qualified_op_name, dtype.removeprefix("torch.")))
+        inputs = [t for t in _flatten(args) if isinstance(t, torch.Tensor)]
+        largest = max((t.numel() for t in inputs), default=0)
+        shrinks = isinstance(first, torch.Tensor) and first.numel() < largest
+        taken = tuple(sorted({_dtype(t) for t in inputs}))
+        self.seen.add((func.overloadpacket._qualified_op_name, _dtype(first), taken, shrinks))
         return result
+
+
+def _flatten(args: Any) -> list[Any]:
+    return [x for arg in args for x in (arg if isinstance(arg, tuple | list) else [arg])]
+
+
+def _dtype(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype).removeprefix("torch.")
+    return type(value).__name__
 
 
 class _Exits(TorchFunctionMode):
@@ -42,14 +55,16 @@ class _Exits(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
         if name in _WAYS_OUT:
-            self.spy.seen.add((name, "python"))
+            self.spy.seen.add((name, "python", (), False))
         return func(*args, **(kwargs or {}))
 
 
 def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Wrap `evidence.observe` so that its answer also lists the operations, under ``"ops"``.
 
-    Each is ``{"op": "aten::add", "dtype": "float16"}``, in alphabetical order, each kind once.
+    Each is ``{"op": "aten::add", "dtype": "float16", "takes": ["float16"], "shrinks": False}``:
+    the dtype of the result (a Python type for a number), the dtypes of the tensors that went in,
+    and whether the result has fewer elements than the largest of them. Each kind comes once.
     """
 
     def observe_and_watch(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
@@ -62,6 +77,7 @@ def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
         if function is ...:
             return observe(function)
         seen = observe(under_watch, *args)
-        return seen | {"ops": [{"op": op, "dtype": dtype} for op, dtype in sorted(spy.seen)]}
+        keys = ("op", "dtype", "takes", "shrinks")
+        return seen | {"ops": [dict(zip(keys, op, strict=True)) for op in sorted(spy.seen)]}
 
     return observe_and_watch

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from amp_lessons.checks.cases import Case, Misconception, function_exercise
-from amp_lessons.formats import BF16, FP16
+from amp_lessons.formats import BF16, FP16, FP32
 
-_NUMBERS = (1.0, -1.0, 6e-8, -6e-8, 1e-8, -1e-8, 4e-8, -4e-8, 2.0**-25, 3e-8, 0.0, 1e-30, 1e-3)
+_NUMBERS = (1.0, -1.0, 1e-3, 1e-4, 2e-5, 6e-8, -6e-8, 4e-8, -4e-8, 3e-8, 2.0**-25)
+_NUMBERS += (1e-8, -1e-8, 1e-30, 1e-43, 0.0)
 
 
 survives = function_exercise(
@@ -17,6 +18,19 @@ survives = function_exercise(
             "Small negative numbers are numbers too: -1.0 survives in FP16 as well as 1.0 does. "
             "Compare magnitudes, or ask whether the result is different from zero.",
             lambda x: FP16.round(x) > 0,
+            lambda x: x > 0,
+            lambda x: x > 2**-25,
+        ),
+        "tie-survives": Misconception(
+            "Almost. Exactly 2**-25 lies half-way between 0 and 2**-24, and a tie goes to the "
+            "even one of the two, which is 0.",
+            lambda x: abs(x) >= 2**-25,
+        ),
+        "not-stored": Misconception(
+            "You asked about x itself, or stored it in float32, where all of these numbers fit. "
+            "Store it in torch.float16, and then look.",
+            lambda x: x != 0,
+            lambda x: FP32.round(x) != 0,
         ),
         "smallest-is-the-limit": Misconception(
             "You compared with 2**-24, the smallest number that FP16 has. But storing a number "

@@ -27,6 +27,6 @@ def survives(x):
 
 # %% [markdown]
 # Run the check before you have written anything, too: it says *not attempted*. Then write
-# something wrong on purpose, such as `return x > 0`, and read what it says.
+# something wrong on purpose, such as `return x > 0`, and read the diagnosis.
 #
 # Next: the lesson *Number formats*, `notebooks/01_number_formats.ipynb`.

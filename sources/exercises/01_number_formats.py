@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises 01: Number formats
 #
-# Four functions about the bits of a number. Take the lesson `notebooks/01_number_formats.ipynb`
+# Four functions about the bits of a number and about choosing how many of them to spend. Take the lesson `notebooks/01_number_formats.ipynb`
 # first. A check calls your function with many numbers, among them those that people forget.
 
 # %%
@@ -14,9 +14,10 @@ from amp_lessons.formats import FORMATS
 # Write `decode_bits(code, exponent_bits, mantissa_bits)`: the value of a bit pattern.
 #
 # The layout is IEEE 754's: one sign bit, then the exponent, then the mantissa, with a bias of
-# `2**(exponent_bits - 1) - 1`. `code` is an integer, such as `0x3C00`, which is 1.0 in FP16
-# (5 exponent bits, 10 mantissa bits). Return a Python float. Infinity and NaN are patterns too:
-# `float("inf")` and `float("nan")`.
+# `2**(exponent_bits - 1) - 1`. A stored exponent of 0 means zero or a subnormal number, and one
+# of all ones means infinity (mantissa 0) or NaN, as in the lesson's section on the patterns at
+# both ends. `code` is an integer, such as `0x3C00`, which is 1.0 in FP16 (5 exponent bits, 10
+# mantissa bits). Return a Python float; infinity and NaN are `float("inf")` and `float("nan")`.
 
 
 # %% exercise="decode_bits"
@@ -81,11 +82,13 @@ def smallest_scale(gradients):
 #
 # The candidates are `"FP8 E4M3"`, `"FP8 E5M2"`, `"FP16"`, `"BF16"` and `"FP32"`. A format holds
 # the values if none of them overflows, none that is not zero becomes zero, and no relative error
-# `|stored - exact| / |exact|` is above `tolerance`. Take the one with the fewest bits; of two
-# with equally many bits, the one whose largest relative error is smaller.
+# `|stored - exact| / |exact|` is above `tolerance`. (A value of exactly 0 is stored exactly.)
+# Take the format with the fewest bits; of two with equally many bits, the one whose largest
+# relative error is smaller.
 #
 # `FORMATS["FP16"]` and the others are the course's own: `.bits` is the width, `.max` the largest
-# number, and `.round(values)` gives what the format would store.
+# number, and `.round(values)` gives what the format would store. `FORMATS` also holds TF32, which
+# is no candidate here.
 
 
 # %% exercise="choose_format"

@@ -12,9 +12,10 @@ from amp_lessons.checks import how_numbers_break as ex
 # %% [markdown] heading="kahan_sum"
 # Write `kahan_sum(values)`: the sum of an FP16 tensor, to within two ulp, without leaving FP16.
 #
-# `values` has one dimension. Add one value after the other, and keep every number in
-# `torch.float16`: no float32, no Python floats, no `sum()`. Return an FP16 tensor without
-# dimensions.
+# `values` has one dimension. Adding one value after the other loses what each addition rounds
+# away; the idea is to keep that loss in a second variable and to put it back with the next value.
+# Keep every number in `torch.float16`: no float32, no Python floats, no NumPy, no `.item()`, no
+# `sum()`. Return an FP16 tensor without dimensions.
 
 
 # %% exercise="kahan_sum"
@@ -37,7 +38,8 @@ def kahan_sum(values):
 # logits, for any finite logits.
 #
 # `logits` has the shape (rows, classes) and is float16, bfloat16 or float32. Return a tensor of
-# the same dtype and shape. Do not call `torch.log_softmax` or `torch.logsumexp`: write them out.
+# the same dtype and shape, right to within two ulp of the result, or of 1 where the result is
+# smaller. Do not call `torch.log_softmax` or `torch.logsumexp`: write them out.
 
 
 # %% exercise="log_softmax"

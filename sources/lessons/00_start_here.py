@@ -10,13 +10,14 @@
 # expect. A guess that turns out wrong teaches more than a page that you agree with.
 
 # %% [markdown]
-# ## A gradient dies
+# ## The smallest model there is
 #
-# FP16 is a number format with 16 bits, half of FP32's. Mixed precision training computes most of
-# its work in such a format, because it is faster and takes less memory.
+# FP16 is a number format with 16 bits, half of FP32's. Mixed precision training does most of its
+# arithmetic in such a format: suitable hardware does more of it per second, and each stored value
+# takes half the bytes.
 #
-# Here is the smallest model there is: one weight, one input, one loss. Nothing in it is unusual;
-# both factors are simply small.
+# Here is a model with one weight, one input and one loss. Nothing in it is unusual; two of its
+# factors are simply small.
 
 # %%
 import torch
@@ -41,14 +42,14 @@ print("FP32", gradient(torch.float32).item())
 print("FP16", gradient(torch.float16).item())
 
 # %% [markdown]
-# Zero. There was no warning and no NaN, and there never is. A weight whose gradient is zero does
-# not move, so a network with many of them learns slowly or not at all, and looks healthy.
+# Zero, and no warning. Under plain SGD a weight whose gradient is zero does not move, so a network
+# with many of them learns slowly or not at all, and looks healthy.
 #
 # This is *underflow*: the smallest positive number that FP16 has is $2^{-24}$, and $2^{-26}$ lies closer
 # to zero than to it.
 
 # %% [markdown]
-# ## It comes back with a scale
+# ## Scale the loss
 #
 # A gradient is linear in the loss: multiply the loss by 65536 and every gradient is multiplied by
 # 65536 too. **Predict:** what is the gradient of the scaled loss in FP16? And divided by 65536
@@ -58,9 +59,10 @@ print("FP16", gradient(torch.float16).item())
 # NBVAL_CHECK_OUTPUT
 scale = 2.0**16
 scaled = gradient(torch.float16, scale)
+unscaled = scaled.float() / scale
 print("scaled gradient, FP16  ", scaled.item())
-print("divided again, FP32    ", scaled.float().item() / scale)
-print("exactly the true value:", scaled.float().item() / scale == gradient(torch.float32).item())
+print("divided again, FP32    ", unscaled.item())
+print("exactly the true value:", bool(unscaled == gradient(torch.float32)))
 
 # %% [markdown]
 # The gradient is back, to the last bit. This is *loss scaling*, and it is the idea behind
@@ -78,8 +80,8 @@ plots.rescue(2.0**-26, scale, FP16)
 #
 # One weight proves little. The next cell takes a network with two hidden layers, one batch of
 # scikit-learn's handwritten digits, and a loss with a weight of one in a million, such as a small
-# auxiliary loss may have. All gradients are computed in FP32, and then counted: how many of them
-# would be zero if they were stored in FP16?
+# auxiliary loss may have. All gradients are computed in FP32, and then counted: of those that are
+# not zero already, how many would be zero if they were stored in FP16?
 #
 # **Predict:** a few, about half, or nearly all?
 
@@ -91,8 +93,8 @@ from amp_lessons.training import digits_gradients
 gradients = digits_gradients(loss_factor=1e-6).values()
 for scale in (1.0, 2.0**16):
     counted = fate(gradients, scale)
-    lost = counted.zero / (counted.zero + counted.subnormal + counted.normal)
-    print(f"scale {scale:>7.0f}: {lost:6.1%} of the gradients become zero in FP16")
+    total = counted.zero + counted.subnormal + counted.normal
+    print(f"scale {scale:>5.0f}: {counted.zero:4} of {total} gradients become zero in FP16")
 
 # %% [markdown]
 # Lesson 02 looks at these gradients one binary exponent at a time.
@@ -119,9 +121,10 @@ for device in devices():
         print(f"    computes in {name} natively: {yes_or_no(fact)}")
 
 # %% [markdown]
-# A "no" does not mean that the format cannot be used. Without native arithmetic the results are
-# the same kind of numbers, rounded in the same way, only slower. So what is *true* of a format can
-# be shown on your machine, and what is *fast* often cannot.
+# For FP16 and BF16 a "no" does not mean that the format cannot be used. Without native arithmetic
+# the results are the same kind of numbers, rounded to the same format, only slower. (TF32 is
+# another matter: it exists only inside a GPU.) So what is *true* of a format can be shown on your
+# machine, and what is *fast* often cannot.
 
 # %% [markdown]
 # ## How the course works
@@ -136,30 +139,32 @@ for device in devices():
 # - Your progress is kept outside the notebooks. `amp-lessons progress` lists it, and
 #   `amp-lessons reset NAME` puts an exercise back as it was.
 #
-# Here is a check at work, on a wrong answer and a right one. The task: does a number survive in
-# FP16? Both answers are ours; yours is asked for in `exercises/00_start_here.ipynb`.
+# Here is a check at work, on the untouched stub and on a wrong answer of ours. The task: does a
+# number remain different from zero in FP16? Your answer is asked for in
+# `exercises/00_start_here.ipynb`. **Predict:** what is wrong with comparing x with $2^{-24}$?
 
 # %%
 # NBVAL_CHECK_OUTPUT
 from amp_lessons.checks import start_here as ex
 
 
+def stub(x):
+    raise NotImplementedError()
+
+
 def compare_with_the_smallest(x):
     return abs(x) >= 2.0**-24
 
 
-def store_and_look(x):
-    return FP16.round(x) != 0
-
-
-for answer in (compare_with_the_smallest, store_and_look):
+for answer in (stub, compare_with_the_smallest):
     verdict = ex.survives.evaluate(answer)
     print(f"{verdict.state}: {verdict.message}\n")
 
 # %% [markdown]
 # ## Recap
 #
-# 1. FP16's smallest positive number is $2^{-24}$. A gradient below half of it becomes zero, silently.
+# 1. FP16's smallest positive number is $2^{-24}$. A gradient of half of it or less becomes zero,
+#    silently.
 # 2. Scaling the loss scales every gradient by the same factor.
 # 3. Dividing by a power of two afterwards is exact, if it is done in FP32.
 # 4. What a format does to a number can be shown on any machine; its speed cannot.
@@ -184,8 +189,8 @@ for answer in (compare_with_the_smallest, store_and_look):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** SGD moves a weight by the learning rate times the gradient. (a) is true of the *sign* of
-# the gradients only. (c) may happen, but a loss of 2.3 times 1024 is far below 65504.
+# **(b)** SGD moves a weight by the learning rate times the gradient. (a) is true of the *direction*
+# of the step only. (c) needs a loss of about 64 or more, and one that is stored in FP16.
 #
 # </details>
 #
@@ -194,7 +199,7 @@ for answer in (compare_with_the_smallest, store_and_look):
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** A zero is an ordinary number. NaN comes from other faults, as lesson 02 shows.
+# **(c)** A zero is an ordinary number. Where NaN comes from, lesson 02 shows.
 #
 # </details>
 

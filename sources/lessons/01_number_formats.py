@@ -29,7 +29,8 @@ print(FP16.fields(code))
 # %% [markdown]
 # The stored exponent is 11. Exponents are stored with a *bias* of 15 added, so that no sign is
 # needed for them: 11 stands for $2^{11 - 15} = 2^{-4}$. The mantissa, 614 of 1024, is the part after
-# a leading 1 that every normal number has and that is not stored.
+# a leading 1 that is not stored, because nearly every number has it. Numbers with that hidden 1
+# are called *normal*. With it FP16 has 11 *significant bits*, though it stores 10.
 #
 # **Predict:** what does $(1 + 614/1024) \cdot 2^{-4}$ give: 0.1, a little more, or a little less?
 
@@ -39,15 +40,15 @@ print((1 + 614 / 1024) * 2**-4)
 print(torch.tensor(0.1, dtype=torch.float16).double().item())
 
 # %% [markdown]
-# A little less, and torch agrees to the last digit. In binary 0.1 has no end, so every format
-# rounds it, and each to another number.
+# A little less, and torch agrees to the last digit. In binary 0.1 has no end, so every format has
+# to round it.
 
 # %% [markdown]
 # ## The bit explorer
 #
 # Toggle bits, type values, change the format. Try these:
 #
-# - 0.1 in FP16, then in BF16: which of the two is closer?
+# - 0.3 in FP16, then in BF16: which of the two is closer?
 # - 1.0, then its neighbour above: what is the distance? The same for 1024.
 # - The pattern with only the last bit set. What kind of number is it?
 # - 70000 in FP16. And in BF16?
@@ -63,8 +64,9 @@ explorer
 # %% [markdown]
 # ## Where the bits go
 #
-# Six formats matter for training today. They differ in one decision only: how many bits for the
-# exponent, how many for the mantissa.
+# This course uses six formats. They differ above all in one decision: how many bits for the
+# exponent, how many for the mantissa. **Predict:** FP16 and BF16 both have 16 bits. Which of them
+# has the larger range, and what does it pay for it?
 
 # %%
 from amp_lessons import plots
@@ -72,12 +74,13 @@ from amp_lessons import plots
 plots.bit_layouts(list(FORMATS.values()))
 
 # %% [markdown]
-# The exponent decides the **range**, the mantissa the **precision**. FP16 and BF16 both have 16
-# bits and spend them differently: BF16 is FP32 with the last 16 bits cut off, so it has FP32's
-# range and little precision; FP16 has eight times the precision in a small range.
+# The exponent decides the **range**, the mantissa the **precision**. BF16 has the layout of FP32
+# without its last 16 bits, so it has FP32's range and little precision; FP16 has eight times the
+# precision in a small range.
 #
-# TF32 is not a format for storing. A tensor in memory stays FP32; tensor cores read it with the
-# mantissa shortened to 10 bits, multiply, and add up in FP32.
+# TF32 is not a format for storing. A tensor in memory stays FP32; the *tensor cores* of an NVIDIA
+# GPU, its units for matrix products, read it with the mantissa shortened to 10 bits, multiply, and
+# add up in FP32.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -89,8 +92,9 @@ for f in FORMATS.values():
     )
 
 # %% [markdown]
-# `eps` is the distance from 1 to the next number. `torch.finfo` gives the same figures for the
-# formats that torch can store, and calls the last but one `smallest_normal`.
+# `eps` is the distance from 1 to the next number. "Smallest" is the smallest positive number of
+# all; why that differs from the smallest *normal* one comes below. `torch.finfo` gives the other
+# three figures for the formats that torch can store.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -102,15 +106,14 @@ for dtype, f in ((torch.float32, FP32), (torch.float16, FP16), (torch.bfloat16, 
 plots.ranges(list(FORMATS.values()))
 
 # %% [markdown]
-# Look at FP16 beside BF16. FP16's whole range, subnormal numbers and all, spans 40 powers of two.
-# BF16 has over 250.
+# Look at FP16 beside BF16: FP16 spans 40 powers of two in all, BF16 over 250.
 
 # %% [markdown]
 # ## Precision is relative
 #
-# Between one power of two and the next there are always equally many numbers: 1024 in FP16. So
-# the distance between neighbours, the *ulp* (unit in the last place), doubles at each power of
-# two.
+# A stretch from one power of two to the next is called a *binade*. Each binade of normal numbers
+# holds equally many: 1024 in FP16. So the distance between neighbours, the *ulp* (unit in the last
+# place), doubles from each binade to the next.
 #
 # **Predict:** what is the distance to the next FP16 number at 1, at 1000, at 2048, at 60000?
 
@@ -120,22 +123,22 @@ for x in (1.0, 1000.0, 2048.0, 60000.0):
     print(f"{x:>8}: FP16 {FP16.ulp(x):<12} BF16 {BF16.ulp(x)}")
 
 # %% [markdown]
-# From 2048 on, FP16 has even numbers only. It cannot count 2049 things, and near 60000 it knows
-# multiples of 32.
+# From 2048 on, FP16 has even numbers only, and near 60000 it knows multiples of 32. BF16 cannot
+# even count to 300.
 
 # %%
 plots.spacing([FP32, FP16, BF16, FP8_E4M3])
 
 # %% [markdown]
-# The staircases are straight because the relative distance is the same everywhere. On the left
-# each becomes flat. What happens there is the next section but one.
+# The staircases climb evenly: the *relative* distance is the same everywhere, to within a factor of
+# two. But at its left end each becomes flat. What that is comes in the section on the small end.
 
 # %% [markdown]
 # ## Rounding
 #
 # A value between two numbers goes to the nearer one. Exactly half-way, it goes to the one whose
-# last mantissa bit is 0: *round to nearest, ties to even*. So ties go up as often as down, and
-# sums do not drift.
+# last mantissa bit is 0: *round to nearest, ties to even*. So on the whole ties go up as often as
+# down.
 #
 # **Predict:** 2049 and 2051 both lie half-way between two FP16 numbers. Where does each go?
 
@@ -159,15 +162,13 @@ for name, x in (
 
 # %% [markdown]
 # In BF16 everything of this kind happens eight times sooner. **Predict:** what is 256 + 1 in
-# BF16? And what is stored for 0.1?
+# BF16? And 1 + 2^-8?
 
 # %%
 # NBVAL_CHECK_OUTPUT
 one = torch.tensor(1.0, dtype=torch.bfloat16)
 print("256 + 1  =", (256 * one + one).item())
 print("1 + 2^-8 =", (one + 2.0**-8).item())
-print("0.1      =", torch.tensor(0.1, dtype=torch.bfloat16).item())
-print("0.1      =", torch.tensor(0.1, dtype=torch.float16).item(), "in FP16")
 
 # %% [markdown]
 # ## The small end: subnormal numbers
@@ -186,8 +187,7 @@ for x in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
     print(f"{x:g}: stored {stored:<12.6g} error {abs(stored - x) / x:8.3%}  {kind}")
 
 # %% [markdown]
-# Underflow is gradual: the error grows from a hundredth of a percent to 19%, and at 1e-8 it is
-# 100%. The last stop before zero is $2^{-24}$. **Predict:** which of $2^{-24}$, $2^{-25}$ and a little more
+# Underflow is gradual: the error grows from 0.02% to 19%, and at 1e-8 it is 100%. The last stop before zero is $2^{-24}$. **Predict:** which of $2^{-24}$, $2^{-25}$ and a little more
 # than $2^{-25}$ survive?
 
 # %%
@@ -215,23 +215,39 @@ largest = torch.finfo(torch.float32).max
 print("FP32's largest number in BF16 ->", torch.tensor(largest).bfloat16().item())
 
 # %% [markdown]
-# The next number after 65504 would be 65536. 65520 lies half-way, and the tie goes away from
+# If the format went on, the next number after 65504 would be 65536. 65520 lies half-way, and the tie goes away from
 # 65504, whose last bit is 1. BF16 has FP32's exponents, and yet FP32's largest number does not
 # fit: it is rounded up, and there is nothing above.
 
 # %% [markdown]
+# ## The patterns at both ends
+#
+# Two stored exponents do not stand for a power of two in the usual way. An exponent of **0** means
+# no hidden 1: the value is $(-1)^s \cdot m/1024 \cdot 2^{1-15}$ in FP16, with the same power of two
+# as a stored exponent of 1. That gives zero and the subnormal numbers. An exponent of **all ones**
+# means infinity if the mantissa is 0, and NaN if it is anything else.
+#
+# **Predict:** which of these five patterns is NaN, and which is the smallest positive number?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for code in (0x0000, 0x0001, 0x7BFF, 0x7C00, 0x7E01):
+    print(f"0x{code:04X}  {FP16.bit_string(code)}  {FP16.decode(code)}")
+
+# %% [markdown]
 # ## Eight bits
 #
-# With 256 patterns one can draw every number. E4M3 has 4 exponent and 3 mantissa bits, for
-# weights and activations; E5M2 has 5 and 2, for gradients, which need range.
+# With 256 patterns one can draw every number. E4M3 has 4 exponent and 3 mantissa bits, E5M2 has 5
+# and 2. The paper that introduced them recommends E4M3 for weights and activations and E5M2 for
+# gradients, which need more range ([Micikevicius et al.](https://arxiv.org/abs/2209.05433)).
 
 # %%
 plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 
 # %% [markdown]
-# E5M2 follows IEEE 754, with infinities. E4M3 does not: it gives up infinity to gain another
-# binade, and so reaches 448. What a cast does beyond that is a choice: saturate at 448, or give
-# NaN. The [OCP specification](https://www.opencompute.org/documents/ocp-8-bit-floating-point-specification-ofp8-revision-1-0-2023-12-01-pdf-1)
+# E5M2 follows the conventions of IEEE 754, with infinities. E4M3 does not: it gives up infinity to
+# gain most of another binade, and so reaches 448 instead of 240. What a cast does beyond that is a
+# choice: saturate at 448, or give NaN. The [OCP specification](https://www.opencompute.org/documents/ocp-8-bit-floating-point-specification-ofp8-revision-1-0-2023-12-01-pdf-1)
 # names both modes.
 #
 # **Predict:** what does torch 2.13 give for 1000 in each?
@@ -244,26 +260,29 @@ print("E5M2", x.to(torch.float8_e5m2).float().tolist())
 print("E4M3, not saturating", FP8_E4M3.round(x).tolist())
 
 # %% [markdown]
-# Torch saturates in E4M3 and overflows in E5M2. FP8 is never used without a scale for each tensor
-# or block; lesson 11 comes back to it.
+# This version of torch saturates in E4M3 and overflows in E5M2. With ranges this small, training in
+# FP8 gives each tensor or block a scale of its own; lesson 11 comes back to it.
 
 # %% [markdown]
 # ## TF32
 #
 # A GPU that computes a float32 matrix product in TF32 shortens the inputs and keeps the sum in
-# FP32. The shortening can be shown anywhere, with `TF32.round`. **Predict:** how large is the
-# relative error of one product of two numbers?
+# FP32. The shortening can be shown anywhere, with `TF32.round`, which rounds to nearest (how a GPU
+# shortens is its own affair). **Predict:** how large can the relative error of one product of two
+# numbers become, compared with that of one input?
 
 # %%
 # NBVAL_CHECK_OUTPUT
-a = torch.rand(10_000, generator=torch.Generator().manual_seed(0)) + 1
-error = (TF32.round(a) - a).abs() / a
-print("largest relative error of an input below 2^-11:", bool(error.max() <= 2**-11))
+a, b = torch.rand(2, 100_000, generator=torch.Generator().manual_seed(0)).double() + 1
+one = (TF32.round(a) - a).abs() / a
+two = (TF32.round(a) * TF32.round(b) - a * b).abs() / (a * b)
+print(f"largest relative error: input {one.max():.1e}, product {two.max():.1e}")
 print("TF32 has FP16's precision:", TF32.eps == FP16.eps)
 print("and FP32's exponents:", TF32.max_exponent == FP32.max_exponent)
 
 # %% [markdown]
-# So a TF32 product has about three correct digits, as FP16 has, with no danger to its range.
+# So a TF32 product has about three correct digits, as one of FP16 numbers has, without FP16's small
+# range.
 # Whether your GPU does it is another matter. The next cell measures, if it can.
 
 # %% tags=["live"]
@@ -290,9 +309,9 @@ else:
 # | tensor | range | precision | so |
 # |---|---|---|---|
 # | weights that the optimizer updates | small | an update is far smaller than the weight | FP32 |
-# | inputs of a matrix product | moderate | errors average out in the sum | FP16 or BF16; FP8 with scales |
+# | inputs of a matrix product | moderate | errors partly average out in the sum | FP16 or BF16; FP8 with scales |
 # | the sum inside a matrix product | grows with its length | errors add up | FP32 |
-# | gradients of activations | many powers of two | the sign and two digits are enough | BF16, or FP16 with a scale |
+# | gradients of activations | many powers of two | a few bits are enough | BF16, or FP16 with a scale |
 # | a loss, a norm, a variance | sums of squares overflow | differences of close numbers | FP32 |
 #
 # The first row is easily tested. **Predict:** a weight of 1.0 gets an update of 0.001. Which
@@ -311,7 +330,7 @@ for f in (FP32, FP16, BF16):
 # ## Recap
 #
 # 1. Sign, exponent, mantissa: the exponent bits give range, the mantissa bits precision.
-# 2. Neighbours are one ulp apart, and the ulp doubles at each power of two.
+# 2. Neighbours are one ulp apart, and the ulp doubles from each binade to the next.
 # 3. Rounding goes to the nearest number, ties to the even one. 65520 is the first to overflow in
 #    FP16, and $2^{-25}$ the last to become zero.
 # 4. FP16: 11 significant bits, $2^{-24}$ to 65504. BF16: 8 significant bits, FP32's exponents.
@@ -320,13 +339,12 @@ for f in (FP32, FP16, BF16):
 # %% [markdown]
 # ## Three questions
 #
-# **1.** Which is the smallest positive whole number that FP16 cannot hold? (a) 1025 (b) 2049
-# (c) 65505
+# **1.** Which is the smallest positive whole number that BF16 cannot hold? (a) 129 (b) 257 (c) 2049
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** With 11 significant bits every whole number up to $2048 = 2^{11}$ fits, and 2049 does not.
-# (a) fits: its ulp is 1. (c) does not fit either, but is not the smallest.
+# **(b)** With 8 significant bits every whole number up to $256 = 2^8$ fits, and 257 does not. (a)
+# fits: its ulp is 1. (c) is the answer for FP16, with its 11 significant bits.
 #
 # </details>
 #
@@ -354,7 +372,8 @@ for f in (FP32, FP16, BF16):
 # %%
 # NBVAL_CHECK_OUTPUT
 # The answers, computed.
-print("1.", next(n for n in range(1, 70000) if FP16.round(n) != n))
+for f in (BF16, FP16):
+    print("1.", f.name, next(n for n in range(1, 70000) if f.round(n) != n))
 x = torch.tensor([1e-9, 1e4], dtype=torch.float64)
 for f in (FP16, BF16):
     print("2.", f.name, f"{((f.round(x) - x) / x).abs().max().item():.2%}")

@@ -21,7 +21,7 @@ half, bfloat = torch.float16, torch.bfloat16
 # %% [markdown]
 # ## Underflow: too small
 #
-# A value below half of the smallest number becomes zero. It is the quietest fault of the three.
+# A value of half of the smallest number or less becomes zero. It is the quietest fault of the three.
 # Gradients are its usual victims: here are those of a small network on the handwritten digits,
 # for a loss with a weight of 1e-6, by their binary exponent.
 
@@ -34,8 +34,9 @@ histogram = exponent_histogram(gradients.values())
 plots.gradient_histogram(histogram, FP16)
 
 # %% [markdown]
-# All but one of them lie left of FP16's range. **Predict:** by how many powers of two must the histogram
-# move to the right until most of it is inside? And until all of it is?
+# All of them lie left of FP16's range; a single one is close enough to be rounded up into it.
+# **Predict:** by how many powers of two must the histogram move to the right until most of it is
+# inside? And until all of it is?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -63,15 +64,17 @@ GradientHistogram(gradients, format="FP16")
 scale = smallest_safe_scale(gradients.values())
 largest = max(g.abs().max().item() for g in gradients.values())
 print(f"nothing becomes zero from 2^{int(torch.tensor(scale).log2())}")
-print("at that scale nothing overflows:", scale * largest < 65520)
+print("nothing overflows up to 2^40:", 2.0**40 * largest < 65520)
 print("BF16 loses", fate(gradients.values(), 1.0, BF16).zero, "without any scale")
 
 # %% [markdown]
-# There is room to spare between the two ends. That is the usual case, and the reason why one
-# scale for all gradients of a network works at all.
+# Here there is room to spare between the two ends: any scale from $2^{23}$ to $2^{40}$ will do. One
+# scale for all gradients of a network works because their spread is usually smaller than the
+# range of the format.
 #
-# Underflow hides in small constants too. **Predict:** in FP16, what is 1 / (0 + 1e-8)? And
-# log(0 + 1e-8)? And the same with 1e-7?
+# ## Small constants
+#
+# Underflow hides in constants too. **Predict:** in FP16, what is 1 / (0 + 1e-8)? And with 1e-7?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -88,7 +91,7 @@ for eps in (1e-8, 1e-7):
 # %% [markdown]
 # ## Overflow: too large
 #
-# A value beyond 65504 becomes infinity. **Predict:** up to which whole number does exp(x) fit?
+# A value from 65520 on becomes infinity. **Predict:** up to which whole number does exp(x) fit?
 # And what is 256 squared?
 
 # %%
@@ -129,9 +132,10 @@ for name, value in (
     print(f"{name:15}", value.item())
 
 # %% [markdown]
-# Underflow gives zeros, and zeros stay quiet. NaN needs an infinity (inf − inf, 0 · inf) or a
-# division 0/0. So when a loss becomes NaN, look for something that became too large, or for a
-# division by something that became zero. A mere underflow makes training stall.
+# Underflow gives zeros, and a zero by itself stays quiet: training stalls. Most NaNs come from an
+# infinity (inf − inf, 0 · inf) or from 0/0; the root or the logarithm of a negative number gives
+# one too. So when a loss becomes NaN, look for something that became too large, and for a division
+# by, or a logarithm of, something that became zero.
 
 # %% [markdown]
 # ## Swamping: too small beside another
@@ -149,7 +153,8 @@ for dtype in (half, bfloat, torch.float32):
     print(f"{dtype}: ten thousand ones give {total.item():g}")
 
 # %% [markdown]
-# Once the ulp of the total is 2, adding 1 lands half-way and goes back to the even neighbour. The
+# Once the ulp of the total is twice the number that is added, the sum lands half-way and goes back to
+# the even neighbour. The
 # total stands still at 2048 in FP16 and at 256 in BF16. Nothing overflowed, nothing became zero:
 # the small number was *swamped* by the large one.
 #
@@ -162,7 +167,7 @@ for count in (10_000, 100_000):
 
 # %% [markdown]
 # `.sum()` is right, because it accumulates in a wider format and rounds once at the end. Tensor
-# cores do the same inside a matrix product. But the *result* is stored in FP16 again, and 100000
+# cores can do the same inside a matrix product. But the *result* is stored in FP16 again, and 100000
 # is beyond 65504: a wide accumulator does not help against overflow of what is stored.
 
 # %% [markdown]
@@ -194,46 +199,42 @@ plots.curves(
 # In 16 bits not one of the thousand updates arrives. In FP16 an update can be lost once the weight
 # is 2048 times as large as it ([Micikevicius et al.](https://arxiv.org/abs/1710.03740), section
 # 3.1), and from 4096 times on it always is. In BF16 the two are 256 and 512. So the weights that
-# the optimizer updates are kept in FP32: that is what *master weights* are for.
+# the optimizer updates are kept in FP32: that is what *master weights* are for. (In PyTorch's AMP
+# they are simply the parameters, and the 16-bit copies are temporary.)
 #
-# Why two figures? Below a power of two the spacing is half as wide as above it. **Predict:** by
-# which power of two can 1.0 not go down in FP16, and by which can it not go up?
+# Why two figures? The ulp is the same for 1.0 and for 1.999, so half an ulp is 1/2048 of the one
+# and 1/4096 of the other. **Predict:** how many of all weights does an update of weight/2048 leave
+# in place? Of weight/3000, of weight/4096?
 
 # %%
 # NBVAL_CHECK_OUTPUT
-for f in (FP16, BF16):
-    n = next(n for n in range(30) if f.round(1.0 - 2.0**-n) == 1.0)
-    up = next(n for n in range(30) if f.round(1.0 + 2.0**-n) == 1.0)
-    print(f"{f.name}: 1 - 2^-{n} is lost, 1 + 2^-{up} is lost")
-
 weights = FP16.decode(torch.arange(0x0400, 0x7C00))  # every normal FP16 number
 for ratio in (2048, 3000, 4096):
-    stuck = FP16.round(weights - weights / ratio) == weights
-    print(f"weights that weight/{ratio} does not move: {stuck.double().mean():.0%}")
+    stuck = FP16.round(weights + weights / ratio) == weights
+    print(f"weight/{ratio} does not move {stuck.double().mean():6.1%} of the weights")
 
 # %% [markdown]
 # ## Cancellation: the digits that were never there
 #
-# A fourth effect looks like a fault of subtraction, and is not. **Predict:** how many digits of
-# 1.001 − 1 are right in FP16?
+# A fourth effect looks like a fault of subtraction, and is not. **Predict:** how large is the
+# relative error of 1.001 − 1 in FP16? And what is the variance of 10.01, 10.02 and 10.03, which is
+# 6.67e-5, as the mean of the squares less the square of the mean?
 
 # %%
 # NBVAL_CHECK_OUTPUT
 a, b = torch.tensor(1.001, dtype=half), torch.tensor(1.0, dtype=half)
 print("1.001 is stored as", a.item())
-print("1.001 - 1 gives   ", (a - b).item(), "and the subtraction is exact")
+print(f"1.001 - 1 gives {(a - b).item()}: {1 - (a - b).item() / 0.001:.1%} off")
 v = torch.tensor([10.01, 10.02, 10.03], dtype=half)
-print(
-    "variance as mean of squares less square of mean:", (v.square().mean() - v.mean() ** 2).item()
-)
-print("variance as mean of squared differences:        ", (v - v.mean()).square().mean().item())
+print(f"mean of squares less square of mean: {(v.square().mean() - v.mean() ** 2).item():.3g}")
+print(f"mean of squared differences:         {(v - v.mean()).square().mean().item():.3g}")
 
 # %% [markdown]
-# The subtraction removes what both numbers share and leaves their rounding errors. A variance
-# that comes out negative is the classic sign. The remedy is to subtract *first*, while the digits
-# are there, and to square afterwards, or to do the whole in FP32. (The second result is not very
-# good either, because 10.01, 10.02 and 10.03 were rounded when they were stored. But it cannot be
-# negative.)
+# The subtraction itself is exact. It removes what both numbers share and leaves their rounding
+# errors, which now are most of what there is. A variance that comes out negative is the classic
+# sign; its square root is NaN. The remedy is to subtract *first*, while the digits are there, and
+# to square afterwards, or to do the whole in FP32. (The second result is not good either, because
+# 10.01, 10.02 and 10.03 were rounded when they were stored. But it cannot be negative.)
 
 # %% [markdown]
 # ## A softmax that holds
@@ -259,7 +260,7 @@ for largest in (5.0, 11.0, 12.0):
 # %% [markdown]
 # At 12 the plain one divides inf by inf. At 11 exp still fits, but the sum does not, and a
 # probability of 0.73 becomes 0. Subtracting the largest logit changes nothing in exact arithmetic,
-# and then exp never sees more than 0. Every library does it.
+# and then exp never sees more than 0. `torch.softmax` does it too.
 #
 # **Predict:** is the logarithm of a softmax safe now?
 
@@ -271,8 +272,23 @@ print("log_softmax(x)   ", torch.log_softmax(x, 0).tolist())
 
 # %% [markdown]
 # The probability of the second class underflows to 0, and its logarithm is −inf. `log_softmax`
-# never leaves the logarithms. That is why losses take logits, not probabilities. You write it
-# yourself in the exercises.
+# never forms the probability. That is why losses take logits; you write it yourself in the
+# exercises.
+#
+# The same trap waits in a binary loss. **Predict:** with the logit 10 and the target 0 the loss is
+# about 10. What does it give in FP16 by way of the probability?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+logit = torch.tensor(10.0, dtype=half)
+probability = torch.sigmoid(logit)
+print("probability     ", probability.item())
+print("-log(1 - p)     ", -(1 - probability).log().item())
+print("from the logit  ", torch.nn.functional.softplus(logit).item())
+
+# %% [markdown]
+# The probability is 0.99995, FP16 rounds it to 1, and 1 − 1 is 0. PyTorch's
+# `binary_cross_entropy_with_logits` takes the second way. Lesson 08 looks at its gradient.
 
 # %% [markdown]
 # ## A mask that fits
@@ -292,8 +308,9 @@ for fill in (-torch.inf, torch.finfo(half).min):
     print(fill, torch.softmax(scores.masked_fill(masked, fill), -1).tolist())
 
 # %% [markdown]
-# torch refuses to fill with a number that the dtype does not have. −inf works until a row has
-# nothing left, and then gives NaN. `torch.finfo(dtype).min` fits every dtype and is finite.
+# torch refuses to fill with a finite number beyond the range of the dtype. (Adding −1e9 to a score
+# is not refused: it gives −inf.) −inf works until a row has nothing left, and then gives NaN.
+# `torch.finfo(dtype).min` fits every dtype and is finite.
 
 # %% [markdown]
 # ## Three remedies
@@ -301,7 +318,7 @@ for fill in (-torch.inf, torch.finfo(half).min):
 # | fault | symptom | remedy in mixed precision training |
 # |---|---|---|
 # | underflow | gradients that are exactly zero, a loss that stalls | loss scaling (FP16); BF16 |
-# | overflow | inf, then NaN | FP32 for exp, norms and losses; skip the step, lower the scale |
+# | overflow | inf, then NaN | FP32 for exp, norms and losses; in gradients: skip the step, lower the scale |
 # | swamping | weights that do not move, sums that stand still | FP32 weights; wide accumulation |
 #
 # Lesson 03 builds mixed precision training from these three, and takes each away again to see it
@@ -311,8 +328,8 @@ for fill in (-torch.inf, torch.finfo(half).min):
 # ## Recap
 #
 # 1. Underflow gives zeros and no message; FP16 loses $2^{-25}$ and all below it.
-# 2. Overflow gives inf above 65504, most often in squares and exps on the way to a small result.
-# 3. NaN needs an infinity or 0/0; underflow alone makes training stall.
+# 2. Overflow gives inf from 65520 on, most often in squares and exps on the way to a small result.
+# 3. Most NaNs come from an infinity or from 0/0; underflow alone makes training stall.
 # 4. Swamping loses the smaller of two numbers from a ratio of 2048 to 4096 in FP16, and of 256 to
 #    512 in BF16.
 # 5. Stay with logarithms, subtract before you square, ask the dtype for its limits.
@@ -354,7 +371,8 @@ for fill in (-torch.inf, torch.finfo(half).min):
 # %%
 # NBVAL_CHECK_OUTPUT
 # The answers, computed.
-print("1.", BF16.round(1.0 - BF16.round(0.003)), FP32.round(1.0 - FP32.round(0.003)) < 1)
+print("1. a weight of 1 less 0.001: BF16", BF16.round(1.0 - BF16.round(0.001)), end=", ")
+print(f"FP32 {FP32.round(1.0 - FP32.round(0.001)):.4f}")
 total = torch.tensor(2048.0, dtype=half)
 for one in torch.ones(1000, dtype=half):
     total = total + one

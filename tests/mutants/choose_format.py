@@ -65,6 +65,41 @@ def choose_format(values, tolerance):
     return "FP32"
 
 
+# === mutant: first_in_the_list -> first-that-holds
+def choose_format(values, tolerance):
+    exact = values[values != 0].double()
+    for name in ("FP8 E4M3", "FP8 E5M2", "FP16", "BF16"):
+        stored = FORMATS[name].round(exact)
+        if stored.isfinite().all() and (stored != 0).all():
+            if ((stored - exact).abs() / exact.abs()).max() <= tolerance:
+                return name
+    return "FP32"
+
+
+# === mutant: e5m2_before_e4m3 -> first-that-holds
+def choose_format(values, tolerance):
+    exact = values[values != 0].double()
+    for name in ("FP8 E5M2", "FP8 E4M3", "FP16", "BF16"):
+        stored = FORMATS[name].round(exact)
+        if stored.isfinite().all() and (stored != 0).all():
+            if ((stored - exact).abs() / exact.abs()).max() <= tolerance:
+                return name
+    return "FP32"
+
+
+# === mutant: all_of_formats -> tf32-chosen
+def choose_format(values, tolerance):
+    exact = values[values != 0].double()
+    found = []
+    for name, f in FORMATS.items():
+        stored = f.round(exact)
+        if stored.isfinite().all() and (stored != 0).all():
+            worst = ((stored - exact).abs() / exact.abs()).max().item()
+            if worst <= tolerance:
+                found.append((f.bits, worst, name))
+    return min(found)[2] if found else "FP32"
+
+
 # === mutant: eight_bits_are_too_few -> 16-bit-at-least
 def choose_format(values, tolerance):
     exact = values[values != 0].double()
@@ -84,6 +119,18 @@ def choose_format(values, tolerance):
 # === mutant: returns_the_format -> wrong-type
 def choose_format(values, tolerance):
     return FORMATS["FP16"]
+
+
+# === correct: minimum_of_tuples
+def choose_format(values, tolerance):
+    exact = values[values != 0].double()
+    found = [(32, 0.0, "FP32")]
+    for name in ("BF16", "FP16", "FP8 E5M2", "FP8 E4M3"):
+        stored = FORMATS[name].round(exact)
+        error = ((stored - exact) / exact).abs().nan_to_num(1e9).max().item()
+        if error <= tolerance and bool((stored != 0).all()):
+            found.append((FORMATS[name].bits, error, name))
+    return min(found)[2]
 
 
 # === correct: sorted_by_bits_and_error

@@ -33,7 +33,7 @@ RIGHT = dict.fromkeys("ah", "underflow") | dict.fromkeys("bej", "overflow") | {"
 RIGHT |= dict.fromkeys("cg", "swamping") | dict.fromkeys("fi", "cancellation")
 faults = RIGHT | {"a": "swamping", "j": "no fault"}
 
-# === mutant: a_list -> wrong-type
+# === mutant: a_list -> not-a-dict
 faults = ["underflow", "overflow"]
 
 # === correct: one_by_one
@@ -43,3 +43,8 @@ faults["b"] = faults["e"] = faults["j"] = "overflow"
 faults["c"] = faults["g"] = "swamping"
 faults["f"] = faults["i"] = "cancellation"
 faults["d"] = "no fault"
+
+# === correct: capitals_and_spaces
+faults = {"a": "Underflow", "b": "overflow ", "c": " Swamping", "d": "No fault", "e": "OVERFLOW"}
+faults |= {"f": "cancellation", "g": "swamping", "h": "underflow", "i": "cancellation"}
+faults |= {"j": "overflow"}

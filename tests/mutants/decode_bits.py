@@ -64,6 +64,60 @@ def decode_bits(code, exponent_bits, mantissa_bits):
     return sign * ((1 + f) * 2.0 ** (e - bias) if e else f * 2.0 ** (1 - bias))
 
 
+# === mutant: flushes_subnormals -> subnormals-flushed
+def decode_bits(code, exponent_bits, mantissa_bits):
+    sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
+    bias = 2 ** (exponent_bits - 1) - 1
+    e = (code >> mantissa_bits) & (2**exponent_bits - 1)
+    f = (code & (2**mantissa_bits - 1)) / 2**mantissa_bits
+    if e == 2**exponent_bits - 1:
+        return float("nan") if f else sign * float("inf")
+    if e == 0:
+        return 0.0
+    return sign * (1 + f) * 2.0 ** (e - bias)
+
+
+# === mutant: bias_from_the_lesson -> bias-of-fp16
+def decode_bits(code, exponent_bits, mantissa_bits):
+    sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
+    e = (code >> mantissa_bits) & (2**exponent_bits - 1)
+    f = (code & (2**mantissa_bits - 1)) / 2**mantissa_bits
+    if e == 2**exponent_bits - 1:
+        return float("nan") if f else sign * float("inf")
+    if e == 0:
+        return sign * f * 2.0**-14
+    return sign * (1 + f) * 2.0 ** (e - 15)
+
+
+# === mutant: top_exponent_is_infinity -> nan-forgotten
+def decode_bits(code, exponent_bits, mantissa_bits):
+    sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
+    bias = 2 ** (exponent_bits - 1) - 1
+    e = (code >> mantissa_bits) & (2**exponent_bits - 1)
+    f = (code & (2**mantissa_bits - 1)) / 2**mantissa_bits
+    if e == 2**exponent_bits - 1:
+        return sign * float("inf")
+    return sign * ((1 + f) * 2.0 ** (e - bias) if e else f * 2.0 ** (1 - bias))
+
+
+# === mutant: only_plus_infinity -> infinity-without-sign
+def decode_bits(code, exponent_bits, mantissa_bits):
+    sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
+    bias = 2 ** (exponent_bits - 1) - 1
+    e = (code >> mantissa_bits) & (2**exponent_bits - 1)
+    f = (code & (2**mantissa_bits - 1)) / 2**mantissa_bits
+    if e == 2**exponent_bits - 1:
+        return float("nan") if f else float("inf")
+    return sign * ((1 + f) * 2.0 ** (e - bias) if e else f * 2.0 ** (1 - bias))
+
+
+# === mutant: two_mistakes_at_once -> wrong-value
+def decode_bits(code, exponent_bits, mantissa_bits):
+    e = (code >> mantissa_bits) & (2**exponent_bits - 1)
+    f = (code & (2**mantissa_bits - 1)) / 2**mantissa_bits
+    return (1 + f) * 2.0**e
+
+
 # === mutant: fp16_only -> wrong-value
 def decode_bits(code, exponent_bits, mantissa_bits):
     code = code - 65536 if code >= 32768 else code

@@ -61,6 +61,29 @@ def kahan_sum(values):
     return values.sum()
 
 
+# === mutant: inner_product_with_ones -> reduction-called
+def kahan_sum(values):
+    return torch.vdot(values, torch.ones_like(values))
+
+
+# === mutant: average_pool -> reduction-called
+def kahan_sum(values):
+    n = len(values)
+    return torch.nn.functional.avg_pool1d(values[None], n)[0, 0] * n
+
+
+# === mutant: trace -> reduction-called
+def kahan_sum(values):
+    return torch.diag(values).trace()
+
+
+# === mutant: through_numpy -> left-fp16
+def kahan_sum(values):
+    import numpy as np
+
+    return torch.tensor(values.numpy().astype(np.float64).sum()).half()
+
+
 # === mutant: cumulative_sum -> reduction-called
 def kahan_sum(values):
     return values.cumsum(0)[-1]
@@ -78,6 +101,27 @@ def kahan_sum(values):
             lost = lost + ((v - new) + total)
         total = new
     return total + lost
+
+
+# === correct: zeros_made_in_float32_first
+def kahan_sum(values):
+    total = torch.tensor(0.0).half()
+    lost = torch.full((), 0.0).to(values.dtype)
+    for i in torch.arange(len(values)):
+        wanted = values[i] - lost
+        new = total + wanted
+        lost = (new - total) - wanted
+        total = new
+    return total
+
+
+# === correct: halves_added_up
+def kahan_sum(values):
+    while len(values) > 1:
+        if len(values) % 2:
+            values = torch.cat([values, torch.zeros(1, dtype=values.dtype)])
+        values = values[::2] + values[1::2]
+    return values[0]
 
 
 # === correct: kahan_with_other_signs

@@ -3,6 +3,17 @@ def log_softmax(logits):
     return logits - torch.log(torch.sum(torch.exp(logits), dim=-1, keepdim=True))
 
 
+# === mutant: float64_is_wide_enough -> no-shift
+def log_softmax(logits):
+    x = logits.double()
+    return (x - x.exp().sum(-1, keepdim=True).log()).to(logits.dtype)
+
+
+# === mutant: logarithm_of_float64_probabilities -> log-of-softmax
+def log_softmax(logits):
+    return torch.softmax(logits.double(), dim=-1).log().to(logits.dtype)
+
+
 # === mutant: logarithm_of_probabilities -> log-of-softmax
 def log_softmax(logits):
     return torch.log(torch.softmax(logits, dim=-1))

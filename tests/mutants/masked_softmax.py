@@ -19,6 +19,26 @@ def masked_softmax(scores, keep):
     return torch.softmax(scores * keep.to(scores.dtype), dim=-1)
 
 
+# === mutant: filled_with_zero -> masked-by-zero
+def masked_softmax(scores, keep):
+    return torch.softmax(scores.masked_fill(~keep, 0), dim=-1)
+
+
+# === mutant: minus_ten_thousand -> fill-from-another-dtype
+def masked_softmax(scores, keep):
+    return torch.softmax(torch.where(keep, scores, torch.full_like(scores, -1e4)), dim=-1)
+
+
+# === mutant: a_billion_in_float32 -> fill-from-another-dtype
+def masked_softmax(scores, keep):
+    return torch.softmax(scores.float().masked_fill(~keep, -1e9), -1).to(scores.dtype)
+
+
+# === mutant: nan_to_zero -> empty-row-zero
+def masked_softmax(scores, keep):
+    return scores.masked_fill(~keep, float("-inf")).softmax(dim=-1).nan_to_num()
+
+
 # === mutant: mask_after_softmax -> not-renormalised
 def masked_softmax(scores, keep):
     return torch.softmax(scores, dim=-1).masked_fill(~keep, 0)

@@ -14,6 +14,32 @@ def next_float(x):
     return (bits + 1).view(torch.float16).item()
 
 
+# === mutant: bits_by_sign_without_zero -> zero-forgotten
+def next_float(x):
+    bits = torch.tensor(x, dtype=torch.float16).view(torch.int16)
+    bits = bits + 1 if x > 0 else bits - 1
+    return bits.view(torch.float16).item()
+
+
+# === mutant: minus_zero_counted_as_positive -> zero-forgotten
+def next_float(x):
+    bits = torch.tensor(x, dtype=torch.float16).view(torch.int16)
+    bits = bits + 1 if x >= 0 else bits - 1
+    return bits.view(torch.float16).item()
+
+
+# === mutant: one_more_binade -> no-infinity
+def next_float(x):
+    import math
+
+    if x == 0:
+        return 2.0**-24
+    mantissa, exponent = math.frexp(x)
+    if mantissa == -0.5:
+        exponent -= 1
+    return x + 2.0 ** max(exponent - 11, -24)
+
+
 # === mutant: nextafter_in_float32 -> float32-neighbour
 def next_float(x):
     return torch.nextafter(torch.tensor(x), torch.tensor(float("inf"))).item()

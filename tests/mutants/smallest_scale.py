@@ -8,6 +8,41 @@ def smallest_scale(gradients):
     return 2.0 ** max(0, math.ceil(math.log2(2**-24 / smallest)))
 
 
+# === mutant: loops_on_a_zero -> zeros-counted
+def smallest_scale(gradients):
+    smallest = gradients.abs().min()
+    scale = 1.0
+    while (smallest * scale).half() == 0:
+        scale *= 2
+    return scale
+
+
+# === mutant: converts_first -> stored-before-scaled
+def smallest_scale(gradients):
+    stored = gradients[gradients != 0].half().abs()
+    scale = 1.0
+    while (stored * scale == 0).any():
+        scale *= 2
+    return scale
+
+
+# === mutant: positive_gradients_only -> sign-forgotten
+def smallest_scale(gradients):
+    smallest = gradients[gradients > 0].min()
+    scale = 1.0
+    while (smallest * scale).half() == 0:
+        scale *= 2
+    return scale
+
+
+# === mutant: shrinks_what_is_large -> below-one
+def smallest_scale(gradients):
+    import math
+
+    smallest = gradients[gradients != 0].abs().min().item()
+    return 2.0 ** (math.floor(-25 - math.log2(smallest)) + 1)
+
+
 # === mutant: into_the_normal_range -> wants-normal
 def smallest_scale(gradients):
     smallest = gradients[gradients != 0].abs().min().item()

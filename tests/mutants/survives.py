@@ -3,6 +3,31 @@ def survives(x):
     return torch.tensor(x).half() > 0
 
 
+# === mutant: compares_x_itself -> sign-forgotten
+def survives(x):
+    return x > 0
+
+
+# === mutant: half_of_the_smallest -> tie-survives
+def survives(x):
+    return abs(x) >= 2**-25
+
+
+# === mutant: never_stored -> not-stored
+def survives(x):
+    return x != 0.0
+
+
+# === mutant: stored_in_the_default_dtype -> not-stored
+def survives(x):
+    return torch.tensor(x).item() != 0
+
+
+# === mutant: below_eps -> wrong-value
+def survives(x):
+    return abs(x) > torch.finfo(torch.float16).eps
+
+
 # === mutant: smallest_number_from_the_table -> smallest-is-the-limit
 def survives(x):
     return abs(x) >= 5.960464477539063e-08
