@@ -76,6 +76,9 @@ from amp_lessons.formats import FP16
 plots.rescue(2.0**-26, scale, FP16)
 
 # %% [markdown]
+# The hatched part holds FP16's very smallest numbers, the *subnormal* ones, which have fewer and
+# fewer bits. Lesson 01 explains them.
+#
 # ## On a real network
 #
 # One weight proves little. The next cell takes a network with two hidden layers, one batch of
