@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,13 +255,17 @@ def products(sources: Path) -> list[Product]:
     return wanted
 
 
-def build(sources: Path = ROOT / "sources", jobs: int = 2) -> dict[str, str]:
-    """Build every notebook.
+def build(
+    sources: Path = ROOT / "sources", jobs: int = 2, only: Sequence[str] = ()
+) -> dict[str, str]:
+    """Build every notebook, or those of the lessons whose ids begin as ``only`` says.
 
     Returns:
         The text of each file by its path below the root.
     """
     wanted = products(sources)
+    if only:
+        wanted = [p for p in wanted if Path(p.path).name.startswith(tuple(only))]
 
     def make(product: Product) -> str:
         text = to_text(execute(product) if product.execute else product.notebook)
@@ -275,8 +280,10 @@ def build(sources: Path = ROOT / "sources", jobs: int = 2) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2, help="notebooks that run at a time")
+    parser.add_argument("only", nargs="*", help="lessons to build, such as 01; default all")
+    chosen = parser.parse_args()
     try:
-        built = build(jobs=parser.parse_args().jobs)
+        built = build(jobs=chosen.jobs, only=chosen.only)
     except (BuildError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -288,7 +295,7 @@ def main() -> int:
             path.write_text(text, encoding="utf-8")
             changed += 1
             print(f"wrote {name}")
-    for path in ROOT.glob("*/*.ipynb"):
+    for path in [] if chosen.only else ROOT.glob("*/*.ipynb"):
         if path.parent.name in ("notebooks", "exercises", "solutions"):
             name = f"{path.parent.name}/{path.name}"
             if name not in built:
