@@ -16,7 +16,17 @@ PACKAGE = Path(amp_lessons.__file__).parent
 ROOMS = (
     ("course", "progress", "terminal", "ipynb"),
     ("device",),
-    ("formats", "policy", "scaling", "training", "workspace"),
+    (
+        "formats",
+        "policy",
+        "scaling",
+        "scaler",
+        "training",
+        "checkpoint",
+        "models",
+        "trace",
+        "workspace",
+    ),
     ("plots", "checks"),
     ("widgets", "grading", "doctor", "lab"),
     ("cli",),
