@@ -16,7 +16,7 @@ import pytest
 
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
-COMMANDS = ("lab", "doctor", "progress", "reset", "grade")
+COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "explain")
 SHEET = "exercises/01_number_formats.ipynb"
 
 
