@@ -8,7 +8,6 @@ What a single op does in general is `policy`'s matter; here it is this model's o
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from typing import Any
@@ -24,6 +23,7 @@ from amp_lessons.trace.fakes import (
     check_model,
     ensure_cuda_guard,
     fake_inputs,
+    quiet,
     rng_kept,
     stand_in,
 )
@@ -114,8 +114,7 @@ class _Pass:
             follow_modules(self.copy, self.recorder)
         with ExitStack() as stack:
             stack.enter_context(rng_kept())
-            stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore")
+            stack.enter_context(quiet())
             stack.enter_context(self.mode)
             stack.enter_context(autocast_on(self.device, self.dtype, enabled))
             stack.enter_context(self.saved.counted())
@@ -252,5 +251,8 @@ def _notes(events: list[Event], device: str) -> list[str]:
         if any("flash_attention" in op or "efficient_attention" in op for op in ops):
             notes.append("attention is taken to run in a fused kernel, as on a GPU")
         if any("_thnn_fused" in op for op in ops):
-            notes.append("without cuDNN the RNN is shown step by step; on a GPU it is one op")
+            notes.append(
+                "without cuDNN the RNN is shown step by step, with the casts and bytes of its steps; "
+                "a GPU runs it as one op, in the same dtypes"
+            )
     return notes

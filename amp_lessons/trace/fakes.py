@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import logging
 import random
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +28,6 @@ from amp_lessons.trace.report import TraceError
 
 _CUDA, _META = 1, 14  # c10::DeviceType
 _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
-_REGISTRY_WINDOWS = "?device_guard_impl_registry@impl@c10@@3PAU?$atomic@PEBUDeviceGuardImplInterface@impl@c10@@@std@@A"
 
 
 def ensure_cuda_guard() -> None:
@@ -45,11 +46,10 @@ def ensure_cuda_guard() -> None:
     if torch.backends.cuda.is_built():
         return
     libraries = Path(torch.__file__).parent / "lib"
-    name = {"win32": "c10.dll", "darwin": "libc10.dylib"}.get(sys.platform, "libc10.so")
-    symbol = _REGISTRY_WINDOWS if sys.platform == "win32" else _REGISTRY
+    name = "libc10.dylib" if sys.platform == "darwin" else "libc10.so"
     try:
         library = ctypes.CDLL(str(libraries / name))
-        guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, symbol)
+        guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, _REGISTRY)
     except (OSError, ValueError) as error:
         raise TraceError(
             "this CPU build of torch cannot hold fake CUDA tensors; "
@@ -66,10 +66,25 @@ def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None
     Torch's own switches itself off there. Regions inside the model are covered as well: while this
     is open, ``torch.autocast("cuda")`` means what it means on a GPU.
     """
-    available = mock.patch("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
-    bf16 = mock.patch("torch.cuda.is_bf16_supported", lambda *_, **__: True)
+    missing = "torch.cuda.amp.common.amp_definitely_not_available"
+    available = mock.patch(missing, return_value=False)
+    bf16 = mock.patch("torch.cuda.is_bf16_supported", return_value=True)
     with available, bf16, torch.autocast(device, dtype=dtype, enabled=enabled):
         yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep torch's warnings and its log of failed fake ops off the reader's screen."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was = log.disabled
+    log.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.disabled = was
 
 
 @contextmanager
@@ -77,13 +92,14 @@ def rng_kept() -> Iterator[None]:
     """Put the random states of torch, Python and NumPy back at the end."""
     import numpy as np
 
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    python, numpy = random.getstate(), np.random.get_state()
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=gpus):
             yield
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
+        np.random.set_state(numpy)
 
 
 def fake_like(tensor: Tensor, mode: FakeTensorMode, device: str) -> Tensor:
@@ -115,17 +131,15 @@ def stand_in(model: nn.Module, mode: FakeTensorMode, device: str) -> nn.Module:
         memo[id(tensor)] = fake_like(tensor, mode, device)
     for module in model.modules():
         tree_map_only(Tensor, lambda tensor: _keep_place(tensor, mode, memo), _attributes(module))
-    keep = list(memo.values())
+    memo |= {id(hook): hook for hook in _foreign_hooks(model)}
     try:
         return copy.deepcopy(model, dict(memo))
     except Exception:
-        shared = dict(memo) | {id(v): v for v in _uncopyable(model, memo)}
-        try:
-            return copy.deepcopy(model, shared)
-        except Exception as error:
-            raise TraceError(f"the model cannot be copied: {error}") from error
-    finally:
-        del keep
+        memo |= {id(value): value for value in _uncopyable(model, memo)}
+    try:
+        return copy.deepcopy(model, memo)
+    except Exception as error:
+        raise TraceError(f"the model cannot be copied: {error}") from error
 
 
 def _attributes(module: nn.Module) -> dict[str, Any]:
@@ -137,6 +151,17 @@ def _keep_place(tensor: Tensor, mode: FakeTensorMode, memo: dict[int, Any]) -> T
     if id(tensor) not in memo:
         memo[id(tensor)] = fake_like(tensor, mode, tensor.device.type)
     return tensor
+
+
+def _foreign_hooks(model: nn.Module) -> Iterator[Any]:
+    """Hooks that are methods of something else than the model's modules: not ours to copy."""
+    own = {id(module) for module in model.modules()}
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if name.endswith("_hooks") and isinstance(value, dict):
+                yield from (
+                    h for h in value.values() if id(getattr(h, "__self__", None)) not in own
+                )
 
 
 def _uncopyable(model: nn.Module, memo: dict[int, Any]) -> Iterator[Any]:

@@ -22,7 +22,8 @@ Rule = Callable[[Event], "Hazard | None"]
 _LOGS = ("aten::log", "aten::log2", "aten::log10", "aten::rsqrt", "aten::reciprocal")
 _REDUCTIONS = (
     "sum", "mean", "var", "std", "var_mean", "std_mean", "prod", "cumsum", "cumprod", "logsumexp",
-    "linalg_vector_norm", "norm", "_softmax", "_log_softmax", "_safe_softmax", "dist", "logcumsumexp",
+    "logcumsumexp", "linalg_vector_norm", "norm", "dist", "_softmax", "_log_softmax",
+    "_safe_softmax",
 )  # fmt: skip
 _FILLS = ("masked_fill", "masked_fill_", "fill_", "full", "full_like", "constant_pad_nd")
 _SCALED = ("add", "add_", "sub", "sub_", "mul", "mul_", "where")

@@ -11,11 +11,11 @@ import contextlib
 import math
 import sys
 import traceback
-from types import FunctionType
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 from unittest import mock
 

@@ -99,9 +99,10 @@ class Row:
     @property
     def shown_op(self) -> str:
         """The call and the op where they differ: ``linear (addmm)``."""
-        if not self.call or self.call.strip("_") == self.short_op.strip("_"):
-            return self.short_op.strip("_") if self.call else self.short_op
-        return f"{self.call} ({self.short_op})"
+        op, call = self.short_op.strip("_"), self.call.strip("_")
+        if not call or op.startswith(call) or op[:12] == call[:12]:
+            return op
+        return f"{call} ({op})"
 
 
 @dataclass(frozen=True)
@@ -198,8 +199,8 @@ class Explanation:
         lines = [
             f"{t.ops} ops, {t.parameters:,} parameters ({size(t.parameter_bytes)})",
             f"FLOPs in 16 bit: {t.share_16bit:.1%} of {t.flops:,} (forward)",
-            f"casts a step: {t.casts_step} ({t.casts_forward} forward, {t.casts_backward} backward; "
-            f"{t.casts_cached} spared by the cache)",
+            f"casts a step: {t.casts_step} ({t.casts_forward} forward, {t.casts_backward} backward), "
+            f"{t.casts_cached} spared by the cache",
             f"16-bit copies of parameters in the cache: {size(t.cached_bytes)}",
         ]
         saved = f"saved for backward: {size(t.saved_amp)} under autocast"

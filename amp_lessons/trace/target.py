@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from amp_lessons.trace.fakes import quiet
 from amp_lessons.trace.report import TraceError
 
 
@@ -87,7 +88,7 @@ def _make(found: Any, target: str) -> Any:
     if isinstance(found, nn.Module) or not callable(found):
         return found
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with quiet(), FakeTensorMode(allow_non_fake_inputs=True):
             return found()
     except Exception:
         try:
