@@ -8,8 +8,8 @@ What a single op does in general is `policy`'s matter; here it is this model's o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from amp_lessons.trace.fakes import (
 )
 from amp_lessons.trace.recorder import (
     Calls,
+    CastCounter,
     Event,
     Recorder,
     SavedBytes,
@@ -106,6 +107,7 @@ class _Pass:
         self.saved = SavedBytes(self.copy)
         self.error: Exception | None = None
         self.functions: list[Hazard] = []
+        self.backward_casts: int | None = None
 
     def run(self, inputs: tuple[Any, ...], kwargs: dict[str, Any], enabled: bool) -> None:
         """Run the forward; what it raises is kept in `error`."""
@@ -116,6 +118,7 @@ class _Pass:
             stack.enter_context(rng_kept())
             stack.enter_context(quiet())
             stack.enter_context(self.mode)
+            stack.enter_context(_no_inference_mode())
             stack.enter_context(autocast_on(self.device, self.dtype, enabled))
             stack.enter_context(self.saved.counted())
             stack.enter_context(gpu_attention(self.calls))
@@ -128,6 +131,19 @@ class _Pass:
                 return
         tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
         self.functions = rules.of_functions(tensors)
+        if enabled:
+            self.backward_casts = self._backward([t for t in tensors if t.grad_fn is not None])
+
+    def _backward(self, outputs: list[Tensor]) -> int | None:
+        """Casts in a backward pass from all outputs; None where fake tensors cannot do one."""
+        if self.device == "cuda" and not torch.cuda.is_available():
+            return None
+        try:
+            with rng_kept(), quiet(), self.mode, CastCounter() as casts:
+                torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
+        except Exception:
+            return None
+        return casts.count
 
     def explanation(self, plain: _Pass | None) -> Explanation:
         """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
@@ -135,7 +151,7 @@ class _Pass:
         found = [
             *rules.of_parameters(self.model),
             *rules.of_refused(self.calls.refused),
-            *rules.find(events),
+            *rules.without_refused(rules.find(events), self.calls.refused),
             *self.functions,
         ]
         notes = _notes(events, self.device)
@@ -148,7 +164,7 @@ class _Pass:
             short(self.dtype),
             torch.__version__,
             tuple(event.row for event in events),
-            _totals(self.model, [event.row for event in events], fp32, self.saved.total),
+            _totals(self, fp32),
             rules.together(found),
             tuple(notes),
         )
@@ -179,7 +195,7 @@ def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
         raise TraceError(f"device {str(device)!r} is not known here; choose one of {DEVICES}")
     low = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if low not in DTYPES.values():
-        raise TraceError(f"autocast does not take {short(dtype)}; use float16 or bfloat16")
+        raise TraceError(f"autocast does not take {short(dtype) or dtype}; use float16 or bfloat16")
     check_model(model)
     return low
 
@@ -223,21 +239,43 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _totals(model: nn.Module, rows: list[Row], fp32: int | None, amp: int) -> Totals:
+@contextmanager
+def _no_inference_mode() -> Iterator[None]:
+    """Under `torch.inference_mode` record as under no_grad, with the cache out of use.
+
+    There torch hands composite ops to a dispatch mode before autocast has seen their parts; and
+    autocast's cache is not used there, so that each use casts again.
+    """
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        with torch.inference_mode(False), torch.no_grad():
+            yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
+
+
+def _totals(done: _Pass, fp32: int | None) -> Totals:
+    rows = [event.row for event in done.recorder.events]
     casts = [cast for row in rows for cast in row.casts]
     ran = [cast for cast in casts if cast.how != "from cache"]
     low = ("float16", "bfloat16")
-    parameters = list(model.parameters())
+    parameters = list(done.model.parameters())
+    counted = done.backward_casts
     return Totals(
         ops=len(rows),
         flops=sum(row.flops for row in rows),
         flops_16bit=sum(row.flops for row in rows if row.computed_in in low),
         casts_forward=len(ran),
         casts_cached=len(casts) - len(ran),
-        casts_backward=sum(cast.differentiable for cast in ran),
+        casts_backward=sum(row.grad_casts for row in rows) if counted is None else counted,
+        backward_counted=counted is not None,
         cached_bytes=sum(cast.bytes for cast in ran if cast.cached),
         saved_fp32=fp32,
-        saved_amp=amp,
+        saved_amp=done.saved.total,
         parameters=sum(p.numel() for p in parameters),
         parameter_bytes=sum(p.numel() * p.element_size() for p in parameters),
     )
@@ -252,7 +290,7 @@ def _notes(events: list[Event], device: str) -> list[str]:
             notes.append("attention is taken to run in a fused kernel, as on a GPU")
         if any("_thnn_fused" in op for op in ops):
             notes.append(
-                "without cuDNN the RNN is shown step by step, with the casts and bytes of its steps; "
-                "a GPU runs it as one op, in the same dtypes"
+                "without cuDNN the RNN is shown step by step, with the casts and bytes of its "
+                "steps; a GPU runs it as one op, in the same dtypes"
             )
     return notes

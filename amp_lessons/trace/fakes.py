@@ -159,9 +159,9 @@ def _foreign_hooks(model: nn.Module) -> Iterator[Any]:
     for module in model.modules():
         for name, value in vars(module).items():
             if name.endswith("_hooks") and isinstance(value, dict):
-                yield from (
-                    h for h in value.values() if id(getattr(h, "__self__", None)) not in own
-                )
+                for hook in value.values():
+                    if id(getattr(hook, "__self__", None)) not in own:
+                        yield hook
 
 
 def _uncopyable(model: nn.Module, memo: dict[int, Any]) -> Iterator[Any]:

@@ -278,6 +278,14 @@ def _place(function: Callable[..., object]) -> str:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code is not None else ""
 
 
+def without_refused(
+    found: Iterable[Hazard], refused: Iterable[tuple[str, str, str]]
+) -> list[Hazard]:
+    """Drop the milder word on a BCE that autocast refuses anyway."""
+    places = {((path,), (where,)) for path, where, _ in refused}
+    return [h for h in found if h.kind != "BCE after sigmoid" or (h.paths, h.where) not in places]
+
+
 def find(events: Iterable[Event]) -> list[Hazard]:
     """All hazards of the ops, alike ones together."""
     return [hazard for event in events for rule in RULES if (hazard := rule(event)) is not None]

@@ -114,6 +114,8 @@ class Recorder(TorchDispatchMode):
         except Exception as error:
             self.failed = (error, self.path[-1], name)
             raise
+        if name == "aten::native_batch_norm":
+            result = _real_statistics(args, result)
         outputs = tuple(t for t in tree_leaves(result) if isinstance(t, Tensor))
         if name == "aten::_to_copy" and by_autocast and _changes_dtype(args[0], result):
             self._note_cast(args[0], result)
@@ -163,6 +165,8 @@ class Recorder(TorchDispatchMode):
             dtype_out=short(outputs[0].dtype) if outputs else "",
             casts=(*self._pending, *cached),
             flops=flops,
+            grad_casts=sum(cast.differentiable for cast in self._pending)
+            + promoted(func, floats, outputs),
         )
         self._pending = []
         self.events.append(Event(row, func, args, kwargs, inputs, outputs))
@@ -292,6 +296,20 @@ def gpu_attention(calls: Calls) -> Iterator[None]:
         yield
 
 
+class CastCounter(TorchDispatchMode):
+    """Counts the casts between floating dtypes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten._to_copy.default:
+            self.count += _changes_dtype(args[0], result)
+        return result
+
+
 class SavedBytes:
     """Bytes that autograd keeps for backward: each storage once, the model's own left out."""
 
@@ -355,6 +373,16 @@ def computed_in(name: str, inputs: list[Tensor], outputs: tuple[Tensor, ...]) ->
         except RuntimeError:  # float8 promotes with nothing
             widest = tensor.dtype
     return widest
+
+
+def promoted(func: Any, inputs: list[Tensor], outputs: tuple[Tensor, ...]) -> int:
+    """Gradients that autograd casts because type promotion widened their input in the forward.
+
+    ``fp32 + fp16`` runs as one kernel without a cast; the engine casts the fp16 input's gradient.
+    """
+    if torch.Tag.pointwise not in func.tags or not outputs or not torch.is_grad_enabled():
+        return 0
+    return sum(t.requires_grad and t.dtype != outputs[0].dtype for t in inputs)
 
 
 def lost_eps(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> float | None:
@@ -448,6 +476,14 @@ def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dic
 
     args = tuple(a if isinstance(a, Tensor) else indexed(a) for a in args)
     return args, {k: v if isinstance(v, Tensor) else indexed(v) for k, v in kwargs.items()}
+
+
+def _real_statistics(args: tuple[Any, ...], result: Any) -> Any:
+    """The CPU kernel saves mean and variance in the weight's dtype; the fake one says 16 bit."""
+    images, weight = args[:2]
+    if images.device.type != "cpu" or weight is None or images.dtype == weight.dtype:
+        return result
+    return (result[0], *(saved.to(weight.dtype) for saved in result[1:]))
 
 
 def _storage_id(tensor: Tensor) -> int:

@@ -79,6 +79,8 @@ class Row:
         dtype_out: of the first result.
         casts: made for this op, or spared.
         flops: multiplications and additions, by `torch.utils.flop_counter`.
+        grad_casts: casts of gradients that backward makes for this op: one for each of its
+            differentiable casts, and one for each input that type promotion widened.
     """
 
     number: int
@@ -91,6 +93,7 @@ class Row:
     dtype_out: str
     casts: tuple[Cast, ...]
     flops: int
+    grad_casts: int = 0
 
     @property
     def short_op(self) -> str:
@@ -132,7 +135,9 @@ class Totals:
         ops: rows.
         flops, flops_16bit: of the forward pass.
         casts_forward: casts that ran. casts_cached: casts that the cache spared.
-        casts_backward: casts of gradients that backward will add, one for each differentiable cast.
+        casts_backward: casts of gradients. backward_counted: whether they were counted in a
+            backward pass on fake tensors; otherwise they are the sum of `Row.grad_casts`, for
+            fake CUDA tensors have no backward where there is no GPU.
         cached_bytes: of 16-bit copies of parameters, alive until autocast ends.
         saved_fp32, saved_amp: bytes that autograd keeps for backward without and with autocast,
             the model's own parameters and buffers left out; None if that pass could not run.
@@ -150,6 +155,7 @@ class Totals:
     saved_amp: int
     parameters: int
     parameter_bytes: int
+    backward_counted: bool
 
     @property
     def share_16bit(self) -> float:
@@ -199,8 +205,8 @@ class Explanation:
         lines = [
             f"{t.ops} ops, {t.parameters:,} parameters ({size(t.parameter_bytes)})",
             f"FLOPs in 16 bit: {t.share_16bit:.1%} of {t.flops:,} (forward)",
-            f"casts a step: {t.casts_step} ({t.casts_forward} forward, {t.casts_backward} backward), "
-            f"{t.casts_cached} spared by the cache",
+            f"casts a step: {t.casts_step}: {t.casts_forward} forward, {t.casts_backward} backward; "
+            f"spared by the cache: {t.casts_cached}",
             f"16-bit copies of parameters in the cache: {size(t.cached_bytes)}",
         ]
         saved = f"saved for backward: {size(t.saved_amp)} under autocast"
