@@ -225,7 +225,8 @@ def _judge(
     value = first["value"]
     if value is None:
         return Finding("returned-none", lines)
-    if _kind(value) != _kind(expected[failed[0]]["value"]):
+    wanted = expected[failed[0]]
+    if "value" in wanted and _kind(value) != _kind(wanted["value"]):
         got = _describe(value)
         return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
     return Finding("wrong-value", lines)
