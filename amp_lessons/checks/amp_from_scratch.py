@@ -751,7 +751,7 @@ class Run:
         return "<a training run>"
 
     def __call__(
-        self, steps: int = 1, lr: float = 2.0**-6, loss_factor: float = 1.0, repeats: int = 1
+        self, steps: int = 1, lr: float = 2.0**-3, loss_factor: float = 1.0, repeats: int = 1
     ) -> Outcome:
         if not 1 <= steps <= 2000 or not 1 <= repeats <= 5000:
             raise ValueError("steps must be 1 to 2000 and repeats 1 to 5000")

@@ -143,7 +143,7 @@ def mixed_loss(images, weight, bias, labels):
 # Write `missing_ingredient(run)`: find out by experiment what a training run lacks.
 #
 # `run` trains a small model in FP16, as often as you call it, and always from the same weights:
-# `run(steps=1, lr=2.0**-6, loss_factor=1.0, repeats=1)`. `loss_factor` multiplies the loss, `repeats`
+# `run(steps=1, lr=2.0**-3, loss_factor=1.0, repeats=1)`. `loss_factor` multiplies the loss, `repeats`
 # says how often the same 8 examples stand in the batch. It returns an outcome with four fields:
 #
 # - `loss`: the mean loss of the last step, without the factor
@@ -157,7 +157,7 @@ def mixed_loss(images, weight, bias, labels):
 # %%
 for missing, run in ex.practice_runs().items():
     outcome = run()
-    print(f"without {missing:18}", end=" ")
+    print(f"lacks {missing:18}", end=" ")
     print("gradients not zero:", bool((outcome.gradient != 0).all()), end="   ")
     print("all weights moved:", bool((outcome.before != outcome.after).all()))
 

@@ -7,8 +7,8 @@
 # **Time** 40 minutes. **Needs** lesson 02; no GPU.
 #
 # `torch.amp` is not used to train here. A training step in mixed precision fits in ten lines of
-# ordinary PyTorch, and each line answers one of the three faults of lesson 02. Later lessons show
-# what PyTorch automates of it, and how.
+# ordinary PyTorch, and what is special about it answers the three faults of lesson 02. Later
+# lessons show what PyTorch automates of it, and how.
 
 # %%
 import torch
@@ -259,7 +259,7 @@ for dtype in (half, bfloat):
 #
 # `torch.sum` accumulates in FP32 inside and does better. But what is *stored* is 16 bits again, and
 # there the loss scale turns against you. **Predict:** the loss of the fresh network is 2.3. What is
-# it times $2^{16}$ in FP16?
+# it times $2^{16}$ in FP16? And the gradients that come back from it?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -270,11 +270,13 @@ for name, loss in (
     ("loss in FP32", cross_entropy(logits.float(), labels)),
 ):
     scaled = loss * 2.0**16
-    print(name, scaled.dtype, "finite:", bool(scaled.isfinite()))
+    back = torch.autograd.grad(scaled, list(copies.values()), retain_graph=True)
+    print(name, "finite:", bool(scaled.isfinite()), end=", ")
+    print("all gradients finite:", all(bool(g.isfinite().all()) for g in back))
 
 # %% [markdown]
-# A loss in FP16 overflows under a quite ordinary scale, and the gradients with it. This is why
-# `step` says `logits.float()`. The gradients' norm is another such place: each scaled gradient
+# A loss in FP16 overflows under a quite ordinary scale, and the gradients with it: one such step,
+# and every weight that it reaches is lost. This is why `step` says `logits.float()`. The gradients' norm is another such place: each scaled gradient
 # fits, and the sum of their squares does not. **Predict:** does the norm below overflow in FP16?
 
 # %%
@@ -398,17 +400,19 @@ for scale in (2.0**10, 1000.0):
 # ## Recap
 #
 # 1. Mixed precision is three ingredients: FP32 master weights, loss scaling, wide accumulation.
-# 2. Without the scale gradients become exactly zero; without masters updates vanish though gradients are there.
-# 3. Without wide accumulation sums stand still, and losses and norms overflow; the loss belongs in FP32.
-# 4. `torch.amp` keeps no master copy: the parameters and their gradients are FP32, the 16-bit copies pass.
-# 5. A scale is a power of two with headroom; a step with an inf or NaN gradient is skipped as a whole.
+# 2. Without the scale gradients become exactly zero; without masters the gradients are there, and
+#    their updates vanish.
+# 3. Without wide accumulation sums stand still, and losses and norms overflow; the loss belongs in
+#    FP32.
+# 4. `torch.amp` keeps no master copy: parameters and gradients are FP32, the 16-bit copies pass.
+# 5. A scale is a power of two with headroom; a step with an inf or NaN gradient is skipped whole.
 
 # %% [markdown]
 # ## Three questions
 #
-# **1.** The loss of an FP16 training stands still. Every gradient is finite and most are not zero, yet from step
-# to step most weights are the same, bit for bit. What is missing? (a) loss scaling (b) master
-# weights (c) wide accumulation
+# **1.** The loss of an FP16 training stands still. Every gradient is finite and most are not zero,
+# yet from step to step most weights are the same, bit for bit. What is missing? (a) loss scaling
+# (b) master weights (c) wide accumulation
 #
 # <details><summary>Answer</summary>
 #
