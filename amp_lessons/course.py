@@ -113,6 +113,23 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
         ),
     ),
+    Lesson(
+        id="03_amp_from_scratch",
+        title="AMP from scratch",
+        minutes=40,
+        prerequisites=("02_how_numbers_break",),
+        shows=(
+            Shown("A mixed precision step by hand, bit for bit what autocast gives"),
+            Shown("Training without the scale, without masters, without wide sums"),
+        ),
+        exercises=(
+            ExerciseInfo("MasterSGD", "An optimizer with master weights", points=3, minutes=20),
+            ExerciseInfo("StaticScaler", "A scaler that skips", points=3, minutes=15),
+            ExerciseInfo("choose_scale", "A scale with headroom", points=2, minutes=10),
+            ExerciseInfo("mixed_loss", "The casts in the right places", points=2, minutes=10),
+            ExerciseInfo("missing_ingredient", "What is missing?", points=3, minutes=20),
+        ),
+    ),
 )
 
 

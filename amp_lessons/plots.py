@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from amp_lessons.formats import Format
-from amp_lessons.scaling import ExponentHistogram
+from amp_lessons.scaling import ExponentHistogram, Fate
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -276,3 +276,70 @@ def curves(
         axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
         axes.set_title(title)
         return Picture(figure, alt)
+
+
+def dtype_flow(parts: Sequence[tuple[str, str]], title: str) -> Picture:
+    """The parts of a computation from left to right, each coloured by the format it runs in.
+
+    Args:
+        parts: (label, format name) in order; one format has one colour and one edge.
+        title: of the figure.
+    """
+    names = list(dict.fromkeys(name for _, name in parts))
+    with _figure(height=1.7) as (figure, axes):
+        for place, (label, name) in enumerate(parts):
+            style = names.index(name)
+            axes.text(
+                place, 0, f"{label}\n{name}", ha="center", va="center", color="white",
+                fontsize=9, linespacing=1.35, fontweight="bold",
+                bbox={"boxstyle": "round,pad=0.45" if style == 0 else "square,pad=0.45",
+                      "facecolor": COLOURS[style], "edgecolor": INK, "ls": DASHES[style]},
+            )  # fmt: skip
+            if place:
+                axes.annotate(
+                    "", (place - 0.42, 0), (place - 0.58, 0),
+                    arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.5},
+                )  # fmt: skip
+        axes.set_xlim(-0.55, len(parts) - 0.45)
+        axes.set_ylim(-1, 1)
+        axes.axis("off")
+        axes.set_title(title)
+        words = ", then ".join(f"{' '.join(label.split())} in {name}" for label, name in parts)
+        return Picture(figure, f"{title}: {words}.")
+
+
+def fates_by_scale(counted: Sequence[Fate], format: Format) -> Picture:
+    """What becomes of gradients in a format, by loss scale: shares that fill the height.
+
+    Args:
+        counted: as `scaling.fates` gives them, for ascending powers of two.
+        format: the format that they were counted in.
+    """
+    with _figure(height=3.0) as (figure, axes):
+        exponents = [round(float(np.log2(f.scale))) for f in counted]
+        kinds = ("zero", "subnormal", "normal", "overflow")
+        shares = np.array([[getattr(f, kind) for f in counted] for kind in kinds], dtype=float)
+        shares = shares / shares.sum(axis=0)
+        colours = (COLOURS[1], COLOURS[4], COLOURS[0], COLOURS[3])
+        labels = ("becomes 0", "subnormal", "normal", "overflows")
+        drawn = axes.stackplot(exponents, shares, labels=labels, colors=colours, edgecolor="white")
+        for area, hatch in zip(drawn, ("xx", "///", "", ".."), strict=True):
+            area.set_hatch(hatch)
+        axes.set_xlim(exponents[0], exponents[-1])
+        axes.set_ylim(0, 1)
+        axes.set_yticks([0, 0.5, 1], ["0", "half", "all"])
+        axes.set_xlabel("loss scale")
+        ticks = exponents[::8]
+        axes.set_xticks(ticks, [f"$2^{{{e}}}$" for e in ticks])
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes.set_title(f"What becomes of the gradients in {format.name}")
+        safe = [
+            e for e, f in zip(exponents, counted, strict=True) if f.zero == 0 and f.overflow == 0
+        ]
+        window = f"from 2^{safe[0]} to 2^{safe[-1]} none" if safe else "at no scale none"
+        return Picture(
+            figure,
+            f"Shares of the gradients that become zero, subnormal, normal or overflow in "
+            f"{format.name}, by loss scale from 2^{exponents[0]} to 2^{exponents[-1]}: {window} "
+            "is lost at either end.",
+        )

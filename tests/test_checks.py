@@ -384,3 +384,68 @@ def test_repr_says_how_to_use_an_exercise():
     assert repr(number_formats.next_float) == (
         "<exercise next_float: .check(…), .hint(), .solution()>"
     )
+
+
+# ---- classes as answers ------------------------------------------------------------------------
+
+
+class Counter:
+    def __init__(self, start):
+        self.value = start
+
+    def add(self, amount):
+        self.value += amount
+        return self.value
+
+
+class Forgetful(Counter):
+    def add(self, amount):
+        return amount
+
+
+def drive_counter(counter_class, start, amount):
+    counter = counter_class(start)
+    if not hasattr(counter, "add"):
+        return counter
+    if start < 0:
+        raise ValueError("negative")
+    counter.add(amount)
+    return counter.add(amount)
+
+
+def class_exercise():
+    return function_exercise(
+        "survives",
+        cases=lambda: [Case((2, 3)), Case((0, 5)), Case((-1, 1))],
+        reference=Counter,
+        misconceptions={"forgets": Misconception("Nothing is kept.", Forgetful)},
+        hints=(),
+        lesson_learned="",
+        drive=drive_counter,
+        asked_for="an object with a method add()",
+    )
+
+
+def test_class_is_driven_through_the_cases():
+    exercise = class_exercise()
+    assert exercise.evaluate(Counter).passed
+    assert exercise.evaluate(...).state is State.NOT_ATTEMPTED
+    assert exercise.evaluate(Forgetful).diagnosis == "forgets"
+    assert exercise.evaluate(lambda start: 7).diagnosis == "wrong-value"
+    verdict = exercise.evaluate(lambda start: object())
+    assert verdict.diagnosis == "wrong-type"
+    assert "an object of type object" in verdict.message
+
+
+def test_value_where_an_exception_was_expected_is_wrong():
+    exercise = function_exercise(
+        "survives",
+        cases=lambda: [Case((4.0,)), Case((-4.0,))],
+        reference=lambda x: torch.tensor(x).sqrt().item() if x > 0 else int("no root"),
+        misconceptions={},
+        hints=(),
+        lesson_learned="",
+    )
+    verdict = exercise.evaluate(lambda x: abs(x) ** 0.5)
+    assert (verdict.state, verdict.diagnosis) == (State.WRONG, "wrong-value")
+    assert "expected ValueError" in verdict.seen[0]

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from amp_lessons.checks.evidence import as_json, observe
@@ -142,8 +143,12 @@ def function_exercise(
     same: Same = exactly,
     asked_for: str = "a number",
     rules: Mapping[str, Rule] | None = None,
+    drive: Callable[..., Any] | None = None,
 ) -> Exercise:
     """An exercise that compares the learner's function with a reference, case by case.
+
+    A class can be the answer too: `drive` then takes it through a case. The reference and the
+    models are classes as well.
 
     Args:
         name: as in the catalogue.
@@ -154,18 +159,29 @@ def function_exercise(
         same: compares expected and seen.
         asked_for: what the function should return, for the diagnosis "wrong-type".
         rules: what the function must not do on the way, by diagnosis name.
+        drive: takes the answer and a case's arguments, and gives what is to be compared; default
+            the answer is called with them. Where the answer is not what can be driven, it hands
+            over what it got instead, which becomes the diagnosis "wrong-type".
     """
     rules = rules or {}
 
+    def driven(answer: Callable[..., Any]) -> Callable[..., Any]:
+        return answer if drive is None or answer is ... else partial(drive, answer)
+
+    models = {
+        slug: Misconception(mistake.text, *map(driven, mistake.models))
+        for slug, mistake in misconceptions.items()
+    }
+
     def probe(function: Callable[..., Any]) -> list[dict[str, Any]]:
         look = watched(observe) if rules else observe
-        return [look(function, *case.args) for case in cases()]
+        return [look(driven(function), *case.args) for case in cases()]
 
     def judge(evidence: Any) -> Finding | Verdict:
         for slug, rule in rules.items() if isinstance(evidence, list) else ():
             if any(rule.breaks(seen.get("ops", [])) for seen in evidence):
                 return Finding(slug)
-        return _judge(name, cases(), evidence, reference, misconceptions, same, asked_for)
+        return _judge(name, cases(), evidence, driven(reference), models, same, asked_for)
 
     named = {**rules, **misconceptions}
     texts = {slug: mistake.text for slug, mistake in named.items()}
@@ -209,7 +225,8 @@ def _judge(
     value = first["value"]
     if value is None:
         return Finding("returned-none", lines)
-    if _kind(value) != _kind(expected[failed[0]]["value"]):
+    wanted = expected[failed[0]]
+    if "value" in wanted and _kind(value) != _kind(wanted["value"]):
         got = _describe(value)
         return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
     return Finding("wrong-value", lines)
@@ -308,6 +325,8 @@ def _describe(value: Any) -> str:
         return f"an object of type {value['object']}"
     if isinstance(value, dict) and "dtype" in value:
         return value["dtype"]
+    if isinstance(value, list) and any(map(_is_tensor, value)):
+        return ", ".join(map(_describe, value))
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
