@@ -7,6 +7,7 @@ model gives what the learner's function gave wherever that was wrong, the check 
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,6 +63,19 @@ class Rule:
 
     text: str
     breaks: Callable[[list[dict[str, Any]]], bool]
+
+
+Call = Callable[..., Any]
+"""Calls a function: takes it and a case's arguments, gives what is to be compared."""
+
+
+def _plainly(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+def _called(call: Call, function: Any) -> Any:
+    """The function as `call` calls it; a stub stays what it is."""
+    return function if function is ... else functools.partial(call, function)
 
 
 Same = Callable[[Any, Any], bool]
@@ -142,6 +156,7 @@ def function_exercise(
     same: Same = exactly,
     asked_for: str = "a number",
     rules: Mapping[str, Rule] | None = None,
+    call: Call = _plainly,
 ) -> Exercise:
     """An exercise that compares the learner's function with a reference, case by case.
 
@@ -154,18 +169,26 @@ def function_exercise(
         same: compares expected and seen.
         asked_for: what the function should return, for the diagnosis "wrong-type".
         rules: what the function must not do on the way, by diagnosis name.
+        call: calls a function with a case's arguments, where that takes more than `function(*args)`:
+            a region to open first, traces to look for afterwards. The reference and the models
+            are called in the same way.
     """
     rules = rules or {}
 
     def probe(function: Callable[..., Any]) -> list[dict[str, Any]]:
         look = watched(observe) if rules else observe
-        return [look(function, *case.args) for case in cases()]
+        return [look(_called(call, function), *case.args) for case in cases()]
 
     def judge(evidence: Any) -> Finding | Verdict:
         for slug, rule in rules.items() if isinstance(evidence, list) else ():
             if any(rule.breaks(seen.get("ops", [])) for seen in evidence):
                 return Finding(slug)
-        return _judge(name, cases(), evidence, reference, misconceptions, same, asked_for)
+        models = {
+            slug: Misconception(m.text, *(_called(call, model) for model in m.models))
+            for slug, m in misconceptions.items()
+        }
+        truth = _called(call, reference)
+        return _judge(name, cases(), evidence, truth, models, same, asked_for)
 
     named = {**rules, **misconceptions}
     texts = {slug: mistake.text for slug, mistake in named.items()}
@@ -253,7 +276,9 @@ def _kind(value: Any) -> str:
         return "number"
     if _is_tensor(value):
         return f"tensor {value['dtype']} {value['shape']}"
-    return type(value).__name__ if not isinstance(value, dict) else "object"
+    if isinstance(value, dict):
+        return "dict" if "dict" in value else "object"
+    return type(value).__name__
 
 
 def _line(name: str, case: Case, expected: dict[str, Any], seen: Any) -> str:
@@ -308,6 +333,9 @@ def _describe(value: Any) -> str:
         return f"an object of type {value['object']}"
     if isinstance(value, dict) and "dtype" in value:
         return value["dtype"]
+    if isinstance(value, dict) and "dict" in value:
+        items = (f"{key!r}: {_describe(item)}" for key, item in value["dict"].items())
+        return f"{{{', '.join(items)}}}"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
