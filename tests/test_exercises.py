@@ -77,7 +77,9 @@ def exercise(name: str) -> Exercise:
 
 def is_one_function(name: str) -> bool:
     """Whether the answer is a function of the exercise's name, not a dict or several functions."""
-    return any(c.source == f"ex.{name}.check({name})" for c in cells("exercises", lesson_of(name).id))
+    return any(
+        c.source == f"ex.{name}.check({name})" for c in cells("exercises", lesson_of(name).id)
+    )
 
 
 FUNCTIONS = [name for name in EXERCISES if is_one_function(name)]

@@ -195,15 +195,15 @@ result_dtype = function_exercise(
             _model(explicit=lambda op, device, dtype, w: SINGLE if device == "cuda" else w),
         ),
         "low-ops-as-given": Misconception(
-            "You let matmul, linear and conv1d compute in the dtype of their inputs. They are on "
+            "You let matmul, linear and conv1d compute in their inputs' dtype. They are on "
             "the lower-precision list: their inputs are cast to the region's dtype, also float32 "
             "ones, and also those of the other 16-bit format.",
             _model(low=lambda dtype, inputs: reduce(torch.promote_types, inputs)),
             _model(low=lambda dtype, inputs: dtype if SINGLE in inputs else inputs[0]),
         ),
         "first-input-wins": Misconception(
-            "You gave an op with two inputs the dtype of the first. Outside the lists ordinary type "
-            "promotion holds: the wider one wins, and float16 with bfloat16 gives float32.",
+            "You gave an op with two inputs the dtype of the first. Outside the lists ordinary "
+            "type promotion holds: the wider one wins, and float16 with bfloat16 gives float32.",
             _model(rest=lambda dtype, inputs: inputs[0]),
         ),
     },
@@ -529,7 +529,9 @@ def _hooks_on(model: nn.Module) -> int:
 
 def _call_offenders(function: Callable[..., Any], model: nn.Module, *rest: Any) -> Any:
     result = function(model, *rest)
-    return "the right answer, maybe, but hooks are left on the model" if _hooks_on(model) else result
+    return (
+        "the right answer, maybe, but hooks are left on the model" if _hooks_on(model) else result
+    )
 
 
 def _offenders(
@@ -994,6 +996,5 @@ low_flop_share = function_exercise(
         "out.",
     ),
     same=within(1e-9),
-    lesson_learned="'AMP runs most operations in 16 bits' is true of FLOPs, and hardly ever of ops.",
+    lesson_learned="'AMP runs most operations in 16 bits' may be true of FLOPs, hardly ever of ops.",
 )
-

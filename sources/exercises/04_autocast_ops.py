@@ -56,6 +56,7 @@ def result_dtype(op, device, region, inputs):
 # All but `classify` are called *inside* the caller's region; `classify` opens its own. Edit the
 # functions where they stand. The check names those that behave as before.
 
+
 # %% exercise="mend_mismatches" answer="update_memory, project, classify, energy, predictions"
 def update_memory(memory, rows, x, weight):
     """memory, with the features of x added to the given rows."""

@@ -23,6 +23,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
+
 # === mutant: head_in_the_region -> half-leaks
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -45,6 +46,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
+
 # === mutant: weights_halved -> one-format-only
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -66,6 +68,7 @@ def energy(x, weight):
 
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
+
 
 # === mutant: asks_the_region -> inside-a-region-only
 def update_memory(memory, rows, x, weight):
@@ -90,6 +93,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
+
 # === mutant: autocast_off -> autocast-switched-off
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -113,6 +117,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
+
 # === mutant: casts_the_inputs_in_double -> autocast-switched-off
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -135,6 +140,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x.double() @ weight.double()).float().detach().numpy()
 
+
 # === mutant: float_at_the_end -> cast-after-the-sum
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -156,6 +162,7 @@ def energy(x, weight):
 
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
+
 
 # === mutant: casts_the_wrong_one -> still-mismatched
 def update_memory(memory, rows, x, weight):
@@ -182,6 +189,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
+
 # === mutant: prints_only -> returned-none
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -203,6 +211,7 @@ def energy(x, weight):
 
 def predictions(x, weight):
     print((x @ weight).float().detach().numpy())
+
 
 # === mutant: writes_into_the_memory -> changed-argument
 def update_memory(memory, rows, x, weight):
@@ -226,6 +235,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
+
 # === mutant: a_list -> wrong-type
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -248,6 +258,7 @@ def energy(x, weight):
 def predictions(x, weight):
     return (x @ weight).tolist()
 
+
 # === mutant: forgot_the_relu -> wrong-value
 def update_memory(memory, rows, x, weight):
     return memory.clone().index_add_(0, rows, (x @ weight).float())
@@ -269,6 +280,7 @@ def energy(x, weight):
 
 def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
+
 
 # === correct: others_ways
 def update_memory(memory, rows, x, weight):
@@ -294,7 +306,11 @@ def classify(x, weight, head, region):
 
 def energy(x, weight):
     features = x @ weight
-    return features.square().sum() if features.dtype == torch.float32 else features.float().pow(2).sum()
+    return (
+        features.square().sum()
+        if features.dtype == torch.float32
+        else features.float().pow(2).sum()
+    )
 
 
 import numpy as np
