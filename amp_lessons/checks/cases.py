@@ -170,8 +170,8 @@ def function_exercise(
         asked_for: what the function should return, for the diagnosis "wrong-type".
         rules: what the function must not do on the way, by diagnosis name.
         call: calls a function with a case's arguments, where that takes more than
-            `function(*args)`: a region to open first, traces to look for afterwards. The reference and the models
-            are called in the same way.
+            `function(*args)`: a region to open first, traces to look for afterwards. The
+            reference and the models are called in the same way.
     """
     rules = rules or {}
 

@@ -17,7 +17,7 @@ from amp_lessons.checks import autocast_ops as ex
 #
 # `op` is one of the names below, `device` is `"cpu"` or `"cuda"`, `region` is the dtype of the
 # autocast region (`torch.float16` or `torch.bfloat16`), and `inputs` is a tuple with the dtype of
-# each input: float16, bfloat16, float32 or float64. Return a `torch.dtype`. The check compares 400
+# each input: float16, bfloat16 and float32 in any mixture, or all float64. Return a `torch.dtype`. The check compares 400
 # combinations, drawn by chance, with what torch really gives.
 #
 # Ops with one input: `softmax`, `layer_norm` (without weights), `exp`, `log`, `sum`, `cumsum`,

@@ -11,7 +11,7 @@ def gram(x, weight):
         return torch.mm(features, features.t())
 
 
-# === mutant: disabled_and_cast_later -> region-only
+# === mutant: disabled_and_cast_later -> cast-after
 def gram(x, weight):
     features = F.linear(x, weight)
     with torch.autocast(device_type=x.device.type, enabled=False):
