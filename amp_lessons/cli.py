@@ -1,4 +1,5 @@
-"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`.
+"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`,
+`policy`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from amp_lessons.course import Lesson
+    from amp_lessons.policy import OpPolicy
     from amp_lessons.progress import Entry, Progress
     from amp_lessons.workspace import Copied
 
@@ -291,6 +293,94 @@ def _end_as_on_ctrl_c() -> None:
         raise SystemExit(143)
 
     signal.signal(signal.SIGTERM, leave)
+
+
+# ---- policy -------------------------------------------------------------------------------------
+
+
+@app.command()
+def policy(
+    op: Annotated[
+        str | None,
+        typer.Argument(metavar="OP", help="One op, such as softmax. Default: the whole table."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cuda or cpu. Default: both.")] = None,
+    dtype: Annotated[str, typer.Option(help="fp16 or bf16.")] = "fp16",
+    json: Json = False,
+) -> None:
+    """Say what autocast does to an op, asked now; CUDA's rules need no GPU.
+
+    The columns give the dtype of the result for 16-bit, for float32 and for
+    mixed input.
+    """
+    from amp_lessons import policy as rules
+
+    tables = []
+    try:
+        for where in [device] if device else rules.DEVICES:
+            tables.append(
+                [rules.op_policy(op, where, dtype)] if op else rules.policy_table(where, dtype)
+            )
+    except rules.PolicyError as error:
+        raise typer.BadParameter(str(error)) from None
+    if json:
+        _print_json({"tables": [_policy_json(table) for table in tables]})
+        return
+    screen = console()
+    for table in tables:
+        screen.print(_policy_table(table, why=not op and screen.width >= 120))
+        if op:
+            say(f"why: {table[0].note}")
+        else:
+            _tell_counts(table)
+
+
+def _policy_table(found: Sequence[OpPolicy], *, why: bool) -> Table:
+    from rich.table import Table
+
+    from amp_lessons.policy import short
+
+    first = found[0]
+    title = f"autocast({first.device!r}, {first.dtype}), {first.measured}"
+    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
+    table.add_column("op", overflow="fold", ratio=3)
+    for heading in ("16-bit", "float32", "mixed"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("group", overflow="fold", ratio=2)
+    if why:
+        table.add_column("why", overflow="fold", ratio=5)
+    for p in found:
+        dtypes = [short(dtype) for dtype in (p.low, p.full, p.mixed)]
+        table.add_row(p.op, *dtypes, p.group, *([p.note] if why else []))
+    return table
+
+
+def _tell_counts(found: Sequence[OpPolicy]) -> None:
+    from amp_lessons import policy as rules
+
+    counts = rules.counts(found)
+    lost = counts.pop("not answerable")
+    say(f"{len(found) - lost} of {len(found)} ops answered, on torch {rules.torch.__version__}:")
+    say(", ".join(f"{n} {group}" for group, n in counts.items()))
+    if lost:
+        say(f"{lost} not answerable here:")
+    for p in found:
+        if p.group == "not answerable":
+            say(f"- {p.op}: {p.note}")
+
+
+def _policy_json(found: Sequence[OpPolicy]) -> dict[str, Any]:
+    from amp_lessons import policy as rules
+
+    first = found[0]
+    return {
+        "torch": rules.torch.__version__,
+        "device": first.device,
+        "dtype": rules.short(first.dtype),
+        "measured": first.measured,
+        "counts": rules.counts(found),
+        "ops": rules.as_json(found),
+    }
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -157,7 +157,7 @@ def find_op(op: str) -> str:
     if len(loose) == 1:
         return loose[0]
     near = loose or difflib.get_close_matches(bare.lower(), OPS, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "amp_lessons.policy.OPS has the names"
+    hint = f"near it: {', '.join(near)}" if near else "amp_lessons.policy.OPS has the names"
     raise PolicyError(f"no op called {op!r} among the {len(OPS)} that can be asked; {hint}")
 
 
@@ -170,7 +170,7 @@ def _checked_device(device: Any) -> str:
     if name in DEVICES:
         return name
     near = difflib.get_close_matches(name, DEVICES, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; near it: {near[0]!r}" if near else ""
     raise PolicyError(f"device must be 'cuda' or 'cpu', got {str(device)!r}{hint}")
 
 
@@ -179,7 +179,7 @@ def _checked_dtype(dtype: Any) -> torch.dtype:
     if known in (torch.float16, torch.bfloat16):
         return known
     near = difflib.get_close_matches(_bare_dtype(dtype), DTYPES, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near and known is None else ""
+    hint = f"; near it: {near[0]!r}" if near and known is None else ""
     raise PolicyError(f"autocast computes in torch.float16 or torch.bfloat16, not {dtype}{hint}")
 
 

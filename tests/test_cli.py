@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
-COMMANDS = ("lab", "doctor", "progress", "reset", "grade")
+COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy")
 SHEET = "exercises/01_number_formats.ipynb"
 
 
@@ -435,3 +436,53 @@ def test_grading_can_be_called_off(own_place, number, status):
     assert "Traceback" not in output + errors
     with pytest.raises(ProcessLookupError):
         os.kill(int((own_place / "pid").read_text()), 0)
+
+
+# ---- policy -------------------------------------------------------------------------------------
+
+
+def test_policy_of_one_op():
+    done = run("policy", "torch.softmax")
+    assert (done.returncode, done.stderr) == (0, "")
+    cuda, cpu = done.stdout.split("autocast('cpu'")
+    assert cuda.startswith("autocast('cuda', torch.float16), ")
+    assert re.findall(r"float\d+|as given", cuda.split("softmax")[1])[:3] == ["float32"] * 3
+    assert re.findall(r"float\d+|as given", cpu.split("softmax")[1])[:2] == ["float16", "float32"]
+    assert "why: autocast leaves it alone" in cpu
+
+
+def test_policy_of_what_is_refused():
+    done = run("policy", "binary_cross_entropy", "--device", "cuda", "--dtype", "bf16")
+    assert "torch.bfloat16" in done.stdout
+    assert "refused" in done.stdout
+    assert (
+        "why: raises: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe"
+        in (done.stdout)
+    )
+
+
+def test_the_policy_table_and_its_counts():
+    done = run("policy")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = re.findall(r"(\d+) of (\d+) ops answered, on torch 2\.", done.stdout)
+    asked = json.loads(run("policy", "--json").stdout)["tables"]
+    assert [table["device"] for table in asked] == ["cuda", "cpu"]
+    for (answered, of), table in zip(found, asked, strict=True):
+        lost = [op["op"] for op in table["ops"] if op["group"] == "not answerable"]
+        assert table["counts"]["not answerable"] == len(lost) == int(of) - int(answered)
+        assert sum(table["counts"].values()) == len(table["ops"]) == int(of) >= 120
+        for op in lost:
+            assert f"- {op}: does not run on" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("sotfmax",), "no op called 'sotfmax' among the 303 that can be asked; near it: softmax"),
+        (("mm", "--device", "gpu"), "device must be 'cuda' or 'cpu', got 'gpu'; near it: 'cpu'"),
+        (("--dtype", "fp32"), "autocast computes in torch.float16 or torch.bfloat16, not fp32"),
+    ],
+    ids=["op", "device", "dtype"],
+)
+def test_policy_refuses_what_it_does_not_know(words, message):
+    assert message in one_line(run("policy", *words))
