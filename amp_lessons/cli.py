@@ -1,5 +1,5 @@
 """The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`,
-`policy`.
+`policy`, `explain`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
@@ -381,6 +381,51 @@ def _policy_json(found: Sequence[OpPolicy]) -> dict[str, Any]:
         "counts": rules.counts(found),
         "ops": rules.as_json(found),
     }
+
+
+# ---- explain ------------------------------------------------------------------------------------
+
+
+@app.command()
+def explain(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY",
+            help="A function, such as amp_lessons.models:mlp, that gives a model, or a model and "
+            "a tuple of its inputs. It may also name a model.",
+        ),
+    ],
+    device: Annotated[str, typer.Option(help="cuda or cpu: their rules differ.")] = "cuda",
+    dtype: Annotated[str, typer.Option(help="float16 or bfloat16.")] = "float16",
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="SHAPE",
+            help="An input's shape, such as 32,64, or 8,128:int64 for token ids. Once for each "
+            "input; instead of the factory's own.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what autocast does to your model, op by op. Needs no GPU.
+
+    Nothing is allocated and nothing is computed: a model of any size will do.
+    """
+    from amp_lessons import trace
+    from amp_lessons.trace import target as loading
+
+    try:
+        model, inputs = loading.load(target, shapes or ())
+        explained = trace.explain_autocast(model, *inputs, device=device, dtype=dtype)
+    except trace.TraceError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    if json:
+        _print_json(explained.to_dict())
+    else:
+        console().print(explained.renderable())
 
 
 def _print_json(data: dict[str, Any]) -> None:

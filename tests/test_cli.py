@@ -17,7 +17,7 @@ import pytest
 
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
-COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy")
+COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain")
 SHEET = "exercises/01_number_formats.ipynb"
 
 

@@ -1,0 +1,256 @@
+"""What autocast does to a whole model, op by op, with no GPU and no data.
+
+`explain_autocast` runs the model's forward once on fake tensors and watches from below autocast:
+one row an op, what is cast and what the cast cache spares, totals, and hazards with their cures.
+What a single op does in general is `policy`'s matter; here it is this model's ops, in its order.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
+
+from amp_lessons.trace import hazards as rules
+from amp_lessons.trace.fakes import (
+    autocast_on,
+    check_model,
+    ensure_cuda_guard,
+    fake_inputs,
+    rng_kept,
+    stand_in,
+)
+from amp_lessons.trace.recorder import (
+    Calls,
+    Event,
+    Recorder,
+    SavedBytes,
+    caller_of,
+    follow_modules,
+    gpu_attention,
+)
+from amp_lessons.trace.report import Cast, Explanation, Hazard, Row, Totals, TraceError, short
+
+__all__ = ["Cast", "Explanation", "Hazard", "Row", "Totals", "TraceError", "explain_autocast"]
+
+DEVICES = ("cuda", "cpu")
+DTYPES = {
+    "float16": torch.float16,
+    "fp16": torch.float16,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "bf16": torch.bfloat16,
+}
+
+
+def explain_autocast(
+    model: nn.Module,
+    *inputs: Any,
+    device: str = "cuda",
+    dtype: torch.dtype | str = torch.float16,
+    kwargs: Mapping[str, Any] | None = None,
+) -> Explanation:
+    """Say what ``torch.autocast(device, dtype)`` does to a model, without running it for real.
+
+    The model may live on any device, also on "meta"; so may the inputs, of which only shape and
+    dtype matter. Nothing is allocated and nothing is changed: a copy of the model runs, with fake
+    tensors for parameters and buffers, in the model's own training or evaluation mode and under
+    the caller's `torch.no_grad`, if there is one.
+
+    Args:
+        model: any module whose forward does not depend on values.
+        inputs: of its forward: tensors, or tuples, lists and dicts of them, or plain values.
+        device: "cuda" or "cpu"; autocast's rules differ.
+        dtype: float16 or bfloat16, as a torch.dtype or by name.
+        kwargs: keyword inputs of the forward.
+
+    Raises:
+        TraceError: in one line, with the module path, the op and the line of code where there is
+            one: a model on two devices, a branch on a value, a missing input, a device or dtype
+            that is not known, an op that refuses its inputs.
+    """
+    low = _check(model, device, dtype)
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    kwargs = dict(kwargs or {})
+    _check_inputs(model, inputs, kwargs)
+    if device == "cuda":
+        ensure_cuda_guard()
+    amp = _Pass(model, device, low)
+    amp.run(inputs, kwargs, enabled=True)
+    if amp.error is not None:
+        raise amp.as_trace_error() from amp.error
+    plain = _Pass(model, device, low, record=False)
+    plain.run(inputs, kwargs, enabled=False)
+    return amp.explanation(plain)
+
+
+class _Pass:
+    """One forward of a stand-in on fake tensors, with or without autocast."""
+
+    def __init__(
+        self, model: nn.Module, device: str, dtype: torch.dtype, record: bool = True
+    ) -> None:
+        self.model, self.device, self.dtype = model, device, dtype
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        with rng_kept():
+            self.copy = stand_in(model, self.mode, device)
+        self.recorder = Recorder(self.copy, device) if record else None
+        self.calls = Calls(device, self.recorder)
+        self.saved = SavedBytes(self.copy)
+        self.error: Exception | None = None
+        self.functions: list[Hazard] = []
+
+    def run(self, inputs: tuple[Any, ...], kwargs: dict[str, Any], enabled: bool) -> None:
+        """Run the forward; what it raises is kept in `error`."""
+        args, named = fake_inputs((inputs, kwargs), self.mode, self.device)
+        if self.recorder is not None:
+            follow_modules(self.copy, self.recorder)
+        with ExitStack() as stack:
+            stack.enter_context(rng_kept())
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(self.mode)
+            stack.enter_context(autocast_on(self.device, self.dtype, enabled))
+            stack.enter_context(self.saved.counted())
+            stack.enter_context(gpu_attention(self.calls))
+            stack.enter_context(self.recorder or nullcontext())
+            stack.enter_context(self.calls)
+            try:
+                output = forward_pass(self.copy, args, named)
+            except Exception as error:
+                self.error = error
+                return
+        tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+        self.functions = rules.of_functions(tensors)
+
+    def explanation(self, plain: _Pass | None) -> Explanation:
+        """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
+        events = self.recorder.events
+        found = [
+            *rules.of_parameters(self.model),
+            *rules.of_refused(self.calls.refused),
+            *rules.find(events),
+            *self.functions,
+        ]
+        notes = _notes(events, self.device)
+        if plain is not None and plain.error is not None:
+            notes.append(f"without autocast the model does not run: {_first_line(plain.error)}")
+        fp32 = plain.saved.total if plain is not None and plain.error is None else None
+        return Explanation(
+            type(self.model).__name__,
+            self.device,
+            short(self.dtype),
+            torch.__version__,
+            tuple(event.row for event in events),
+            _totals(self.model, [event.row for event in events], fp32, self.saved.total),
+            rules.together(found),
+            tuple(notes),
+        )
+
+    def as_trace_error(self) -> TraceError:
+        """The error with the place where it came up."""
+        error, path, op = self.recorder.failed
+        if error is not self.error:
+            path, op = "", ""
+        where = caller_of(self.error)
+        place = path or "the model itself"
+        if path:
+            place += f" ({type(self.copy.get_submodule(path)).__name__})"
+        at = f", op {op}" if op else ""
+        code = f" ({where})" if where else ""
+        message = f"stopped in {place}{at}{code}: {_reason(self.error)}"
+        return TraceError(message, path, op, where, self.explanation(None))
+
+
+def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the model. Its frame tells the recorder where the model's own code begins."""
+    return model(*args, **kwargs)
+
+
+def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
+    """The dtype, if everything about the call is in order. Raises `TraceError`."""
+    if device not in DEVICES:
+        raise TraceError(f"device {str(device)!r} is not known here; choose one of {DEVICES}")
+    low = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if low not in DTYPES.values():
+        raise TraceError(f"autocast does not take {short(dtype)}; use float16 or bfloat16")
+    check_model(model)
+    return low
+
+
+def _check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        inspect.signature(model.forward).bind(*inputs, **kwargs)
+    except TypeError as error:
+        given = f"{len(inputs)} positional and {len(kwargs)} keyword inputs"
+        raise TraceError(f"{type(model).__name__}.forward: {error} ({given} were given)") from error
+    except ValueError:  # no signature to look at
+        pass
+
+
+_REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
+    (
+        lambda name: name in ("DataDependentOutputException", "GuardOnDataDependentSymNode"),
+        "the code asks for a value (.item(), bool(), int() of a tensor, or if on one), and a "
+        "trace has no values",
+    ),
+    (
+        lambda name: name == "DynamicOutputShapeException",
+        "the shape of the result depends on values (nonzero, boolean indexing, unique), and a "
+        "trace has none",
+    ),
+)
+
+
+def _reason(error: Exception) -> str:
+    name, text = type(error).__name__, _first_line(error)
+    for matches, words in _REASONS:
+        if matches(name):
+            return f"{words} [{text}]"
+    if "device" in text and ("same device" in text or "two different devices" in text.lower()):
+        return f"{text}; a tensor that model.to() does not move? register it as a buffer"
+    return f"{name}: {text}"
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _totals(model: nn.Module, rows: list[Row], fp32: int | None, amp: int) -> Totals:
+    casts = [cast for row in rows for cast in row.casts]
+    ran = [cast for cast in casts if cast.how != "from cache"]
+    low = ("float16", "bfloat16")
+    parameters = list(model.parameters())
+    return Totals(
+        ops=len(rows),
+        flops=sum(row.flops for row in rows),
+        flops_16bit=sum(row.flops for row in rows if row.computed_in in low),
+        casts_forward=len(ran),
+        casts_cached=len(casts) - len(ran),
+        casts_backward=sum(cast.differentiable for cast in ran),
+        cached_bytes=sum(cast.bytes for cast in ran if cast.cached),
+        saved_fp32=fp32,
+        saved_amp=amp,
+        parameters=sum(p.numel() for p in parameters),
+        parameter_bytes=sum(p.numel() * p.element_size() for p in parameters),
+    )
+
+
+def _notes(events: list[Event], device: str) -> list[str]:
+    """What a reader must know about how far the trace stands for a GPU."""
+    notes = []
+    ops = {event.row.op for event in events}
+    if device == "cuda" and not torch.cuda.is_available():
+        if any("flash_attention" in op or "efficient_attention" in op for op in ops):
+            notes.append("attention is taken to run in a fused kernel, as on a GPU")
+        if any("_thnn_fused" in op for op in ops):
+            notes.append("without cuDNN the RNN is shown step by step; on a GPU it is one op")
+    return notes

@@ -1,0 +1,168 @@
+"""A stand-in for a model: the same modules, with fake tensors on the device that was asked for.
+
+A fake tensor (`torch._subclasses.fake_tensor`) has shape, dtype and device and no data, so a
+model of any size costs nothing, and a CUDA model needs no GPU. The stand-in is a copy: whatever
+its forward changes (batch-norm statistics, counters, hooks), the model itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+from amp_lessons.trace.report import TraceError
+
+_CUDA, _META = 1, 14  # c10::DeviceType
+_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+_REGISTRY_WINDOWS = "?device_guard_impl_registry@impl@c10@@3PAU?$atomic@PEBUDeviceGuardImplInterface@impl@c10@@@std@@A"
+
+
+def ensure_cuda_guard() -> None:
+    """Let fake CUDA tensors have gradients and be indexed in a torch without CUDA.
+
+    Autograd asks the device's *guard* for the current stream whenever it records an op. A build
+    with CUDA but no GPU gets a guard that does nothing from torch itself (`FakeTensorMode` calls
+    ``torch._C._ensureCUDADeviceGuardSet``). A CPU build has none at all, and torch then *aborts*
+    the process. So the guard of the meta device, which does nothing either, is lent to CUDA. It
+    stays, as torch's own does: real CUDA tensors remain impossible, with the message as before.
+
+    Raises:
+        TraceError: if this build of torch does not let itself be helped.
+    """
+    torch._C._ensureCUDADeviceGuardSet()
+    if torch.backends.cuda.is_built():
+        return
+    libraries = Path(torch.__file__).parent / "lib"
+    name = {"win32": "c10.dll", "darwin": "libc10.dylib"}.get(sys.platform, "libc10.so")
+    symbol = _REGISTRY_WINDOWS if sys.platform == "win32" else _REGISTRY
+    try:
+        library = ctypes.CDLL(str(libraries / name))
+        guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, symbol)
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            "this CPU build of torch cannot hold fake CUDA tensors; "
+            'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
+        ) from error
+    if not guards[_CUDA] and guards[_META]:
+        guards[_CUDA] = guards[_META]
+
+
+@contextmanager
+def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None]:
+    """`torch.autocast`, which for "cuda" also works where there is no GPU.
+
+    Torch's own switches itself off there. Regions inside the model are covered as well: while this
+    is open, ``torch.autocast("cuda")`` means what it means on a GPU.
+    """
+    available = mock.patch("torch.cuda.amp.common.amp_definitely_not_available", lambda: False)
+    bf16 = mock.patch("torch.cuda.is_bf16_supported", lambda *_, **__: True)
+    with available, bf16, torch.autocast(device, dtype=dtype, enabled=enabled):
+        yield
+
+
+@contextmanager
+def rng_kept() -> Iterator[None]:
+    """Put the random states of torch, Python and NumPy back at the end."""
+    import numpy as np
+
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def fake_like(tensor: Tensor, mode: FakeTensorMode, device: str) -> Tensor:
+    """A fake with the tensor's shape, strides, dtype and `requires_grad`; a parameter stays one."""
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise TraceError(f"a {tensor.layout} tensor cannot be traced; use a dense one")
+    with torch.device("meta"):
+        meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+    place = torch.device("cuda", 0) if device == "cuda" else torch.device(device)
+    fake: Tensor = FakeTensor(mode, meta, place)
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(fake, requires_grad=tensor.requires_grad)
+    return fake.requires_grad_(tensor.requires_grad)
+
+
+def fake_inputs(inputs: Any, mode: FakeTensorMode, device: str) -> Any:
+    """Every tensor in a tuple, list or dict of inputs as a fake on the device."""
+    return tree_map_only(Tensor, lambda tensor: fake_like(tensor, mode, device), inputs)
+
+
+def stand_in(model: nn.Module, mode: FakeTensorMode, device: str) -> nn.Module:
+    """A copy of the model with fake parameters and buffers on the device.
+
+    Tensors that are neither (plain attributes) keep the device they have, for ``model.to(...)``
+    would not move them either.
+    """
+    memo: dict[int, Any] = {}
+    for tensor in (*model.parameters(), *model.buffers()):
+        memo[id(tensor)] = fake_like(tensor, mode, device)
+    for module in model.modules():
+        tree_map_only(Tensor, lambda tensor: _keep_place(tensor, mode, memo), _attributes(module))
+    keep = list(memo.values())
+    try:
+        return copy.deepcopy(model, dict(memo))
+    except Exception:
+        shared = dict(memo) | {id(v): v for v in _uncopyable(model, memo)}
+        try:
+            return copy.deepcopy(model, shared)
+        except Exception as error:
+            raise TraceError(f"the model cannot be copied: {error}") from error
+    finally:
+        del keep
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    own = {"_parameters", "_buffers", "_modules"}
+    return {name: value for name, value in vars(module).items() if name not in own}
+
+
+def _keep_place(tensor: Tensor, mode: FakeTensorMode, memo: dict[int, Any]) -> Tensor:
+    if id(tensor) not in memo:
+        memo[id(tensor)] = fake_like(tensor, mode, tensor.device.type)
+    return tensor
+
+
+def _uncopyable(model: nn.Module, memo: dict[int, Any]) -> Iterator[Any]:
+    """Attributes that `copy.deepcopy` refuses, such as locks and open files: they are shared."""
+    for module in model.modules():
+        for value in _attributes(module).values():
+            try:
+                copy.deepcopy(value, dict(memo))
+            except Exception:
+                yield value
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot be traced. Raises `TraceError` with one line."""
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        raise TraceError(f"{model.__name__} is a class; give a model, such as {model.__name__}()")
+    if not isinstance(model, nn.Module):
+        raise TraceError(f"the model must be an nn.Module, not {type(model).__name__}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TraceError("a scripted model cannot be traced; give the nn.Module it was made from")
+    places: dict[str, str] = {}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if isinstance(tensor, nn.parameter.UninitializedTensorMixin):
+            raise TraceError(f"{name} has no shape yet; run the lazy model once on real inputs")
+        if tensor.device.type != "meta":
+            places.setdefault(str(tensor.device), name)
+    if len(places) > 1:
+        where = " and ".join(f"{name} on {place}" for place, name in list(places.items())[:2])
+        raise TraceError(f"the model is on several devices: {where}; move it to one")

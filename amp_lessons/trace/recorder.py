@@ -1,0 +1,467 @@
+"""Watching a forward pass from below autocast: which ops really run, in which dtype, after what.
+
+`Recorder` is a dispatch mode: it sees each op after autocast and autograd have had their turn, and
+so sees autocast's casts as ops of their own (`aten::_to_copy`). `Calls` is a function mode: it
+sees the call as the model wrote it. `SavedBytes` counts what autograd keeps for backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import traceback
+from types import FunctionType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+from amp_lessons.trace.report import Cast, Row, short
+
+_KEYS = {
+    "cuda": torch._C.DispatchKey.AutocastCUDA,
+    "cpu": torch._C.DispatchKey.AutocastCPU,
+}
+_CONVERSIONS = ("to", "float", "half", "bfloat16", "double", "type", "type_as")
+_NO_WORK = ("detach", "alias", "lift_fresh", "_unsafe_view", "device", "empty", "empty_like")
+_PASS_ON = ("aten::_to_copy", "aten::sqrt", "aten::abs")
+LOW = (torch.float16, torch.bfloat16)
+
+
+@dataclass
+class Origin:
+    """Where a tensor's storage comes from, as far as a later row needs to know it.
+
+    Attributes:
+        dtype: before autocast cast it; otherwise its own.
+        name: of the parameter or buffer; "" for an activation.
+        op: the op that made it, e.g. "aten::sigmoid".
+        row: the number of the row it was cast for; -1 if it was not cast by autocast.
+        lost_eps: a positive constant that was added and that this dtype rounds to zero.
+        constant: the number in a tensor that was made from one.
+        before: the origin of what was cast.
+        cached: whether autocast keeps the cast until its region ends.
+    """
+
+    dtype: torch.dtype
+    name: str = ""
+    op: str = ""
+    row: int = -1
+    lost_eps: float | None = None
+    constant: float | None = None
+    before: Origin | None = None
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """A row together with what the hazard rules need: never kept after the trace."""
+
+    row: Row
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: tuple[tuple[Tensor, Origin], ...]
+    outputs: tuple[Tensor, ...]
+
+
+class Recorder(TorchDispatchMode):
+    """Turns the ops of a forward pass into rows.
+
+    Attributes:
+        events: one for each op that computes, in order.
+        path: the module that runs now; "" for the model itself.
+        failed: the latest error, with the module path and the op ("" if no op raised it).
+    """
+
+    def __init__(self, model: nn.Module, device: str) -> None:
+        super().__init__()
+        self.key = _KEYS[device]
+        self.events: list[Event] = []
+        self.path: list[str] = [""]
+        self.failed: tuple[BaseException | None, str, str] = (None, "", "")
+        self.call = ""
+        self.acting_as_autocast = False
+        self._in_autocast = False
+        self._pending: list[Cast] = []
+        self._origins: dict[int, Origin] = {}
+        self._storages: list[Any] = []  # alive, so that no address comes twice
+        self._cast_from: set[tuple[int, torch.dtype]] = set()
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            self._remember(tensor, Origin(tensor.dtype, name))
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = func._schema.name
+        if name == "prim::device":  # autocast asks for it before each cast, inside its kernel
+            self._in_autocast = torch._C._dispatch_tls_is_dispatch_key_excluded(self.key)
+            return func(*args, **kwargs)
+        by_autocast = self._in_autocast and self.call not in _CONVERSIONS
+        by_autocast = by_autocast or self.acting_as_autocast
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            self.failed = (error, self.path[-1], name)
+            raise
+        outputs = tuple(t for t in tree_leaves(result) if isinstance(t, Tensor))
+        if name == "aten::_to_copy" and by_autocast and _changes_dtype(args[0], result):
+            self._note_cast(args[0], result)
+        elif name in ("aten::clone", "aten::contiguous"):
+            self._remember(result, self.origin(args[0]))
+        elif not _is_quiet(func, name) and _has_floats(args, kwargs, outputs):
+            self._note_op(func, name, args, kwargs, outputs, flops_of(func, args, kwargs, result))
+        return result
+
+    def _note_cast(self, source: Tensor, result: Tensor) -> None:
+        origin = self.origin(source)
+        key = (_storage_id(source), result.dtype)
+        how = "again" if key in self._cast_from else "new"
+        self._cast_from.add(key)
+        cast = Cast(
+            origin.name or "activation",
+            short(source.dtype),
+            short(result.dtype),
+            how,
+            cached=is_cached(source, result),
+            differentiable=torch.is_grad_enabled() and source.requires_grad,
+            bytes=result.numel() * result.element_size(),
+        )
+        self._pending.append(cast)
+        made = Origin(source.dtype, origin.name, "aten::_to_copy", len(self.events))
+        made.lost_eps, made.before, made.cached = origin.lost_eps, origin, cast.cached
+        self._remember(result, made)
+
+    def _note_op(self, func, name, args, kwargs, outputs, flops) -> None:
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        inputs = tuple((t, self.origin(t)) for t in tensors)
+        now = len(self.events)
+        cached = [
+            Cast(o.name or "activation", short(o.dtype), short(t.dtype), "from cache", True)
+            for t, o in inputs
+            if o.cached and o.row < now
+        ]
+        floats = [t for t in tensors if t.is_floating_point()]
+        row = Row(
+            number=now,
+            path=self.path[-1],
+            op=name,
+            call=self.call,
+            where=caller(),
+            dtypes_in=tuple(short(o.dtype) for t, o in inputs if t.is_floating_point()),
+            computed_in=short(computed_in(name, floats, outputs)),
+            dtype_out=short(outputs[0].dtype) if outputs else "",
+            casts=(*self._pending, *cached),
+            flops=flops,
+        )
+        self._pending = []
+        self.events.append(Event(row, func, args, kwargs, inputs, outputs))
+        self._follow(func, name, args, inputs, outputs)
+
+    def _follow(self, func, name, args, inputs, outputs) -> None:
+        """Remember what made the outputs, and whether a constant got lost in them."""
+        for out in outputs:
+            if func._schema.is_mutable and any(out is t for t, _ in inputs):
+                continue
+            origin = Origin(out.dtype, op=name, lost_eps=lost_eps(name, args, outputs))
+            if name in _PASS_ON and inputs:
+                origin.before = inputs[0][1]
+                origin.lost_eps = origin.before.lost_eps
+            if name in ("aten::scalar_tensor", "aten::full"):
+                number = args[0] if name == "aten::scalar_tensor" else args[1]
+                origin.constant = float(number) if isinstance(number, int | float) else None
+            self._remember(out, origin)
+
+    def origin(self, tensor: Tensor) -> Origin:
+        """Where this tensor comes from; views share their base's origin."""
+        return self._origins.get(_storage_id(tensor)) or Origin(tensor.dtype)
+
+    def _remember(self, tensor: Tensor, origin: Origin) -> None:
+        storage = tensor.untyped_storage()
+        self._storages.append(storage)
+        self._origins[storage._cdata] = origin
+
+
+class Calls(TorchFunctionMode):
+    """Tells the recorder the call that the model wrote, and mends what a missing GPU would bend.
+
+    Attributes:
+        refused: (module path, where, torch's message) of each BCE that autocast refuses.
+    """
+
+    def __init__(self, device: str, recorder: Recorder | None = None) -> None:
+        super().__init__()
+        self.device = device
+        self.recorder = recorder
+        self.refused: list[tuple[str, str, str]] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name == "__get__":  # reading .dtype, .shape, .device is no call
+            return func(*args, **kwargs)
+        if self.recorder is not None:
+            self.recorder.call = "" if isinstance(func, FunctionType) else name
+        try:
+            return self._run(func, name, args, kwargs)
+        finally:
+            if self.recorder is not None:
+                self.recorder.call = ""
+
+    def _run(self, func, name, args, kwargs):
+        if self.device == "cuda" and not torch.cuda.is_available():
+            if func is Tensor.cuda:
+                return args[0].to("cuda:0")
+            if func is Tensor.to:
+                args, kwargs = _with_index(args, kwargs)
+            if func is _SDPA:
+                return self.attention(*args, **kwargs)
+        if func is F.binary_cross_entropy:
+            return self._bce(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _bce(self, func, args, kwargs):
+        """Note autocast's refusal, and go on as if the call stood in a disabled region."""
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            if "unsafe to autocast" not in str(error):
+                raise
+            path = self.recorder.path[-1] if self.recorder else ""
+            self.refused.append((path, caller(), str(error)))
+        with torch.autocast(self.device, enabled=False):
+            args = [a.float() if isinstance(a, Tensor) else a for a in args]
+            kwargs = {k: v.float() if isinstance(v, Tensor) else v for k, v in kwargs.items()}
+            return func(*args, **kwargs)
+
+    def attention(
+        self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **rest: Any
+    ) -> Tensor:
+        """Attention as a GPU runs it: the flash kernel for 16 bit, the efficient one otherwise.
+
+        Without CUDA torch would take the plain form, which computes in float32 and keeps the
+        whole attention matrix: other dtypes and other bytes than on a GPU.
+        """
+        scale, plain = rest.get("scale"), query.dim() != 4 or query.shape[-1] % 8
+        if plain or rest.get("enable_gqa") or query.device.type != "cuda":
+            return _SDPA(query, key, value, attn_mask, dropout_p, is_causal, **rest)
+        rest = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale}
+        with as_autocast(self.recorder, "scaled_dot_product_attention"):
+            if torch.is_autocast_enabled("cuda"):
+                low = torch.get_autocast_dtype("cuda")
+                query, key, value = (t.to(low) for t in (query, key, value))
+            if query.dtype in LOW and attn_mask is None:
+                flash = torch.ops.aten._scaled_dot_product_flash_attention
+                return flash(query, key, value, **rest)[0]
+            bias, keep = _bias(attn_mask, query, key), torch.is_grad_enabled()
+            efficient = torch.ops.aten._scaled_dot_product_efficient_attention
+            return efficient(query, key, value, bias, keep, **rest)[0]
+
+
+@contextmanager
+def as_autocast(recorder: Recorder | None, call: str) -> Iterator[None]:
+    """Count the casts made in here as autocast's, in a call of this name."""
+    if recorder is None:
+        yield
+        return
+    before = recorder.call
+    recorder.call, recorder.acting_as_autocast = call, True
+    try:
+        yield
+    finally:
+        recorder.call, recorder.acting_as_autocast = before, False
+
+
+@contextmanager
+def gpu_attention(calls: Calls) -> Iterator[None]:
+    """Also reach the attention inside torch's own functions, which a function mode does not see."""
+    if calls.device != "cuda" or torch.cuda.is_available():
+        yield
+        return
+    with mock.patch.object(F, "scaled_dot_product_attention", calls.attention):
+        yield
+
+
+class SavedBytes:
+    """Bytes that autograd keeps for backward: each storage once, the model's own left out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.total = 0
+        own = (*model.parameters(), *model.buffers())
+        self._seen = {_storage_id(tensor) for tensor in own}
+        self._storages: list[Any] = []
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._seen:
+            self._seen.add(storage._cdata)
+            self._storages.append(storage)
+            self.total += storage.nbytes()
+        return tensor.detach()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count what is saved while this is open."""
+        with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor):
+            yield
+        self._storages.clear()
+
+
+def follow_modules(model: nn.Module, recorder: Recorder) -> None:
+    """Keep `Recorder.path` at the module whose forward runs. Adds hooks: give it a stand-in."""
+    for name, module in model.named_modules():
+        if not name:
+            continue
+
+        def enter(*_: Any, name: str = name) -> None:
+            recorder.path.append(name)
+
+        def leave(*_: Any) -> None:
+            path, error = recorder.path.pop(), sys.exc_info()[1]
+            if error is not None and recorder.failed[0] is not error:
+                recorder.failed = (error, path, "")
+
+        module.register_forward_pre_hook(enter, prepend=True)
+        module.register_forward_hook(leave, always_call=True)
+
+
+# ---- reading one op -----------------------------------------------------------------------------
+
+
+def computed_in(name: str, inputs: list[Tensor], outputs: tuple[Tensor, ...]) -> torch.dtype | None:
+    """The widest floating dtype among the inputs and the first result.
+
+    Tensors of no dimension do not count next to others, as in type promotion. Further results,
+    such as attention's log-sum-exp, say nothing about the op's own arithmetic.
+    """
+    if name == "aten::_to_copy":
+        return outputs[0].dtype
+    floats = [t for t in (*inputs, *outputs[:1]) if t.is_floating_point()]
+    with_size = [t for t in floats if t.dim()] or floats
+    widest: torch.dtype | None = None
+    for tensor in with_size:
+        try:
+            widest = torch.promote_types(widest, tensor.dtype) if widest else tensor.dtype
+        except RuntimeError:  # float8 promotes with nothing
+            widest = tensor.dtype
+    return widest
+
+
+def lost_eps(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> float | None:
+    """The positive constant that an addition or a lower bound brings and the dtype cannot hold."""
+    if name not in ("aten::add", "aten::add_", "aten::clamp", "aten::clamp_min"):
+        return None
+    eps = next((a for a in args[1:2] if isinstance(a, int | float)), None)
+    if not outputs or outputs[0].dtype not in LOW or not eps or eps < 0:
+        return None
+    return eps if eps <= smallest(outputs[0].dtype) / 2 else None
+
+
+def smallest(dtype: torch.dtype) -> float:
+    """The smallest positive (subnormal) number of a dtype."""
+    info = torch.finfo(dtype)
+    return info.tiny * info.eps
+
+
+def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
+    """Operations of a matrix multiplication, convolution, attention or RNN; 0 for the rest."""
+    name = func._schema.name
+    if name == "aten::_scaled_dot_product_flash_attention_for_cpu":
+        return sdpa_flop_count(*(t.shape for t in args[:3]))
+    if name == "aten::mkldnn_rnn_layer":
+        return 2 * math.prod(args[0].shape[:-1]) * (args[1].numel() + args[2].numel())
+    if name in ("aten::_cudnn_rnn", "aten::miopen_rnn"):
+        return 2 * math.prod(args[0].shape[:-1]) * sum(w.numel() for w in args[1] if w.dim() > 1)
+    formula = flop_registry.get(func.overloadpacket)
+    return int(formula(*args, **kwargs, out_val=result)) if formula else 0
+
+
+def caller() -> str:
+    """File and line of the model's own code that runs now; "" if it is all torch's."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "forward_pass":
+        if _is_models_own(frame.f_code.co_filename):
+            return _line(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return ""
+
+
+def caller_of(error: BaseException) -> str:
+    """File and line of the model's own code that raised; "" if none of it was running."""
+    steps = list(traceback.walk_tb(error.__traceback__))
+    for frame, number in reversed(steps):
+        if frame.f_code.co_name == "forward_pass":
+            break
+        if _is_models_own(frame.f_code.co_filename):
+            return _line(frame.f_code.co_filename, number)
+    return ""
+
+
+def _is_models_own(path: str) -> bool:
+    return not path.startswith((_HERE, _TORCH, _LIBRARY, "<"))
+
+
+def _line(path: str, number: int) -> str:
+    return f"{'cell' if 'ipykernel' in path else Path(path).name}:{number}"
+
+
+def is_cached(source: Tensor, result: Tensor) -> bool:
+    """Whether autocast's cache keeps this cast: of a float32 leaf that needs a gradient.
+
+    The rule of ``cached_cast`` in aten/src/ATen/autocast_mode.cpp.
+    """
+    leaf = source.is_leaf and source.requires_grad and not source._is_view()
+    narrows = source.dtype == torch.float32 and result.dtype in LOW
+    return leaf and narrows and torch.is_autocast_cache_enabled()
+
+
+_SDPA = F.scaled_dot_product_attention
+_HERE = str(Path(__file__).parent)
+_TORCH = str(Path(torch.__file__).parent)
+_LIBRARY = str(Path(contextlib.__file__))
+
+
+def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
+    if mask is None:
+        return None
+    if mask.dtype == torch.bool:
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, -math.inf)
+    return mask.to(query.dtype).expand(*query.shape[:-1], key.shape[-2])
+
+
+def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Write "cuda" as "cuda:0": there is no current device to take the number from."""
+
+    def indexed(value: Any) -> Any:
+        bare = value == "cuda" or (isinstance(value, torch.device) and str(value) == "cuda")
+        return torch.device("cuda", 0) if bare else value
+
+    args = tuple(a if isinstance(a, Tensor) else indexed(a) for a in args)
+    return args, {k: v if isinstance(v, Tensor) else indexed(v) for k, v in kwargs.items()}
+
+
+def _storage_id(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _changes_dtype(source: Tensor, result: Tensor) -> bool:
+    return source.dtype != result.dtype and source.is_floating_point()
+
+
+def _is_quiet(func: Any, name: str) -> bool:
+    return func.is_view or name.partition("::")[2] in _NO_WORK
+
+
+def _has_floats(args: Any, kwargs: Any, outputs: tuple[Tensor, ...]) -> bool:
+    leaves = (*tree_leaves((args, kwargs)), *outputs)
+    return any(isinstance(t, Tensor) and t.is_floating_point() for t in leaves)
