@@ -465,6 +465,57 @@ for dtype in (half, bfloat):
 # lesson 06 takes apart; BF16 does not need it.
 
 # %% [markdown]
+# ## A whole model, with no GPU
+#
+# What fake tensors do for one op, they do for a model. `explain_autocast` runs a model on them, for
+# either device, and tells for each op what autocast cast and what came out. Nothing is computed and
+# nothing is allocated. Here is a block with a residual connection, and a loss written by hand.
+
+
+# %%
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x):
+        x = x + self.down(F.gelu(self.up(self.norm(x))))
+        probability = torch.sigmoid(self.head(x))
+        return torch.log(probability + 1e-8).mean()
+
+
+# %% [markdown]
+# **Predict:** the dtype of the residual stream, after `x + ...`? Which op differs between the devices?
+# And what is wrong with this model?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.trace import explain_autocast
+
+block = Block(16)
+on_cpu = explain_autocast(block, torch.randn(4, 16), device="cpu", dtype=half)
+on_cuda = explain_autocast(block, torch.randn(4, 16), device="cuda", dtype=half)
+for cpu, cuda in zip(on_cpu.rows, on_cuda.rows, strict=True):
+    taken = ", ".join(sorted(set(cuda.dtypes_in)))
+    print(f"{cpu.path:5} {cpu.short_op:18} {taken:17}", end=" ")
+    print(f"CPU {cpu.dtype_out:8} CUDA {cuda.dtype_out}")
+for hazard in on_cuda.hazards:
+    print("hazard:", hazard.kind)
+
+# %% [markdown]
+# The sum is float32, because the block's input is: float32 plus 16 bit. The logarithm is float32 on CUDA
+# only. And that does not save it: 1e-8 was added to a float16 probability, one op earlier, where it is
+# 0. By then it is too late for a float32 logarithm.
+#
+# Here is the whole report, with the casts, the bytes that are saved, and the cure. Try it on a model
+# of yours. In a terminal: `amp-lessons explain package.module:factory`.
+
+# %% tags=["live"]
+on_cuda
+
+# %% [markdown]
 # ## Said of autocast
 #
 # | claim | what the cells above show |
