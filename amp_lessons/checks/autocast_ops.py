@@ -355,7 +355,7 @@ def _judge_mended(evidence: Any) -> Finding | Verdict:
     if not isinstance(evidence, dict) or set(evidence) != set(_BROKEN):
         return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
     unmended = []
-    for name, runs in evidence.items():
+    for name, runs in ((name, evidence[name]) for name in _BROKEN):
         if len(runs) != len(_MEND_RUNS):
             return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
         untouched = [tuple(_signature(seen)) for seen in runs] == _broken_signature(name)
