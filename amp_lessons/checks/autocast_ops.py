@@ -1015,8 +1015,8 @@ low_flop_share = function_exercise(
         ),
     },
     hints=(
-        "Subclass TorchDispatchMode; its __torch_dispatch__(self, func, types, args=(), "
-        "kwargs=None) is called for each op below autocast, where the casts have been made.",
+        "The dtype in which an op computed is the dtype of its result: below autocast the casts "
+        "are ops of their own, and have been made.",
         "func.overloadpacket in flop_registry says whether there is a formula, and "
         "flop_registry[func.overloadpacket](*args, **kwargs, out_val=out) gives the FLOPs.",
         "Call the op first, then look at out.dtype, add the FLOPs to one of two sums, and return "

@@ -17,8 +17,8 @@ from amp_lessons.checks import autocast_ops as ex
 #
 # `op` is one of the names below, `device` is `"cpu"` or `"cuda"`, `region` is the dtype of the
 # autocast region (`torch.float16` or `torch.bfloat16`), and `inputs` is a tuple with the dtype of
-# each input: float16, bfloat16 and float32 in any mixture, or all float64. Return a `torch.dtype`. The check compares 400
-# combinations, drawn by chance, with what torch really gives.
+# each input: float16, bfloat16 and float32 in any mixture, or all float64. Return a `torch.dtype`.
+# The check compares 400 combinations, drawn by chance, with what torch really gives.
 #
 # Ops with one input: `softmax`, `layer_norm` (without weights), `exp`, `log`, `sum`, `cumsum`,
 # `prod`, `mean`, `var`, `sqrt`, `relu`, `sigmoid`, and `softmax, dtype=float32`, which is
@@ -185,9 +185,13 @@ def gram(x, weight):
 #
 # Count the ops that `torch.utils.flop_counter.flop_registry` has a formula for: matrix products and
 # convolutions, in the forward pass only. `flop_registry[op](*args, **kwargs, out_val=out)` gives the
-# FLOPs of a call, where `op` is an `OpOverloadPacket` such as `torch.ops.aten.mm`. The sibling of the
-# mode that watches ops in the lesson is what you need: `TorchDispatchMode`. Do not run the model in
-# `inference_mode`: there torch does not take its layers apart.
+# FLOPs of a call.
+#
+# To see the ops, subclass `TorchDispatchMode` and write
+# `__torch_dispatch__(self, func, types, args=(), kwargs=None)`. Inside `with` an instance of it, torch
+# calls that method in place of each op, below autocast, where the casts have been made. It must call
+# `func(*args, **(kwargs or {}))` and return the result; `func.overloadpacket` is the op. Do not run the
+# model in `inference_mode`: there torch does not take its layers apart.
 
 # %%
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -204,9 +204,9 @@ print()
 side_by_side("mse_loss", "cross_entropy", "prod")
 
 # %% [markdown]
-# This is the difference to remember. Exponentials, logarithms, powers, sums, norms and the
-# normalising layers are float32 on CUDA. On a CPU they give what they are given. The losses and prod
-# are float32 on both.
+# This is the difference to remember. Exponentials, logarithms, powers, sums, norms, layer_norm and
+# rms_norm are float32 on CUDA. On a CPU they give what they are given. prod and nearly all of torch's
+# losses are float32 on both.
 #
 # *"Autocast keeps softmax and reductions in FP32"* is therefore true of CUDA only, and not of every
 # reduction. **Predict:** mean, var, std and max?
@@ -300,11 +300,13 @@ with torch.autocast("cpu", dtype=half):
     print("(output * output).mean()         ", (output * output).mean().dtype)
     print("(output - target).square().mean()", (output - target).square().mean().dtype)
     print("output.abs().mean()              ", output.abs().mean().dtype)
+print("gaussian_nll_loss, on a CPU      ", op_policy("gaussian_nll_loss", "cpu").low)
 
 # %% [markdown]
 # `type` names the class, which is always `torch.Tensor`; `loss.dtype` is what was meant. And *"the loss
-# is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is not. The
-# third line is float32 only because the target is: subtraction takes the wider of the two.
+# is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is not, and
+# one of torch's own is not either. The fourth line is float32 only because the target is: subtraction
+# takes the wider of the two.
 #
 # **Predict:** a 16-bit loss of your own, of features around 300. What does it give in FP16?
 
@@ -369,8 +371,8 @@ print("gradients: ", {p.grad.dtype for p in net.parameters()})
 print("Adam state:", {value.dtype for _, value in state}, sorted({name for name, _ in state}))
 
 # %% [markdown]
-# There is no second copy of a weight in the optimizer's state either. The parameters *are* float32; what is temporary are the 16-bit copies that
-# the ops are given. The cast is recorded by autograd, so the gradient is cast back on the way to the
+# There is no second copy of a weight anywhere, in the optimizer's state either. The parameters *are*
+# float32; what is temporary are the 16-bit copies that the ops are given. The cast is recorded by autograd, so the gradient is cast back on the way to the
 # parameter.
 #
 # What changes is what autograd keeps for the backward pass. A hook sees each tensor that is saved.
@@ -543,15 +545,16 @@ on_cuda
 # | "scales the loss" | it does not; that is `GradScaler` |
 # | "needs CUDA, 7.0 or later" | this lesson ran without |
 #
-# All of it is true of one version: between 2.11 and 2.12 `rms_norm` moved from as given to float32 on
-# CUDA. When it matters, ask, and keep the question as a test.
+# All of it is true of one version. In torch 2.12 `rms_norm` moved to the float32 list, and models in
+# BF16 became slower and larger by it ([pytorch issue 188955](https://github.com/pytorch/pytorch/issues/188955)).
+# When a rule matters to you, ask, and keep the question as a test.
 
 # %% [markdown]
 # ## Recap
 #
 # 1. Autocast is a rule for each op: lower precision, float32, widest, and, for most ops, as given.
 # 2. Linear layers, convolutions and matrix products are 16 bit and losses float32 on both devices;
-#    softmax, norms, exp, log and sum are float32 on CUDA only.
+#    softmax, layer_norm, exp, log and sum are float32 on CUDA only.
 # 3. In-place ops, `out=`, an explicit `dtype=` and float64 are left alone, and so is all that happens
 #    outside the region.
 # 4. Parameters and gradients stay float32; what is saved for the backward pass becomes 16 bit.
