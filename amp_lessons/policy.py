@@ -99,7 +99,7 @@ def op_policy(op: str, device: Any = "cuda", dtype: Any = torch.float16) -> OpPo
         PolicyError: (a ValueError) for an unknown op, device or dtype; the message has near
             matches.
     """
-    name, device, dtype = find_op(op), _checked_device(device), _checked_dtype(dtype)
+    name, device, dtype = find_op(op), _checked_device(device), find_dtype(dtype)
     with _sandbox(device, dtype) as bench:
         return _judge(name, bench)
 
@@ -110,7 +110,7 @@ def policy_table(device: Any = "cuda", dtype: Any = torch.float16) -> list[OpPol
     Raises:
         PolicyError: as `op_policy`.
     """
-    device, dtype = _checked_device(device), _checked_dtype(dtype)
+    device, dtype = _checked_device(device), find_dtype(dtype)
     with _sandbox(device, dtype) as bench:
         return [_judge(name, bench) for name in OPS]
 
@@ -174,7 +174,12 @@ def _checked_device(device: Any) -> str:
     raise PolicyError(f"device must be 'cuda' or 'cpu', got {str(device)!r}{hint}")
 
 
-def _checked_dtype(dtype: Any) -> torch.dtype:
+def find_dtype(dtype: Any) -> torch.dtype:
+    """The 16-bit dtype that is meant: itself, or by a name such as ``"fp16"`` or ``"bfloat16"``.
+
+    Raises:
+        PolicyError: if autocast does not compute in it.
+    """
     known = dtype if isinstance(dtype, torch.dtype) else DTYPES.get(_bare_dtype(dtype))
     if known in (torch.float16, torch.bfloat16):
         return known

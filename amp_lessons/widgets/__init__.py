@@ -1,9 +1,9 @@
 """Widgets for the notebooks: small interactive pictures of what the package computes.
 
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
-JavaScript, under test, and the gradient histogram draws what `scaling` counted. Each is one
-anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
-network.
+JavaScript, under test, the gradient histogram draws what `scaling` counted, and the policy browser
+shows what `policy` was told. Each is one anywidget with its page in `static/`, works with the
+keyboard alone, and loads nothing from a network.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amp_lessons.widgets.bit_explorer import BitExplorer
     from amp_lessons.widgets.gradient_histogram import GradientHistogram
+    from amp_lessons.widgets.policy_browser import PolicyBrowser
 
-__all__ = ["BitExplorer", "GradientHistogram"]
+__all__ = ["BitExplorer", "GradientHistogram", "PolicyBrowser"]
 
-_HOMES = {"BitExplorer": "bit_explorer", "GradientHistogram": "gradient_histogram"}
+_HOMES = {
+    "BitExplorer": "bit_explorer",
+    "GradientHistogram": "gradient_histogram",
+    "PolicyBrowser": "policy_browser",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a widget when it is asked for, since the histogram brings torch with it."""
+    """Import a widget when it is asked for: all but the bit explorer bring torch with them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
