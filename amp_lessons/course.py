@@ -130,6 +130,23 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("missing_ingredient", "What is missing?", points=3, minutes=20),
         ),
     ),
+    Lesson(
+        id="04_autocast_ops",
+        title="What autocast does to each op",
+        minutes=50,
+        prerequisites=("03_amp_from_scratch",),
+        shows=(
+            Shown("The dtype that autocast gives for each op, on a CPU and on CUDA"),
+            Shown("What autocast does to a whole model, with no GPU"),
+        ),
+        exercises=(
+            ExerciseInfo("result_dtype", "A dtype oracle", points=2, minutes=15),
+            ExerciseInfo("mend_mismatches", "Mend five dtype mismatches", points=3, minutes=20),
+            ExerciseInfo("dtype_offenders", "Assert the dtypes of a model", points=2, minutes=15),
+            ExerciseInfo("gram", "Keep one fragile op in FP32", points=2, minutes=10),
+            ExerciseInfo("low_flop_share", "How much runs in 16 bits", points=2, minutes=15),
+        ),
+    ),
 )
 
 

@@ -65,73 +65,6 @@ class Rule:
     breaks: Callable[[list[dict[str, Any]]], bool]
 
 
-Same = Callable[[Any, Any], bool]
-"""Compares two plain values: expected, then seen."""
-
-
-def exactly(expected: Any, seen: Any) -> bool:
-    """Same numbers, NaN equal to NaN; for tensors also the same dtype and shape.
-
-    A number counts as a number whether it comes as an int, a float, or a tensor or array with
-    one element.
-    """
-    return within(0.0)(expected, seen)
-
-
-def within(tolerance: float) -> Same:
-    """Like `exactly`, but each number may be off by ``tolerance * max(1, |expected|)``."""
-
-    def same(expected: Any, seen: Any) -> bool:
-        if _is_tensor(expected):
-            return (
-                _is_tensor(seen)
-                and seen["dtype"] == expected["dtype"]
-                and seen["shape"] == expected["shape"]
-                and _close_values(expected["values"], seen["values"], tolerance)
-            )
-        if isinstance(expected, bool | str) or expected is None:
-            seen = _only_element(seen)
-            return type(seen) is type(expected) and seen == expected
-        return _close_values(expected, as_number(seen), tolerance)
-
-    return same
-
-
-def as_number(seen: Any) -> float | int | None:
-    """A plain number out of plain data: itself, or the only element of a tensor or array."""
-    seen = _only_element(seen)
-    return seen if isinstance(seen, int | float) and not isinstance(seen, bool) else None
-
-
-def _only_element(seen: Any) -> Any:
-    """The element of a tensor or array that has one; anything else as it is."""
-    if _is_tensor(seen):
-        seen = seen["values"]
-        while isinstance(seen, list) and len(seen) == 1:
-            seen = seen[0]
-    return seen
-
-
-def _is_tensor(data: Any) -> bool:
-    return isinstance(data, dict) and {"values", "dtype", "shape"} <= data.keys()
-
-
-def _close_values(expected: Any, seen: Any, tolerance: float) -> bool:
-    if isinstance(expected, list):
-        return (
-            isinstance(seen, list)
-            and len(seen) == len(expected)
-            and all(_close_values(e, s, tolerance) for e, s in zip(expected, seen, strict=True))
-        )
-    if not isinstance(seen, int | float) or isinstance(seen, bool) != isinstance(expected, bool):
-        return False
-    if math.isnan(expected) or math.isnan(seen):
-        return math.isnan(expected) and math.isnan(seen)
-    if math.isinf(expected) or math.isinf(seen) or tolerance == 0.0:
-        return expected == seen
-    return abs(expected - seen) <= tolerance * max(1.0, abs(expected))
-
-
 def function_exercise(
     name: str,
     *,
@@ -270,7 +203,9 @@ def _kind(value: Any) -> str:
         return "number"
     if _is_tensor(value):
         return f"tensor {value['dtype']} {value['shape']}"
-    return type(value).__name__ if not isinstance(value, dict) else "object"
+    if isinstance(value, dict):
+        return "dict" if "dict" in value else "object"
+    return type(value).__name__
 
 
 def _line(name: str, case: Case, expected: dict[str, Any], seen: Any) -> str:
@@ -327,6 +262,9 @@ def _describe(value: Any) -> str:
         return value["dtype"]
     if isinstance(value, list) and any(map(_is_tensor, value)):
         return ", ".join(map(_describe, value))
+    if isinstance(value, dict) and "dict" in value:
+        items = (f"{key!r}: {_describe(item)}" for key, item in value["dict"].items())
+        return f"{{{', '.join(items)}}}"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
