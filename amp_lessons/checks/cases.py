@@ -65,6 +65,91 @@ class Rule:
     breaks: Callable[[list[dict[str, Any]]], bool]
 
 
+Same = Callable[[Any, Any], bool]
+"""Compares two plain values: expected, then seen."""
+
+
+def exactly(expected: Any, seen: Any) -> bool:
+    """Same numbers, NaN equal to NaN; for tensors also the same dtype and shape.
+
+    A number counts as a number whether it comes as an int, a float, or a tensor or array with
+    one element.
+    """
+    return within(0.0)(expected, seen)
+
+
+def within(tolerance: float) -> Same:
+    """Like `exactly`, but each number may be off by ``tolerance * max(1, |expected|)``."""
+
+    def same(expected: Any, seen: Any) -> bool:
+        if _is_tensor(expected):
+            return (
+                _is_tensor(seen)
+                and seen["dtype"] == expected["dtype"]
+                and seen["shape"] == expected["shape"]
+                and _close_values(expected["values"], seen["values"], tolerance)
+            )
+        if _is_dict(expected):
+            return _is_dict(seen) and not _differing(expected, seen, same)
+        if isinstance(expected, list):
+            return (
+                isinstance(seen, list)
+                and len(seen) == len(expected)
+                and all(same(e, s) for e, s in zip(expected, seen, strict=True))
+            )
+        if isinstance(expected, bool | str) or expected is None:
+            seen = _only_element(seen)
+            return type(seen) is type(expected) and seen == expected
+        return _close_values(expected, as_number(seen), tolerance)
+
+    return same
+
+
+def as_number(seen: Any) -> float | int | None:
+    """A plain number out of plain data: itself, or the only element of a tensor or array."""
+    seen = _only_element(seen)
+    return seen if isinstance(seen, int | float) and not isinstance(seen, bool) else None
+
+
+def _only_element(seen: Any) -> Any:
+    """The element of a tensor or array that has one; anything else as it is."""
+    if _is_tensor(seen):
+        seen = seen["values"]
+        while isinstance(seen, list) and len(seen) == 1:
+            seen = seen[0]
+    return seen
+
+
+def _is_tensor(data: Any) -> bool:
+    return isinstance(data, dict) and {"values", "dtype", "shape"} <= data.keys()
+
+
+def _is_dict(data: Any) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("dict"), dict)
+
+
+def _differing(expected: Any, seen: Any, same: Same) -> list[str]:
+    """The keys of an expected dict under which something else was seen, or nothing."""
+    wanted, got = expected["dict"], seen["dict"]
+    return [key for key in wanted if key not in got or not same(wanted[key], got[key])]
+
+
+def _close_values(expected: Any, seen: Any, tolerance: float) -> bool:
+    if isinstance(expected, list):
+        return (
+            isinstance(seen, list)
+            and len(seen) == len(expected)
+            and all(_close_values(e, s, tolerance) for e, s in zip(expected, seen, strict=True))
+        )
+    if not isinstance(seen, int | float) or isinstance(seen, bool) != isinstance(expected, bool):
+        return False
+    if math.isnan(expected) or math.isnan(seen):
+        return math.isnan(expected) and math.isnan(seen)
+    if math.isinf(expected) or math.isinf(seen) or tolerance == 0.0:
+        return expected == seen
+    return abs(expected - seen) <= tolerance * max(1.0, abs(expected))
+
+
 def function_exercise(
     name: str,
     *,
@@ -141,7 +226,7 @@ def _judge(
         if changed is not None:
             return Finding("changed-argument", (f"{name}({cases[changed]})",))
         return Finding()
-    lines = tuple(_line(name, cases[i], expected[i], evidence[i]) for i in failed[:MAX_LINES])
+    lines = tuple(_line(name, cases[i], expected[i], evidence[i], same) for i in failed[:MAX_LINES])
     if len(failed) > MAX_LINES:
         lines += (f"and {len(failed) - MAX_LINES} more of {len(cases)} calls",)
     named = _explanation(cases, evidence, misconceptions, same)
@@ -191,11 +276,18 @@ def _explanation(
     for slug, misconception in misconceptions.items():
         for model in misconception.models:
             if all(
-                _same_outcome(_outcome(model, case), seen, same)
+                _explains(_outcome(model, case), seen, same)
                 for case, seen in zip(cases, evidence, strict=True)
             ):
                 return slug
     return ""
+
+
+def _explains(outcome: dict[str, Any], seen: dict[str, Any], same: Same) -> bool:
+    """As `_same_outcome`, with the same message too: torch raises RuntimeError for many reasons."""
+    if not _same_outcome(outcome, seen, same):
+        return False
+    return "error" not in outcome or outcome["error"]["message"] == seen["error"].get("message")
 
 
 def _kind(value: Any) -> str:
@@ -208,10 +300,19 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _line(name: str, case: Case, expected: dict[str, Any], seen: Any) -> str:
+def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same) -> str:
     """One call, with what was expected and what came; of two tensors the element that is most
-    different."""
+    different, of two dicts the first entry that differs."""
     wanted, got = expected.get("value"), seen.get("value") if isinstance(seen, dict) else None
+    if _is_dict(wanted) and _is_dict(got):
+        key = _differing(wanted, got, same)[0]
+        one, other = wanted["dict"][key], got["dict"].get(key)
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            place = next(
+                i for i, pair in enumerate(zip(one, other, strict=True)) if not same(*pair)
+            )
+            key, one, other = f"{key} [{place}]", one[place], other[place]
+        return f"{case}: {key}: expected {_describe(one)}, got {_describe(other)}"
     if _is_tensor(wanted) and _is_tensor(got) and wanted["shape"] == got["shape"]:
         place, one, other = _most_different(wanted["values"], got["values"])
         if place and wanted["dtype"] == got["dtype"]:
@@ -265,8 +366,13 @@ def _describe(value: Any) -> str:
     if isinstance(value, dict) and "dict" in value:
         items = (f"{key!r}: {_describe(item)}" for key, item in value["dict"].items())
         return f"{{{', '.join(items)}}}"
-    text = repr(value)
+    text = _numbers(value) if isinstance(value, list) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _numbers(values: list[Any]) -> str:
+    """A list as Python writes it, with floats in six digits."""
+    return f"[{', '.join(f'{v:.6g}' if isinstance(v, float) else repr(v) for v in values)}]"
 
 
 def _short(values: list[Any]) -> str:
