@@ -256,12 +256,17 @@ print(op_policy("binary_cross_entropy", "cuda").note.splitlines()[0])
 # 02). The logits version has the same value and no such trap. Note that a CPU computes the loss in
 # float32 and says nothing, and yet the probability was rounded before: the number is wrong there too.
 #
-# Here you can look up any op, and see both devices. The field takes a part of a name.
+# Here you can look up any op, and read both devices side by side. The search field takes a part of a
+# name.
+#
+# - List the ops that differ between CUDA and the CPU. Which of them does your model use?
+# - Find an op that cannot be answered, and read why.
+# - Change the dtype to bfloat16. Does any group change?
 
 # %% tags=["live"]
-from amp_lessons.policy import as_text
+from amp_lessons.widgets import PolicyBrowser
 
-print(as_text([op_policy(op) for op in ("var", "logsumexp")]))
+PolicyBrowser("softmax")
 
 # %% [markdown]
 # ## Which dtype, if you name none
