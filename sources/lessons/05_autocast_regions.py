@@ -232,8 +232,8 @@ with torch.autocast("cpu", dtype=bfloat):
 # Disabling turns off the casts, also those that you need. The rule has two halves: disable, *and*
 # cast the inputs. The cast is recorded, so the gradient finds its way back into the 16-bit part.
 #
-# Only one of the halves is not enough either way. **Predict:** what does a `.float()` achieve
-# *without* the disabled subregion?
+# Neither half is enough alone. **Predict:** what does `.float()` achieve *without* the disabled
+# subregion?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -428,8 +428,8 @@ with torch.autocast("cpu", dtype=bfloat):
 
 # %% [markdown]
 # The cache knows which weight was cast, and not to which dtype
-# ([its key](https://github.com/pytorch/pytorch/blob/008ec6b1840c94ff6d0f685bc10fbf585167c673/aten/src/ATen/autocast_mode.cpp#L19-L37)
-# is the float32 tensor alone). The input is cast to float16 and meets the bfloat16 copy of the
+# ([its key](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp) is
+# the float32 tensor alone). The input is cast to float16 and meets the bfloat16 copy of the
 # weight.
 
 # %% [markdown]
@@ -531,10 +531,25 @@ with torch.autocast("cpu", dtype=half):
 # the work is done in float32, slower. The remedy is to open the region *in* the thread, as a
 # `with` block or as a decorator of what the thread runs, for example of the model's `forward`.
 #
-# `nn.DataParallel` runs its replicas in threads, and opens a region in each of them
-# ([parallel_apply.py](https://github.com/pytorch/pytorch/blob/v2.9.0/torch/nn/parallel/parallel_apply.py)):
-# `autocast(device_type, enabled=torch.is_autocast_enabled())`. Here is the same on the CPU.
-# **Predict:** the dtypes.
+# `nn.DataParallel` runs its replicas in threads, and opens a region in each of them. These are the
+# lines of its source that do it:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+import inspect
+
+source = inspect.getsource(nn.parallel.parallel_apply)
+print(
+    *[
+        line.strip()
+        for line in source.splitlines()
+        if "autocast(" in line or "autocast_enabled(" in line
+    ],
+    sep="\n",
+)
+
+# %% [markdown]
+# Here is the same on the CPU. **Predict:** the dtypes.
 
 
 # %%
@@ -716,7 +731,7 @@ with torch.inference_mode():
 #
 # Without a GPU, CUDA's rules can still be asked: a fake tensor has a device and a dtype, and no
 # data. `torch.autocast("cuda")` turns itself off where there is no CUDA, so the state is set by
-# hand here. **Predict:** do the region, the leak and the thread behave as on the CPU?
+# hand here. **Predict:** do the region, the quiet leak and the thread behave as on the CPU?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -724,21 +739,20 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 with FakeTensorMode():
     a, b = torch.empty(4, 8, device="cuda"), torch.empty(8, 3, device="cuda")
+    target = torch.empty(4, dtype=torch.long, device="cuda")
     torch.set_autocast_enabled("cuda", True)
     leaked = a @ b
-    print("in the region:", leaked.dtype)
-    print("in a thread:  ", in_a_thread(lambda: torch.is_autocast_enabled("cuda")))
+    print("inside:     ", leaked.dtype, "-> loss", F.cross_entropy(leaked, target).dtype)
+    print("in a thread:", in_a_thread(lambda: torch.is_autocast_enabled("cuda")))
     torch.set_autocast_enabled("cuda", False)
-    print("outside:      ", (a @ b).dtype)
-    try:
-        torch.mm(leaked, torch.empty(3, 2, device="cuda"))
-    except RuntimeError as error:
-        print("the leak:     ", error)
+    print("outside:    ", leaked.dtype, "-> loss", F.cross_entropy(leaked, target).dtype)
 
 # %% [markdown]
-# They do. The cast cache needs parameters that require a gradient, and those need a real GPU. Its
-# code is
-# [the same for all devices](https://github.com/pytorch/pytorch/blob/008ec6b1840c94ff6d0f685bc10fbf585167c673/aten/src/ATen/autocast_mode.cpp#L129-L157),
+# They do. Two things cannot be asked this way. Not every fake operation checks that its inputs
+# agree: `torch.mm` of two dtypes raises on the CPU, and a fake one answers. And the cast cache
+# needs parameters that require a gradient, which need a real GPU. Its code is the same for all
+# devices (`cached_cast` in
+# [autocast_mode.cpp](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)),
 # and where there is a GPU the next cell counts.
 
 # %% tags=["live"]
