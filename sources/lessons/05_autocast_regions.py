@@ -136,16 +136,10 @@ def are_bfloat_numbers(tensor):
 
 for keep in (False, True):
     outside, inside = last_gradient(keep, False), last_gradient(keep, True)
-    print(
-        f"last layer in float32: {keep!s:5}  same gradient: {torch.equal(outside, inside)!s:5}",
-        end="",
-    )
-    print(
-        "  8-bit precision: outside",
-        are_bfloat_numbers(outside),
-        "inside",
-        are_bfloat_numbers(inside),
-    )
+    print("last layer in float32:", keep)
+    print("    same gradient outside and inside:", torch.equal(outside, inside))
+    print("    bfloat16 numbers only: outside", are_bfloat_numbers(outside), end=", ")
+    print("inside", are_bfloat_numbers(inside))
 
 # %% [markdown]
 # Where the forward pass ran in 16 bits, nothing changes: the operands already are 16 bits wide.

@@ -51,6 +51,16 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     return loss.item()
 
 
+# === mutant: float16_without_a_scaler -> other-dtype
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
 # === mutant: no_region -> no-autocast
 def autocast_step(model, loss_fn, optimizer, x, y):
     optimizer.zero_grad()

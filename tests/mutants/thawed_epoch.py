@@ -109,6 +109,33 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
     return losses
 
 
+# === mutant: float16_without_a_scaler -> other-dtype
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.half):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: disabled_region_around_the_loop -> stale-cache
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", enabled=False):
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = loss_fn(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
 # === mutant: region_taken_away -> no-autocast
 def thawed_epoch(model, loss_fn, optimizer, batches):
     losses = []
