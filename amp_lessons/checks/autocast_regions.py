@@ -247,8 +247,8 @@ _STEP_TEXTS = {
     "with no message. Close the region before backward().",
     "step-inside": "The optimizer's step ran in the region. Its arithmetic belongs in float32, and "
     "a region that is still open when the weights change keeps 16-bit copies of the old ones.",
-    "other-dtype": "The region is a float16 one. bfloat16 was asked for: float16 has a smaller range, "
-    "and needs a GradScaler for its gradients.",
+    "other-dtype": "The region is a float16 one. bfloat16 was asked for: float16 has a smaller "
+    "range, and needs a GradScaler for its gradients.",
     "nothing-learned": "The parameters are what they were before, or the gradients never reached "
     "them. A step is: zero_grad, forward, loss, backward, step, in this order.",
     "gradients-pile-up": "The gradients of the first batch are still there when the second one "
