@@ -147,6 +147,25 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("low_flop_share", "How much runs in 16 bits", points=2, minutes=15),
         ),
     ),
+    Lesson(
+        id="05_autocast_regions",
+        title="Regions, cache, threads",
+        minutes=45,
+        prerequisites=("02_how_numbers_break",),
+        shows=(
+            Shown("Where a region begins and ends, and what leaves it"),
+            Shown("The cast cache, counted live, and a loss that it freezes"),
+            Shown("Autocast's state in threads, generators and coroutines"),
+        ),
+        exercises=(
+            ExerciseInfo("autocast_step", "Where the region ends", points=2, minutes=10),
+            ExerciseInfo("leak_free_scores", "A region that leaks", points=2, minutes=10),
+            ExerciseInfo("keep_float32", "One submodule in FP32", points=2, minutes=15),
+            ExerciseInfo("count_casts", "Count the casts", points=2, minutes=15),
+            ExerciseInfo("thawed_epoch", "Repair the frozen loop", points=2, minutes=10),
+            ExerciseInfo("carry_autocast", "Autocast in a thread", points=2, minutes=15),
+        ),
+    ),
 )
 
 

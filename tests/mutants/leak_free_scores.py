@@ -1,0 +1,120 @@
+# === mutant: as_it_was -> still-leaks
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features)
+
+
+# === mutant: result_widened_not_the_features -> still-leaks
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features).float()
+
+
+# === mutant: disabled_region_without_a_cast -> still-leaks
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+        with torch.autocast("cpu", enabled=False):
+            return head(features)
+
+
+# === mutant: head_cast_to_the_features -> module-cast
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head.to(features.dtype)(features).float()
+
+
+# === mutant: backbone_cast_by_hand -> module-cast
+def leak_free_scores(backbone, head, x, dtype):
+    features = backbone.to(dtype)(x.to(dtype))
+    return head(features.float())
+
+
+# === mutant: head_moved_inside -> head-in-region
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        return head(backbone(x)).float()
+
+
+# === mutant: features_widened_inside -> head-in-region
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x).float()
+        scores = head(features)
+    return scores.float()
+
+
+# === mutant: region_taken_away -> backbone-in-float32
+def leak_free_scores(backbone, head, x, dtype):
+    return head(backbone(x))
+
+
+# === mutant: default_region_of_another_device -> backbone-in-float32
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cuda", dtype=dtype, enabled=torch.cuda.is_available()):
+        features = backbone(x)
+    return head(features.float())
+
+
+# === mutant: result_narrowed_again -> not-float32
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.float()).to(dtype)
+
+
+# === mutant: detached_at_the_border -> graph-cut
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.detach().float())
+
+
+# === mutant: data_of_the_features -> graph-cut
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.data.to(torch.float32))
+
+
+# === mutant: always_bfloat16 -> other-dtype
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = backbone(x)
+    return head(features.float())
+
+
+# === mutant: only_the_input_cast -> still-leaks
+def leak_free_scores(backbone, head, x, dtype):
+    features = backbone(x.to(dtype))
+    return head(features.float())
+
+
+# === mutant: head_forgotten -> not-run
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        return backbone(x).float()
+
+
+# === mutant: nothing_returned -> returned-none
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    head(features.float())
+
+
+# === correct: disabled_subregion
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+        with torch.autocast("cpu", enabled=False):
+            return head(features.to(torch.float32))
+
+
+# === correct: decorator_and_the_heads_own_dtype
+def leak_free_scores(backbone, head, x, dtype):
+    features = torch.autocast("cpu", dtype=dtype)(backbone)(x)
+    return head(features.to(next(head.parameters()).dtype))
