@@ -71,6 +71,7 @@ class OpPolicy:
         double: dtype of the result for float64 input, which autocast leaves alone.
         listed: whether autocast has a rule for this very op; an op without one still changes if
             what it calls has one.
+        inputs: how many floating-point tensors the call takes; with one there is nothing to mix.
     """
 
     op: str
@@ -84,6 +85,7 @@ class OpPolicy:
     note: str
     double: torch.dtype | None = None
     listed: bool = False
+    inputs: int = 1
 
 
 def op_policy(op: str, device: Any = "cuda", dtype: Any = torch.float16) -> OpPolicy:
@@ -408,6 +410,7 @@ def _judge(name: str, bench: _Bench) -> OpPolicy:
         note=_note(name, group, on, off, bench),
         double=double.dtype,
         listed=_operator(name) in bench.rules,
+        inputs=on["full"].tensors,
     )
 
 

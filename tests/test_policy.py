@@ -48,6 +48,8 @@ def test_every_op_is_answered_or_says_why(tables, case):
         assert p.group in policy.GROUPS
         assert p.measured == ("fake tensors" if device == "cuda" and NO_GPU else "measured")
         assert p.note
+        assert p.inputs >= 1
+        assert (p.inputs == 1) <= (p.mixed is None)
         if p.low is None or p.full is None:
             assert re.search("raises|does not run", p.note), p
     counts = policy.counts(table.values())

@@ -1,4 +1,4 @@
-"""Both widgets in a real JupyterLab: its shortcuts, its themes, and the way back to Python."""
+"""The widgets in a real JupyterLab: its shortcuts, its themes, and the way back to Python."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ CELLS = [
     "histogram",
     "print(explorer.value, explorer.format, hex(explorer.code), histogram.scale_exponent)",
     "explorer.format = 'FP8 E4M3'; explorer.value = float('inf'); histogram.format = 'BF16'",
+    "from amp_lessons.widgets import PolicyBrowser\nbrowser = PolicyBrowser('softmax')\nbrowser",
+    "print(browser.op, browser.search)",
 ]
 
 
@@ -64,11 +66,14 @@ def run_cell(page: Any, index: int) -> None:
     )
 
 
-def what_python_reads(page: Any, expected: str) -> str:
-    """What the third cell prints. A widget sends its next change when the last one has arrived,
-    so a cell that is run within milliseconds may still read the one before."""
+def what_python_reads(page: Any, expected: str, cell: int = 2) -> str:
+    """What a cell prints, the third one if no other is named.
+
+    A widget sends its next change when the last one has arrived, so a cell that is run within
+    milliseconds may still read the one before.
+    """
     for _ in range(5):
-        run_cell(page, 2)
+        run_cell(page, cell)
         text = page.locator(".jp-OutputArea-output pre").last.inner_text().strip()
         if text == expected:
             break
@@ -131,3 +136,22 @@ GROUND = """() => {
 
 def ground(page: Any) -> int:
     return page.evaluate(GROUND)
+
+
+@pytest.mark.browser
+def test_the_policy_browser(notebook: Notebook) -> None:
+    """JupyterLab must leave it the arrow keys, which else move between the cells."""
+    page = notebook.page
+    run_cell(page, 4)
+    page.wait_for_selector(".amp-options", timeout=60_000)
+    page.get_by_label("Search ops").focus()
+    page.keyboard.type("softmax")
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowUp")
+    expected = "softmax(dtype=) softmax"
+    assert what_python_reads(page, expected, cell=5) == expected
+    assert faults(page, ".amp-widget") == []
+    notebook.theme("JupyterLab Dark")
+    assert faults(page, ".amp-widget") == []

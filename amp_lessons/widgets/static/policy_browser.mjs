@@ -8,8 +8,8 @@
 //   policies                                by dtype, one for each op: `differs`, whether the two
 //                                           devices treat it differently, and `of`, one for each
 //                                           device: { device, low, full, mixed, double, group,
-//                                           listed, measured, note }, a dtype or null where there
-//                                           is no result
+//                                           listed, inputs, measured, note }, a dtype or null
+//                                           where there is no result
 
 import { control, frame, h, listen, plainModel, selectField, uniqueId } from "./dom.mjs";
 
@@ -77,7 +77,7 @@ function controls(model, set, list) {
       }
     },
   });
-  const field = h("div", { class: "amp-field amp-grow" }, h("label", { for: id }, "Search"), search);
+  const field = h("div", { class: "amp-field amp-grow" }, h("label", { for: id }, "Search ops"), search);
   const dtype = selectField("16-bit dtype", dtypes, (value) => set("dtype", value));
   const show = selectField("Show", shows, (value) => set("show", value));
   const draw = () => {
@@ -209,7 +209,8 @@ function verdictOf({ differs, of }) {
   return differs ? "CUDA and CPU treat it differently." : "The same group on CUDA and CPU.";
 }
 
-function panel({ device, low, full, mixed, double, group, listed, measured, note }, dtype) {
+function panel(policy, dtype) {
+  const { device, low, full, mixed, double, group, listed, inputs, measured, note } = policy;
   const row = (input, result) => {
     const out = h("dd", {}, result ?? "no result");
     return h("div", {}, h("dt", {}, input), out);
@@ -224,7 +225,7 @@ function panel({ device, low, full, mixed, double, group, listed, measured, note
       {},
       row(`${dtype} in`, low),
       row("float32 in", full),
-      row("mixed in", mixed),
+      row("mixed in", mixed ?? (inputs < 2 ? "takes one tensor" : null)),
       row("float64 in", double),
       row("a rule of its own", listed ? "yes" : "no"),
     ),
