@@ -83,12 +83,13 @@ def explain_autocast(
     _check_inputs(model, inputs, kwargs)
     if device == "cuda":
         ensure_cuda_guard()
-    amp = _Pass(model, device, low)
-    amp.run(inputs, kwargs, enabled=True)
-    if amp.error is not None:
-        raise amp.as_trace_error() from amp.error
-    plain = _Pass(model, device, low, record=False)
-    plain.run(inputs, kwargs, enabled=False)
+    with _no_inference_mode():
+        amp = _Pass(model, device, low)
+        amp.run(inputs, kwargs, enabled=True)
+        if amp.error is not None:
+            raise amp.as_trace_error() from amp.error
+        plain = _Pass(model, device, low, record=False)
+        plain.run(inputs, kwargs, enabled=False)
     return amp.explanation(plain)
 
 
@@ -118,7 +119,6 @@ class _Pass:
             stack.enter_context(rng_kept())
             stack.enter_context(quiet())
             stack.enter_context(self.mode)
-            stack.enter_context(_no_inference_mode())
             stack.enter_context(autocast_on(self.device, self.dtype, enabled))
             stack.enter_context(self.saved.counted())
             stack.enter_context(gpu_attention(self.calls))
@@ -293,4 +293,6 @@ def _notes(events: list[Event], device: str) -> list[str]:
                 "without cuDNN the RNN is shown step by step, with the casts and bytes of its "
                 "steps; a GPU runs it as one op, in the same dtypes"
             )
+    if "aten::mkldnn_rnn_layer" in ops and torch.is_grad_enabled():
+        notes.append("oneDNN also keeps a workspace for the RNN's backward; it is not counted")
     return notes
