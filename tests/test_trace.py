@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 from amp_lessons import models
 from amp_lessons.trace import TraceError, explain_autocast
@@ -72,7 +73,8 @@ def real_run(model, inputs, dtype, enabled):
 
     def pack(tensor):
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
+        # oneDNN's RNN keeps bytes of its own (uint8), as many as it likes on this machine
+        if storage.data_ptr() not in own and tensor.dtype != torch.uint8:
             kept[storage.data_ptr()] = storage
         return tensor
 
@@ -113,7 +115,8 @@ def test_cpu_trace_equals_a_real_run(name, dtype, training):
     totals = explained.totals
     assert (totals.casts_forward, totals.casts_backward) == real["casts"]
     assert totals.casts_forward > 0
-    if name != "lstm":  # oneDNN's backward casts on its own account
+    if name != "lstm" and not (name == "transformer_encoder" and training):
+        # oneDNN's backward casts on its own account; plain attention casts what nobody uses
         assert sum(row.grad_casts for row in explained.rows) == totals.casts_backward
     assert totals.saved_amp == real["saved"] > 0
     assert totals.saved_fp32 == plain["saved"]
@@ -245,6 +248,34 @@ def test_a_real_backward_still_works_after_a_cuda_trace():
     if not torch.cuda.is_available():
         with pytest.raises(AssertionError, match="CUDA"):
             torch.ones(1, device="cuda")
+
+
+LAYERS = {
+    "gru": (lambda: nn.GRU(8, 8, 2, bidirectional=True), (2, 5, 8)),
+    "gru cell": (lambda: nn.GRUCell(8, 8), (4, 8)),
+    "rnn": (lambda: nn.RNN(8, 8), (2, 5, 8)),
+    "lstm cell": (lambda: nn.LSTMCell(8, 8), (4, 8)),
+    "projected lstm": (lambda: nn.LSTM(8, 8, proj_size=4), (2, 5, 8)),
+    "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(8, 8)), (4, 8)),
+    "spectral norm": (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8)), (4, 8)),
+    "transposed convolution": (lambda: nn.ConvTranspose2d(3, 4, 3), (2, 3, 8, 8)),
+    "instance norm": (lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 8, 8)),
+    "rms norm": (lambda: nn.RMSNorm(8), (4, 8)),
+    "prelu": (lambda: nn.PReLU(), (4, 8)),
+    "checkpoint": (lambda: Of(lambda x: checkpoint(F.gelu, x, use_reentrant=False)), (4, 8)),
+    "vmap": (lambda: Of(torch.vmap(lambda x: x * 2)), (4, 8)),
+    "fft": (lambda: Of(lambda x: torch.fft.rfft(x).abs()), (4, 8)),
+}
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_every_kind_are_traced(name, device):
+    make, shape = LAYERS[name]
+    explained = explain_autocast(make(), torch.randn(shape), device=device)
+    assert explained.rows
+    assert explained.totals.saved_fp32
+    assert "in-place or out= mix" not in kinds(explained)
 
 
 # ---- hazards ------------------------------------------------------------------------------------
@@ -462,6 +493,16 @@ def test_an_error_in_the_models_own_code_says_where():
     error = error_of(nn.Sequential(Of(function)), torch.randn(4, 8))
     assert (error.path, error.op) == ("0", "")
     assert "oops" in str(error)
+
+
+def test_a_gradient_inside_the_forward_is_told_apart():
+    def function(x):
+        return torch.autograd.grad(x.sum(), x, create_graph=True)[0]
+
+    assert explain(function, device="cpu").rows
+    if not torch.cuda.is_available():
+        error = error_of(Of(function), torch.randn(4, 8))
+        assert 'device="cpu"' in str(error)
 
 
 def test_shapes_that_do_not_fit_are_quiet(capfd, caplog):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -83,26 +83,25 @@ def explain_autocast(
     _check_inputs(model, inputs, kwargs)
     if device == "cuda":
         ensure_cuda_guard()
-    amp = _Pass(model, device, low)
-    amp.run(inputs, kwargs, enabled=True)
-    if amp.error is not None:
-        raise amp.as_trace_error() from amp.error
-    plain = _Pass(model, device, low, record=False)
-    plain.run(inputs, kwargs, enabled=False)
+    with _no_inference_mode():
+        amp = _Pass(model, device, low)
+        amp.run(inputs, kwargs, enabled=True)
+        if amp.error is not None:
+            raise amp.as_trace_error() from amp.error
+        plain = _Pass(model, device, low)
+        plain.run(inputs, kwargs, enabled=False)
     return amp.explanation(plain)
 
 
 class _Pass:
     """One forward of a stand-in on fake tensors, with or without autocast."""
 
-    def __init__(
-        self, model: nn.Module, device: str, dtype: torch.dtype, record: bool = True
-    ) -> None:
+    def __init__(self, model: nn.Module, device: str, dtype: torch.dtype) -> None:
         self.model, self.device, self.dtype = model, device, dtype
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         with rng_kept():
             self.copy = stand_in(model, self.mode, device)
-        self.recorder = Recorder(self.copy, device) if record else None
+        self.recorder = Recorder(self.copy, device)
         self.calls = Calls(device, self.recorder)
         self.saved = SavedBytes(self.copy)
         self.error: Exception | None = None
@@ -112,17 +111,15 @@ class _Pass:
     def run(self, inputs: tuple[Any, ...], kwargs: dict[str, Any], enabled: bool) -> None:
         """Run the forward; what it raises is kept in `error`."""
         args, named = fake_inputs((inputs, kwargs), self.mode, self.device)
-        if self.recorder is not None:
-            follow_modules(self.copy, self.recorder)
+        follow_modules(self.copy, self.recorder)
         with ExitStack() as stack:
             stack.enter_context(rng_kept())
             stack.enter_context(quiet())
             stack.enter_context(self.mode)
-            stack.enter_context(_no_inference_mode())
             stack.enter_context(autocast_on(self.device, self.dtype, enabled))
             stack.enter_context(self.saved.counted())
             stack.enter_context(gpu_attention(self.calls))
-            stack.enter_context(self.recorder or nullcontext())
+            stack.enter_context(self.recorder)
             stack.enter_context(self.calls)
             try:
                 output = forward_pass(self.copy, args, named)
@@ -229,6 +226,11 @@ def _reason(error: Exception) -> str:
     for matches, words in _REASONS:
         if matches(name):
             return f"{words} [{text}]"
+    if text.startswith("Cannot access accelerator device"):
+        return (
+            "the forward runs a backward (autograd.grad), which fake CUDA tensors cannot do "
+            f'without a GPU; try device="cpu" [{text}]'
+        )
     if "device" in text and ("same device" in text or "two different devices" in text.lower()):
         return f"{text}; a tensor that model.to() does not move? register it as a buffer"
     return f"{name}: {text}"
@@ -293,4 +295,6 @@ def _notes(events: list[Event], device: str) -> list[str]:
                 "without cuDNN the RNN is shown step by step, with the casts and bytes of its "
                 "steps; a GPU runs it as one op, in the same dtypes"
             )
+    if "aten::mkldnn_rnn_layer" in ops and torch.is_grad_enabled():
+        notes.append("oneDNN also keeps a workspace for the RNN's backward; it is not counted")
     return notes

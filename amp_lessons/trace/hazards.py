@@ -132,7 +132,7 @@ def constant_beyond_format(event: Event) -> Hazard | None:
 
 def mixed_in_place(event: Event) -> Hazard | None:
     """In-place and out= are not autocast: the result keeps the dtype of what it is written to."""
-    if not event.func._schema.is_mutable or event.row.op.endswith("batch_norm"):
+    if not event.func._schema.is_mutable or not _asked_for(event):
         return None
     tensors = [t for t, _ in event.inputs if t.is_floating_point() and t.dim()]
     written = _written(event)
@@ -147,6 +147,12 @@ def mixed_in_place(event: Event) -> Hazard | None:
         "in-place and out= alone, the result is rounded to what is there",
         "write it out of place (x = x + y), or allocate in the dtype that you want",
     )
+
+
+def _asked_for(event: Event) -> bool:
+    """Whether the model itself wrote in place; torch's own ops do so inside as they see fit."""
+    call = event.row.call
+    return call.startswith("__") or call in (event.row.short_op, f"{event.row.short_op}_")
 
 
 def _written(event: Event) -> Tensor | None:

@@ -110,7 +110,7 @@ class Recorder(TorchDispatchMode):
         by_autocast = self._in_autocast and self.call not in _CONVERSIONS
         by_autocast = by_autocast or self.acting_as_autocast
         try:
-            result = func(*args, **kwargs)
+            result = _without_kernel(name, args) or func(*args, **kwargs)
         except Exception as error:
             self.failed = (error, self.path[-1], name)
             raise
@@ -191,9 +191,9 @@ class Recorder(TorchDispatchMode):
         return self._origins.get(_storage_id(tensor)) or Origin(tensor.dtype)
 
     def _remember(self, tensor: Tensor, origin: Origin) -> None:
-        storage = tensor.untyped_storage()
-        self._storages.append(storage)
-        self._origins[storage._cdata] = origin
+        strided = tensor.layout is torch.strided
+        self._storages.append(tensor.untyped_storage() if strided else tensor)
+        self._origins[_storage_id(tensor)] = origin
 
 
 class Calls(TorchFunctionMode):
@@ -203,7 +203,7 @@ class Calls(TorchFunctionMode):
         refused: (module path, where, torch's message) of each BCE that autocast refuses.
     """
 
-    def __init__(self, device: str, recorder: Recorder | None = None) -> None:
+    def __init__(self, device: str, recorder: Recorder) -> None:
         super().__init__()
         self.device = device
         self.recorder = recorder
@@ -214,15 +214,13 @@ class Calls(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "__get__":  # reading .dtype, .shape, .device is no call
             return func(*args, **kwargs)
-        if self.recorder is not None:
-            self.recorder.call = "" if isinstance(func, FunctionType) else name
+        self.recorder.call = "" if isinstance(func, FunctionType) else name
         try:
-            return self._run(func, name, args, kwargs)
+            return self._run(func, args, kwargs)
         finally:
-            if self.recorder is not None:
-                self.recorder.call = ""
+            self.recorder.call = ""
 
-    def _run(self, func, name, args, kwargs):
+    def _run(self, func, args, kwargs):
         if self.device == "cuda" and not torch.cuda.is_available():
             if func is Tensor.cuda:
                 return args[0].to("cuda:0")
@@ -241,8 +239,7 @@ class Calls(TorchFunctionMode):
         except RuntimeError as error:
             if "unsafe to autocast" not in str(error):
                 raise
-            path = self.recorder.path[-1] if self.recorder else ""
-            self.refused.append((path, caller(), str(error)))
+            self.refused.append((self.recorder.path[-1], caller(), str(error)))
         with torch.autocast(self.device, enabled=False):
             args = [a.float() if isinstance(a, Tensor) else a for a in args]
             kwargs = {k: v.float() if isinstance(v, Tensor) else v for k, v in kwargs.items()}
@@ -273,11 +270,8 @@ class Calls(TorchFunctionMode):
 
 
 @contextmanager
-def as_autocast(recorder: Recorder | None, call: str) -> Iterator[None]:
+def as_autocast(recorder: Recorder, call: str) -> Iterator[None]:
     """Count the casts made in here as autocast's, in a call of this name."""
-    if recorder is None:
-        yield
-        return
     before = recorder.call
     recorder.call, recorder.acting_as_autocast = call, True
     try:
@@ -320,6 +314,8 @@ class SavedBytes:
         self._storages: list[Any] = []
 
     def _pack(self, tensor: Tensor) -> Tensor:
+        if tensor.layout is not torch.strided:  # no single storage to count
+            return tensor.detach()
         storage = tensor.untyped_storage()
         if storage._cdata not in self._seen:
             self._seen.add(storage._cdata)
@@ -478,6 +474,14 @@ def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dic
     return args, {k: v if isinstance(v, Tensor) else indexed(v) for k, v in kwargs.items()}
 
 
+def _without_kernel(name: str, args: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
+    """The results of the GRU's CUDA cell, which alone among the RNNs' has no fake kernel."""
+    if name != "aten::_thnn_fused_gru_cell":
+        return None
+    hidden = args[2]
+    return torch.empty_like(hidden), hidden.new_empty(hidden.shape[0], 5 * hidden.shape[1])
+
+
 def _real_statistics(args: tuple[Any, ...], result: Any) -> Any:
     """The CPU kernel saves mean and variance in the weight's dtype; the fake one says 16 bit."""
     images, weight = args[:2]
@@ -487,7 +491,8 @@ def _real_statistics(args: tuple[Any, ...], result: Any) -> Any:
 
 
 def _storage_id(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    """Views share it. Sparse tensors have no storage, and go by themselves."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 def _changes_dtype(source: Tensor, result: Tensor) -> bool:

@@ -205,8 +205,8 @@ class Explanation:
         lines = [
             f"{t.ops} ops, {t.parameters:,} parameters ({size(t.parameter_bytes)})",
             f"FLOPs in 16 bit: {t.share_16bit:.1%} of {t.flops:,} (forward)",
-            f"casts a step: {t.casts_step}: {t.casts_forward} forward, {t.casts_backward} backward; "
-            f"spared by the cache: {t.casts_cached}",
+            f"casts a step: {t.casts_forward} forward and {t.casts_backward} backward",
+            f"casts spared by the cache: {t.casts_cached}",
             f"16-bit copies of parameters in the cache: {size(t.cached_bytes)}",
         ]
         saved = f"saved for backward: {size(t.saved_amp)} under autocast"
