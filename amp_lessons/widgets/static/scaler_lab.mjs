@@ -149,7 +149,7 @@ function settingField(name, actions, read, errorId, tell) {
 }
 
 function stepsField(actions, read, errorId, tell) {
-  const { node, input, complain } = textField("Steps", errorId, tell, commit);
+  const { node, input, complain } = textField("Number of steps", errorId, tell, commit);
   function commit() {
     const count = Number(input.value);
     const fine = Number.isInteger(count) && count >= 1 && count <= MOST_STEPS;
@@ -316,6 +316,8 @@ function drawGround(state, at) {
     const label = { class: "amp-tick", x: at.x(step), y: at.bottom + 17, "text-anchor": "middle" };
     parts.push(svg("text", label, step));
   }
+  const start = { class: "amp-tick", x: at.x(-1), y: at.bottom + 17, "text-anchor": "middle" };
+  if (at.column >= 28) parts.push(svg("text", start, "start"));
   const title = { class: "amp-axis-title", x: (x1 + x2) / 2, y: HEIGHT - 6 };
   parts.push(svg("text", { ...title, "text-anchor": "middle" }, "step"));
   return parts;
