@@ -111,6 +111,15 @@ def bits(value):
 
 
 @pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Networks this small gain nothing from more threads, and wait for them on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
 def generators_restored():
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     yield
@@ -157,6 +166,7 @@ def test_in_another_process(tmp_path):
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_checkpoint import *
+torch.set_num_threads(1)
 training = Training(seed=99)
 load_checkpoint({str(tmp_path / "run.pt")!r}, **training.parts)
 print(training.run(STEPS - STOP).state(), end="")

@@ -177,6 +177,17 @@ def test_whatever_torch_refuses_is_refused(init_scale, growth, backoff, interval
     assert len(simulated) == 2
 
 
+def test_at_scale_zero_torch_destroys_the_parameters():
+    """0 is a finite gradient, so the step is taken; unscaled it is 0 times inf: NaN."""
+    log = ScalerLog(torch.amp.GradScaler("cpu", 2.0**-149))
+    [parameter], _, step = make_training(log)
+    step(math.inf)
+    assert (log.get_scale(), parameter.item()) == (0.0, 0.5)
+    step(1.0)
+    assert log.skipped_steps == [0]
+    assert math.isnan(parameter.item())
+
+
 # ---- the log ---------------------------------------------------------------------------------
 
 

@@ -27,6 +27,15 @@ from amp_lessons.training import (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Networks this small gain nothing from more threads, and wait for them on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def global_generators_untouched():
     """Fail a test that leaves a global random generator in another state."""

@@ -1,9 +1,9 @@
 """Widgets for the notebooks: small interactive pictures of what the package computes.
 
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
-JavaScript, under test, the gradient histogram draws what `scaling` counted, and the policy browser
-shows what `policy` was told. Each is one anywidget with its page in `static/`, works with the
-keyboard alone, and loads nothing from a network.
+JavaScript and the scaler lab that of `scaler`, both under test; the gradient histogram draws what
+`scaling` counted, and the policy browser shows what `policy` was told. Each is one anywidget with
+its page in `static/`, works with the keyboard alone, and loads nothing from a network.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from amp_lessons.widgets.bit_explorer import BitExplorer
     from amp_lessons.widgets.gradient_histogram import GradientHistogram
     from amp_lessons.widgets.policy_browser import PolicyBrowser
+    from amp_lessons.widgets.scaler_lab import ScalerLab
 
-__all__ = ["BitExplorer", "GradientHistogram", "PolicyBrowser"]
+__all__ = ["BitExplorer", "GradientHistogram", "PolicyBrowser", "ScalerLab"]
 
 _HOMES = {
     "BitExplorer": "bit_explorer",
     "GradientHistogram": "gradient_histogram",
     "PolicyBrowser": "policy_browser",
+    "ScalerLab": "scaler_lab",
 }
 
 
