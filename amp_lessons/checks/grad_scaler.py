@@ -308,8 +308,8 @@ def _network(seed: int) -> nn.Sequential:
 
 
 def _batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """A batch a letter: clean; a target so far off that the scaled gradient overflows ("o"), or that
-    the loss overflows too ("l")."""
+    """A batch a letter: clean; a target so far off that the scaled gradient overflows ("o"), or
+    that the loss overflows too ("l")."""
     generator = torch.Generator().manual_seed(seed)
     batches = []
     for letter in pattern:
@@ -699,8 +699,8 @@ clip_step = function_exercise(
             _clip_model("before"),
         ),
         "not-clipped-in-time": Misconception(
-            "The optimizer stepped with gradients that nobody had clipped: not at all, or after the "
-            "step, when it had already used them. Clip between unscale_ and step.",
+            "The optimizer stepped with gradients that nobody had clipped: not at all, or after "
+            "the step, when it had already used them. Clip between unscale_ and step.",
             _clip_model("after"),
         ),
         "norm-of-scaled-gradients": Misconception(
