@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from amp_lessons.checks.cases import (
     Case,
     Misconception,
+    Rule,
     as_number,
     function_exercise,
     within,
@@ -209,6 +210,13 @@ OwnScaler = function_exercise(
     reference=_TorchScaler,
     play=_play_scaler,
     same=_CLOSE,
+    rules={
+        "library-called": Rule(
+            "torch's own scaler did the work inside yours. In real code that is right; here, write "
+            "out what it does: a division, and a question to torch.isfinite.",
+            lambda ops: any(op["op"].startswith("aten::_amp_") for op in ops),
+        ),
+    },
     misconceptions={
         "steps-anyway": Misconception(
             "Your scaler found the overflow and let the optimizer step all the same. One inf or "

@@ -700,6 +700,17 @@ class OwnScaler:
         return self.s
 
 
+# === mutant: torchs_own -> library-called
+class OwnScaler:
+    def __init__(self, init_scale, growth_factor, backoff_factor, growth_interval):
+        self.inner = torch.amp.GradScaler(
+            "cpu", init_scale, growth_factor, backoff_factor, growth_interval
+        )
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
 # === correct: tensors_and_foreach
 class OwnScaler:
     def __init__(self, init_scale, growth_factor, backoff_factor, growth_interval):
