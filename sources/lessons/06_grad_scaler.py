@@ -118,7 +118,21 @@ print(simulate_scaler(overflows, init_scale=4.0, growth_interval=2))
 
 # %% [markdown]
 # The second line comes from `simulate_scaler`, a dozen lines with no scaler in them; you write your
-# own in the exercises. The two agree to the last bit, also at the ends. **Predict:** how many skips
+# own in the exercises.
+#
+# Here is the same scaler to play with. Set a pattern of overflows, and predict the next scale before
+# it is shown.
+#
+# - Which pattern of twelve steps, with as few overflows as possible, never lets the scale grow?
+# - Interval 3, one overflow: does it matter for the last scale in which step it happens?
+
+# %% tags=["live"]
+from amp_lessons.widgets import ScalerLab
+
+ScalerLab(overflows, init_scale=4.0, growth_interval=2)
+
+# %% [markdown]
+# Simulator and scaler agree to the last bit, also at the ends. **Predict:** how many skips
 # in a row bring the scale from 65536 below 1? And how far down, and up, does it go?
 
 # %%
