@@ -166,6 +166,24 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("carry_autocast", "Autocast in a thread", points=2, minutes=15),
         ),
     ),
+    Lesson(
+        id="06_grad_scaler",
+        title="GradScaler",
+        minutes=45,
+        prerequisites=("02_how_numbers_break",),
+        shows=(
+            Shown("GradScaler step by step: skipped steps, growth, back-off, and its errors"),
+            Shown("An overflow that no scale can mend"),
+        ),
+        exercises=(
+            ExerciseInfo("OwnScaler", "Write your own GradScaler", points=4, minutes=25),
+            ExerciseInfo("skipped_steps", "Log the skips of a run", points=2, minutes=10),
+            ExerciseInfo("predict_scale", "Predict the scale", points=2, minutes=10),
+            ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),
+            ExerciseInfo("clip_step", "Clip in the right order", points=2, minutes=10),
+            ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),
+        ),
+    ),
 )
 
 

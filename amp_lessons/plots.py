@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import matplotlib
+import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from amp_lessons.formats import Format
+from amp_lessons.scaler import ScalerRecord
 from amp_lessons.scaling import ExponentHistogram, Fate
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
@@ -342,4 +344,32 @@ def fates_by_scale(counted: Sequence[Fate], format: Format) -> Picture:
             f"Shares of the gradients that become zero, subnormal, normal or overflow in "
             f"{format.name}, by loss scale from 2^{exponents[0]} to 2^{exponents[-1]}: {window} "
             "is lost at either end.",
+        )
+
+
+def scaler_path(records: Sequence[ScalerRecord], *, title: str) -> Picture:
+    """The scale after each update of a run, with the skipped steps marked below it."""
+    with _figure(height=3.0) as (figure, axes):
+        steps = [record.step for record in records]
+        exponents = [float(np.log2(record.scale)) for record in records]
+        skipped = [record.step for record in records if record.skipped]
+        axes.step(steps, exponents, where="mid", color=COLOURS[0], lw=2)
+        low = min(exponents) - 0.8
+        axes.plot(skipped, [low] * len(skipped), ls="", marker="x", color=COLOURS[1], ms=8, mew=2)
+        axes.text(
+            steps[-1] + 1.5, exponents[-1], "scale", color=COLOURS[0], va="center"
+        )  # fmt: skip
+        axes.text(steps[-1] + 1.5, low, "skipped", color=COLOURS[1], va="center")
+        axes.set_xlim(-1, steps[-1] * 1.14)
+        axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
+        axes.yaxis.set_major_formatter(lambda exponent, _: f"$2^{{{exponent:.0f}}}$")
+        axes.set_xlabel("step")
+        axes.set_ylabel("scale after update")
+        axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
+        axes.set_title(title)
+        return Picture(
+            figure,
+            f"The scale over {len(records)} steps: it ends at 2^{exponents[-1]:.0f}, after "
+            f"{len(skipped)} skipped steps ({', '.join(map(str, skipped))}); it falls by a factor "
+            "at each of them and rises after a run of clean steps.",
         )

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -211,6 +212,47 @@ def test_misconception_is_named_only_if_it_explains_every_failure():
     )
     assert exercise.evaluate(lambda x: 2 * x).diagnosis == "doubled"
     assert exercise.evaluate(lambda x: 2 * x if x < 3 else 7).diagnosis == "wrong-value"
+
+
+def test_answer_that_is_played_is_compared_by_what_there_was_to_see():
+    def play(make):
+        def run(start):
+            counter = make(start)
+            return {"steps": [next(counter) for _ in range(3)], "name": "counter"}
+
+        return run
+
+    def twos(start):
+        return iter((start, start + 2, start + 4))
+
+    def ones(start):
+        return iter((start, start + 1, start + 2))
+
+    exercise = function_exercise(
+        "survives",
+        cases=lambda: [Case((5,), "from 5"), Case((7,), "from 7")],
+        reference=twos,
+        play=play,
+        misconceptions={"by-one": Misconception("You count by one.", ones)},
+        hints=(),
+        lesson_learned="",
+    )
+    assert exercise.evaluate(lambda start: iter(range(start, 100, 2))).passed
+    verdict = exercise.evaluate(lambda start: iter(range(start, 100)))
+    assert verdict.diagnosis == "by-one"
+    assert verdict.seen[0] == "from 5: steps [1]: expected 7, got 6"
+    assert exercise.evaluate(lambda start: iter(())).state is State.ERROR
+    assert exercise.evaluate(lambda start: iter("abc")).diagnosis == "wrong-value"
+    assert exercise.evaluate(stub).state is State.NOT_ATTEMPTED
+
+
+@pytest.mark.parametrize("seen", [None, 3, [], [1.0], [1.0, 3.0], ["1.0", 2.0], {"dict": {}}])
+def test_within_compares_lists_and_dicts_item_by_item(seen):
+    assert within(0.01)([1.0, 2.0], [1.005, 2])
+    assert not within(0.01)([1.0, 2.0], seen)
+    assert within(0.01)({"dict": {"a": [1.0, 2.0]}}, {"dict": {"a": [1.0, 2.0], "b": 3}})
+    assert not within(0.01)({"dict": {"a": [1.0, 2.0]}}, {"dict": {"a": seen}})
+    assert not within(0.01)({"dict": {"a": 1.0}}, seen)
 
 
 # ---- what is displayed ------------------------------------------------------------------------
@@ -421,7 +463,7 @@ def class_exercise():
         misconceptions={"forgets": Misconception("Nothing is kept.", Forgetful)},
         hints=(),
         lesson_learned="",
-        drive=drive_counter,
+        play=lambda answer: partial(drive_counter, answer),
         asked_for="an object with a method add()",
     )
 

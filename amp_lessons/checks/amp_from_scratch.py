@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,7 @@ MasterSGD = function_exercise(
     "MasterSGD",
     cases=_sgd_cases,
     reference=_SGD(),
-    drive=_drive_sgd,
+    play=lambda answer: partial(_drive_sgd, answer),
     misconceptions={
         "no-masters": Misconception(
             "Between two steps your weights exist in 16 bits only, so an update that is too small "
@@ -331,7 +332,7 @@ StaticScaler = function_exercise(
     "StaticScaler",
     cases=_scaler_cases,
     reference=_Scaler(),
-    drive=_drive_scaler,
+    play=lambda answer: partial(_drive_scaler, answer),
     misconceptions={
         "not-unscaled": Misconception(
             "You step with the scaled gradients, so SGD goes as many times too far as the scale is "
@@ -654,7 +655,7 @@ mixed_loss = function_exercise(
     "mixed_loss",
     cases=_loss_cases,
     reference=_loss(),
-    drive=_drive_loss,
+    play=lambda answer: partial(_drive_loss, answer),
     rules={
         "product-in-float32": Rule(
             "Your matrix product runs in FP32, so nothing is gained: it is the one expensive "

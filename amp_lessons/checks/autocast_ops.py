@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import torch
@@ -609,7 +609,7 @@ dtype_offenders = function_exercise(
     "dtype_offenders",
     cases=_offender_cases,
     reference=_offenders(),
-    drive=_call_offenders,
+    play=lambda answer: partial(_call_offenders, answer),
     same=_same_mapping,
     asked_for="a dict from path to dtype",
     misconceptions={
@@ -782,7 +782,7 @@ gram = function_exercise(
     "gram",
     cases=_gram_cases,
     reference=_true_gram,
-    drive=_call_gram,
+    play=lambda answer: partial(_call_gram, answer),
     same=_same_relative,
     asked_for="a float32 tensor",
     misconceptions={

@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from amp_lessons.checks.evidence import as_json, observe
@@ -161,12 +160,9 @@ def function_exercise(
     same: Same = exactly,
     asked_for: str = "a number",
     rules: Mapping[str, Rule] | None = None,
-    drive: Callable[..., Any] | None = None,
+    play: Callable[[Any], Callable[..., Any]] = lambda answer: answer,
 ) -> Exercise:
     """An exercise that compares the learner's function with a reference, case by case.
-
-    A class can be the answer too: `drive` then takes it through a case. The reference and the
-    models are classes as well.
 
     Args:
         name: as in the catalogue.
@@ -177,29 +173,27 @@ def function_exercise(
         same: compares expected and seen.
         asked_for: what the function should return, for the diagnosis "wrong-type".
         rules: what the function must not do on the way, by diagnosis name.
-        drive: takes the answer and a case's arguments, and gives what is to be compared; default
-            the answer is called with them. Where the answer is not what can be driven, it hands
-            over what it got instead, which becomes the diagnosis "wrong-type".
+        play: for an answer that is used and not just called, such as a class or a step of a
+            training loop: takes the answer and gives the function that is called on each case,
+            which uses it and returns what there was to see. The reference and the misconceptions'
+            models go through it too.
     """
     rules = rules or {}
 
-    def driven(answer: Callable[..., Any]) -> Callable[..., Any]:
-        return answer if drive is None or answer is ... else partial(drive, answer)
-
     models = {
-        slug: Misconception(mistake.text, *map(driven, mistake.models))
+        slug: Misconception(mistake.text, *map(play, mistake.models))
         for slug, mistake in misconceptions.items()
     }
 
     def probe(function: Callable[..., Any]) -> list[dict[str, Any]]:
         look = watched(observe) if rules else observe
-        return [look(driven(function), *case.args) for case in cases()]
+        return [look(play(function), *case.args) for case in cases()]
 
     def judge(evidence: Any) -> Finding | Verdict:
         for slug, rule in rules.items() if isinstance(evidence, list) else ():
             if any(rule.breaks(seen.get("ops", [])) for seen in evidence):
                 return Finding(slug)
-        return _judge(name, cases(), evidence, driven(reference), models, same, asked_for)
+        return _judge(name, cases(), evidence, play(reference), models, same, asked_for)
 
     named = {**rules, **misconceptions}
     texts = {slug: mistake.text for slug, mistake in named.items()}
@@ -304,7 +298,7 @@ def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same
     """One call, with what was expected and what came; of two tensors the element that is most
     different, of two dicts the first entry that differs."""
     wanted, got = expected.get("value"), seen.get("value") if isinstance(seen, dict) else None
-    if _is_dict(wanted) and _is_dict(got):
+    if _is_dict(wanted) and _is_dict(got) and _differing(wanted, got, same):
         key = _differing(wanted, got, same)[0]
         one, other = wanted["dict"][key], got["dict"].get(key)
         if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):

@@ -1,0 +1,114 @@
+# === mutant: always_steps -> scheduler-runs-ahead
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    skipped = scaler.get_scale() < before
+    scheduler.step()
+    return not skipped
+
+
+# === mutant: as_without_a_scaler -> scheduler-runs-ahead
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.step(optimizer)
+    scaler.update()
+    scheduler.step()
+    return True
+
+
+# === mutant: any_change -> growth-taken-for-skip
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    skipped = scaler.get_scale() != before
+    if not skipped:
+        scheduler.step()
+    return not skipped
+
+
+# === mutant: between_step_and_update -> scheduler-runs-ahead
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    skipped = scaler.get_scale() < before
+    scaler.update()
+    if not skipped:
+        scheduler.step()
+    return not skipped
+
+
+# === mutant: result_of_step -> return-value-asked
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    skipped = scaler.step(optimizer) is None
+    scaler.update()
+    if not skipped:
+        scheduler.step()
+    return not skipped
+
+
+# === mutant: signs_mixed_up -> inverted
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    skipped = not scaler.get_scale() < before
+    if not skipped:
+        scheduler.step()
+    return not skipped
+
+
+# === mutant: schedule_then_step -> scheduler-first
+def schedule_step(scaler, optimizer, scheduler):
+    scheduler.step()
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    skipped = scaler.get_scale() < before
+    return not skipped
+
+
+# === mutant: no_update -> update-forgotten
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    skipped = scaler.get_scale() < before
+    if not skipped:
+        scheduler.step()
+    return not skipped
+
+
+# === mutant: returns_skipped -> wrong-value
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    skipped = scaler.get_scale() < before
+    if not skipped:
+        scheduler.step()
+    return skipped
+
+
+# === correct: hook_on_the_optimizer
+def schedule_step(scaler, optimizer, scheduler):
+    stepped = []
+    handle = optimizer.register_step_post_hook(lambda *_: stepped.append(True))
+    scaler.step(optimizer)
+    handle.remove()
+    scaler.update()
+    if stepped:
+        scheduler.step()
+    return bool(stepped)
+
+
+# === correct: gradients_are_asked
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.unscale_(optimizer)
+    grads = [p.grad for g in optimizer.param_groups for p in g["params"]]
+    real = all(bool(torch.isfinite(g).all()) for g in grads)
+    scaler.step(optimizer)
+    if real:
+        scheduler.step()
+    scaler.update()
+    return real

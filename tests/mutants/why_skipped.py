@@ -1,0 +1,256 @@
+# === mutant: any_bad_gradient -> always-the-scale
+def why_skipped(model, x, target, scale):
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    (loss * scale).backward()
+    bad = any(not p.grad.isfinite().all() for p in model.parameters())
+    return "scale" if bad else "no skip"
+
+
+# === mutant: new_gradients_only -> always-the-scale
+def why_skipped(model, x, target, scale):
+    model.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    (loss * scale).backward()
+    bad = any(not p.grad.isfinite().all() for p in model.parameters())
+    return "scale" if bad else "no skip"
+
+
+# === mutant: stops_at_the_loss -> loss-only
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    return "no skip"
+
+
+# === mutant: asks_the_scaled_loss -> loss-only
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    return "no skip" if (loss * scale).isfinite() else "scale"
+
+
+# === mutant: autocast_left_out -> forward-in-float32
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in grads):
+        return "scale"
+    return "backward"
+
+
+# === mutant: fresh_gradients -> old-gradient-overlooked
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in grads):
+        return "scale"
+    return "backward"
+
+
+# === mutant: accumulates -> old-gradient-overlooked
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    old = [p.grad for p in params if p.grad is not None]
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in [*grads, *old]):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in [*grads, *old]):
+        return "scale"
+    return "backward"
+
+
+# === mutant: batch_not_looked_at -> input-overlooked
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in grads):
+        return "scale"
+    return "backward"
+
+
+# === mutant: loss_not_looked_at -> forward-overlooked
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in grads):
+        return "scale"
+    return "backward"
+
+
+# === mutant: scale_is_left -> backward-overlooked
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    return "scale"
+
+
+# === mutant: without_the_scale -> unscaled-backward
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    grads = torch.autograd.grad(loss, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in grads):
+        return "scale"
+    return "backward"
+
+
+# === mutant: loss_before_batch -> wrong-value
+def why_skipped(model, x, target, scale):
+    params = list(model.parameters())
+    for p in params:
+        if p.grad is not None and not p.grad.isfinite().all():
+            return "old gradient"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not loss.isfinite():
+        return "forward"
+    if not x.isfinite().all() or not target.isfinite().all():
+        return "input"
+    grads = torch.autograd.grad(loss * scale, params, retain_graph=True)
+    if all(g.isfinite().all() for g in grads):
+        return "no skip"
+    grads = torch.autograd.grad(loss, params)
+    if all(g.isfinite().all() for g in grads):
+        return "scale"
+    return "backward"
+
+
+# === mutant: prints_only -> returned-none
+def why_skipped(model, x, target, scale):
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    cause = "no skip" if loss.isfinite() else "forward"
+    cause = cause.title()
+
+
+# === correct: real_scaler
+def why_skipped(model, x, target, scale):
+    def bad_step(factor):
+        scaler = torch.amp.GradScaler("cpu", init_scale=factor)
+        for p in model.parameters():
+            p.grad = None
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), target)
+        scaler.scale(loss).backward()
+        scaler.step(torch.optim.SGD(model.parameters(), lr=0.0))
+        scaler.update()
+        return scaler.get_scale() < factor, not torch.isfinite(loss)
+
+    if any(p.grad is not None and (p.grad - p.grad != 0).any() for p in model.parameters()):
+        return "old gradient"
+    if not (torch.isfinite(x).all() and torch.isfinite(target).all()):
+        return "input"
+    skipped, bad_loss = bad_step(scale)
+    if bad_loss:
+        return "forward"
+    if not skipped:
+        return "no skip"
+    return "backward" if bad_step(1.0)[0] else "scale"
+
+
+# === correct: sums_and_backward
+def why_skipped(model, x, target, scale):
+    grads = [p.grad.sum() for p in model.parameters() if p.grad is not None]
+    if grads and not torch.stack(grads).sum().isfinite():
+        return "old gradient"
+    if not (x.sum() + target.sum()).isfinite():
+        return "input"
+    causes = {}
+    for factor in (scale, 1.0):
+        model.zero_grad()
+        with torch.autocast(device_type="cpu", dtype=torch.float16):
+            loss = torch.nn.MSELoss()(model(x), target)
+        if not loss.isfinite():
+            return "forward"
+        loss.mul(factor).backward()
+        causes[factor] = all(p.grad.isfinite().all() for p in model.parameters())
+    if causes[scale]:
+        return "no skip"
+    return "scale" if causes[1.0] else "backward"
