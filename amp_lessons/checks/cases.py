@@ -88,6 +88,14 @@ def within(tolerance: float) -> Same:
                 and seen["shape"] == expected["shape"]
                 and _close_values(expected["values"], seen["values"], tolerance)
             )
+        if _is_dict(expected):
+            return _is_dict(seen) and not _differing(expected, seen, same)
+        if isinstance(expected, list):
+            return (
+                isinstance(seen, list)
+                and len(seen) == len(expected)
+                and all(same(e, s) for e, s in zip(expected, seen, strict=True))
+            )
         if isinstance(expected, bool | str) or expected is None:
             seen = _only_element(seen)
             return type(seen) is type(expected) and seen == expected
@@ -113,6 +121,16 @@ def _only_element(seen: Any) -> Any:
 
 def _is_tensor(data: Any) -> bool:
     return isinstance(data, dict) and {"values", "dtype", "shape"} <= data.keys()
+
+
+def _is_dict(data: Any) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("dict"), dict)
+
+
+def _differing(expected: Any, seen: Any, same: Same) -> list[str]:
+    """The keys of an expected dict under which something else was seen, or nothing."""
+    wanted, got = expected["dict"], seen["dict"]
+    return [key for key in wanted if key not in got or not same(wanted[key], got[key])]
 
 
 def _close_values(expected: Any, seen: Any, tolerance: float) -> bool:
@@ -142,6 +160,7 @@ def function_exercise(
     same: Same = exactly,
     asked_for: str = "a number",
     rules: Mapping[str, Rule] | None = None,
+    play: Callable[[Any], Callable[..., Any]] = lambda answer: answer,
 ) -> Exercise:
     """An exercise that compares the learner's function with a reference, case by case.
 
@@ -154,12 +173,21 @@ def function_exercise(
         same: compares expected and seen.
         asked_for: what the function should return, for the diagnosis "wrong-type".
         rules: what the function must not do on the way, by diagnosis name.
+        play: for an answer that is used and not just called, such as a class or a step of a
+            training loop: takes the answer and gives the function that is called on each case,
+            which uses it and returns what there was to see as a dict. The reference and the
+            misconceptions' models go through it too.
     """
     rules = rules or {}
+    reference = play(reference)
+    misconceptions = {
+        slug: Misconception(mistake.text, *map(play, mistake.models))
+        for slug, mistake in misconceptions.items()
+    }
 
     def probe(function: Callable[..., Any]) -> list[dict[str, Any]]:
         look = watched(observe) if rules else observe
-        return [look(function, *case.args) for case in cases()]
+        return [look(play(function), *case.args) for case in cases()]
 
     def judge(evidence: Any) -> Finding | Verdict:
         for slug, rule in rules.items() if isinstance(evidence, list) else ():
@@ -192,7 +220,7 @@ def _judge(
         if changed is not None:
             return Finding("changed-argument", (f"{name}({cases[changed]})",))
         return Finding()
-    lines = tuple(_line(name, cases[i], expected[i], evidence[i]) for i in failed[:MAX_LINES])
+    lines = tuple(_line(name, cases[i], expected[i], evidence[i], same) for i in failed[:MAX_LINES])
     if len(failed) > MAX_LINES:
         lines += (f"and {len(failed) - MAX_LINES} more of {len(cases)} calls",)
     named = _explanation(cases, evidence, misconceptions, same)
@@ -241,11 +269,18 @@ def _explanation(
     for slug, misconception in misconceptions.items():
         for model in misconception.models:
             if all(
-                _same_outcome(_outcome(model, case), seen, same)
+                _explains(_outcome(model, case), seen, same)
                 for case, seen in zip(cases, evidence, strict=True)
             ):
                 return slug
     return ""
+
+
+def _explains(outcome: dict[str, Any], seen: dict[str, Any], same: Same) -> bool:
+    """As `_same_outcome`, with the same message too: torch raises RuntimeError for many reasons."""
+    if not _same_outcome(outcome, seen, same):
+        return False
+    return "error" not in outcome or outcome["error"]["message"] == seen["error"].get("message")
 
 
 def _kind(value: Any) -> str:
@@ -256,10 +291,19 @@ def _kind(value: Any) -> str:
     return type(value).__name__ if not isinstance(value, dict) else "object"
 
 
-def _line(name: str, case: Case, expected: dict[str, Any], seen: Any) -> str:
+def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same) -> str:
     """One call, with what was expected and what came; of two tensors the element that is most
-    different."""
+    different, of two dicts the first entry that differs."""
     wanted, got = expected.get("value"), seen.get("value") if isinstance(seen, dict) else None
+    if _is_dict(wanted) and _is_dict(got):
+        key = _differing(wanted, got, same)[0]
+        one, other = wanted["dict"][key], got["dict"].get(key)
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            place = next(
+                i for i, pair in enumerate(zip(one, other, strict=True)) if not same(*pair)
+            )
+            key, one, other = f"{key} [{place}]", one[place], other[place]
+        return f"{case}: {key}: expected {_describe(one)}, got {_describe(other)}"
     if _is_tensor(wanted) and _is_tensor(got) and wanted["shape"] == got["shape"]:
         place, one, other = _most_different(wanted["values"], got["values"])
         if place and wanted["dtype"] == got["dtype"]:
@@ -308,8 +352,13 @@ def _describe(value: Any) -> str:
         return f"an object of type {value['object']}"
     if isinstance(value, dict) and "dtype" in value:
         return value["dtype"]
-    text = repr(value)
+    text = _numbers(value) if isinstance(value, list) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _numbers(values: list[Any]) -> str:
+    """A list as Python writes it, with floats in six digits."""
+    return f"[{', '.join(f'{v:.6g}' if isinstance(v, float) else repr(v) for v in values)}]"
 
 
 def _short(values: list[Any]) -> str:
