@@ -16,7 +16,7 @@ PACKAGE = Path(amp_lessons.__file__).parent
 ROOMS = (
     ("course", "progress", "terminal", "ipynb"),
     ("device",),
-    ("formats", "scaling", "training", "workspace"),
+    ("checkpoint", "formats", "scaler", "scaling", "training", "workspace"),
     ("plots", "checks"),
     ("widgets", "grading", "doctor", "lab"),
     ("cli",),

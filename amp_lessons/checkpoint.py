@@ -1,0 +1,239 @@
+"""Checkpoints from which a training goes on bit for bit, or not at all.
+
+A run that is interrupted, saved and loaded must give the very numbers of one that was not. That
+takes more than the weights: optimizer, scaler, scheduler, random generators and the place in the
+data. A file that does not fit is refused before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from amp_lessons.progress import write_atomically
+from amp_lessons.scaler import ScalerLog
+
+FORMAT = "AMP Lessons checkpoint, version 1"
+
+
+class CheckpointError(Exception):
+    """A checkpoint could not be written or does not fit. The message is one line with the cure."""
+
+
+class Stateful(Protocol):
+    """What a checkpoint can keep: models, optimizers, scalers, schedulers, `training.Batches`."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...
+
+    def load_state_dict(self, state: Any) -> Any: ...
+
+
+def save_checkpoint(path: str | Path, **parts: Stateful) -> None:
+    """Write everything that a training needs to go on, in one file, whole or not at all.
+
+    Call it between two steps, after `scaler.update()`::
+
+        save_checkpoint("run.pt", model=model, optimizer=optimizer, scaler=scaler,
+                        scheduler=scheduler, batches=batches)
+
+    The random generators of torch (the CPU's, and each GPU's once CUDA is in use), NumPy and
+    Python are kept too, and torch's version, since another one may round differently.
+
+    Args:
+        path: of the file; one that is there already is replaced when the new one is complete.
+        parts: each with a name to be found by.
+
+    Raises:
+        CheckpointError: if the file cannot be written, or could never be read back: torch loads
+            tensors and plain Python data alone (``weights_only``), no objects of other classes.
+    """
+    content = {
+        "format": FORMAT,
+        "torch": str(torch.__version__),
+        "kinds": {name: _kind(part) for name, part in parts.items()},
+        "states": {name: part.state_dict() for name, part in parts.items()},
+        "random": _random_state(),
+    }
+    stream = io.BytesIO()
+    try:
+        torch.save(content, stream)
+        stream.seek(0)
+        torch.load(stream, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle's own errors have no common class
+        raise CheckpointError(f"{path} could not be read back: {_line(error)}") from error
+    try:
+        write_atomically(Path(path), stream.getvalue())
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def load_checkpoint(path: str | Path, *, other_torch: bool = False, **parts: Stateful) -> None:
+    """Load a checkpoint into parts like those it was saved from, or change nothing.
+
+    Everything is compared first: the names and kinds of the parts, the model's parameters with
+    their shapes and dtypes, the optimizer's groups, whether the scaler is enabled.
+
+    Args:
+        path: of a file from `save_checkpoint`.
+        other_torch: load what another version of torch wrote, with a warning: the run goes on,
+            but perhaps not bit for bit.
+        parts: the same names as when it was saved.
+
+    Raises:
+        CheckpointError: if the file is missing, truncated, no checkpoint, of other parts or of
+            another torch. Nothing has been loaded then.
+    """
+    content = _read(Path(path))
+    faults = _faults(content, parts)
+    if faults:
+        raise CheckpointError(f"{path} does not fit, nothing was loaded: {'; '.join(faults)}")
+    _compare_torch(path, content["torch"], other_torch)
+    for name, part in parts.items():
+        part.load_state_dict(content["states"][name])
+    _set_random_state(content["random"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {path}") from None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # what a broken file raises has no common class
+        raise CheckpointError(
+            f"{path} is truncated or no checkpoint, nothing was loaded: take an older one "
+            f"({_line(error)})"
+        ) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(f"{path} was not written by save_checkpoint, nothing was loaded")
+    return content
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _compare_torch(path: str | Path, saved: str, other_torch: bool) -> None:
+    here = str(torch.__version__)
+    if saved == here:
+        return
+    message = f"{path} was written by torch {saved}, this is {here}: it may round differently"
+    if not other_torch:
+        raise CheckpointError(
+            f"{message}, so nothing was loaded (other_torch=True loads it all the same)"
+        )
+    warnings.warn(f"{message}, and the run may not go on bit for bit", stacklevel=3)
+
+
+# ---- does it fit? ----------------------------------------------------------------------------
+
+
+def _faults(content: dict[str, Any], parts: Mapping[str, Stateful]) -> list[str]:
+    """What speaks against loading, in words; nothing is changed."""
+    states, kinds = content["states"], content["kinds"]
+    faults = [f"it holds no {name}" for name in parts if name not in states]
+    faults += [f"it holds {name}, which is not asked for" for name in states if name not in parts]
+    for name in parts.keys() & states.keys():
+        kind = _kind(parts[name])
+        if kinds[name] != kind:
+            faults.append(f"{name} was a {kinds[name]}, this is a {kind}")
+        else:
+            faults += [f"{name}: {fault}" for fault in _compare(parts[name], states[name])]
+    return faults + _compare_random(content["random"])
+
+
+def _kind(part: Stateful) -> str:
+    if isinstance(part, ScalerLog):  # a log is as good as its scaler
+        part = part.scaler
+    # Two models are compared by their parameters: what class holds them says nothing.
+    return "model" if isinstance(part, nn.Module) else type(part).__name__
+
+
+def _compare(part: Stateful, saved: Mapping[str, Any]) -> list[str]:
+    here = part.state_dict()
+    if isinstance(part, Optimizer):
+        return _compare_optimizer(here, saved, part.param_groups)
+    if not isinstance(part, nn.Module) and bool(here) != bool(saved):
+        return [f"was {_able(saved)}, is {_able(here)}"]
+    faults = [f"no {key} in the file" for key in here if key not in saved]
+    faults += [f"{key} is not in this one" for key in saved if key not in here]
+    shared = [key for key in here if key in saved]
+    outlines = [(key, _outline(saved[key]), _outline(here[key])) for key in shared]
+    if isinstance(part, nn.Module):
+        faults += [f"{key} was {old}, is {new}" for key, old, new in outlines if old != new]
+    return _first(faults)
+
+
+def _compare_optimizer(
+    here: Mapping[str, Any], saved: Mapping[str, Any], groups: list[dict[str, Any]]
+) -> list[str]:
+    sizes = [[len(group["params"]) for group in state["param_groups"]] for state in (saved, here)]
+    if sizes[0] != sizes[1]:
+        return [f"had groups of {sizes[0]} parameters, has {sizes[1]}"]
+    faults = []
+    for old, new in zip(saved["param_groups"], here["param_groups"], strict=True):
+        faults += [f"the setting {key} differs" for key in sorted(old.keys() ^ new.keys())]
+    parameters = [p for group in groups for p in group["params"]]
+    numbers = [n for group in saved["param_groups"] for n in group["params"]]
+    for number, parameter in zip(numbers, parameters, strict=True):
+        for key, value in saved["state"].get(number, {}).items():
+            # Only a step count may have no dimension; momenta are as large as the parameter.
+            if isinstance(value, Tensor) and value.dim() and value.shape != parameter.shape:
+                shapes = tuple(value.shape), tuple(parameter.shape)
+                faults.append(f"{key} of parameter {number} has shape {shapes[0]}, not {shapes[1]}")
+    return _first(faults)
+
+
+def _able(state: Mapping[str, Any]) -> str:
+    return "enabled" if state else "disabled"
+
+
+def _outline(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def _first(faults: list[str]) -> list[str]:
+    """The first few: another model differs in every line."""
+    return [*faults[:3], f"and {len(faults) - 3} more"] if len(faults) > 4 else faults
+
+
+# ---- random generators -----------------------------------------------------------------------
+
+
+def _random_state() -> dict[str, Any]:
+    """The state of every global random generator, as tensors and plain data."""
+    version, words, gauss = random.getstate()
+    name, keys, *rest = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        "python": [version, list(words), gauss],
+        "numpy": [name, keys.tolist(), *rest],
+    }
+
+
+def _compare_random(saved: dict[str, Any]) -> list[str]:
+    if len(saved["cuda"]) > torch.cuda.device_count():
+        return [f"it holds the random state of {len(saved['cuda'])} GPUs, which are not here"]
+    return []
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    np.random.set_state(tuple(state["numpy"]))
+    torch.set_rng_state(state["torch"])
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])
