@@ -203,13 +203,14 @@ mend_stuck = function_exercise(
     "mend_stuck",
     cases=_plain_cases,
     reference=_plain_loop,
-    play=_play_plain,
+    play=lambda train: _play_plain(train, init_scale=2.0),
     same=_close,
     misconceptions={
         "never-zeroed": Misconception(
             "The gradients of one batch are still there when the next ones are added. After one "
             "overflow they hold inf or NaN for ever: every step is skipped, and the scale sinks "
-            "with each of them. Even without an overflow the model trains on old gradients.",
+            "with each of them. (Without an overflow it hardly shows, since the old gradients are "
+            "unscaled and the new ones are as many times larger as the scale says.)",
             _never_zeroed,
             lambda m, o, s, f, b: (o.zero_grad(), _never_zeroed(m, o, s, f, b))[0],
         ),
@@ -223,7 +224,8 @@ mend_stuck = function_exercise(
         ),
         "zeroed-after-skips-only": Misconception(
             "You remove the gradients only after a skipped step. That brings the loop back to "
-            "life, but between two overflows the gradients of all batches add up.",
+            "life, but between two overflows old gradients are added to new ones. With a large "
+            "scale they hardly count, with a small one they do.",
             _zeroed_after_skips,
         ),
         "infinities-replaced": Misconception(
@@ -295,11 +297,17 @@ mend_unscaled = function_exercise(
     same=_close,
     misconceptions={
         "loss-not-scaled": Misconception(
-            "step() still meets a scaler that has never scaled anything, or one whose scale the "
-            "gradients do not carry. What goes backward must be the *result* of "
-            "scaler.scale(loss): it gives back a new tensor and leaves the loss alone.",
+            "step() still meets a scaler that has never scaled anything. What goes backward must "
+            "be the result of scaler.scale(loss).",
             _unscaled_backward,
+        ),
+        "divided-too-often": Misconception(
+            "The gradients are divided by the scale once more than they were multiplied by it. "
+            "Either what goes backward is still the plain loss (scale(loss) gives back a new "
+            "tensor and leaves the loss alone), or you divide by hand what step() divides too. "
+            "unscale_() is the way to do it earlier that step() knows about.",
             _scaled_for_show,
+            _unscaled_by_hand,
         ),
         "scaler-bypassed": Misconception(
             "You removed the error by going past the scaler. Now nothing raises, and nothing "
@@ -311,11 +319,6 @@ mend_unscaled = function_exercise(
             "many times too large as the scale says, and a step with inf in it is not skipped. "
             "scaler.step(optimizer) does both.",
             _never_unscaled,
-        ),
-        "unscaled-twice": Misconception(
-            "You divided the gradients by the scale, and scaler.step() did it again. Either leave "
-            "it to step(), or call scaler.unscale_(optimizer), which step() knows about.",
-            _unscaled_by_hand,
         ),
     },
     hints=(
@@ -1012,7 +1015,7 @@ class Training:
             model,
             optimizer,
             torch.amp.GradScaler("cpu", init_scale=2.0**26, growth_interval=3),
-            torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.8),
+            torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5),
             torch.Generator().manual_seed(seed),
         )
 
@@ -1293,7 +1296,7 @@ train_any = function_exercise(
             _any_loop(unscale=False),
         ),
         "not-clipped": Misconception(
-            "No gradient is clipped: max_norm is not used.",
+            "No gradient is clipped: max_norm is not used, or only after the step.",
             _any_loop(clip=False),
             _any_loop(clip=False, unscale=False),
         ),

@@ -79,7 +79,7 @@ def capture(run):
 def restore(run, state):
     run.model.load_state_dict(state["model"])
     run.optimizer.load_state_dict(state["optimizer"])
-    run.scaler.update(state["scaler"])
+    run.scaler.load_state_dict(run.scaler.state_dict() | {"scale": state["scaler"]})
     run.scheduler.load_state_dict(state["scheduler"])
     torch.set_rng_state(state["rng"])
     run.order.set_state(state["order"])

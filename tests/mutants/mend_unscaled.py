@@ -9,7 +9,7 @@ def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 
-# === mutant: result_of_scale_unused -> loss-not-scaled
+# === mutant: result_of_scale_unused -> divided-too-often
 def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
         optimizer.zero_grad()
@@ -41,7 +41,7 @@ def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
         optimizer.step()
 
 
-# === mutant: divided_by_hand -> unscaled-twice
+# === mutant: divided_by_hand -> divided-too-often
 def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
         optimizer.zero_grad()
