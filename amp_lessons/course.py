@@ -151,7 +151,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="05_autocast_regions",
         title="Regions, cache, threads",
         minutes=45,
-        prerequisites=("02_how_numbers_break",),
+        prerequisites=("04_autocast_ops",),
         shows=(
             Shown("Where a region begins and ends, and what leaves it"),
             Shown("The cast cache, counted live, and a loss that it freezes"),
@@ -170,7 +170,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="06_grad_scaler",
         title="GradScaler",
         minutes=45,
-        prerequisites=("02_how_numbers_break",),
+        prerequisites=("05_autocast_regions",),
         shows=(
             Shown("GradScaler step by step: skipped steps, growth, back-off, and its errors"),
             Shown("An overflow that no scale can mend"),
@@ -182,6 +182,30 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),
             ExerciseInfo("clip_step", "Clip in the right order", points=2, minutes=10),
             ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),
+        ),
+    ),
+    Lesson(
+        id="07_training_loops",
+        title="Real training loops",
+        minutes=50,
+        prerequisites=("06_grad_scaler",),
+        shows=(
+            Shown("Clipping, accumulation, schedules and several optimizers with one scaler"),
+            Shown("A run interrupted and resumed, equal to the last bit"),
+        ),
+        exercises=(
+            ExerciseInfo("mend_stuck", "Broken loop 1: it stops learning", points=1, minutes=5),
+            ExerciseInfo("mend_unscaled", "Broken loop 2: an assertion", points=1, minutes=5),
+            ExerciseInfo(
+                "mend_norms", "Broken loop 3: the norm of the gradient", points=1, minutes=5
+            ),
+            ExerciseInfo("mend_epochs", "Broken loop 4: steps missing", points=1, minutes=5),
+            ExerciseInfo("mend_half", "Broken loop 5: a model in half", points=1, minutes=5),
+            ExerciseInfo("mend_evaluation", "Broken loop 6: the validation", points=1, minutes=10),
+            ExerciseInfo("accumulate", "A large batch in small pieces", points=2, minutes=10),
+            ExerciseInfo("train_two", "Two models, two optimizers", points=2, minutes=10),
+            ExerciseInfo("exact_resume", "Resume to the last bit", points=3, minutes=15),
+            ExerciseInfo("train_any", "One loop for three precisions", points=2, minutes=15),
         ),
     ),
 )

@@ -1,0 +1,665 @@
+# %% [markdown]
+# # Lesson 07: Real training loops
+#
+# **You will be able to** clip, accumulate, schedule, train several models, save, resume, evaluate
+# and serve in mixed precision, and keep one loop for FP32, BF16 and FP16.
+#
+# **Time** 50 minutes. **Needs** lessons 03 to 06; no GPU.
+#
+# The loop of a tutorial has five lines. Yours has clipping, a schedule, checkpoints, a validation,
+# perhaps two models. Each of them meets the scaler somewhere, and each meeting has a wrong order
+# that raises nothing. Everything here runs on the real `torch.amp.GradScaler("cpu")`.
+
+# %%
+import copy
+import tempfile
+import warnings
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector
+
+from amp_lessons import plots
+from amp_lessons.training import Batches, ScalerLog, digits_network, load_digits
+
+half, bfloat = torch.float16, torch.bfloat16
+digits = load_digits()
+
+# %% [markdown]
+# Three helpers for the whole lesson: a fresh model with all that belongs to it, a few batches of
+# digits, and the part that every loop shares. Only the forward pass and the loss stand under
+# autocast; backward and the step never do.
+
+
+# %%
+def fresh(init_scale=2.0**16):
+    model = digits_network(width=32)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, optimizer, ScalerLog(torch.amp.GradScaler("cpu", init_scale=init_scale))
+
+
+def some_batches(count, size=64):
+    return islice(Batches(digits.train_images, digits.train_labels, size), count)
+
+
+def forward(model, x, y):
+    with torch.autocast("cpu", dtype=half):
+        return cross_entropy(model(x), y)
+
+
+# %% [markdown]
+# ## The order of the seven calls
+#
+# | call | what it does | when |
+# |---|---|---|
+# | `optimizer.zero_grad()` | removes the old gradients, and an old inf with them | once a step |
+# | `forward`, under autocast | the loss | each batch |
+# | `scaler.scale(loss).backward()` | gradients, times the scale | each batch |
+# | `scaler.unscale_(optimizer)` | divides them by the scale, looks for inf | once a step, if you look at gradients |
+# | `clip_grad_norm_(…)` | whatever wants true gradients | after `unscale_` |
+# | `scaler.step(optimizer)` | unscales if nobody has; steps, unless there was an inf | once a step for each optimizer |
+# | `scaler.update()` | lowers or raises the scale | once a step, last |
+
+# %% [markdown]
+# ## Clipping
+#
+# Here is a step with the clip before `unscale_`, and one with the clip after it. **Predict:** which
+# norm does `clip_grad_norm_` see in the first? How far does the model then move, compared with the
+# second? (`ScalerLog` is a GradScaler that keeps a record; its methods are the scaler's own.)
+
+
+# %%
+def clipped_step(clip_first):
+    model, optimizer, scaler = fresh()
+    before = parameters_to_vector(model.parameters()).detach()
+    x, y = next(some_batches(1))
+    scaler.scale(forward(model, x, y)).backward()
+    if not clip_first:
+        scaler.unscale_(optimizer)
+    norm = clip_grad_norm_(model.parameters(), max_norm=0.1)
+    scaler.step(optimizer)
+    scaler.update()
+    moved = parameters_to_vector(model.parameters()).detach() - before
+    return norm.item(), moved.norm().item()
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+(wrong_norm, wrong_move), (norm, move) = clipped_step(True), clipped_step(False)
+print(f"the norm before unscale_ is {wrong_norm / norm:.0f} times the norm after it")
+print("clipped first, the model moves more than 10000 times less:", move > 10_000 * wrong_move)
+
+# %% [markdown]
+# Clipped at 0.1 and *then* divided by 65536, the gradient is next to nothing. Nothing raises; the
+# loss just does not fall. The right order is `unscale_`, clip, `step`, and `max_norm` is the value
+# that you would use in FP32.
+#
+# **Predict:** a batch overflows. What norm does `clip_grad_norm_` return, and what becomes of the
+# step?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+model, optimizer, scaler = fresh(init_scale=2.0**40)
+x, y = next(some_batches(1))
+scaler.scale(forward(model, x, y)).backward()
+scaler.unscale_(optimizer)
+norm = clip_grad_norm_(model.parameters(), max_norm=0.1)
+scaler.step(optimizer)
+scaler.update()
+print("norm is finite:", norm.isfinite().item(), " step skipped:", scaler.records[0].skipped)
+
+# %% [markdown]
+# `unscale_` looks for inf before the clip sees anything, so the step is skipped as it should be. An
+# infinite norm now and then is part of FP16 training: leave it out of your averages, and do not
+# set `error_if_nonfinite=True`, which would turn each of these steps into an exception.
+#
+# A second look at the gradients needs no second `unscale_`. **Predict:** what does a second one do?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+scaler.scale(forward(model, x, y)).backward()
+scaler.unscale_(optimizer)
+for call in (lambda: scaler.unscale_(optimizer), lambda: scaler.update() or scaler.update()):
+    try:
+        call()
+    except (RuntimeError, AssertionError) as error:
+        print(f"{type(error).__name__}: {error}")
+
+# %% [markdown]
+# ## Accumulation
+#
+# Four batches of 16 make one step of 64. **Predict:** how do their gradients compare with those of
+# the one batch of 64, if you divide each loss by four? And if you forget to?
+
+
+# %%
+def gradients_of(pieces, divide=True):
+    model, optimizer, scaler = fresh()
+    for x, y in pieces:
+        loss = forward(model, x, y)
+        scaler.scale(loss / len(pieces) if divide else loss).backward()
+    scaler.unscale_(optimizer)
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+x, y = next(some_batches(1))
+pieces = list(zip(x.split(16), y.split(16), strict=True))
+one, four, undivided = gradients_of([(x, y)]), gradients_of(pieces), gradients_of(pieces, False)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print("divided: within 1% of the big batch:", ((four - one).norm() < 0.01 * one.norm()).item())
+print("divided: equal to the last bit:     ", torch.equal(four, one))
+print(f"not divided: {(undivided.norm() / one.norm()).item():.1f} times as large")
+
+# %% [markdown]
+# The loss is a mean, so four of them must be averaged. (The small difference is FP16's: each piece
+# is rounded for itself. Batch norm would add one of its own, since it looks at each piece alone.)
+# And the gradients that are added up must carry the *same* scale. So what belongs to a step comes
+# once a step:
+
+
+# %%
+def accumulate(model, optimizer, scaler, batches, every):
+    for number, (x, y) in enumerate(batches, 1):
+        scaler.scale(forward(model, x, y) / every).backward()
+        if number % every == 0:
+            scaler.unscale_(optimizer)
+            clip_grad_norm_(model.parameters(), max_norm=1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+
+# %% [markdown]
+# **Predict:** 24 batches, four to a step, and the sixth holds a pixel of 300000, which is inf in
+# FP16. How many updates are there, how many steps, and how many batches are lost?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+model, optimizer, scaler = fresh()
+batches = [(x.clone(), y) for x, y in some_batches(24, size=16)]
+batches[5][0][0, 20] = 3e5
+accumulate(model, optimizer, scaler, batches, every=4)
+print("updates:", len(scaler.records), " skipped:", scaler.skipped_steps)
+print("scale after each:", [record.scale for record in scaler.records])
+
+# %% [markdown]
+# The whole group of four is lost, from the fifth batch to the eighth: once an inf is in the sum, it
+# stays until `zero_grad()`. The scale falls *between* two groups, never inside one. If the last
+# group of an epoch may be short, step for it too, and divide by the number that it really has.
+#
+# ## Schedules follow the real steps
+#
+# A schedule counts its own calls, not the optimizer's. **Predict:** the first six batches overflow,
+# and the learning rate is halved after each step. What is it when the first real step comes?
+
+
+# %%
+def train_with_schedule(wait, overflows=6, count=12):
+    model, optimizer, scaler = fresh()
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    rates = []
+    for number, (x, y) in enumerate(some_batches(count)):
+        rates.append(scheduler.get_last_lr()[0])
+        loss = forward(model, x * 1e7 if number < overflows else x, y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        before = scaler.get_scale()
+        scaler.update()
+        if not wait or scaler.get_scale() >= before:
+            scheduler.step()
+    return rates
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    hasty = train_with_schedule(wait=False)
+patient = train_with_schedule(wait=True)
+print(str(caught[0].message).split(". ")[0])
+print("learning rate of the first real step:", hasty[6], "or, with patience,", patient[6])
+
+# %%
+plots.curves(
+    {"follows the calls": hasty, "follows the steps": patient},
+    title="Six skipped steps, and what the schedule makes of them",
+    xlabel="batch",
+    ylabel="learning rate",
+    alt="Two learning rates over 12 batches. One halves from the first batch on, although the "
+    "first six steps are skipped; the other stays at 0.1 for those six and halves afterwards.",
+)
+
+# %% [markdown]
+# The warning says that `scheduler.step()` came before `optimizer.step()`. Your order was right; the
+# optimizer's step was skipped. It comes only if the *very first* step is skipped: later skips are
+# silent. PyTorch has no public way to ask whether a step was skipped
+# ([issue 67590](https://github.com/pytorch/pytorch/issues/67590)); the scale falls exactly when one
+# was, which is what `wait` looks at. (`get_scale()` makes a GPU wait. `step()` does so too.) A
+# schedule that steps once an epoch hardly feels a skip; one that steps with each batch, with a
+# warm-up at the very beginning, does.
+
+# %% [markdown]
+# ## Two optimizers
+#
+# Two models, each with its own loss and optimizer, share one scaler. **Predict:** the second
+# model overflows. Which optimizers step, and what becomes of the scale?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+models = [digits_network(width=32, seed=s) for s in (0, 1)]
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+before = [parameters_to_vector(model.parameters()).detach() for model in models]
+scaler = torch.amp.GradScaler("cpu")
+scaler.scale(forward(models[0], x, y)).backward()
+scaler.scale(forward(models[1], x * 1e7, y)).backward()
+for optimizer in optimizers:
+    scaler.step(optimizer)
+scaler.update()
+for name, model, old in zip(("first", "second"), models, before, strict=True):
+    print(
+        f"the {name} model moved:", not torch.equal(old, parameters_to_vector(model.parameters()))
+    )
+print("scale:", scaler.get_scale())
+
+# %% [markdown]
+# The scaler keeps its record of inf for each optimizer, so the healthy model steps. The scale is
+# one for all, and falls. This is why there is one scaler and *one* `update()`, after the last
+# step: with an update in between, the second optimizer's gradients would carry one scale and be
+# divided by another.
+#
+# Two losses for *one* model need nothing special. **Predict:** is
+# `scale(a + b).backward()` the same as `scale(a).backward()` and `scale(b).backward()`?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+gradients = []
+for together in (True, False):
+    model, optimizer, scaler = fresh()
+    with torch.autocast("cpu", dtype=half):
+        logits = model(x)
+        a, b = cross_entropy(logits, y), 0.1 * logits.float().square().mean()
+    if together:
+        scaler.scale(a + b).backward()
+    else:
+        scaler.scale(a).backward(retain_graph=True)  # the graph is needed once more
+        scaler.scale(b).backward()
+    scaler.unscale_(optimizer)
+    gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+difference = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
+print("the same to within 1%:", difference.item() < 0.01)
+
+# %% [markdown]
+# Up to FP16's rounding it is, and one pass goes through the shared part once. Every loss whose
+# gradients the scaler will meet must be scaled by it. And an optimizer that has no gradients this
+# time, as in adversarial training, is not stepped at all:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+model, optimizer, scaler = fresh()
+scaler.scale(forward(model, x, y))
+try:
+    scaler.step(optimizer)
+except AssertionError as error:
+    print("AssertionError:", error)
+
+# %% [markdown]
+# ## Save and resume
+#
+# PyTorch's recipe saves three things: model, optimizer and scaler. **Predict:** what else does the
+# next step of this run depend on?
+
+
+# %%
+def start(seed):
+    """All parts of a run, each with a state_dict()."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Dropout(0.2), digits_network(width=32, seed=seed))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    return {
+        "model": model,
+        "optimizer": optimizer,
+        "scaler": torch.amp.GradScaler("cpu", init_scale=2.0**22),
+        "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.3),
+        "batches": Batches(digits.train_images, digits.train_labels, seed=seed),
+    }
+
+
+# %%
+def train(parts, epochs):
+    """Train on epochs of eight batches; return the losses."""
+    model, optimizer, scaler, scheduler, batches = parts.values()
+    losses = []
+    for _ in range(epochs):
+        for x, y in islice(batches, 8):
+            optimizer.zero_grad()
+            loss = forward(model, x, y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+        scheduler.step()
+    return losses
+
+
+# %% [markdown]
+# Dropout draws from torch's global random numbers, and the batches come in an order of their own.
+# With the schedule that makes six parts. We interrupt a run after two epochs, go on in a fresh one
+# with one part left out, and ask which loss is the first to differ. **Predict:** for which parts is
+# it the very first one?
+
+
+# %%
+def resumed(left_out=None):
+    """Two epochs, a checkpoint, and two more in a fresh run; the losses after the checkpoint."""
+    first = start(seed=0)
+    train(first, 2)
+    saved = {name: copy.deepcopy(part.state_dict()) for name, part in first.items()}
+    random_numbers = torch.get_rng_state()
+    second = start(seed=1)
+    for name, part in second.items():
+        if name != left_out:
+            part.load_state_dict(saved[name])
+    if left_out != "random numbers":
+        torch.set_rng_state(random_numbers)
+    return train(second, 2)
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+uninterrupted = train(start(seed=0), 4)[16:]
+print("with all six parts, equal to the last bit:", resumed() == uninterrupted)
+for part in ("model", "batches", "random numbers", "optimizer", "scaler", "scheduler"):
+    pairs = zip(resumed(left_out=part), uninterrupted, strict=True)
+    first = next(number for number, (a, b) in enumerate(pairs, 1) if a != b)
+    print(f"without the {part:14} the losses differ from number {first} on")
+
+# %% [markdown]
+# The model, the data order and the random numbers show at once. The optimizer and the scaler show
+# after the first step: momentum and learning rate are gone, and a fresh scale, too large for this
+# run, costs steps until it has come down again. The scheduler hides longest, since the learning
+# rate of the moment lies in the optimizer: it shows after the next epoch. A test that compares one
+# step after a restart would not have found it.
+#
+# How much a forgotten scaler costs depends on the run. **Predict:** what if its fresh scale happens
+# not to overflow, and only differs from the old one?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+weights = []
+for scale in (2.0**10, 2.0**12):
+    model, optimizer, scaler = fresh(init_scale=scale)
+    for x, y in some_batches(5):
+        optimizer.zero_grad()
+        scaler.scale(forward(model, x, y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    weights.append(parameters_to_vector(model.parameters()).detach())
+print("equal to within 0.001:", torch.allclose(*weights, atol=1e-3))
+
+# %% [markdown]
+# Then hardly anything: a scale is a power of two, so it changes gradients only where FP16 runs out
+# of range. Save it all the same: its count of clean steps is part of it, and a run that needs a
+# small scale would skip steps after each restart until it has found it again.
+#
+# In a file it looks like this. `save_checkpoint` of this course adds the random numbers by itself,
+# writes the file whole or not at all, and `load_checkpoint` refuses one that does not fit before
+# anything is loaded; read it in `amp_lessons/checkpoint.py`.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.training import load_checkpoint, save_checkpoint
+
+first = start(seed=0)
+train(first, 2)
+path = Path(tempfile.mkdtemp()) / "run.pt"
+save_checkpoint(path, **first)
+train(first, 1)  # the run goes on; the file does not change
+second = start(seed=1)
+load_checkpoint(path, **second)
+print("equal to the last bit:", train(second, 2) == uninterrupted)
+print("in the file:", ", ".join(torch.load(path)["states"]))
+
+# %% [markdown]
+# Three traps around it:
+#
+# - Save between `update()` and the next backward pass. In the middle of a group of accumulated
+#   batches the gradients belong to the state too, and nobody saves those.
+# - `torch.load` reads tensors and plain data, no objects (`weights_only=True` is the default since
+#   2.6). Save `state_dict()`s.
+# - The tensors in a `state_dict()` *are* the model's. Kept in memory as "the best model so far",
+#   they go on training: make a deep copy.
+#
+# ## Evaluate as you train
+#
+# An evaluation has three switches: `eval()` for dropout and batch norm, `no_grad()` for autograd,
+# autocast for the precision. None does another's work. **Predict:** does a model give the same
+# answer twice under `no_grad()` alone?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+model = second["model"]
+images, labels = digits.validation_images, digits.validation_labels
+for mode in ("train", "eval"):
+    getattr(model, mode)()
+    with torch.no_grad(), torch.autocast("cpu", dtype=half):
+        once, again = model(images), model(images)
+    print(f"{mode}(): twice the same {torch.equal(once, again)}, {once.dtype}")
+
+# %% [markdown]
+# Why the same precision? Here is a model whose first layer is 100000 times too large, and whose
+# second makes up for it: in exact arithmetic nothing has changed. **Predict:** what does a
+# validation in FP32 say about it, and what one in FP16?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.training import accuracy
+
+sick = copy.deepcopy(model[1])
+with torch.no_grad():
+    for parameter in (sick[0].weight, sick[0].bias):
+        parameter *= 1e5
+    sick[2].weight /= 1e5
+for name, dtype in (("FP32", None), ("FP16", half)):
+    healthy, now = (accuracy(m, images, labels, dtype) for m in (model[1], sick))
+    print(f"{name}: as good as before: {abs(healthy - now) < 0.05}")
+
+# %% [markdown]
+# FP32 sees a healthy model. In FP16 the hidden layer overflows, no training step would succeed, and
+# only a validation in FP16 shows it. After each evaluation call `model.train()` again, or the next
+# epoch trains without dropout.
+#
+# ## Inference: autocast or a cast model
+#
+# For inference there is a second way: cast the model once. **Predict:** which of the two needs less
+# memory for its parameters? Do their answers differ?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+network = model[1].eval()
+for dtype in (half, bfloat):
+    cast = copy.deepcopy(network).to(dtype)
+    with torch.inference_mode():
+        answer = cast(images.to(dtype))
+        with torch.autocast("cpu", dtype=dtype):
+            mixed = network(images)
+    size = [sum(p.numel() * p.element_size() for p in m.parameters()) for m in (network, cast)]
+    same = (mixed.argmax(1) == answer.argmax(1)).float().mean().item() > 0.98
+    print(f"{dtype}: {size[0]} and {size[1]} bytes; the same digits: {same}")
+
+# %% [markdown]
+# The cast model takes half the memory and casts nothing while it runs, which is what you want for
+# serving. Autocast keeps the FP32 weights and makes 16-bit copies of them again and again: under
+# `inference_mode()` its cache does not work (lesson 05 counts it). Its advantage is that it keeps
+# delicate operations in FP32, as it did in training. So evaluate with autocast while you train; cast
+# for serving, and compare the two once. A cast model with FP16-sized traps (lesson 02) has nobody
+# to protect it. No scaler is needed for either: there is no backward pass.
+
+# %% [markdown]
+# ## One path for every precision
+#
+# Autocast and GradScaler both take `enabled=`. **Predict:** what does a disabled scaler do in
+# `scale`, and what does its `state_dict()` hold?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+off = torch.amp.GradScaler("cpu", enabled=False)
+loss = torch.tensor(2.5)
+print("scale(loss) is loss:", off.scale(loss) is loss)
+print("scale:", off.get_scale(), " state:", off.state_dict())
+try:
+    torch.amp.GradScaler("cpu").load_state_dict(off.state_dict())
+except RuntimeError as error:
+    print("RuntimeError:", error)
+
+# %% [markdown]
+# Its `unscale_` and `update` do nothing, and its `step` is the optimizer's. So a loop that is
+# written for FP16 is a correct FP32 loop with both switched off, and a correct BF16 loop with the
+# scaler off. That is the right pattern for a precision that is a setting: three loops would drift
+# apart, and a bug in the FP16 one would never show in FP32. The price is one trap, the last line:
+# a run that was saved without a scale cannot hand one to an FP16 run.
+
+
+# %%
+def train_in(precision, count=60):
+    mixed, dtype = precision != "FP32", half if precision == "FP16" else bfloat
+    model = digits_network(width=32)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "FP16")
+    for x, y in some_batches(count):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype, enabled=mixed):
+            loss = cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(model.parameters(), max_norm=1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    return accuracy(model, images, labels, dtype if mixed else None), scaler.get_scale()
+
+
+# %% [markdown]
+# **Predict:** which of the three learn the digits, and with what scale do they end?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for precision in ("FP32", "BF16", "FP16"):
+    share, scale = train_in(precision)
+    print(f"{precision}: more than 80% right: {share > 0.8}, scale {scale:g}")
+
+# %% [markdown]
+# A loop for BF16 alone needs no scaler at all: BF16 has FP32's range. It still needs autocast, the
+# loss under it, a backward pass, a step and `zero_grad()`; `train_bf16` in
+# `amp_lessons/training.py` is that loop.
+#
+# **Predict:** is a disabled scaler also right for FP16, "because the loss is small anyway"?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.training import train_digits
+
+for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
+    run = train_digits(mode, steps=150, loss_factor=1e-6)
+    print(f"{mode:13} loss times 1e-6: learns {run.accuracy > 0.7}")
+
+# %% [markdown]
+# No: with a small loss the FP16 gradients are zero. A disabled scaler is right when the precision
+# is not FP16, and only then.
+#
+# ## When a loop misbehaves
+#
+# | symptom | cause | remedy |
+# |---|---|---|
+# | the loss hardly falls, the norm reads in the thousands | clipped before `unscale_` | `unscale_`, clip, `step` |
+# | one overflow, then every step is skipped | no `zero_grad()` | once a step |
+# | steps too large by the number of batches in a group | loss not divided | divide it |
+# | "unscale_() has already been called" | unscaled for each batch, or twice | once a step |
+# | "No inf checks were recorded prior to update" | `update()` without a step | once, after `step` |
+# | "Attempted step but _scale is None" | the loss was not scaled | `scaler.scale(loss).backward()` |
+# | "Attempting to unscale FP16 gradients" | the model was cast to half | leave it FP32, use autocast |
+# | warning about `lr_scheduler.step()` | the first step was skipped | follow the real steps |
+# | steps are skipped after each restart or epoch | a fresh scaler | one scaler a run, and save it |
+# | validation good, training stuck | evaluated in FP32 | the same autocast for both |
+
+# %% [markdown]
+# ## Recap
+#
+# 1. Scale, backward, `unscale_`, clip, step, update: what looks at gradients stands after `unscale_`.
+# 2. Accumulating, divide the loss, and do the rest once for each effective batch.
+# 3. Schedules follow the real steps; one scaler and one `update()` serve any number of optimizers.
+# 4. A run is model, optimizer, scaler, schedule, random numbers and data order; save all six.
+# 5. Evaluate in the precision of the training; `enabled=` keeps one loop for all of them.
+
+# %% [markdown]
+# ## Three questions
+#
+# **1.** You accumulate over 8 batches and clip. Where does `unscale_` stand? (a) after each backward
+# (b) after the eighth backward, before the clip (c) after the clip
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** Once for each step, when all gradients are there.
+# (a) The second call raises, and without the error scaled gradients would be added to unscaled
+# ones. (c) The clip would see a norm that is too large by the scale.
+#
+# </details>
+#
+# **2.** Two optimizers, one scaler. The first model has an inf in its gradients. What happens?
+# (a) both steps are skipped (b) only the first is skipped, and the scale falls (c) only the first is
+# skipped, and the scale stays
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** inf is recorded for each optimizer; the scale belongs to both.
+# (a) A healthy optimizer steps. (c) One inf anywhere lowers the scale: it is what the next loss of
+# both models will be multiplied by.
+#
+# </details>
+#
+# **3.** A run is resumed without its scheduler, and everything else is restored. When does it show?
+# (a) at once (b) when the schedule next changes the learning rate (c) never
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** The learning rate of the moment lies in the optimizer's state, so the steps are right until
+# the scheduler computes the next one from its own, fresh count.
+# (a) would be true of the model, the data order or the random numbers. (c) holds only for a schedule
+# that has nothing to remember, such as `ExponentialLR`, which multiplies the rate that it finds.
+#
+# </details>
+
+# %%
+# NBVAL_CHECK_OUTPUT
+# The answers, computed.
+pieces = [(x, y)] * 8
+model, optimizer, scaler = fresh()
+for x, y in pieces:
+    scaler.scale(forward(model, x, y) / 8).backward()
+scaler.unscale_(optimizer)
+norm = clip_grad_norm_(model.parameters(), max_norm=1.0)
+alone = gradients_of([pieces[0]]).norm()
+print("1. the norm of eight equal batches is that of one:", (norm / alone).round(decimals=1).item())
+
+# %%
+# NBVAL_CHECK_OUTPUT
+models, steps = [digits_network(seed=s) for s in (0, 1)], []
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+scaler = torch.amp.GradScaler("cpu")
+for number, (model, optimizer) in enumerate(zip(models, optimizers, strict=True), 1):
+    optimizer.register_step_post_hook(lambda *_, number=number: steps.append(number))
+    scaler.scale(forward(model, x * 1e7 if number == 1 else x, y)).backward()
+for optimizer in optimizers:
+    scaler.step(optimizer)
+scaler.update()
+print("2. optimizers that stepped:", steps, " scale:", scaler.get_scale())
+same = [a == b for a, b in zip(resumed(left_out="scheduler"), uninterrupted, strict=True)]
+print("3. equal losses:", same.index(False), " and an epoch has 8")
+
+# %% [markdown]
+# **Next:** ten exercises in `exercises/07_training_loops.ipynb`: six broken loops to mend, and four
+# loops to write. The exact resume among them is graded to the last bit.

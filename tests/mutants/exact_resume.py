@@ -1,0 +1,222 @@
+# === mutant: as_in_the_recipe -> scheduler-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+
+
+# === mutant: no_model_buffers -> model-differs
+def capture(run):
+    return {
+        "model": {n: p.detach() for n, p in run.model.named_parameters()},
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.get_rng_state(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"], strict=False)
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["rng"])
+    run.order.set_state(state["order"])
+
+
+# === mutant: weights_only -> optimizer-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+
+
+# === mutant: no_scaler -> scaler-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.get_rng_state(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["rng"])
+    run.order.set_state(state["order"])
+
+
+# === mutant: scale_without_its_count -> scaler-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.get_scale(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.get_rng_state(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(run.scaler.state_dict() | {"scale": state["scaler"]})
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["rng"])
+    run.order.set_state(state["order"])
+
+
+# === mutant: no_scheduler -> scheduler-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "rng": torch.get_rng_state(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    torch.set_rng_state(state["rng"])
+    run.order.set_state(state["order"])
+
+
+# === mutant: no_dropout_state -> random-numbers-differ
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    run.order.set_state(state["order"])
+
+
+# === mutant: seed_again -> random-numbers-differ
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.initial_seed(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.manual_seed(state["rng"])
+    run.order.set_state(state["order"])
+
+
+# === mutant: no_data_order -> data-order-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.get_rng_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["rng"])
+
+
+# === mutant: order_seeded_again -> data-order-differs
+def capture(run):
+    return {
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.get_rng_state(),
+        "order": run.order.initial_seed(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["rng"])
+    run.order.manual_seed(state["order"])
+
+
+# === mutant: objects_pickled -> objects-in-the-file
+def capture(run):
+    return {
+        "model": run.model,
+        "optimizer": run.optimizer.state_dict(),
+        "scaler": run.scaler.state_dict(),
+        "scheduler": run.scheduler.state_dict(),
+        "rng": torch.get_rng_state(),
+        "order": run.order.get_state(),
+    }
+
+
+def restore(run, state):
+    run.model.load_state_dict(state["model"].state_dict())
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.scaler.load_state_dict(state["scaler"])
+    run.scheduler.load_state_dict(state["scheduler"])
+    torch.set_rng_state(state["rng"])
+    run.order.set_state(state["order"])
+
+
+# === correct: by_a_loop
+PARTS = ("model", "optimizer", "scaler", "scheduler")
+
+
+def capture(run):
+    state = {part: getattr(run, part).state_dict() for part in PARTS}
+    return [state, torch.random.get_rng_state(), run.order.get_state()]
+
+
+def restore(run, state):
+    states, dropout, order = state
+    run.order.set_state(order)
+    for part in reversed(PARTS):
+        getattr(run, part).load_state_dict(states[part])
+    torch.random.set_rng_state(dropout)

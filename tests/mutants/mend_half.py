@@ -1,0 +1,64 @@
+# === mutant: as_given -> half-parameters
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    model.half()
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x.half()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: autocast_added_to_it -> half-parameters
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    model.half()
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: no_scaler_no_error -> scaler-thrown-out
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    model.half()
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x.half()), y)
+        loss.backward()
+        optimizer.step()
+
+
+# === mutant: model_left_alone_inputs_not -> inputs-cast-by-hand
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x.half()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: back_to_float32 -> autocast-left-out
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    model.float()
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: half_inputs_under_autocast
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    model.float()
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x.half()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()

@@ -1,0 +1,92 @@
+# === mutant: as_given -> never-zeroed
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: once_before_the_loop -> never-zeroed
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: between_backward_and_step -> zeroed-before-step
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        optimizer.zero_grad()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: filled_with_zeros_to_please_the_scaler -> zeroed-before-step
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        optimizer.zero_grad(set_to_none=False)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: only_after_a_skip -> zeroed-after-skips-only
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scale = scaler.get_scale()
+        scaler.update()
+        if scaler.get_scale() < scale:
+            model.zero_grad()
+
+
+# === mutant: infinities_removed -> infinities-replaced
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        for p in model.parameters():
+            p.grad[~p.grad.isfinite()] = 0
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: after_the_step
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for images, labels in batches:
+        with torch.autocast(device_type="cpu", dtype=torch.half):
+            scaled = scaler.scale(loss_fn(model(images), labels))
+        scaled.backward()
+        scaler.step(optimizer)
+        scaler.update()
+        model.zero_grad(set_to_none=False)
+
+
+# === correct: unscaled_first
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    parameters = list(model.parameters())
+    for images, labels in batches:
+        with torch.autocast("cpu", torch.float16):
+            loss = loss_fn(model(images), labels)
+        gradients = torch.autograd.grad(scaler.scale(loss), parameters)
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = gradient
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()

@@ -1,0 +1,129 @@
+# === mutant: update_after_each_step -> updated-twice
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1).backward()
+        scaler.scale(loss_2).backward()
+
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+            scaler.update()
+
+
+# === mutant: a_scaler_each -> two-scalers
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    other = torch.amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1).backward()
+        scaler.step(optimizers[0])
+        scaler.update()
+        other.scale(loss_2).backward()
+        other.step(optimizers[1])
+        other.update()
+
+
+# === mutant: one_inf_skips_all -> all-or-none
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1).backward()
+        scaler.scale(loss_2).backward()
+
+        finite = True
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
+        for model in models:
+            for p in model.parameters():
+                finite = finite and bool(p.grad.isfinite().all())
+        if finite:
+            for optimizer in optimizers:
+                scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: one_loss_is_scaled -> second-loss-not-scaled
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1).backward()
+        loss_2.backward()
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: one_optimizer_steps_itself -> second-step-past-the-scaler
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1).backward()
+        scaler.scale(loss_2).backward()
+
+        scaler.step(optimizers[0])
+        optimizers[1].step()
+        scaler.update()
+
+
+# === correct: sum_of_the_losses
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1 + loss_2).backward()
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: list_of_losses
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    for x, z, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            one = models[0](x)
+            with torch.no_grad():
+                fixed = one.clone()
+            losses = [loss_fn(one, y), loss_fn(fixed + models[1](z), y)]
+        torch.autograd.backward(scaler.scale(losses))
+        for optimizer in reversed(optimizers):
+            scaler.step(optimizer)
+            optimizer.zero_grad()
+        scaler.update()
