@@ -223,7 +223,7 @@ def _judge(
     lines = tuple(_line(name, cases[i], expected[i], evidence[i], same) for i in failed[:MAX_LINES])
     if len(failed) > MAX_LINES:
         lines += (f"and {len(failed) - MAX_LINES} more of {len(cases)} calls",)
-    named = _explanation(cases, evidence, misconceptions, same)
+    named = _explanation(cases, expected, evidence, misconceptions, same)
     if named:
         return Finding(named, lines)
     first = evidence[failed[0]]
@@ -259,6 +259,7 @@ def _same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
 
 def _explanation(
     cases: Sequence[Case],
+    expected: Sequence[dict[str, Any]],
     evidence: Sequence[dict[str, Any]],
     misconceptions: Mapping[str, Misconception],
     same: Same,
@@ -270,18 +271,23 @@ def _explanation(
     for slug, misconception in misconceptions.items():
         for model in misconception.models:
             if all(
-                _explains(_outcome(model, case), seen, same)
-                for case, seen in zip(cases, evidence, strict=True)
+                _explains(_outcome(model, case), seen, same, wanted)
+                for case, wanted, seen in zip(cases, expected, evidence, strict=True)
             ):
                 return slug
     return ""
 
 
-def _explains(outcome: dict[str, Any], seen: dict[str, Any], same: Same) -> bool:
-    """As `_same_outcome`, with the same message too: torch raises RuntimeError for many reasons."""
+def _explains(
+    outcome: dict[str, Any], seen: dict[str, Any], same: Same, wanted: dict[str, Any]
+) -> bool:
+    """As `_same_outcome`. Where no error is asked for its message has to be the same too, since
+    torch raises RuntimeError for many reasons."""
     if not _same_outcome(outcome, seen, same):
         return False
-    return "error" not in outcome or outcome["error"]["message"] == seen["error"].get("message")
+    if "error" not in outcome or "error" in wanted:
+        return True
+    return outcome["error"]["message"] == seen["error"].get("message")
 
 
 def _kind(value: Any) -> str:

@@ -19,13 +19,10 @@ CELLS = [
     "histogram",
     "print(explorer.value, explorer.format, hex(explorer.code), histogram.scale_exponent)",
     "explorer.format = 'FP8 E4M3'; explorer.value = float('inf'); histogram.format = 'BF16'",
-<<<<<<< HEAD
     "from amp_lessons.widgets import PolicyBrowser\nbrowser = PolicyBrowser('softmax')\nbrowser",
     "print(browser.op, browser.search)",
-=======
-    "lab = ScalerLab()\nlab",
+    "from amp_lessons.widgets import ScalerLab\nlab = ScalerLab()\nlab",
     "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
->>>>>>> scaling
 ]
 
 
@@ -72,16 +69,11 @@ def run_cell(page: Any, index: int) -> None:
 
 
 def what_python_reads(page: Any, expected: str, cell: int = 2) -> str:
-<<<<<<< HEAD
     """What a cell prints, the third one if no other is named.
 
     A widget sends its next change when the last one has arrived, so a cell that is run within
     milliseconds may still read the one before.
     """
-=======
-    """What a cell prints, the third if none is named. A widget sends its next change when the last
-    one has arrived, so a cell that is run within milliseconds may still read the one before."""
->>>>>>> scaling
     for _ in range(5):
         run_cell(page, cell)
         text = page.locator(".jp-OutputArea-output pre").last.inner_text().strip()
