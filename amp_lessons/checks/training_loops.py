@@ -1106,7 +1106,7 @@ def _restore(run: Training, state: dict[str, Any]) -> None:
 
 def _resume_cases() -> list[Case]:
     return [
-        Case((21, 10, 5), "interrupted after 10 steps"),
+        Case((21, 12, 5), "interrupted after 12 steps"),
         Case((22, 14, 4), "interrupted after 14 steps"),
     ]
 
