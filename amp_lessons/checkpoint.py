@@ -104,11 +104,13 @@ def load_checkpoint(path: str | Path, *, other_torch: bool = False, **parts: Sta
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        stream = io.BytesIO(path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        content = torch.load(stream, map_location="cpu", weights_only=True)
     except Exception as error:  # what a broken file raises has no common class
         raise CheckpointError(
             f"{path} is truncated or no checkpoint, nothing was loaded: take an older one "
@@ -143,12 +145,13 @@ def _faults(content: dict[str, Any], parts: Mapping[str, Stateful]) -> list[str]
     states, kinds = content["states"], content["kinds"]
     faults = [f"it holds no {name}" for name in parts if name not in states]
     faults += [f"it holds {name}, which is not asked for" for name in states if name not in parts]
-    for name in parts.keys() & states.keys():
+    for name in [name for name in parts if name in states]:
         kind = _kind(parts[name])
         if kinds[name] != kind:
             faults.append(f"{name} was a {kinds[name]}, this is a {kind}")
         else:
-            faults += [f"{name}: {fault}" for fault in _compare(parts[name], states[name])]
+            differences = _compare(parts[name], states[name])
+            faults += [f"{name}: {_few(differences)}"] if differences else []
     return faults + _compare_random(content["random"])
 
 
@@ -171,7 +174,7 @@ def _compare(part: Stateful, saved: Mapping[str, Any]) -> list[str]:
     outlines = [(key, _outline(saved[key]), _outline(here[key])) for key in shared]
     if isinstance(part, nn.Module):
         faults += [f"{key} was {old}, is {new}" for key, old, new in outlines if old != new]
-    return _first(faults)
+    return faults
 
 
 def _compare_optimizer(
@@ -180,18 +183,16 @@ def _compare_optimizer(
     sizes = [[len(group["params"]) for group in state["param_groups"]] for state in (saved, here)]
     if sizes[0] != sizes[1]:
         return [f"had groups of {sizes[0]} parameters, has {sizes[1]}"]
-    faults = []
-    for old, new in zip(saved["param_groups"], here["param_groups"], strict=True):
-        faults += [f"the setting {key} differs" for key in sorted(old.keys() ^ new.keys())]
     parameters = [p for group in groups for p in group["params"]]
     numbers = [n for group in saved["param_groups"] for n in group["params"]]
+    faults = []
     for number, parameter in zip(numbers, parameters, strict=True):
         for key, value in saved["state"].get(number, {}).items():
             # Only a step count may have no dimension; momenta are as large as the parameter.
             if isinstance(value, Tensor) and value.dim() and value.shape != parameter.shape:
                 shapes = tuple(value.shape), tuple(parameter.shape)
                 faults.append(f"{key} of parameter {number} has shape {shapes[0]}, not {shapes[1]}")
-    return _first(faults)
+    return faults
 
 
 def _able(state: Mapping[str, Any]) -> str:
@@ -204,9 +205,10 @@ def _outline(value: Any) -> str:
     return type(value).__name__
 
 
-def _first(faults: list[str]) -> list[str]:
-    """The first few: another model differs in every line."""
-    return [*faults[:3], f"and {len(faults) - 3} more"] if len(faults) > 4 else faults
+def _few(faults: list[str]) -> str:
+    """The first few in one line: another model differs in every parameter."""
+    more = [f"and {len(faults) - 3} more"] if len(faults) > 4 else []
+    return ", ".join([*faults[:3], *more] if more else faults)
 
 
 # ---- random generators -----------------------------------------------------------------------

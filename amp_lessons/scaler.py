@@ -143,16 +143,20 @@ class ScalerLog:
 
 def _copy(number: Tensor) -> Number:
     """A number from the CPU's memory; a copy, unread, of one that lies on another device."""
-    return number.item() if number.is_cpu else number.clone()
+    return number.item() if _on_cpu(number) else number.clone()
+
+
+def _on_cpu(tensor: Tensor) -> bool:
+    return tensor.is_cpu
 
 
 def _total(checks: list[Tensor]) -> Number:
     """The sum of inf checks, which may lie on several devices."""
     if len(checks) == 1:
         return _copy(checks[0])
-    if all(check.is_cpu for check in checks):
+    if all(map(_on_cpu, checks)):
         return sum(check.item() for check in checks)
-    home = next(check.device for check in checks if not check.is_cpu)
+    home = next(check.device for check in checks if not _on_cpu(check))
     return torch.stack([check.to(home, non_blocking=True) for check in checks]).sum()
 
 

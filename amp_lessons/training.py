@@ -290,7 +290,7 @@ def train_digits(
     batch: int = 64,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    scaler: torch.amp.GradScaler | None = None,
+    scaler: torch.amp.GradScaler | ScalerLog | None = None,
 ) -> Run:
     """Train the digits network in one precision, the same way in each: SGD on the same batches.
 
@@ -327,7 +327,8 @@ def train_digits(
     batches = islice(Batches(digits.train_images, digits.train_labels, batch, seed), steps)
     records: list[ScalerRecord] = []
     if mode == "fp16":
-        log = ScalerLog(scaler or torch.amp.GradScaler(torch.device(device).type))
+        scaler = scaler or torch.amp.GradScaler(torch.device(device).type)
+        log = scaler if isinstance(scaler, ScalerLog) else ScalerLog(scaler)
         losses = train_fp16(network, optimizer, batches, log, loss_factor)
         records = log.records
     else:

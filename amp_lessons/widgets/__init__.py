@@ -1,9 +1,9 @@
 """Widgets for the notebooks: small interactive pictures of what the package computes.
 
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
-JavaScript, under test, and the gradient histogram draws what `scaling` counted. Each is one
-anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
-network.
+JavaScript and the scaler lab that of `scaler`, both under test, and the gradient histogram draws
+what `scaling` counted. Each is one anywidget with its page in `static/`, works with the keyboard
+alone, and loads nothing from a network.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amp_lessons.widgets.bit_explorer import BitExplorer
     from amp_lessons.widgets.gradient_histogram import GradientHistogram
+    from amp_lessons.widgets.scaler_lab import ScalerLab
 
-__all__ = ["BitExplorer", "GradientHistogram"]
+__all__ = ["BitExplorer", "GradientHistogram", "ScalerLab"]
 
-_HOMES = {"BitExplorer": "bit_explorer", "GradientHistogram": "gradient_histogram"}
+_HOMES = {
+    "BitExplorer": "bit_explorer",
+    "GradientHistogram": "gradient_histogram",
+    "ScalerLab": "scaler_lab",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a widget when it is asked for, since the histogram brings torch with it."""
+    """Import a widget when it is asked for, since most of them bring torch along."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

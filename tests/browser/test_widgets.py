@@ -1,4 +1,4 @@
-"""Both widgets in a real JupyterLab: its shortcuts, its themes, and the way back to Python."""
+"""The widgets in a real JupyterLab: its shortcuts, its themes, and the way back to Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from lab import Notebook, faults, running_lab
 
 CELLS = [
-    "from amp_lessons.widgets import BitExplorer, GradientHistogram\n"
+    "from amp_lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
     "explorer = BitExplorer(0.1)\n"
     "explorer",
     "import torch\n"
@@ -19,6 +19,8 @@ CELLS = [
     "histogram",
     "print(explorer.value, explorer.format, hex(explorer.code), histogram.scale_exponent)",
     "explorer.format = 'FP8 E4M3'; explorer.value = float('inf'); histogram.format = 'BF16'",
+    "lab = ScalerLab()\nlab",
+    "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
 ]
 
 
@@ -64,11 +66,11 @@ def run_cell(page: Any, index: int) -> None:
     )
 
 
-def what_python_reads(page: Any, expected: str) -> str:
-    """What the third cell prints. A widget sends its next change when the last one has arrived,
-    so a cell that is run within milliseconds may still read the one before."""
+def what_python_reads(page: Any, expected: str, cell: int = 2) -> str:
+    """What a cell prints, the third if none is named. A widget sends its next change when the last
+    one has arrived, so a cell that is run within milliseconds may still read the one before."""
     for _ in range(5):
-        run_cell(page, 2)
+        run_cell(page, cell)
         text = page.locator(".jp-OutputArea-output pre").last.inner_text().strip()
         if text == expected:
             break
@@ -120,6 +122,32 @@ def test_both_widgets(notebook: Notebook) -> None:
     notebook.theme("JupyterLab Dark")
     page.wait_for_function(f"() => ({GROUND})() < 200")
     assert faults(page, ".amp-widget") == []
+
+
+@pytest.mark.browser
+def test_the_scaler_lab(notebook: Notebook) -> None:
+    """A prediction and a new pattern reach Python, whose real GradScaler answers."""
+    page = notebook.page
+    run_cell(page, 0)
+    run_cell(page, 4)
+    stays = page.get_by_role("button", name="stays at")
+    stays.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Space")
+    assert what_python_reads(page, "(1, 2) 2 [4.0, 8.0, 8.0, 16.0, 16.0]", 5)[:6] == "(1, 2)"
+    first = page.get_by_role("button", name="step 0 overflows", exact=True)
+    first.focus()
+    page.keyboard.press("ArrowRight")  # JupyterLab would move to another cell
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Show all").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=agree in all 12 steps shown")
+    expected = "(1, 1) 2 [4.0, 2.0, 2.0, 4.0, 4.0]"
+    assert what_python_reads(page, expected, 5) == expected
+    assert faults(page, "[aria-label='Scaler lab']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Scaler lab']") == []
 
 
 # The red, green and blue of the widget's ground, added up.

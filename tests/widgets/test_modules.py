@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from amp_lessons.widgets import BitExplorer, GradientHistogram
+from amp_lessons.widgets import BitExplorer, GradientHistogram, ScalerLab
 from amp_lessons.widgets.modules import STATIC, join_modules
 
-ENTRIES = ["bit_explorer.mjs", "gradient_histogram.mjs"]
+ENTRIES = ["bit_explorer.mjs", "gradient_histogram.mjs", "scaler_lab.mjs"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -60,7 +60,9 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("widget", [BitExplorer(0.1), GradientHistogram(torch.ones(2))])
+@pytest.mark.parametrize(
+    "widget", [BitExplorer(0.1), GradientHistogram(torch.ones(2)), ScalerLab()]
+)
 def test_a_joined_widget_runs_from_a_blob(open_page: Callable[..., Any], widget: Any) -> None:
     """As in a notebook: the text as a blob, and Python's own state in the model."""
     page = open_page()

@@ -1,4 +1,4 @@
-// The little that both widgets need to build a page: elements, unique ids, and a stand-in for the
+// The little that the widgets need to build a page: elements, unique ids, and a stand-in for the
 // model that Jupyter gives to a widget.
 
 const SVG = "http://www.w3.org/2000/svg";
