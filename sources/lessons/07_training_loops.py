@@ -326,7 +326,7 @@ def start(seed):
         "optimizer": optimizer,
         "scaler": torch.amp.GradScaler("cpu", init_scale=2.0**22),
         "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.3),
-        "batches": Batches(digits.train_images, digits.train_labels, seed=seed),
+        "batches": Batches(digits.train_images, digits.train_labels, size=16, seed=seed),
     }
 
 
@@ -526,12 +526,12 @@ except RuntimeError as error:
 
 
 # %%
-def train_in(precision, count=60):
+def train_in(precision, count=80):
     mixed, dtype = precision != "FP32", half if precision == "FP16" else bfloat
     model = digits_network(width=32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     scaler = torch.amp.GradScaler("cpu", enabled=precision == "FP16")
-    for x, y in some_batches(count):
+    for x, y in some_batches(count, size=32):
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=dtype, enabled=mixed):
             loss = cross_entropy(model(x), y)
@@ -564,7 +564,7 @@ for precision in ("FP32", "BF16", "FP16"):
 from amp_lessons.training import train_digits
 
 for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
-    run = train_digits(mode, steps=150, loss_factor=1e-6)
+    run = train_digits(mode, 100, loss_factor=1e-6, learning_rate=0.3, width=32, batch=32)
     print(f"{mode:13} loss times 1e-6: learns {run.accuracy > 0.7}")
 
 # %% [markdown]
