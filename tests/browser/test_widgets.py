@@ -134,12 +134,12 @@ def test_the_scaler_lab(notebook: Notebook) -> None:
     """A prediction and a new pattern reach Python, whose real GradScaler answers."""
     page = notebook.page
     run_cell(page, 0)
-    run_cell(page, 4)
+    run_cell(page, 6)
     stays = page.get_by_role("button", name="stays at")
     stays.focus()
     page.keyboard.press("Space")
     page.keyboard.press("Space")
-    assert what_python_reads(page, "(1, 2) 2 [4.0, 8.0, 8.0, 16.0, 16.0]", 5)[:6] == "(1, 2)"
+    assert what_python_reads(page, "(1, 2) 2 [4.0, 8.0, 8.0, 16.0, 16.0]", 7)[:6] == "(1, 2)"
     first = page.get_by_role("button", name="step 0 overflows", exact=True)
     first.focus()
     page.keyboard.press("ArrowRight")  # JupyterLab would move to another cell
@@ -148,7 +148,7 @@ def test_the_scaler_lab(notebook: Notebook) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("text=agree in all 12 steps shown")
     expected = "(1, 1) 2 [4.0, 2.0, 2.0, 4.0, 4.0]"
-    assert what_python_reads(page, expected, 5) == expected
+    assert what_python_reads(page, expected, 7) == expected
     assert faults(page, "[aria-label='Scaler lab']") == []
     notebook.theme("JupyterLab Dark")
     page.wait_for_function(f"() => ({GROUND})() < 200")
