@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -90,7 +92,7 @@ CALLED = function_exercise(
     "gram",
     cases=lambda: [Case((torch.ones(2, 2),), "ones")],
     reference=lambda x: (x @ x).dtype,
-    call=in_a_region,
+    play=lambda answer: partial(in_a_region, answer),
     same=lambda expected, seen: expected == seen,
     misconceptions={
         "single": Misconception("It is float32.", lambda x: x.dtype),

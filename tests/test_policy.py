@@ -395,7 +395,7 @@ def test_names(asked, found):
         (("mm", "cuda", "fp61"), "not fp61; near it: 'fp16'"),
         (("mm", "cuda", None), "not None"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "call",
 )
 def test_errors_are_clear_and_change_nothing(arguments, message):
     before = state()
