@@ -18,10 +18,11 @@ help:
 lab: $(VENV)/.lab
 	$(BIN)/amp-lessons lab $(ARGS)
 
+# One thread a process: two test processes with two threads each spend their time in waiting.
 test: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGS)
 
 notebooks: $(VENV)/.tests
 	$(BIN)/python tools/build_notebooks.py
