@@ -165,3 +165,15 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     scaler.step(optimizer)
     scaler.update()
     return float(loss)
+
+
+# === correct: a_closure
+def autocast_step(model, loss_fn, optimizer, x, y):
+    def closure():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        return loss
+
+    return optimizer.step(closure)

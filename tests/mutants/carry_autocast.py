@@ -156,3 +156,30 @@ def carry_autocast(function):
 def carry_autocast(function):
     on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
     return torch.autocast("cpu", enabled=on, dtype=dtype)(function)
+
+
+# === correct: state_set_and_put_back_by_hand
+def carry_autocast(function):
+    def get():
+        return (
+            torch.is_autocast_enabled("cpu"),
+            torch.get_autocast_dtype("cpu"),
+            torch.is_autocast_cache_enabled(),
+        )
+
+    def put(on, dtype, cached):
+        torch.set_autocast_enabled("cpu", on)
+        torch.set_autocast_dtype("cpu", dtype)
+        torch.set_autocast_cache_enabled(cached)
+
+    state = get()
+
+    def carried(*args, **kwargs):
+        before = get()
+        put(*state)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put(*before)
+
+    return carried
