@@ -18,6 +18,7 @@ from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.how_numbers_break import within_ulps
 
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
+_isfinite = torch.Tensor.isfinite  # bound once, before any learner's code runs
 
 # ---- MasterSGD --------------------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class _Scaler:
 
     factor: float = 1.0
     unscales: bool = True
-    spots: Callable[[Tensor], bool] = lambda gradient: not bool(gradient.isfinite().all())
+    spots: Callable[[Tensor], bool] = lambda gradient: not bool(_isfinite(gradient).all())
     looks_at_loss: bool = False
     on_overflow: str = "skip"
     accepts: Callable[[float], bool] = _power_of_two
@@ -317,7 +318,7 @@ class _Scaler:
 
     def scale(self, loss: Tensor) -> Tensor:
         scaled = loss * self.factor if self.scales else loss
-        object.__setattr__(self, "lost", not bool(scaled.isfinite()))
+        object.__setattr__(self, "lost", not bool(_isfinite(scaled)))
         return scaled
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool | None:

@@ -371,8 +371,8 @@ def _near(expected: Any, seen: Any) -> bool:
     return bool(((one - other).abs() <= _MEND_TOLERANCE * one.abs().max()).all())
 
 
-def _in_16_bits(seen: dict[str, Any], dtype: torch.dtype | None) -> bool:
-    """Whether a matrix product ran in the region's dtype, as it does in the broken function."""
+def _multiplies_in(seen: dict[str, Any], dtype: torch.dtype | None) -> bool:
+    """Whether a matrix product ran in this dtype: that of the region, or what classify opens."""
     name = _name(dtype or BFLOAT)
     return any(op["op"] in _PRODUCTS and op["dtype"] == name for op in seen.get("ops", []))
 
@@ -417,10 +417,12 @@ def _judge_one(name: str, runs: Sequence[dict[str, Any]]) -> Finding | Verdict |
             wanted = "a NumPy array" if name == "predictions" else "a float32 tensor"
             kind = "a tensor or a list" if isinstance(value, list) else repr(value)[:60]
             return Finding("wrong-type", (where,), {"got": kind, "expected": wanted})
-        if (dtype or name == "classify") and not _in_16_bits(seen, dtype):
+        if (dtype or name == "classify") and not _multiplies_in(seen, dtype):
             return Finding("autocast-switched-off", (where,))
         if value["dtype"] != "float32":
             return Finding("half-leaks", (f"{where}: {value['dtype']}",))
+        if name == "classify" and not _multiplies_in(seen, SINGLE):
+            return Finding("head-in-16-bits", (where,))
         if not _near(_mend_truth(name, seed), value["values"]):
             shown = torch.tensor(value["values"])
             slug = "cast-after-the-sum" if shown.isinf().any() else "wrong-value"
@@ -468,6 +470,9 @@ mend_mismatches = Exercise(
         "region. Cast only the tensor that leaves it.",
         "half-leaks": "No error any more, and what comes out is still not float32. The next op "
         "outside the region will meet it.",
+        "head-in-16-bits": "classify gives float32 now, but its head runs in 16 bits as well, in "
+        "the region. A cast of the result does not bring the digits back: cast the features, and "
+        "let the head run after the region, as it did.",
         "cast-after-the-sum": "The result is inf: the squares, or their sum, had to fit FP16 "
         "before anything was cast. Cast before the op that can overflow.",
     },

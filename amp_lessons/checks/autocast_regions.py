@@ -159,7 +159,8 @@ class _Training:
         def distance(prediction: Tensor, target: Tensor) -> Tensor:
             if seed % 2:  # a loss with a matrix product of its own: it needs the region
                 return ((prediction @ project) - (target @ project)).float().square().mean()
-            return nn.functional.mse_loss(prediction, target)
+            wide = prediction.float()  # one in which the order of the two matters
+            return nn.functional.mse_loss(wide, target) + 0.3 * wide.abs().mean()
 
         self.loss_fn = _Witness(distance, "loss", self.log)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.5)
@@ -864,6 +865,7 @@ _STATES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("outside any region", {"enabled": False}),
     ("in a region with cache_enabled=False", {"dtype": torch.bfloat16, "cache_enabled": False}),
 )
+_OFF = 2  # which of them has autocast off
 
 
 def _state() -> dict[str, Any]:
@@ -904,9 +906,11 @@ def _probe_carry(carry: Callable[..., Any]) -> Any:
                 continue
 
             def in_worker(carried: Any = carried, number: int = number) -> Any:
-                before = _state()
-                result = plain(carried(number, b=7))
-                return {"result": result, "restored": _state() == before}
+                # To carry "off" shows only in a thread in which autocast is on.
+                with torch.autocast("cpu", torch.float16, enabled=number == _OFF):
+                    before = _state()
+                    result = plain(carried(number, b=7))
+                    return {"result": result, "restored": _state() == before}
 
             seen, error = _in_thread(in_worker)
         if isinstance(error, NotImplementedError):
@@ -935,15 +939,18 @@ def _judge_carry(evidence: Any) -> Finding | Verdict:
     if any(seen["result"] != 10 * number + 7 for number, seen in enumerate(evidence)):
         return Finding("result-lost", lines)
     states = [seen["inside"][0] for seen in evidence]
-    if not any(state["on"] for state in states):
+    on = [state["on"] for state in states]
+    off_kept = not on.pop(_OFF)
+    if not any(on):
         return Finding("state-not-carried", lines)
-    if states[2]["on"]:
-        return Finding("always-on", lines)
+    if not off_kept:
+        own = states[_OFF]["dtype"] == "float16"  # the worker's region, as it was
+        return Finding("off-not-carried" if own else "always-on", lines)
     if [state["dtype"] for state in states[:2]] != ["bfloat16", "float16"]:
         return Finding("dtype-not-carried", lines)
     if [state["cache"] for state in states] != [True, True, True, False]:
         return Finding("cache-not-carried", lines)
-    if not all(state["on"] for state in (states[0], states[1], states[3])):
+    if not all(on):
         return Finding("state-not-carried", lines)
     if not all(seen["restored"] for seen in evidence):
         return Finding("worker-left-changed", lines)
@@ -968,6 +975,8 @@ carry_autocast = Exercise(
         "region with it where the function runs.",
         "always-on": "You open a region whether there was one or not. Carry the state as it is: "
         'enabled=torch.is_autocast_enabled("cpu").',
+        "off-not-carried": "You carry the state only where autocast is on. Off is a state as well: "
+        "the thread that runs the function may have a region open, and it has to be off in there.",
         "dtype-not-carried": "The dtype in the thread is its own default, bfloat16 on a CPU. "
         'torch.get_autocast_dtype("cpu") is part of the state too, and must be read in the '
         "thread that has it.",

@@ -126,6 +126,15 @@ def carry_autocast(function):
     return {"dtype": torch.get_autocast_dtype("cpu"), "function": function}
 
 
+# === mutant: nothing_to_do_where_it_is_off -> off-not-carried
+def carry_autocast(function):
+    if not torch.is_autocast_enabled("cpu"):
+        return function
+    dtype, cached = torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+    return torch.autocast("cpu", dtype=dtype, cache_enabled=cached)(function)
+
+
+
 # === correct: region_made_here_entered_there
 def carry_autocast(function):
     region = torch.autocast(

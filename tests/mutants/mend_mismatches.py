@@ -329,6 +329,30 @@ def predictions(x, weight):
 
 
 
+# === mutant: head_moved_into_the_region -> head-in-16-bits
+def update_memory(memory, rows, x, weight):
+    return memory.clone().index_add_(0, rows, (x @ weight).float())
+
+
+def project(x, weight, head):
+    return (torch.relu(x @ weight) @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+        return (hidden @ head).float()
+
+
+def energy(x, weight):
+    return (x @ weight).float().square().sum()
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach().numpy()
+
+
+
 # === correct: others_ways
 def update_memory(memory, rows, x, weight):
     added = torch.zeros_like(memory)
