@@ -45,7 +45,7 @@ print("x, weight      ", x.dtype, weight.dtype)
 # Only matrix products were moved to the region's 16 bits, whatever they were given, and only the loss
 # was moved to 32. `+` is on no list: it gives what it is given, of two dtypes the wider, and float32
 # for float16 with bfloat16, since neither holds the other's numbers. x and the weight are as they
-# were: autocast casts copies on the way into an op.
+# were: autocast casts copies on the way into an op, so you cast neither inputs nor model yourself.
 #
 # So *"AMP runs most operations in FP16"* is not true. It runs the ops on a list in 16 bits; those
 # happen to do most of the arithmetic. (In the exercises you count how much.)
@@ -307,7 +307,7 @@ print("warnings:", len(caught))
 # %% [markdown]
 # Name the dtype: the default is not the same everywhere. The list also answers the claim that AMP
 # *needs an NVIDIA GPU of compute capability 7.0 or later*: every cell of this lesson runs on a CPU,
-# Intel's (`xpu`) and Apple's (`mps`) GPUs have regions of their own, and AMD's answer to `cuda`. 7.0
+# Intel's (`xpu`) and Apple's (`mps`) GPUs have regions of their own, and AMD's (ROCm) answer to `cuda`. 7.0
 # is the first generation with tensor cores: that is about speed.
 
 # %% [markdown]

@@ -70,7 +70,7 @@ with warnings.catch_warnings(record=True) as caught:
     try:
         torch.cuda.amp.autocast(device_type="cuda", dtype=half)
     except TypeError as error:
-        print("TypeError:", error)
+        print("TypeError: autocast", str(error).split("() ")[-1])
     old = torch.cuda.amp.autocast(enabled=False)
 print(
     "the second line:", caught[-1].category.__name__, "- a region for", old.device, old.fast_dtype
@@ -364,8 +364,8 @@ print("in inference_mode   ", torch.inference_mode()(casts_of_ten)(layer))
 # %% [markdown]
 # The first two lines show that there is a cache. The others show what it holds: casts of float32
 # *leaves that require a gradient*, and of nothing else. (A leaf is a tensor that was not computed from
-# others, such as a parameter.) Frozen layers go past it, and with LoRA almost all layers are frozen;
-# so does inference mode.
+# others, such as a parameter.) Frozen layers go past it, which in fine-tuning may be nearly all; so
+# does inference mode.
 #
 # **Predict:** of these parameters, which are cast once, which ten times, and which never?
 
