@@ -72,14 +72,12 @@ with warnings.catch_warnings(record=True) as caught:
     except TypeError as error:
         print("TypeError: autocast", str(error).split("() ")[-1])
     old = torch.cuda.amp.autocast(enabled=False)
-print(
-    "the second line:", caught[-1].category.__name__, "- a region for", old.device, old.fast_dtype
-)
+print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast_dtype}")
 
 # %% [markdown]
-# The old `autocast` knows one device and takes no `device_type`: that answer was never run. Called
-# rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated since 2.4. Write
-# `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
+# The old `autocast` knows one device and takes no `device_type`: nobody can have run that answer.
+# Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated since
+# 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
 #
 # You can ask for the state. **Predict:** which of the three is True in a CPU region? And what is
 # left of it when the region ends by an exception?
@@ -595,9 +593,9 @@ thread.join()
 
 # %% [markdown]
 # With the old one: the other thread's copy was in the cache for both. A region of your own does not
-# help against somebody else's that stays open. Threads that share *weights* need
-# `cache_enabled=False`, or each its own copy of the model. (In two dtypes at once they would meet the
-# error of the nested regions above.)
+# help against somebody else's that stays open. Threads that share weights while these change need
+# `cache_enabled=False` in all their regions, or each its own copy of the model. (In two dtypes at once
+# they would meet the error of the nested regions above.)
 
 # %% [markdown]
 # ## Generators, coroutines, recursion
