@@ -334,7 +334,8 @@ same = [torch.equal(p.grad / 2.0**24, ours[n]) for n, p in model.named_parameter
 print("equal to ours, bit for bit:", all(same))
 
 # %% [markdown]
-# Every gradient is the same, to the last bit. And there is no master copy: the parameters *are*
+# Every gradient is the same, to the last bit, on a CPU. (On CUDA the loss is made in another way inside:
+# lesson 08.) And there is no master copy: the parameters *are*
 # FP32. Autocast makes 16-bit copies of them on the way in, autograd casts their gradients back to
 # FP32, and the copies are dropped. So the picture is ours, read from the other side: what we call
 # the masters, PyTorch calls the parameters.
