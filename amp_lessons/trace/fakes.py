@@ -8,14 +8,10 @@ its forward changes (batch-norm statistics, counters, hooks), the model itself s
 from __future__ import annotations
 
 import copy
-import ctypes
-import logging
 import random
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -24,39 +20,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
+from amp_lessons.fake_cuda import failures_unlogged
 from amp_lessons.trace.report import TraceError
-
-_CUDA, _META = 1, 14  # c10::DeviceType
-_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
-
-
-def ensure_cuda_guard() -> None:
-    """Let fake CUDA tensors have gradients and be indexed in a torch without CUDA.
-
-    Autograd asks the device's *guard* for the current stream whenever it records an op. A build
-    with CUDA but no GPU gets a guard that does nothing from torch itself (`FakeTensorMode` calls
-    ``torch._C._ensureCUDADeviceGuardSet``). A CPU build has none at all, and torch then *aborts*
-    the process. So the guard of the meta device, which does nothing either, is lent to CUDA. It
-    stays, as torch's own does: real CUDA tensors remain impossible, with the message as before.
-
-    Raises:
-        TraceError: if this build of torch does not let itself be helped.
-    """
-    torch._C._ensureCUDADeviceGuardSet()
-    if torch.backends.cuda.is_built():
-        return
-    libraries = Path(torch.__file__).parent / "lib"
-    name = "libc10.dylib" if sys.platform == "darwin" else "libc10.so"
-    try:
-        library = ctypes.CDLL(str(libraries / name))
-        guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, _REGISTRY)
-    except (OSError, ValueError) as error:
-        raise TraceError(
-            "this CPU build of torch cannot hold fake CUDA tensors; "
-            'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
-        ) from error
-    if not guards[_CUDA] and guards[_META]:
-        guards[_CUDA] = guards[_META]
 
 
 @contextmanager
@@ -76,15 +41,9 @@ def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep torch's warnings and its log of failed fake ops off the reader's screen."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    was = log.disabled
-    log.disabled = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.disabled = was
+    with failures_unlogged(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextmanager
