@@ -61,8 +61,8 @@ def test_the_crossover_is_where_the_totals_cross(open_page: Callable[..., Any]) 
           const total = (settings, precision) => totalOf(trainingMemory(settings, precision));
           return cases.map((settings) => {
             const found = crossoverBatch(settings, settings.against);
-            const less = (batch) =>
-              total({ ...settings, batch }, settings.against) < total({ ...settings, batch }, "fp32");
+            const at = (batch, precision) => total({ ...settings, batch }, precision);
+            const less = (batch) => at(batch, settings.against) < at(batch, "fp32");
             return [found, found === null ? less(1e9) : less(found), found > 1 && less(found - 1)];
           });
         }""",

@@ -78,21 +78,19 @@ function controls(model, set) {
     const preset = presets.find((one) => one.name === name);
     if (!preset) return draw(readState(model));
     const { name: _, ...values } = preset;
-    forget();
-    set(values);
+    replace(values);
   };
   const preset = selectField("Example", [...presets.map(({ name }) => name), OWN], usePreset);
-  const choose = (label, names, trait, change = (value) => ({ [trait]: value })) => {
+  const choose = (label, names, trait, change = (value) => set({ [trait]: value })) => {
     const field = selectField(label, Object.values(names), (text) => {
       const value = Object.keys(names).find((key) => names[key] === text);
-      set(change(value));
+      change(value);
     });
     return { node: field.node, draw: (value) => (field.select.value = names[value]) };
   };
   const toKind = (kind) => {
-    forget();
     const width = Math.max(HEAD_WIDTH, Math.round(model.get("width") / HEAD_WIDTH) * HEAD_WIDTH);
-    return kind === "gpt" ? { width, kind } : { kind };
+    replace(kind === "gpt" ? { width, kind } : { kind });
   };
   const kind = choose("Kind of model", KINDS, "kind", toKind);
   const optimizer = choose("Optimizer", OPTIMIZERS, "optimizer");
@@ -115,7 +113,11 @@ function controls(model, set) {
     return { name, node, input, complain };
   });
   // What was typed and refused is of no interest once other values take its place.
-  const forget = () => sizes.forEach(({ complain }) => complain(null));
+  const replace = (values) => {
+    sizes.forEach(({ complain }) => complain(null));
+    set(values);
+    sizes.forEach(({ name, input }) => (input.value = model.get(name)));
+  };
 
   function draw({ settings, against: chosen, preset: matching }) {
     preset.select.value = matching?.name ?? OWN;
