@@ -66,7 +66,8 @@ class Memory:
         gradients: of the parameters that need one, in their dtype.
         optimizer: the state that stays between steps.
         data: the batch: inputs and target.
-        activations: what autograd saved for backward and the output, without the four above.
+        activations: what autograd saved for backward, the output and the loss, without the four
+            above. (The buffer in which `mse_loss` leaves its number is larger and not counted.)
         cast_cache: 16-bit copies of parameters, alive until autocast ends.
     """
 

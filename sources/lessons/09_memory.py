@@ -189,9 +189,34 @@ print(f"total growth:      {amp.total - fp32.total:,}")
 # Nine tenths of the figure are the data, which the program put on the GPU before it began. Without
 # them AMP needed 12% more, not 1%. The growth is, to 1,024 bytes (two of the blocks of 512 in which
 # the allocator counts), the 16-bit copies of all weights and biases; for in a network of three
-# layers the activations come out *equal*. What else the two peaks hold, the record does not tell:
-# a notebook keeps old tensors alive by their names, and cuBLAS has workspaces of its own. A
-# difference of two runs is free of both.
+# layers the activations come out *equal*.
+#
+# And the rest of the 822 MB? A weight, an activation and a gradient have the same size here, 64 MiB.
+# **Predict:** what is the loss's own size in memory? And what does a notebook keep alive from the
+# run before?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+loss = mse_loss(torch.randn(64, 100), torch.randn(64, 100))
+print("mse_loss:", loss.nbytes, "bytes of number, in", loss.untyped_storage().nbytes())
+unit, network = 4096 * 4096 * 4, 3 * (4096 * 4096 + 4096) * 4
+blocks = {
+    "this network and the one before": 2 * network,
+    "two hidden layers and the output": 3 * unit,
+    "this loss, the one before, a temporary": 3 * unit,
+    "two cuBLAS workspaces": 2 * (2 * 4096 + 8 * 16) * 1024,
+}
+for name, count in blocks.items():
+    print(f"{name:40}{count:>13,}")
+print(f"{'left of the peak':40}{fp32_peak - data - sum(blocks.values()):>13,}")
+
+# %% [markdown]
+# Five blocks of 512 bytes are left. `mse_loss` leaves its number in a buffer as large as the output,
+# and the name `loss` of the run before keeps that buffer and, through its graph, the whole *old
+# network* until the first new loss replaces it. (Workspaces:
+# [cuBLAS](https://docs.nvidia.com/cuda/cublas/#results-reproducibility) writes this size as
+# `:4096:2:16:8`.) This is an account that fits, and no measurement; but it says why a peak from a
+# notebook needs a fresh kernel. The difference of the two runs is free of all that.
 #
 # So take the data out before you compare, and compare at the batch that you train with.
 #
