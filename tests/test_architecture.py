@@ -25,6 +25,7 @@ ROOMS = (
         "checkpoint",
         "models",
         "trace",
+        "memory",
         "workspace",
     ),
     ("plots", "checks"),

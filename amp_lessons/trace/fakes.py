@@ -61,12 +61,18 @@ def rng_kept() -> Iterator[None]:
         np.random.set_state(numpy)
 
 
-def fake_like(tensor: Tensor, mode: FakeTensorMode, device: str) -> Tensor:
-    """A fake with the tensor's shape, strides, dtype and `requires_grad`; a parameter stays one."""
+def fake_like(
+    tensor: Tensor, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+) -> Tensor:
+    """A fake with the tensor's shape, strides, dtype and `requires_grad`; a parameter stays one.
+
+    With ``floats``, tensors of floating point get that dtype, as by ``.to(floats)``.
+    """
     if tensor.layout is not torch.strided or tensor.is_nested:
         raise TraceError(f"a {tensor.layout} tensor cannot be traced; use a dense one")
+    dtype = floats if floats is not None and tensor.is_floating_point() else tensor.dtype
     with torch.device("meta"):
-        meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+        meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=dtype)
     place = torch.device("cuda", 0) if device == "cuda" else torch.device(device)
     fake: Tensor = FakeTensor(mode, meta, place)
     if isinstance(tensor, nn.Parameter):
@@ -74,20 +80,24 @@ def fake_like(tensor: Tensor, mode: FakeTensorMode, device: str) -> Tensor:
     return fake.requires_grad_(tensor.requires_grad)
 
 
-def fake_inputs(inputs: Any, mode: FakeTensorMode, device: str) -> Any:
+def fake_inputs(
+    inputs: Any, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+) -> Any:
     """Every tensor in a tuple, list or dict of inputs as a fake on the device."""
-    return tree_map_only(Tensor, lambda tensor: fake_like(tensor, mode, device), inputs)
+    return tree_map_only(Tensor, lambda tensor: fake_like(tensor, mode, device, floats), inputs)
 
 
-def stand_in(model: nn.Module, mode: FakeTensorMode, device: str) -> nn.Module:
-    """A copy of the model with fake parameters and buffers on the device.
+def stand_in(
+    model: nn.Module, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+) -> nn.Module:
+    """A copy of the model with fake parameters and buffers on the device, as `fake_like` makes.
 
     Tensors that are neither (plain attributes) keep the device they have, for ``model.to(...)``
     would not move them either.
     """
     memo: dict[int, Any] = {}
     for tensor in (*model.parameters(), *model.buffers()):
-        memo[id(tensor)] = fake_like(tensor, mode, device)
+        memo[id(tensor)] = fake_like(tensor, mode, device, floats)
     for module in model.modules():
         tree_map_only(Tensor, lambda tensor: _keep_place(tensor, mode, memo), _attributes(module))
     memo |= {id(hook): hook for hook in _foreign_hooks(model)}
