@@ -113,25 +113,26 @@ for dtype in (single, half, bfloat):
 # In FP16 and BF16 the sigmoid is 1, 1 − 1 is 0, and the chain rule multiplies an infinite 1/0 by the
 # sigmoid's slope, p(1 − p), which is 0. float32 does better; not for ever:
 
+
 # %%
-logits = [float(z) for z in range(0, 31)]
-by_p = {d: [gradient(from_probability, z, d) for z in logits] for d in (single, half, bfloat)}
-finite = {d: [g for g in gradients if g == g] for d, gradients in by_p.items()}
-plots.curves(
-    {
-        "from the logit, FP16": [gradient(from_logit, z, half) for z in logits],
-        "by p, FP32, then NaN": finite[single],
-        "by p, FP16, then NaN": finite[half],
-        "by p, BF16, then NaN": finite[bfloat],
-    },
-    title="The gradient of a binary loss whose target is 0",
-    xlabel="logit (the larger, the more wrong)",
-    ylabel="gradient",
-    alt="Computed from the logit the gradient rises to 1 and stays there. By way of the probability "
-    "it ends in NaN: in BF16 first, then in FP16, then in FP32.",
+def last_right(loss_fn, dtype):
+    """The last whole logit up to 40 with a gradient within 5% of the true one, near 1."""
+    right = [abs(gradient(loss_fn, float(z), dtype) - 1) < 0.05 for z in range(3, 41)]
+    return 2 + [*right, False].index(False)
+
+
+ends = {"from the logit, BF16": last_right(from_logit, bfloat)}
+for name, dtype in (("FP32", single), ("FP16", half), ("BF16", bfloat)):
+    ends[f"by the probability, {name}"] = last_right(from_probability, dtype)
+plots.reaches(
+    ends,
+    title="How far the gradient of a binary loss is right (target 0)",
+    xlabel="logit: the larger, the more wrong the model is",
 )
 
 # %% [markdown]
+# In 16 bits the examples that the model has most wrong are the ones that break it.
+#
 # `nn.BCELoss` takes the same way with a guard: it cuts the logarithm off at −100. **Predict:** does the
 # guard help? And does autocast, which computes this loss in float32 on a CPU? And a `.float()` between
 # the sigmoid and the loss?
