@@ -212,7 +212,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="08_losses_and_ops",
         title="Losses, norms and your own ops",
         minutes=60,
-        prerequisites=("05_autocast_regions",),
+        prerequisites=("06_grad_scaler",),
         shows=(
             Shown(
                 "Losses, norms and residual streams that break in 16 bits, and how to write them"

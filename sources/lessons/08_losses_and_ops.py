@@ -5,7 +5,7 @@
 # `custom_fwd` and `custom_bwd` do and what they do not, and give an op of your own a rule for
 # autocast.
 #
-# **Time** 60 minutes. **Needs** lessons 02, 04 and 05; no GPU.
+# **Time** 60 minutes. **Needs** lessons 02, 04, 05 and 06; no GPU.
 #
 # Autocast knows torch's ops. It does not know your formulas. A loss written out by hand, a norm, a
 # sum over a layer's outputs, an `autograd.Function`: there the dtypes are yours to choose. Each part
@@ -148,7 +148,7 @@ for name in ("as it stands", "probability to float32", "logit to float32"):
         p = p.float() if name == "probability to float32" else p
         loss = F.binary_cross_entropy(p, torch.zeros(1, 1))
     loss.backward()
-    print(f"{name:23} loss {loss.item():8.4f} ({loss.dtype}) gradient {x.grad.item():.4f}")
+    print(f"{name:23} loss {loss.item():6.2f} ({loss.dtype}) gradient {x.grad.item():.4f}")
 
 # %% [markdown]
 # A float32 loss of a rounded probability is a float32 wrong number: the loss is 100 and the gradient
@@ -179,16 +179,16 @@ for classes in (10, 10_000):
     print("   sum, then divided", (minus_log_p.sum() / classes).item())
     print("   mean             ", minus_log_p.mean().item())
     loss = F.cross_entropy(logits, label, label_smoothing=0.1)
-    print(f"   cross_entropy     {loss.item():.3f}")
+    print(f"   cross_entropy     {loss.item():.2f}")
     with torch.autocast("cpu", dtype=half):
         loss = F.cross_entropy(logits, label, label_smoothing=0.1)
-    print(f"   under autocast    {loss.item():.3f}")
+    print(f"   under autocast    {loss.item():.2f}")
 
 # %% [markdown]
 # The 10,000 terms of 15 are 150,000 together. `mean` accumulates in a wider format and divides before it
 # rounds; a sum is rounded first. torch's own loss sums, so in a model cast to FP16 it overflows, while
 # under autocast it is float32. That is an argument for the *listed* loss inside the region, and against
-# one's own.
+# one of your own.
 
 # %% [markdown]
 # ## Sums, means, variances
@@ -222,8 +222,9 @@ print("E[x^2] - E[x]^2:  ", (x.square().mean() - x.mean() ** 2).item())
 print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
 
 # %% [markdown]
-# float32 has 24 bits, and the two squares agree in the first 24. "Do it in float32" is the second remedy.
-# The first is a formula that subtracts before it squares.
+# The squares are 99,980,001 and 100,020,001. float32 keeps 24 bits, so near 100 million it knows multiples
+# of 8 only, and the two ones at the end, which are the variance, are rounded away. "Do it in float32" is the
+# second remedy. The first is a formula that subtracts before it squares.
 
 # %% [markdown]
 # ## Norms
@@ -323,14 +324,15 @@ for dtype in (single, half, bfloat):
     unit.sum().backward()
     print(
         f"{dtype!s:14} zeros {unit[0, 0].item()}, gradient {zeros.grad[0, 0].item():.0e};"
-        f" long {F.normalize(long)[0, 0].item()}, cosine {F.cosine_similarity(long, long).item()}"
+        f" long {F.normalize(long)[0, 0].item():.3g},"
+        f" cosine {F.cosine_similarity(long, long).item():.3g}"
     )
 
 # %% [markdown]
 # Three faults in one function. 1e-12 is 0 in FP16, so a zero vector gives 0/0. The length of the long one
 # is 80,000, so it is divided by inf and becomes zero: a cosine of **0** for two vectors that are the same,
-# and no message. And in float32 and BF16, where nothing seems wrong, the gradient at zero is 1e12. On CUDA
-# both are on the float32 list; on a CPU, and outside any region, they are not. Cast first, and take an eps
+# and no message. And in float32 and BF16, where nothing seems wrong, the gradient at zero is 1e12. Under
+# autocast both are float32 on CUDA; on a CPU, and outside any region, they are not. Cast first, and take an eps
 # that you could stand as a divisor.
 
 # %% [markdown]
@@ -402,9 +404,8 @@ for dtype in (half, bfloat):
     lowest = torch.finfo(dtype).min
     padding = tensor([[lowest, lowest]], dtype=dtype)
     causal = tensor([[lowest, lowest]], dtype=dtype)
-    print(
-        dtype, "sum", (padding + causal)[0, 0].item(), torch.softmax(padding + causal, -1).tolist()
-    )
+    both = padding + causal
+    print(dtype, "sum", both[0, 0].item(), "softmax", torch.softmax(both, -1).tolist())
 keep = torch.zeros(1, 2, dtype=torch.bool)
 q = torch.randn(1, 1, 1, 8)
 result = F.scaled_dot_product_attention(q, torch.randn(1, 1, 2, 8), torch.ones(1, 1, 2, 8), keep)
@@ -412,7 +413,8 @@ print("scaled_dot_product_attention, boolean mask:", result.unique().tolist())
 
 # %% [markdown]
 # Combine masks as booleans, with `&`, and fill once; or hand the boolean mask to
-# `scaled_dot_product_attention`, which gives zeros for a row with nothing left.
+# `scaled_dot_product_attention`, which gives zeros for a row with nothing left
+# (on a CPU, here).
 #
 # The scores can overflow before any mask. **Predict:** queries and keys of 40, 64 long. The scores are
 # divided by √64 = 8. Where?
