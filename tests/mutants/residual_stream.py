@@ -103,3 +103,12 @@ def residual_stream(x, blocks, region):
         with torch.autocast("cpu", dtype=region):
             total = total + block(total.float())
     return total.float()
+
+
+# === mutant: blocks_fed_in_16_bits -> stream-in-the-regions-dtype
+def residual_stream(x, blocks, region):
+    stream = x.float()
+    for block in blocks:
+        with torch.autocast("cpu", dtype=region):
+            stream = stream + block(stream.to(region)).float()
+    return stream

@@ -331,3 +331,44 @@ def contrastive_loss(similarities, temperature):
 def dice_loss(logits, masks):
     p = torch.sigmoid(logits.double())
     return (1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)).float()
+
+
+# === mutant: logsumexp_in_bfloat16 -> gradient-off
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    z = similarities / temperature
+    return (torch.logsumexp(z, 1) - z.diagonal()).mean().float()
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === correct: means_for_sums
+def click_loss(logits, targets):
+    z = logits.float()
+    return F.softplus(z * (1 - 2 * targets)).mean()
+
+
+def smoothed_loss(logits, labels, smoothing):
+    log_p = F.log_softmax(logits.float(), -1)
+    return (1 - smoothing) * F.nll_loss(log_p, labels) - smoothing * log_p.mean()
+
+
+def contrastive_loss(similarities, temperature):
+    log_share = F.log_softmax(similarities.float() / temperature, dim=1)
+    return -(log_share * torch.eye(len(log_share))).sum() / len(log_share)
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits).float()
+    one = 1 / p.numel()
+    return 1 - (2 * (p * masks).mean() + one) / (p.mean() + masks.mean() + one)
