@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from amp_lessons import plots
 from amp_lessons.policy import op_policy
+from amp_lessons.trace import explain_autocast
 
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 tensor = torch.tensor
@@ -187,8 +188,33 @@ for classes in (10, 10_000):
 # %% [markdown]
 # The 10,000 terms of 15 are 150,000 together. `mean` accumulates in a wider format and divides before it
 # rounds; a sum is rounded first. torch's own loss sums, so in a model cast to FP16 it overflows, while
-# under autocast it is float32. That is an argument for the *listed* loss inside the region, and against
-# one of your own.
+# under autocast it is float32. That is an argument for torch's loss inside the region, and against one
+# of your own.
+#
+# Look inside it once more, with `explain_autocast` (lesson 04). The loss is float32 on both devices.
+# **Predict:** in which dtype are the log-probabilities that it is made of?
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+class Loss(nn.Module):
+    def forward(self, logits, label):
+        return F.cross_entropy(logits, label)
+
+
+for device in ("cpu", "cuda"):
+    rows = explain_autocast(Loss(), logits, label, device=device, dtype=half).rows
+    print(f"{device:4}", *(f" {row.short_op} -> {row.dtype_out}" for row in rows))
+print(
+    "spacing of FP16 at 12:",
+    (torch.nextafter(tensor(12.0).half(), tensor(13.0).half()) - 12).item(),
+)
+
+# %% [markdown]
+# A CPU has a rule for the whole loss. CUDA has none: there `cross_entropy` calls log_softmax and *names*
+# the dtype of its input, which autocast respects (lesson 04), and only the second half is float32. So on a
+# GPU the loss is a float32 number made of FP16 log-probabilities; near −12 these are $2^{-7}$ apart. Many
+# training loops say `F.cross_entropy(logits.float(), labels)`: one cast, and the same loss on every device.
 
 # %% [markdown]
 # ## Sums, means, variances
@@ -655,7 +681,6 @@ for enabled in (False, True):
 # %%
 # NBVAL_CHECK_OUTPUT
 from amp_lessons.models import custom_function
-from amp_lessons.trace import explain_autocast
 
 model, inputs = custom_function()
 for hazard in explain_autocast(model, *inputs, device="cuda", dtype=half).hazards:
