@@ -25,6 +25,8 @@ ROOMS = (
         "checkpoint",
         "models",
         "trace",
+        "timing",
+        "records",
         "workspace",
     ),
     ("plots", "checks"),
