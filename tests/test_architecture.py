@@ -27,6 +27,8 @@ ROOMS = (
         "checkpoint",
         "models",
         "trace",
+        "timing",
+        "records",
         "workspace",
     ),
     ("plots", "checks"),
