@@ -1,7 +1,7 @@
 """The bench: what each precision gains on this machine, measured as an engineer would defend it.
 
-`workloads` says what is trained, `modes` in which precisions, `planning` what it will take, `runner`
-measures with the method of `timing`, and `report` shows the result and makes records of it.
+`workloads` says what is trained, `modes` in which precisions, and `planning` what it will take.
+`runner` measures with the method of `timing`; `report` shows the result and makes records of it.
 """
 
 from amp_lessons.bench.modes import MODES, Mode

@@ -39,6 +39,25 @@ DEPARTURE = 0.1
 float32's loss has fallen."""
 
 
+class Meter:
+    """Peak memory since a moment, by the statistics of the CUDA allocator."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.before = device, 0
+
+    def start(self) -> None:
+        """From now on. What is allocated already does not count."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            self.before = torch.cuda.memory_allocated(self.device)
+
+    def peak(self) -> int | None:
+        """The most bytes allocated at once since the start; None on a CPU, which does not count."""
+        if self.device.type != "cuda":
+            return None
+        return torch.cuda.max_memory_allocated(self.device) - self.before
+
+
 @dataclass
 class Report:
     """What a run of the bench came to, complete or not.
@@ -78,6 +97,7 @@ def run(
     repeats: int = 15,
     left_out: Mapping[str, str] | None = None,
     clock: Clock | None = None,
+    meter: Meter | None = None,
     tell: Tell = lambda _: None,
 ) -> Report:
     """Measure each workload in each mode that this machine can do.
@@ -92,24 +112,25 @@ def run(
         repeats: samples of each mode, 2 or more; a sample is one pass over the batches.
         left_out: modes by key that are not to be run here, and why.
         clock: another than `timing.clock_for(device)`.
+        meter: another than `Meter(device)`.
         tell: called after each piece of work; `pieces` counts them beforehand.
 
     Raises:
         BenchError: if a workload does not fit in memory.
     """
-    clock = clock or clock_for(device)
+    clock, meter = clock or clock_for(device), meter or Meter(device)
     report = Report(device, clock.name, fp32_state())
     todo = []
     for workload in workloads:
         able = _able(workload, modes, report, left_out or {})
         if able:
-            todo.append((workload, able, plan(workload, able, device)))
+            todo.append((workload, able, plan(workload, able)))
             check_fits(workload, todo[-1][2], free_bytes(device))
     try:
         _measure_roofs(report, {mode.roof: mode for _, able, _ in todo for mode in able}, clock)
         for workload, able, planned in todo:
             tell(workload.name)
-            _bench(workload, able, planned, report, repeats, clock, tell)
+            _bench(workload, able, planned, report, repeats, clock, meter, tell)
     except KeyboardInterrupt:
         report.stopped, report.interrupted = "interrupted", True
     except RuntimeError as error:  # CUDA's errors, out of memory among them, are RuntimeErrors
@@ -209,6 +230,7 @@ def _bench(
     report: Report,
     repeats: int,
     clock: Clock,
+    meter: Meter,
     tell: Tell,
 ) -> None:
     with seeded(0, report.device):
@@ -217,7 +239,7 @@ def _bench(
     found: dict[str, dict[str, Any]] = {}
     try:
         for mode in modes:
-            facts = _learn(workload, mode, data, trainers, report, planned.data_bytes)
+            facts = _learn(workload, mode, data, trainers, report, planned.data_bytes, meter)
             if facts:
                 found[mode.name] = facts
             tell(f"{workload.name}: losses of {mode.name}")
@@ -243,13 +265,11 @@ def _learn(
     trainers: dict[str, Trainer],
     report: Report,
     data_bytes: int,
+    meter: Meter,
 ) -> dict[str, Any] | None:
     """Train once for the losses and the peak memory; None, with a note, if it cannot compile."""
-    cuda = report.device.type == "cuda"
-    if cuda:
-        _tidy(report.device)
-        torch.cuda.reset_peak_memory_stats(report.device)
-        before = torch.cuda.memory_allocated(report.device)
+    _tidy(report.device)
+    meter.start()
     try:
         trainer = Trainer(workload, mode, data, report.device)
         losses, skipped = trainer.learn(workload.epochs)
@@ -260,9 +280,9 @@ def _learn(
         _note(report, workload, mode, f"torch.compile failed: {line or type(error).__name__}")
         return None
     trainers[mode.name] = trainer
-    peak = None
-    if cuda:  # as if the data and this mode were alone: the modes before it are in `before`
-        peak = data_bytes + torch.cuda.max_memory_allocated(report.device) - before
+    own = meter.peak()
+    # As if the data and this mode were alone: the modes before it were there at the start.
+    peak = None if own is None else data_bytes + own
     return {"losses": losses, "skipped_steps": skipped, "peak_bytes": peak, "samples_s": []}
 
 
