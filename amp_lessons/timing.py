@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import torch
@@ -296,6 +297,8 @@ def measured_peak(
 ) -> float:
     """FLOP/s of a large square matmul, the fastest of 10: the roof that arithmetic has here.
 
+    All three layouts that training needs are tried: of the forward pass and of both gradients.
+
     Args:
         dtype: of both matrices and the result. For float32 the precision is the one that is set
             (see `fp32_precision`).
@@ -309,7 +312,9 @@ def measured_peak(
         size = 8192 if where.type != "cpu" else 128 if dtype == torch.float16 else 1024
     a, b = (torch.randn(size, size, device=where).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
-    return 2 * size**3 / _fastest(lambda: torch.mm(a, b, out=out), clock or clock_for(where))
+    clock = clock or clock_for(where)
+    layouts = ((a, b.t()), (a, b), (a.t(), b))
+    return 2 * size**3 / min(_fastest(partial(torch.mm, *ab, out=out), clock) for ab in layouts)
 
 
 def measured_bandwidth(

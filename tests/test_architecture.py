@@ -32,7 +32,7 @@ ROOMS = (
         "workspace",
     ),
     ("plots", "checks"),
-    ("widgets", "grading", "doctor", "lab"),
+    ("widgets", "grading", "doctor", "lab", "bench"),
     ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(ROOMS) for name in names}

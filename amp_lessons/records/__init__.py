@@ -41,7 +41,8 @@ class Row:
         peak_bytes: peak of allocated memory with the preloaded data, or None.
         data_bytes: bytes of that data, or None.
         losses: of each step from the first; None where it was not finite.
-        departs: how the loss curve departs from float32's, or "": then the speed was not bought.
+        departs: how the loss curve departs from float32's; "" if it does not, so that the speed
+            was not bought with quality; None if there was nothing to compare.
         details: the row as it stands in the file.
     """
 
@@ -56,7 +57,7 @@ class Row:
     peak_bytes: int | None = None
     data_bytes: int | None = None
     losses: tuple[float | None, ...] = ()
-    departs: str = ""
+    departs: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
