@@ -48,7 +48,8 @@ class PretendGpu:
         self._host = self._device = 0.0  # when each is free again, in seconds
 
     def clock(self) -> float:
-        """Seconds on the host's clock, like `time.perf_counter`."""
+        """Seconds on the host's clock, like `time.perf_counter`. To read it takes a moment too."""
+        self._host += 0.1 * MICROSECOND
         return self._host
 
     def synchronize(self) -> None:
@@ -72,6 +73,7 @@ class PretendGpu:
         *,
         cold: int = 0,
         spike_every: int = 0,
+        jitter: float = 0.0,
         fp32: bool = False,
     ) -> Callable[[object], None]:
         """A step that can be run on a batch, and whose true duration is known.
@@ -81,6 +83,8 @@ class PretendGpu:
             seconds: what it takes the device, once warm.
             cold: how many first runs take twenty times as long (compilation, choice of kernels).
             spike_every: one run in so many takes fifty times as long (others' work); 0: none.
+            jitter: by which share the runs differ from ``seconds``, up and down: eleven different
+                times, whose median and mean are ``seconds``, over and over.
             fp32: whether it is made of FP32 matrix products, which take half as long with TF32.
         """
         self.launches.setdefault(name, 0)
@@ -89,7 +93,9 @@ class PretendGpu:
             run = self.launches[name]
             slow = 1 + self._warming * sum(self.launches.values())
             self.launches[name] += 1
-            factor = 20 if run < cold else 1
+            factor = 1 + jitter * (run * 4 % 11 - 5) / 5
+            if run < cold:
+                factor = 20
             if spike_every and run % spike_every == spike_every - 1:
                 factor = 50
             self._host += self._launch
@@ -115,6 +121,11 @@ class Event:
         """Queue the mark: it is reached when all work before it is done."""
         gpu = self._gpu
         gpu._device = self._reached = max(gpu._device, gpu._host)
+
+    def synchronize(self) -> None:
+        """Let the host wait until the device has reached the mark."""
+        if self._reached is not None:
+            self._gpu._host = max(self._gpu._host, self._reached)
 
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this mark to ``end``, as `torch.cuda.Event.elapsed_time` gives them.
