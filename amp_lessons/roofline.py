@@ -94,7 +94,8 @@ _WITH_SPARSITY = "The data sheet prints tensor core figures with sparsity; dense
 GPUS: tuple[Gpu, ...] = (
     Gpu(
         "T4", 8.1, None, 65.0, None, 320.0,
-        f"{_FILES}/Data-Center/tesla-t4/t4-tensor-core-datasheet-951643.pdf",
+        "https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/"
+        "turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf",
         "Turing: no TF32, and no BF16 in its tensor cores.",
     ),
     Gpu(
@@ -130,7 +131,7 @@ GPUS: tuple[Gpu, ...] = (
     ),
     Gpu(
         "B200 (HGX)", 75.0, 1100.0, 2250.0, 2250.0, 7700.0,
-        "https://resources.nvidia.com/en-us-blackwell-architecture/blackwell-architecture-technical-brief",
+        "https://resources.nvidia.com/en-us-blackwell-architecture/datasheet",
         f"{_WITH_SPARSITY} The GB200's B200 is faster: 80, 1250, 2500 and 8000 GB/s.",
     ),
 )  # fmt: skip

@@ -115,7 +115,8 @@ def _time_trap(
     **step: Any,
 ) -> Trap:
     program = {"seconds": seconds} | step
-    return Trap(name, diagnosis, gpu or _QUIET, (program,), warm_up, repeats, seconds)
+    gpu = _QUIET if gpu is None else gpu
+    return Trap(name, diagnosis, gpu, (program,), warm_up, repeats, seconds)
 
 
 _TIME_TRAPS = (
@@ -207,7 +208,7 @@ def _pair_trap(
         {"seconds": times[0], "fp32": True} | (baseline or {}),
         {"seconds": times[1]} | (candidate or {}),
     )
-    gpu = gpu or _QUIET
+    gpu = _QUIET if gpu is None else gpu
     truth = times[0] / times[1] / (2 if gpu.get("tf32") else 1)
     return Trap(name, diagnosis, gpu, steps, warm_up, repeats, truth)
 
@@ -544,10 +545,12 @@ FASTER, SLOWER = "faster", "slower"
 SAME, NOT_COMPARABLE = "no difference", "not comparable"
 
 
-def _run(center: float, width: float, last: float, *, end: Sequence[float] = ()) -> dict[str, Any]:
-    """A run: 12 times around ``center``, and 40 losses that come down to ``last``."""
+def _run(
+    center: float, width: float, last: float, *, first: float = 2.0, end: Sequence[float] = ()
+) -> dict[str, Any]:
+    """A run: 12 times around ``center``, and 40 losses that go from ``first`` to ``last``."""
     seconds = [center * (1 + width * (i * 5 % 12 - 5.5) / 5.5) for i in range(12)]
-    losses = [last * (1 + 2 / (i + 1) + (0.02 if i % 2 else -0.02)) for i in range(30)]
+    losses = [last + (first - last) * 0.85**i for i in range(30)]
     losses += [last * (1.01 if i % 2 else 0.99) for i in range(10)]
     losses[40 - len(end) :] = end
     return {"seconds": seconds, "losses": losses}
@@ -568,6 +571,8 @@ def _verdict_cases() -> list[Case]:
         case("half the time, the last losses are nan", _run(10.0, 0.02, 0.5, end=[nan] * 10)),
         case("half the time, one of the last losses is nan", _run(10.0, 0.02, 0.5, end=[nan, 0.5])),
         case("half the time, one of the last losses is inf", _run(10.0, 0.02, 0.5, end=[inf, 0.5])),
+        case("half the time, lower at first, 10% higher at the end", _run(10, 0.02, 0.55, first=1)),
+        case("half the time, higher at first, the same at the end", _run(10, 0.02, 0.5, first=4)),
         case("half the time, the loss a little lower", _run(10.0, 0.02, 0.48)),
         case("3% less, within the spread", _run(19.4, 0.1, 0.5), _run(20.0, 0.1, 0.5)),
         case("3% less, beyond the spread", _run(19.4, 0.005, 0.5), _run(20.0, 0.005, 0.5)),

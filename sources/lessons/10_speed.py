@@ -92,8 +92,7 @@ print(
     f"mean   {1e3 * statistics.mean(samples):6.2f} ms, {1e3 * statistics.mean(samples[5:]):6.2f} warm"
 )
 print(f"median {1e3 * statistics.median(samples):6.2f} ms")
-few = samples[:9]
-print(f"median of the first nine {1e3 * statistics.median(few):6.2f} ms")
+print(f"median {1e3 * statistics.median(samples[:9]):6.2f} ms of the first nine")
 
 # %% [markdown]
 # The mean is wrong even when warm: two spikes of 100 ms are enough. The median of 21 shrugs off five
@@ -189,10 +188,10 @@ for one in GPUS:
 # [page](https://www.nvidia.com/en-us/data-center/h200/) says 1979 for FP16, "with sparsity"; dense is
 # half, 989. Whoever divides by 1979 reaches half of what they reached.
 #
-# A *floor* is a promise: no code can be faster. It tells that the unnamed GPU was no T4, V100 or
-# A100 (unless TF32 was on). It also judges the result: on an H100 165 TFLOP need 2.46 s in FP32 and
-# 0.17 s in FP16, and 7.7 s and 3.3 s would be poor; on an L4 they would be decent. A speed-up says
-# nothing of that.
+# A *floor* is a promise: no code can be faster. It tells that the unnamed GPU was no T4 and no V100,
+# and no A100 unless TF32 was on. It also judges the result: on an H100 the run could take 2.5 s in
+# FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4 they would be decent. A speed-up
+# says nothing of that.
 #
 # ## The limit of AMP's speed-up
 #
@@ -209,8 +208,8 @@ for one in GPUS:
 
 # %% [markdown]
 # 14.8 against FP32 and 2 against TF32, on the same chip. That is the moved baseline: which of the two
-# a page quotes decides how AMP looks. A mere 2 is all that an RTX 4090 allows against either, since its
-# TF32 is no faster than its FP32. About 80% of the peak of a product is what good code reaches
+# a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
+# faster than its FP32. About 80% of the peak of a product is what good code reaches
 # (`timing.measured_peak` measures it on your GPU), and everything that is no product does not get
 # faster at all. So "AMP is two to three times faster on Ampere" is false as a rule: against TF32 it is
 # twice at most.
@@ -256,6 +255,8 @@ for batch in (1, 16, 128, 256, 4096):
         floor = 1e6 * roofline.matmul_floor(h200, dtype, work)
         limits.append(f"{dtype} {floor:8.2f} µs by {bound:9}")
     print(f"batch {batch:5}: {work.intensity('fp16'):6.1f} FLOP per byte; {'; '.join(limits)}")
+enough = (b for b in range(1, 4096) if Matmul(b, 4096, 4096).intensity("fp16") > h200.ridge("fp16"))
+print("bound by compute from batch", next(enough))
 
 # %%
 points = {}
@@ -270,7 +271,7 @@ plots.roofline(
 )
 
 # %% [markdown]
-# About 230 rows, between 128 and 256. Below that the product waits for the weights, and FP16 helps by
+# From 230 rows on. Below that the product waits for the weights, and FP16 helps by
 # 2 and no more, because there are half as many bytes; the tensor cores idle. Elementwise ops
 # (ReLU, dropout, the optimizer) lie far to the left, always: they get faster by moving fewer bytes, in
 # 16 bits or by fusing.
@@ -358,15 +359,17 @@ runs = {
 }
 ends = {mode: statistics.mean(run.losses[-10:]) for mode, run in runs.items()}
 for mode, end in ends.items():
-    print(f"{mode:14} {'comparable' if end <= 1.05 * ends['fp32'] else 'not comparable'}")
+    equal = end <= 1.05 * ends["fp32"]
+    print(f"{mode:14} {'comparable' if equal else 'not comparable'}")
 
-# %%
+# %% tags=["live"]
 plots.curves(
-    {mode: run.losses for mode, run in runs.items()},
-    title="Three learn alike, one does not learn at all",
-    xlabel="step", ylabel="loss",
-    alt="Loss by step: fp32, bf16 and scaled fp16 fall together; unscaled fp16 stays where it began.",
-)  # fmt: skip
+    {"fp16, scaled": runs["fp16"].losses, "fp16, unscaled": runs["fp16 unscaled"].losses},
+    title="The same work in the same time",
+    xlabel="step",
+    ylabel="loss",
+    alt="Loss by step: with a scaler it falls; without one it stays where it began.",
+)
 
 # %% [markdown]
 # FP16 without a scaler does the same work in the same time and learns nothing: a stopwatch would not
