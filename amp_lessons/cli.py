@@ -496,13 +496,17 @@ def bench(
     presets = preset if preset or sizes else ["small" if small else "course"]
     left_out = {"bf16-compile": QUICK_LEAVES_OUT} if quick and not mode else {}
     sized = {"batches": batches or (8 if quick else 50), "epochs": epochs}
-    report = _run_bench(
-        workloads.chosen(presets or (), sizes or (), **sized),
-        modes.chosen(mode or [m.key for m in benches.MODES]),
-        where,
-        repeats=repeats or (7 if quick else 15),
-        left_out=left_out,
-    )
+    try:
+        report = _run_bench(
+            workloads.chosen(presets or (), sizes or (), **sized),
+            modes.chosen(mode or [m.key for m in benches.MODES]),
+            where,
+            repeats=repeats or (7 if quick else 15),
+            left_out=left_out,
+        )
+    except benches.BenchError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
     _show_bench(report, json, picture, record)
     if report.stopped:
         kept = f"{len(report.rows)} finished rows kept" if report.rows else "no row was finished"
@@ -519,6 +523,8 @@ def _check_outputs(files: dict[str, Path | None]) -> None:
             raise typer.BadParameter(f"{option}: {file} cannot be written: no such folder")
         if option == "--picture" and file.suffix != ".png":
             raise typer.BadParameter(f"--picture writes PNG: name the file {file.stem}.png")
+        if option == "--record" and file.suffix != ".json":
+            raise typer.BadParameter(f"--record writes JSON: name the file {file.stem}.json")
 
 
 def _bench_device(name: str | None, record: Path | None) -> Any:
@@ -552,11 +558,13 @@ def _run_bench(
 
     from amp_lessons import bench as benches
 
+    screen = console(stderr=True)
     with Progress(
         *Progress.get_default_columns(),
         TimeElapsedColumn(),
-        console=console(stderr=True),
+        console=screen,
         transient=True,
+        disable=not screen.is_terminal,
     ) as bar:
         total = benches.pieces(chosen, modes, repeats)
         task = bar.add_task("planning, measuring the roofs", total=total)
@@ -575,6 +583,7 @@ def _run_bench(
 def _show_bench(
     report: Report, json: Path | None, picture: Path | None, record: Path | None
 ) -> None:
+    import re
     import shlex
 
     from amp_lessons import records
@@ -582,7 +591,8 @@ def _show_bench(
     from amp_lessons.progress import write_atomically
 
     command = shlex.join(["amp-lessons", *sys.argv[1:]])
-    data = shown.as_json(report, command, (record or Path("bench")).stem.lower())
+    name = re.sub("[^a-z0-9]+", "-", (record or Path("bench")).stem.lower()).strip("-")
+    data = shown.as_json(report, command, name or "record")
     if str(json) == "-":
         _print_json(data)
     else:
@@ -651,9 +661,11 @@ def _in_one_line(error: Exception) -> str:
     from amp_lessons.course import UnknownExercise
     from amp_lessons.lab import LabError
     from amp_lessons.progress import ProgressError
+    from amp_lessons.records import RecordError
     from amp_lessons.workspace import WorkspaceError
 
-    if isinstance(error, UnknownExercise | LabError | ProgressError | WorkspaceError):
+    ours = (UnknownExercise, LabError, ProgressError, RecordError, WorkspaceError)
+    if isinstance(error, ours):
         return str(error)
     if hasattr(error, "format_message"):  # typer's own, about how it was called
         ctx = getattr(error, "ctx", None)

@@ -312,7 +312,7 @@ def roofline(
             style = {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
             axes.plot(x, np.minimum(x * bandwidth, peak) / 1e12, lw=1.8, **style)
             axes.annotate(
-                f"{name} {peak / 1e12:.3g}", (high, peak / 1e12), (-2, 4), ha="right",
+                f"{name} {peak / 1e12:.4g}", (high, peak / 1e12), (-2, 4), ha="right",
                 textcoords="offset points", color=style["color"], fontsize=9,
             )  # fmt: skip
         for (workload, mode), (intensity, speed) in points.items():
@@ -331,14 +331,14 @@ def roofline(
         axes.set_title(title)
         if points:
             figure.legend(loc="outside right upper", fontsize=8)
-        roofs = ", ".join(f"{name} {peak / 1e12:.3g} TFLOP/s" for name, peak in compute.items())
+        roofs = ", ".join(f"{name} {peak / 1e12:.4g} TFLOP/s" for name, peak in compute.items())
         words = "; ".join(
-            f"{workload}, {mode}: {speed / 1e12:.3g} TFLOP/s at {intensity:.3g} FLOP/byte"
+            f"{workload}, {mode}: {speed / 1e12:.4g} TFLOP/s at {intensity:.3g} FLOP/byte"
             for (workload, mode), (intensity, speed) in points.items()
         )
         return Picture(
             figure,
-            f"{title}. Roofs: memory {bandwidth / 1e9:.3g} GB/s, {roofs}. Runs: {words or 'none'}.",
+            f"{title}. Roofs: memory {bandwidth / 1e9:.4g} GB/s, {roofs}. Runs: {words or 'none'}.",
         )
 
 

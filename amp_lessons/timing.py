@@ -262,7 +262,9 @@ def fp32_precision(precision: Fp32Precision) -> Iterator[None]:
     """Let float32 matmuls and convolutions on CUDA run as IEEE float32 or as TF32, for a while.
 
     By the ``fp32_precision`` switches that PyTorch has since 2.9; afterwards they are as before,
-    after an error too. The old ``allow_tf32`` switches must not be mixed with them.
+    after an error too. The old ``allow_tf32`` switches must not be mixed with them: inside "tf32",
+    torch 2.13 raises for whoever reads them or `torch.get_float32_matmul_precision` (pytorch issue
+    166387), and Inductor reads the latter. So compile only inside "ieee".
     """
     switches = (
         torch.backends.cuda.matmul,
@@ -326,11 +328,14 @@ def measured_bandwidth(
 
     Args:
         device: to measure.
-        size: bytes to copy; by default 1 GiB on a GPU and 256 MiB on a CPU, more than caches hold.
+        size: bytes to copy; by default 256 MiB on a CPU and 1 GiB on a GPU, or a quarter of what
+            it has free: more than caches hold.
         clock: another clock than `clock_for(device)`.
     """
     where = torch.device(device)
-    size = size or (2**28 if where.type == "cpu" else 2**30)
+    if size is None:
+        free = torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else 2**30
+        size = 2**28 if where.type == "cpu" else min(2**30, free // 4)
     source = torch.zeros(size, dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
     return 2 * size / _fastest(lambda: target.copy_(source), clock or clock_for(where))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-import torch
 from rich.table import Table
 
-from amp_lessons import device as machine
 from amp_lessons.bench.modes import MODES
 from amp_lessons.bench.planning import gib
 from amp_lessons.bench.runner import Report
@@ -20,6 +16,11 @@ from amp_lessons.records import SCHEMA_VERSION, Row
 
 STEADY = 0.03
 """A spread (interquartile range by median) above this is marked: something else was running."""
+
+A_CPU = (
+    "This was a CPU. The lesson's claim is about GPUs with tensor cores: these ratios say nothing "
+    "about it."
+)
 
 
 def tables(report: Report, *, wide: bool = True) -> list[Table]:
@@ -37,7 +38,7 @@ def notes(report: Report) -> list[str]:
         roofs = ", ".join(f"{name} {_tera(flops)}" for name, flops in report.flops.items())
         lines.append(f"peak of a large matmul here, in TFLOP/s: {roofs}")
     if report.bandwidth:
-        lines.append(f"bandwidth of a copy here: {report.bandwidth / 1e9:.3g} GB/s")
+        lines.append(f"bandwidth of a copy here: {_three(report.bandwidth / 1e9)} GB/s")
     if rows:
         lines.append(
             f"clock: {report.clock}; {min(len(row.samples_s) for row in rows)} or more samples "
@@ -45,18 +46,16 @@ def notes(report: Report) -> list[str]:
         )
     if any(row.spread > STEADY for row in rows):
         lines.append(f"! spread above {STEADY:.0%}: something else was running; run it again")
+    for row in rows:
+        if not row.details["settled"]:
+            lines.append(f"! {row.workload}, {row.mode}: not yet stable after the warm-up")
     lines += _told_once(report)
     for row in rows:
         if row.departs:
             lines.append(f"{row.workload}, {row.mode}: {row.departs}; its speed is worth nothing")
         elif row.departs is None:
             lines.append(f"{row.workload}, {row.mode}: no float32 loss to compare with")
-    if report.device.type == "cpu":
-        lines.append(
-            "This was a CPU. The lesson's claim is about GPUs with tensor cores: these ratios say "
-            "nothing about it."
-        )
-    return lines
+    return lines if report.host["gpu"] else [*lines, A_CPU]
 
 
 def _told_once(report: Report) -> list[str]:
@@ -91,7 +90,7 @@ def _cells(row: Row, base: float | None, wide: bool) -> list[str]:
     last = "not finite" if row.losses[-1] is None else f"{row.losses[-1]:.3g}"
     return [
         row.mode,
-        f"{1e3 * row.median_s:.3g}",
+        _three(1e3 * row.median_s),
         f"{'! ' if unsteady else ''}{row.spread:.1%}",
         f"{base / row.median_s:.2f}" if base else "",
         _tera(row.tflops * 1e12),
@@ -102,7 +101,12 @@ def _cells(row: Row, base: float | None, wide: bool) -> list[str]:
 
 
 def _tera(flops: float) -> str:
-    return f"{flops / 1e12:.3g}"
+    return _three(flops / 1e12)
+
+
+def _three(number: float) -> str:
+    """Three digits, and all of them before the point."""
+    return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 # ---- plain data ------------------------------------------------------------------------------
@@ -110,56 +114,22 @@ def _tera(flops: float) -> str:
 
 def as_json(report: Report, command: str, name: str) -> dict[str, Any]:
     """The report as a record has it. Only one from CUDA fits the schema: `gpu` is null else."""
-    cuda = report.device.type == "cuda"
-    data: dict[str, Any] = {
+    notes = [] if report.host["gpu"] else [A_CPU]
+    data = {
         "schema_version": SCHEMA_VERSION,
         "name": name,
         "kind": "measured",
-        "gpu": torch.cuda.get_device_name(report.device) if cuda else None,
-        "driver": driver_version() if cuda else None,
-        "torch": torch.__version__,
+        **report.host,
         "date": datetime.now(UTC).date().isoformat(),
         "command": command,
         "clock": report.clock,
-        "machine": _machine(report.device),
         "fp32_state": report.fp32_state,
         "peaks": {"flops": report.flops, "bandwidth": report.bandwidth},
-        "notes": [] if cuda else [notes(report)[-1]],
+        "notes": notes,
         "rows": report.rows,
         "not_measured": report.not_measured,
     }
     return data | ({"stopped": report.stopped} if report.stopped else {})
-
-
-def driver_version() -> str | None:
-    """NVIDIA's driver, as nvidia-smi says; None if it does not."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.split("\n") if done.returncode == 0 else [""]
-    return lines[0].strip() or None
-
-
-def _machine(device: torch.device) -> dict[str, Any]:
-    cpu = machine.cpu()
-    facts: dict[str, Any] = {
-        "cpu": cpu.model,
-        "cores": machine.logical_cores(),
-        "threads": torch.get_num_threads(),
-        "system": platform.platform(terse=True),
-        "python": platform.python_version(),
-    }
-    if device.type == "cuda":
-        major, minor = torch.cuda.get_device_capability(device)
-        facts |= {
-            "capability": f"{major}.{minor}",
-            "gpu_memory_bytes": torch.cuda.get_device_properties(device).total_memory,
-            "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version(),
-        }
-    return facts
 
 
 # ---- picture ---------------------------------------------------------------------------------
@@ -167,11 +137,8 @@ def _machine(device: torch.device) -> dict[str, Any]:
 
 def picture(report: Report) -> Picture:
     """The roofline of this machine with a marker for each run."""
-    points = _points(report.read())
-    where = "this CPU"
-    if report.device.type == "cuda":
-        where = torch.cuda.get_device_name(report.device)
-    return roofline(points, report.flops, report.bandwidth, title=f"Roofline of {where}, measured")
+    title = f"Roofline of {report.host['gpu'] or 'this CPU'}, measured"
+    return roofline(_points(report.read()), report.flops, report.bandwidth, title=title)
 
 
 def _points(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from amp_lessons.bench.host import describe
 from amp_lessons.bench.modes import ROOF_DTYPES, Mode, why_not
 from amp_lessons.bench.planning import Plan, check_fits, free_bytes, plan
 from amp_lessons.bench.workloads import Batch, Workload
@@ -64,6 +65,7 @@ class Report:
 
     Attributes:
         device: it ran on.
+        host: what is known of the machine, see `host.describe`.
         clock: that it was timed with.
         fp32_state: TF32 switches before the bench set its own.
         flops: measured peak of each precision, FLOP/s.
@@ -75,6 +77,7 @@ class Report:
     """
 
     device: torch.device
+    host: dict[str, Any]
     clock: str
     fp32_state: dict[str, str]
     flops: dict[str, float] = field(default_factory=dict)
@@ -119,7 +122,7 @@ def run(
         BenchError: if a workload does not fit in memory.
     """
     clock, meter = clock or clock_for(device), meter or Meter(device)
-    report = Report(device, clock.name, fp32_state())
+    report = Report(device, describe(device), clock.name, fp32_state())
     todo = []
     for workload in workloads:
         able = _able(workload, modes, report, left_out or {})
@@ -133,7 +136,7 @@ def run(
             _bench(workload, able, planned, report, repeats, clock, meter, tell)
     except KeyboardInterrupt:
         report.stopped, report.interrupted = "interrupted", True
-    except RuntimeError as error:  # CUDA's errors, out of memory among them, are RuntimeErrors
+    except (RuntimeError, MemoryError) as error:  # all of CUDA's errors are RuntimeErrors
         report.stopped = str(error).strip().partition("\n")[0] or type(error).__name__
     return report
 
@@ -351,6 +354,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def _tidy(device: torch.device) -> None:
-    gc.collect()
+    """Give the GPU's memory back, so that nobody's peak counts what another left behind."""
     if device.type == "cuda":
+        gc.collect()
         torch.cuda.empty_cache()
