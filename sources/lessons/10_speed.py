@@ -249,14 +249,14 @@ print("outside:", timing.fp32_state())
 print(f"ridge: {h200.ridge('fp16'):.0f} FLOP per byte in FP16, {h200.ridge('fp32'):.0f} in FP32")
 for batch in (1, 16, 128, 256, 4096):
     work = Matmul(m=batch, n=4096, k=4096)
-    limits = []
-    for dtype in ("fp32", "fp16"):
-        bound = roofline.bound(h200, dtype, work.flops, work.bytes(dtype))
-        floor = 1e6 * roofline.matmul_floor(h200, dtype, work)
-        limits.append(f"{dtype} {floor:8.2f} µs by {bound:9}")
-    print(f"batch {batch:5}: {work.intensity('fp16'):6.1f} FLOP per byte; {'; '.join(limits)}")
+    floors = [1e6 * roofline.matmul_floor(h200, d, work) for d in ("fp32", "fp16")]
+    bounds = [roofline.bound(h200, d, work.flops, work.bytes(d)) for d in ("fp32", "fp16")]
+    limits = [f"{floor:7.1f} µs by {bound:9}" for floor, bound in zip(floors, bounds, strict=True)]
+    print(
+        f"batch {batch:5}: FP32 {limits[0]}  FP16 {limits[1]}  {floors[0] / floors[1]:4.1f} times"
+    )
 enough = (b for b in range(1, 4096) if Matmul(b, 4096, 4096).intensity("fp16") > h200.ridge("fp16"))
-print("bound by compute from batch", next(enough))
+print("FP16 is bound by compute from batch", next(enough))
 
 # %%
 points = {}
@@ -271,10 +271,10 @@ plots.roofline(
 )
 
 # %% [markdown]
-# From 230 rows on. Below that the product waits for the weights, and FP16 helps by
-# 2 and no more, because there are half as many bytes; the tensor cores idle. Elementwise ops
-# (ReLU, dropout, the optimizer) lie far to the left, always: they get faster by moving fewer bytes, in
-# 16 bits or by fusing.
+# From 230 rows on. At batch 1 and 16 both formats wait for the weights to arrive, and FP16 helps by
+# 2, because they are half as many bytes. Only where both are bound by compute is it 14.8. Elementwise
+# ops (ReLU, dropout, the optimizer) lie far to the left, always: they get faster by moving fewer
+# bytes, in 16 bits or by fusing.
 #
 # Try it with your GPU and your sizes. When is FP16 worth 14.8, when 2, when nothing?
 
