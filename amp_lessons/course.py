@@ -209,6 +209,23 @@ LESSONS: tuple[Lesson, ...] = (
         ),
     ),
     Lesson(
+        id="09_memory",
+        title="Memory",
+        minutes=45,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Shown("Where the bytes of a training step are, counted with no GPU"),
+            Shown("When mixed precision needs more memory, and from which batch on less"),
+        ),
+        exercises=(
+            ExerciseInfo("training_bytes", "Bytes a parameter", points=2, minutes=10),
+            ExerciseInfo("crossover", "The batch at which AMP pays", points=2, minutes=10),
+            ExerciseInfo("cache_bytes", "What the cast cache holds", points=3, minutes=15),
+            ExerciseInfo("step_ratio", "Read two memory reports", points=2, minutes=10),
+            ExerciseInfo("best_lever", "Which lever helps this model?", points=2, minutes=10),
+        ),
+    ),
+    Lesson(
         id="10_speed",
         title="Speed, measured",
         minutes=50,

@@ -351,15 +351,22 @@ def test_the_seeds_plan_is_its_arithmetic():
     assert planned.step_flops == 8 * 2 * 4096**3
     assert planned.data_bytes == 6_710_886_400
     assert planned.state_bytes == 5 * 4 * 3 * (4096 * 4096 + 4096)
-    # A seed's run in float32 took 822,446,592 bytes beside the data, one mode's weights included.
-    alone = bench.plan(bench.mlp(4096, 4096), [FP32])
-    assert alone.state_bytes + alone.work_bytes == pytest.approx(822_446_592, rel=0.1)
+
+
+@pytest.mark.parametrize(("mode", "row"), [(FP32, 0), (FP16, 1)])
+def test_the_estimate_is_what_the_seed_measured(mode, row):
+    (seed,) = (record for record in records.load_records() if record.name == "seed_003")
+    alone = bench.plan(bench.mlp(4096, 4096), [mode], "cuda")
+    estimate = alone.state_bytes + alone.work_bytes
+    assert estimate == pytest.approx(seed.rows[row].step_peak_bytes, rel=0.03)
 
 
 def test_saved_activations_grow_with_the_batch_and_shrink_with_16_bits():
-    small, large = (bench.plan(bench.mlp(batch, 64), [FP32]).work_bytes for batch in (64, 4096))
-    low = bench.plan(bench.mlp(4096, 64), [BF16]).work_bytes
-    assert small < low < large
+    def work(batch: int, mode) -> int:
+        return bench.plan(bench.mlp(batch, 64), [mode]).work_bytes
+
+    assert work(4096, BF16) < work(4096, FP32)
+    assert work(8, BF16) > work(8, FP32), "there the copies of the weights outweigh the rest"
 
 
 def test_too_large_a_size_is_refused_before_anything_is_allocated(monkeypatch):
@@ -368,7 +375,7 @@ def test_too_large_a_size_is_refused_before_anything_is_allocated(monkeypatch):
 
     def batch():
         x = torch.zeros(64, 512)
-        assert isinstance(x, FakeTensor), "a byte was allocated"
+        assert isinstance(x, FakeTensor) or x.is_meta, "a byte was allocated"
         return x, x
 
     workload = replace(bench.mlp(64, 512, batches=10), batch=batch)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amp_lessons import device as machine
 from amp_lessons.bench.modes import Mode
 from amp_lessons.bench.workloads import BenchError, Workload
+from amp_lessons.memory import optimizer_bytes, training_memory
 from amp_lessons.timing import count_bytes, count_flops
+
+PRECISION = {None: "fp32", torch.float16: "amp fp16", torch.bfloat16: "amp bf16"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Plan:
         batch_bytes: of one preloaded batch.
         data_bytes: of all batches.
         state_bytes: parameters and optimizer state of all modes, which stay side by side.
-        work_bytes: gradients, what the largest mode saves for its backward, and room to compute.
+        work_bytes: gradients, what the largest mode saves for its backward (its weights' copies
+            included), and room for three more outputs: gradients on their way, the loss's own.
     """
 
     step_flops: int
@@ -43,16 +46,15 @@ class Plan:
         return self.data_bytes + self.state_bytes + self.work_bytes
 
 
-def plan(workload: Workload, modes: Sequence[Mode]) -> Plan:
+def plan(workload: Workload, modes: Sequence[Mode], device: str = "cpu") -> Plan:
     """Trace one step in each autocast dtype. Raises `BenchError` for a size past any memory.
 
-    The fakes are of the CPU whatever the bench runs on, for only there can a fake go backward
-    without a GPU. The FLOPs are the same; of the bytes, CUDA's softmax and norms in float32 take
-    some more than this counts.
+    The memory follows the device's autocast rules. FLOPs and bytes moved are counted with those of
+    the CPU, for only there can a fake tensor go backward without a GPU: the FLOPs are the same; of
+    the bytes, CUDA's softmax and norms in float32 move some more.
     """
     try:
-        with torch.random.fork_rng(devices=[]), FakeTensorMode():
-            return _trace(workload, modes)
+        return _plan(workload, modes, device)
     except (RuntimeError, OverflowError) as error:
         if "overflow" not in str(error).lower():
             raise
@@ -87,13 +89,40 @@ def gib(count: int) -> str:
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
-def _trace(workload: Workload, modes: Sequence[Mode]) -> Plan:
+def _plan(workload: Workload, modes: Sequence[Mode], device: str) -> Plan:
+    dtypes = tuple(dict.fromkeys(mode.autocast for mode in modes))
+    with torch.random.fork_rng(devices=[]), FakeTensorMode():
+        flops, moved, state = _count(workload, dtypes)
+    with torch.device("meta"):
+        model, (x, target) = workload.build(), workload.batch()
+        output = model(x)
+    needed = [
+        training_memory(
+            model, x, target=target, loss=workload.loss, precision=PRECISION[dtype], device=device
+        )
+        for dtype in dtypes
+    ]
+    first = needed[0]
+    kept = max(memory.activations + memory.cast_cache for memory in needed)
+    return Plan(
+        step_flops=flops,
+        step_bytes=moved,
+        batch_bytes=first.data,
+        data_bytes=first.data * workload.batches,
+        state_bytes=len(modes) * (first.parameters + state),
+        work_bytes=first.gradients + kept + 3 * output.numel() * output.element_size(),
+    )
+
+
+def _count(
+    workload: Workload, dtypes: Sequence[torch.dtype | None]
+) -> tuple[int, dict[torch.dtype | None, int], int]:
+    """FLOPs of a step, the bytes that it moves by autocast dtype, bytes of the optimizer state."""
     model = workload.build()
     optimizer = workload.optimizer(model.parameters())
     x, target = workload.batch()
-    dtype: torch.dtype | None = None
 
-    def step() -> None:
+    def step(dtype: torch.dtype | None) -> None:
         with torch.autocast("cpu", dtype, enabled=dtype is not None):
             loss = workload.loss(model(x), target)
         loss.backward()
@@ -101,40 +130,6 @@ def _trace(workload: Workload, modes: Sequence[Mode]) -> Plan:
         optimizer.zero_grad()
 
     with sdpa_kernel(SDPBackend.MATH):
-        flops = count_flops(step)
-    moved, saved = {}, []
-    for dtype in dict.fromkeys(mode.autocast for mode in modes):  # `step` reads it
-        moved[dtype] = count_bytes(step)
-        saved.append(_saved_bytes(step, model))
-    parameters = sum(map(_size, model.parameters()))
-    state = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor)]
-    batch = _size(x) + _size(target)
-    return Plan(
-        step_flops=flops,
-        step_bytes=moved,
-        batch_bytes=batch,
-        data_bytes=batch * workload.batches,
-        state_bytes=len(modes) * (parameters + sum(map(_size, state))),
-        work_bytes=parameters + max(saved),
-    )
-
-
-def _saved_bytes(step: object, model: nn.Module) -> int:
-    """Bytes kept for the backward pass, parameters apart, and twice the largest for gradients."""
-    known = {p.untyped_storage()._cdata for p in model.parameters()}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in known:
-            kept[storage._cdata] = storage
-        return tensor
-
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
-        step()
-    sizes = [storage.nbytes() for storage in kept.values()]
-    return sum(sizes) + 2 * max(sizes, default=0)
-
-
-def _size(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+        flops = count_flops(partial(step, None))
+    moved = {dtype: count_bytes(partial(step, dtype)) for dtype in dtypes}
+    return flops, moved, optimizer_bytes(optimizer)

@@ -127,7 +127,7 @@ def run(
     for workload in workloads:
         able = _able(workload, modes, report, left_out or {})
         if able:
-            todo.append((workload, able, plan(workload, able)))
+            todo.append((workload, able, plan(workload, able, device.type)))
             check_fits(workload, todo[-1][2], free_bytes(device))
     try:
         _measure_roofs(report, {mode.roof: mode for _, able, _ in todo for mode in able}, clock)

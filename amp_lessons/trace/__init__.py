@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
+from amp_lessons.fake_cuda import ensure_cuda_guard
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.fakes import (
     autocast_on,
     check_model,
-    ensure_cuda_guard,
     fake_inputs,
     quiet,
     rng_kept,
@@ -81,8 +81,11 @@ def explain_autocast(
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     kwargs = dict(kwargs or {})
     _check_inputs(model, inputs, kwargs)
-    if device == "cuda":
-        ensure_cuda_guard()
+    if device == "cuda" and not ensure_cuda_guard():
+        raise TraceError(
+            "this CPU build of torch cannot hold fake CUDA tensors; "
+            'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
+        )
     with _no_inference_mode():
         amp = _Pass(model, device, low)
         amp.run(inputs, kwargs, enabled=True)

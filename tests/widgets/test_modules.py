@@ -15,6 +15,7 @@ import torch
 from amp_lessons.widgets import (
     BitExplorer,
     GradientHistogram,
+    MemoryCalculator,
     PolicyBrowser,
     RooflineExplorer,
     ScalerLab,
@@ -24,6 +25,7 @@ from amp_lessons.widgets.modules import STATIC, join_modules
 ENTRIES = [
     "bit_explorer",
     "gradient_histogram",
+    "memory_calculator",
     "policy_browser",
     "roofline_explorer",
     "scaler_lab",
@@ -78,6 +80,7 @@ def write(folder: Path, name: str, text: str) -> None:
     [
         BitExplorer(0.1),
         GradientHistogram(torch.ones(2)),
+        MemoryCalculator(),
         PolicyBrowser(),
         RooflineExplorer(),
         ScalerLab(),
