@@ -216,7 +216,7 @@ def test_the_policy_browser(notebook: Notebook) -> None:
 def test_the_memory_calculator(notebook: Notebook) -> None:
     """What is chosen and typed reaches Python, which counts the same on fake tensors."""
     page = notebook.page
-    run_cell(page, 10)
+    run_cell(page, 8)
     page.get_by_label("Optimizer").focus()
     page.keyboard.press("End")
     batch = page.get_by_label("Batch", exact=True)
