@@ -363,7 +363,7 @@ def test_the_estimate_is_what_the_seed_measured(mode, row):
 
 def test_saved_activations_grow_with_the_batch_and_shrink_with_16_bits():
     def work(batch: int, mode) -> int:
-        return bench.plan(bench.mlp(batch, 64), [mode]).work_bytes
+        return bench.plan(bench.mlp(batch, 64, layers=8), [mode]).work_bytes
 
     assert work(4096, BF16) < work(4096, FP32)
     assert work(8, BF16) > work(8, FP32), "there the copies of the weights outweigh the rest"
