@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from amp_lessons import plots, roofline, timing
+from amp_lessons.device import why_not
 from amp_lessons.pretend_gpu import PretendGpu
 from amp_lessons.records import load_records
 from amp_lessons.roofline import GPUS, Matmul, find_gpu
@@ -142,9 +143,21 @@ for in_turns in (False, True):
 
 # %% tags=["live"]
 device = "cuda" if torch.cuda.is_available() else "cpu"
-x = torch.randn(512, 512, device=device)
+x = torch.randn((4096, 4096) if device == "cuda" else (512, 512), device=device)
 low = x.bfloat16()
-for name, t in timing.compare({"FP32": lambda: x @ x, "BF16": lambda: low @ low}, device).items():
+
+
+def product(precision):
+    with timing.fp32_precision(precision):
+        return x @ x
+
+
+steps = {"FP32": lambda: product("ieee"), "BF16": lambda: low @ low}
+if why_not("tf32"):
+    print("TF32 is not measured here:", why_not("tf32"))
+else:
+    steps["TF32"] = lambda: product("tf32")
+for name, t in timing.compare(steps, device).items():
     print(f"{device} {name}: {1e6 * t.median:8.1f} µs, spread {t.spread:.1%}, by {t.clock}")
 
 # %% [markdown]
