@@ -19,6 +19,8 @@ ROOMS = (
     (
         "formats",
         "policy",
+        "pretend_gpu",
+        "roofline",
         "scaling",
         "scaler",
         "training",
@@ -26,10 +28,12 @@ ROOMS = (
         "models",
         "trace",
         "memory",
+        "timing",
+        "records",
         "workspace",
     ),
     ("plots", "checks"),
-    ("widgets", "grading", "doctor", "lab"),
+    ("widgets", "grading", "doctor", "lab", "bench"),
     ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(ROOMS) for name in names}

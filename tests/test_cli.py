@@ -17,7 +17,7 @@ import pytest
 
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
-COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain")
+COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain", "bench")
 SHEET = "exercises/01_number_formats.ipynb"
 
 
