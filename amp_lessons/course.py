@@ -209,6 +209,28 @@ LESSONS: tuple[Lesson, ...] = (
         ),
     ),
     Lesson(
+        id="08_losses_and_ops",
+        title="Losses, norms and your own ops",
+        minutes=60,
+        prerequisites=("06_grad_scaler",),
+        shows=(
+            Shown(
+                "Losses, norms and residual streams that break in 16 bits, and how to write them"
+            ),
+            Shown("What custom_fwd, custom_bwd and register_autocast really do"),
+        ),
+        exercises=(
+            ExerciseInfo("stable_losses", "Stabilise four losses", points=3, minutes=20),
+            ExerciseInfo(
+                "unit_rows", "Unit vectors, with an eps that survives", points=2, minutes=10
+            ),
+            ExerciseInfo("safe_rms_norm", "An RMS norm that holds", points=2, minutes=10),
+            ExerciseInfo("residual_stream", "A residual stream in FP32", points=2, minutes=10),
+            ExerciseInfo("recomputed_silu", "Decorate a Function", points=3, minutes=15),
+            ExerciseInfo("wide_energy", "A Function for FP32 only", points=2, minutes=10),
+        ),
+    ),
+    Lesson(
         id="09_memory",
         title="Memory",
         minutes=45,

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from amp_lessons.fake_cuda import ensure_cuda_guard
 from amp_lessons.trace.fakes import (
     autocast_on,
+    check_device,
     check_model,
     fake_inputs,
     quiet,
@@ -121,8 +122,7 @@ def training_memory(
     """
     _check(precision, optimizer, device)
     check_model(model)
-    if device == "cuda":
-        ensure_cuda_guard()
+    check_device(device)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     floats = torch.bfloat16 if precision == "bf16" else None
     with rng_kept():

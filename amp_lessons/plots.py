@@ -281,6 +281,32 @@ def curves(
         return Picture(figure, alt)
 
 
+def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:
+    """A bar from 0 for each name, as far as something holds; the longest holds to the edge.
+
+    Args:
+        ends: where each bar ends, in the unit of ``xlabel``.
+        title: of the figure.
+        xlabel: what is measured.
+    """
+    farthest = max(ends.values())
+    with _figure(height=0.42 * len(ends) + 1.1) as (figure, axes):
+        for row, end in enumerate(ends.values()):
+            style = 0 if end == farthest else 1
+            axes.barh(row, end, height=0.6, color=COLOURS[style], hatch=("", "///")[style])
+            text = f"to {end:g} and on" if end == farthest else f"to {end:g}"
+            axes.text(end + farthest * 0.01, row, text, va="center", color=QUIET, fontsize=9)
+        axes.set_yticks(range(len(ends)), list(ends))
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(0, farthest * 1.2)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(xlabel)
+        axes.set_title(title)
+        shown = "; ".join(f"{name} to {end:g}" for name, end in ends.items())
+        return Picture(figure, f"{title}, in bars by {xlabel.split(':')[0]}: {shown}.")
+
+
 def roofline(
     runs: Mapping[str, Mapping[str, tuple[float, float]]],
     compute: Mapping[str, float],

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
-from amp_lessons.fake_cuda import ensure_cuda_guard
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.fakes import (
     autocast_on,
+    check_device,
     check_model,
     fake_inputs,
     quiet,
@@ -81,11 +81,7 @@ def explain_autocast(
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     kwargs = dict(kwargs or {})
     _check_inputs(model, inputs, kwargs)
-    if device == "cuda" and not ensure_cuda_guard():
-        raise TraceError(
-            "this CPU build of torch cannot hold fake CUDA tensors; "
-            'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
-        )
+    check_device(device)
     with _no_inference_mode():
         amp = _Pass(model, device, low)
         amp.run(inputs, kwargs, enabled=True)

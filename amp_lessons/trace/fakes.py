@@ -20,8 +20,17 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from amp_lessons.fake_cuda import failures_unlogged
+from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
 from amp_lessons.trace.report import TraceError
+
+
+def check_device(device: str) -> None:
+    """Make fake tensors of this device possible. Raises `TraceError` where they are not."""
+    if device == "cuda" and not ensure_cuda_guard():
+        raise TraceError(
+            "this CPU build of torch cannot hold fake CUDA tensors; "
+            'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
+        )
 
 
 @contextmanager
