@@ -21,7 +21,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from amp_lessons.fake_cuda import ensure_cuda_guard
 from amp_lessons.trace.fakes import (
     autocast_on,
     check_device,
