@@ -247,6 +247,26 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("best_lever", "Which lever helps this model?", points=2, minutes=10),
         ),
     ),
+    Lesson(
+        id="10_speed",
+        title="Speed, measured",
+        minutes=50,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Shown("Six ways in which a benchmark lies, on a GPU whose true times are known"),
+            Shown("Floors, rooflines and the limit of AMP's speed-up, by arithmetic"),
+            Shown("FP32 against TF32 on this machine's GPU", needs="tf32"),
+        ),
+        exercises=(
+            ExerciseInfo("time_step", "Mend a lying benchmark", points=3, minutes=20),
+            ExerciseInfo("compare_steps", "Mend a lying comparison", points=2, minutes=15),
+            ExerciseInfo("summarise_times", "Median and spread", points=1, minutes=10),
+            ExerciseInfo("speed_verdict", "Faster at equal quality?", points=2, minutes=15),
+            ExerciseInfo("step_flops", "The FLOPs of a training step", points=2, minutes=10),
+            ExerciseInfo("least_seconds", "The floor of a matrix product", points=2, minutes=10),
+            ExerciseInfo("read_roofline", "What would help?", points=2, minutes=15),
+        ),
+    ),
 )
 
 

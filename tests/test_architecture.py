@@ -19,6 +19,8 @@ ROOMS = (
     (
         "formats",
         "policy",
+        "pretend_gpu",
+        "roofline",
         "scaling",
         "scaler",
         "training",

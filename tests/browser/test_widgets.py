@@ -25,6 +25,8 @@ CELLS = [
     "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
     "from amp_lessons.widgets import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
     "print(calculator.optimizer, calculator.batch, calculator.memories[1].cast_cache)",
+    "from amp_lessons.widgets import RooflineExplorer\nroof = RooflineExplorer()\nroof",
+    "print(roof.gpu, roof.dtype, roof.m, roof.measured, roof.bound)",
 ]
 
 
@@ -155,6 +157,29 @@ def test_the_scaler_lab(notebook: Notebook) -> None:
     notebook.theme("JupyterLab Dark")
     page.wait_for_function(f"() => ({GROUND})() < 200")
     assert faults(page, "[aria-label='Scaler lab']") == []
+
+
+@pytest.mark.browser
+def test_the_roofline_explorer(notebook: Notebook) -> None:
+    """GPU, dtype, size and time reach Python, and Python's choice reaches the page."""
+    page = notebook.page
+    run_cell(page, 10)
+    page.wait_for_selector(".amp-roof")
+    page.get_by_label("GPU").focus()
+    page.keyboard.press("ArrowUp")  # JupyterLab would move to another cell
+    page.get_by_label("Dtype").select_option("bf16")
+    for field, typed in (("m", "16"), ("Measured (ms)", "0.02")):
+        page.get_by_label(field, exact=True).fill(typed)
+        page.keyboard.press("Enter")
+    expected = "H100 SXM bf16 16 0.02 bandwidth"
+    assert what_python_reads(page, expected, 11) == expected
+    page.get_by_label("GPU").select_option("T4")
+    expected = "T4 fp32 16 0.02 bandwidth"
+    assert what_python_reads(page, expected, 11) == expected
+    assert faults(page, "[aria-label='Roofline explorer']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Roofline explorer']") == []
 
 
 # The red, green and blue of the widget's ground, added up.
