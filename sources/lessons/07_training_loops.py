@@ -68,8 +68,8 @@ def forward(model, x, y):
 # ## Clipping
 #
 # Lesson 06 had the order: `unscale_`, clip, `step`, with the `max_norm` that you would use in FP32.
-# A real run adds a question. **Predict:** a batch overflows. What norm does `clip_grad_norm_` return, and what becomes of the
-# step?
+# A real run adds a question. **Predict:** a batch overflows. What norm does `clip_grad_norm_` return,
+# and what becomes of the step?
 
 # %%
 # NBVAL_CHECK_OUTPUT
