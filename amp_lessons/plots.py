@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -264,15 +265,28 @@ def gradient_histogram(histogram: ExponentHistogram, format: Format, scale: floa
         return Picture(figure, f"Histogram of {words}, on the range of {format.name}.")
 
 
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """The same heights, moved up where two would be closer than ``gap``: labels do not overlap."""
+    moved = list(heights)
+    order = sorted(range(len(moved)), key=moved.__getitem__)
+    for below, above in itertools.pairwise(order):
+        moved[above] = max(moved[above], moved[below] + gap)
+    return moved
+
+
 def curves(
     series: Mapping[str, Sequence[float]], *, title: str, xlabel: str, ylabel: str, alt: str
 ) -> Picture:
     """One line for each named series, told apart by colour, dashes and a label at its end."""
     with _figure(height=3.2) as (figure, axes):
         longest = max(len(values) for values in series.values())
-        for i, (name, values) in enumerate(series.items()):
+        for i, values in enumerate(series.values()):
             axes.plot(values, ls=DASHES[i], color=COLOURS[i], lw=2)
-            axes.text(len(values) + longest * 0.01, values[-1], name, color=COLOURS[i], va="center")
+        low, high = axes.get_ylim()
+        heights = _apart([values[-1] for values in series.values()], 0.07 * (high - low))
+        for i, (name, values) in enumerate(series.items()):
+            end = len(values) + longest * 0.01
+            axes.text(end, heights[i], name, color=COLOURS[i], va="center")
         axes.set_xlim(0, longest * 1.22)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
