@@ -576,6 +576,25 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 # No: with a small loss the FP16 gradients are zero. A disabled scaler is right when the precision
 # is not FP16, and only then.
 #
+# The device is a setting too. The recipe chooses one and calls `torch.set_default_device`; then it
+# says `.cuda()` and `GradScaler("cuda")` all the same. **Predict:** which of these follow the default:
+# a new tensor, a new layer, a tensor that is there already, a new scaler? (`"meta"` is a device with
+# shapes and no data: it stands for any other.)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+import inspect
+
+torch.set_default_device("meta")
+print("new:       ", torch.ones(2).device, nn.Linear(2, 2).weight.device)
+print("there:     ", x.device)
+print("GradScaler:", inspect.signature(torch.amp.GradScaler).parameters["device"].default)
+torch.set_default_device(None)
+
+# %% [markdown]
+# Only what is made from then on. Scaler and region have to be told: keep the device in one name, and
+# give it to the model, the batches, `torch.autocast` and `GradScaler`.
+#
 # ## When a loop misbehaves
 #
 # | symptom | cause | remedy |
