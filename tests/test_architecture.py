@@ -23,6 +23,8 @@ ROOMS = (
         "scaler",
         "training",
         "checkpoint",
+        "distributed",
+        "float8",
         "models",
         "trace",
         "workspace",
