@@ -196,8 +196,7 @@ def _checkpointed_seen(
 ) -> dict[str, Any]:
     dtype = getattr(torch, dtype_name)
     seen: list[str] = []
-    parts = (nn.Linear(8, 32), _Witness(seen), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 4))
-    block = _seeded(seed, lambda: nn.Sequential(*(_fresh(part) for part in parts)))
+    block = _seeded(seed, lambda: _noisy_block(seen))
     x = _seeded(seed + 1, lambda: torch.randn(128, 8)).requires_grad_(needs_grad)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -220,11 +219,10 @@ def _checkpointed_seen(
     }
 
 
-def _fresh(part: nn.Module) -> nn.Module:
-    """The same part with weights drawn now."""
-    if isinstance(part, nn.Linear):
-        part.reset_parameters()
-    return part
+def _noisy_block(seen: list[str]) -> nn.Sequential:
+    """Two layers with dropout between them, (n, 8) to (n, 4), and a witness."""
+    first, last = nn.Linear(8, 32), nn.Linear(32, 4)
+    return nn.Sequential(first, _Witness(seen), nn.GELU(), nn.Dropout(0.5), last)
 
 
 class _Recompute(torch.autograd.Function):

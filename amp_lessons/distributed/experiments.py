@@ -134,7 +134,6 @@ def main() -> None:
         )
         report("ddp, loss", run("ddp", spoiled_loss, device))
         report("ddp, gradient", run("ddp", spoiled_gradient, device))
-        report("fsdp2, loss", run("fsdp2", spoiled_loss, device))
         report("fsdp2, gradient", run("fsdp2", spoiled_gradient, device))
         report("fsdp2 dtypes", fsdp2_dtypes(device))
         report("reduce", reduce_dtypes(device))
