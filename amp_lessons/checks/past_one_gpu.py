@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -29,9 +30,14 @@ HALF, BFLOAT = torch.float16, torch.bfloat16
 Answer = Callable[..., Any]
 
 
+def _is_tensor(given: Any) -> bool:
+    """Whether it is torch's own tensor: a subclass may say of itself what it likes."""
+    return type(given) in (Tensor, nn.Parameter)
+
+
 def _numbers(given: Any) -> Any:
     """Tensors in a list as lists of numbers; anything else by the name of its type."""
-    if not isinstance(given, list | tuple) or not all(isinstance(t, Tensor) for t in given):
+    if not isinstance(given, list | tuple) or not all(map(_is_tensor, given)):
         return type(given).__name__
     return [t.detach().double().flatten().tolist() for t in given]
 
@@ -204,13 +210,13 @@ def _checkpointed_seen(
         seen.clear()
         torch.manual_seed(seed)
         output, kept = _bytes_kept(lambda: answer(block, x, dtype))
-        attached = isinstance(output, Tensor) and output.requires_grad
+        attached = _is_tensor(output) and output.requires_grad
         if attached:
             torch.rand(seed)  # the random numbers have moved on when the backward pass comes
             output.float().square().sum().backward()
     gradients = [p.grad for p in block.parameters()]
     return {
-        "output": _name(output.dtype) if isinstance(output, Tensor) else type(output).__name__,
+        "output": _name(output.dtype) if _is_tensor(output) else type(output).__name__,
         "output has a graph": attached,
         "bytes kept are less than half of the plain run's": kept < plain_bytes / 2,
         "dtypes in which the block ran": sorted(set(seen)),
@@ -440,6 +446,7 @@ def _shards(pattern: str, seed: int) -> list[list[Tensor]]:
 def _play_ranks(answer: Answer) -> Answer:
     def play(pattern: str, scale: float, seed: int) -> dict[str, Any]:
         shards = _shards(pattern, seed)
+        tensors = [list(shard) for shard in shards]  # a list may be given other tensors
         ranks = _Ranks(len(shards))
         apart = ""
         answers: list[Any] = []
@@ -453,7 +460,7 @@ def _play_ranks(answer: Answer) -> Answer:
         return {
             "what goes wrong between the ranks": apart,
             "may step, by rank": [_truth(given) for given in answers],
-            "gradients after it": [_numbers(shard) for shard in shards] if steps else "any",
+            "gradients after it": [_numbers(shard) for shard in tensors] if steps else "any",
         }
 
     return play
@@ -461,7 +468,7 @@ def _play_ranks(answer: Answer) -> Answer:
 
 def _truth(given: Any) -> Any:
     """A bool, also out of a tensor or array with one element; anything else as its type's name."""
-    if isinstance(given, Tensor) and given.numel() == 1 and given.dtype == torch.bool:
+    if _is_tensor(given) and given.numel() == 1 and given.dtype == torch.bool:
         return bool(given)
     return bool(given) if type(given).__name__ in ("bool", "bool_") else type(given).__name__
 
@@ -915,7 +922,7 @@ def _play_float8(answer: Answer) -> Answer:
         if not isinstance(result, tuple | list) or len(result) != 2:
             return {"a pair (q, scale)": False}
         q, scale = result
-        if not isinstance(q, Tensor) or q.shape != x.shape:
+        if not _is_tensor(q) or q.shape != x.shape:
             return {"a pair (q, scale)": True, "q": "not a tensor of the shape of x"}
         factor = _as_float(scale)
         return {"a pair (q, scale)": True, "q": _name(q.dtype), **_quality(x, q, factor)}
@@ -924,9 +931,10 @@ def _play_float8(answer: Answer) -> Answer:
 
 
 def _as_float(scale: Any) -> float:
-    if isinstance(scale, Tensor) and scale.numel() == 1:
-        return float(scale)
-    return float(scale) if type(scale) in (int, float) else math.nan
+    if _is_tensor(scale) and scale.numel() == 1:
+        return scale.item()
+    plain_number = type(scale) in (int, float, np.float16, np.float32, np.float64)
+    return float(scale) if plain_number else math.nan
 
 
 def _quality(x: Tensor, q: Tensor, scale: float) -> dict[str, bool]:

@@ -92,6 +92,20 @@ def reduce_dtypes(device: torch.device) -> list[list[Any]]:
     return found
 
 
+def mixed_gradients(device: torch.device) -> str:
+    """What the scaler says to an optimizer with sharded and with plain parameters."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to(device)
+    fully_shard(model[0], mesh=init_device_mesh(device.type, (dist.get_world_size(),)))
+    optimizer = torch.optim.SGD(model.parameters())
+    scaler = torch.amp.GradScaler(device.type)
+    scaler.scale(model(torch.ones(1, 4, device=device)).sum()).backward()
+    try:
+        scaler.step(optimizer)
+    except RuntimeError as error:
+        return str(error)
+    return "no error"
+
+
 def all_reduces(loop: str, device: torch.device) -> list[int]:
     """How many times DDP has all-reduced after each of four micro-batches of an accumulation.
 
@@ -132,9 +146,10 @@ def main() -> None:
             Hooks(loss=loss_too_large),
             Hooks(gradients=gradient_spoiled),
         )
-        report("ddp, loss", run("ddp", spoiled_loss, device))
-        report("ddp, gradient", run("ddp", spoiled_gradient, device))
-        report("fsdp2, gradient", run("fsdp2", spoiled_gradient, device))
+        report("ddp loss", run("ddp", spoiled_loss, device))
+        report("ddp gradient", run("ddp", spoiled_gradient, device))
+        report("fsdp2 gradient", run("fsdp2", spoiled_gradient, device))
+        report("fsdp2 half", mixed_gradients(device))
         report("fsdp2 dtypes", fsdp2_dtypes(device))
         report("reduce", reduce_dtypes(device))
         loops = ("plain", "no_sync", "no_sync too late")
