@@ -299,15 +299,15 @@ def _end_as_on_ctrl_c() -> None:
 
 @app.command()
 def policy(
-    op: Annotated[
-        str | None,
-        typer.Argument(metavar="OP", help="One op, such as softmax. Default: the whole table."),
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OP...", help="Ops, such as softmax. Default: the whole table."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cuda or cpu. Default: both.")] = None,
     dtype: Annotated[str, typer.Option(help="fp16 or bf16.")] = "fp16",
     json: Json = False,
 ) -> None:
-    """Say what autocast does to an op, asked now; CUDA's rules need no GPU.
+    """Say what autocast does to each op, asked now; CUDA's rules need no GPU.
 
     The columns give the dtype of the result for 16-bit, for float32 and for
     mixed input.
@@ -317,9 +317,8 @@ def policy(
     tables = []
     try:
         for where in [device] if device else rules.DEVICES:
-            tables.append(
-                [rules.op_policy(op, where, dtype)] if op else rules.policy_table(where, dtype)
-            )
+            asked = [rules.op_policy(op, where, dtype) for op in ops or ()]
+            tables.append(asked or rules.policy_table(where, dtype))
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
     if json:
@@ -327,11 +326,11 @@ def policy(
         return
     screen = console()
     for table in tables:
-        screen.print(_policy_table(table, why=not op and screen.width >= 120))
-        if op:
-            say(f"why: {table[0].note}")
-        else:
+        screen.print(_policy_table(table, why=not ops and screen.width >= 120))
+        if not ops:
             _tell_counts(table)
+        for answer in table if ops else ():
+            say(f"why {answer.op}: {answer.note}")
 
 
 def _policy_table(found: Sequence[OpPolicy], *, why: bool) -> Table:

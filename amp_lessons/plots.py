@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from amp_lessons.formats import Format
+from amp_lessons.memory import Memory
 from amp_lessons.scaler import ScalerRecord
 from amp_lessons.scaling import ExponentHistogram, Fate
 
@@ -352,6 +353,32 @@ def where_the_inf_is(ranks: int, parameters: int, bad: int) -> Picture:
         )
 
 
+def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:
+    """A bar from 0 for each name, as far as something holds; the longest holds to the edge.
+
+    Args:
+        ends: where each bar ends, in the unit of ``xlabel``.
+        title: of the figure.
+        xlabel: what is measured.
+    """
+    farthest = max(ends.values())
+    with _figure(height=0.42 * len(ends) + 1.1) as (figure, axes):
+        for row, end in enumerate(ends.values()):
+            style = 0 if end == farthest else 1
+            axes.barh(row, end, height=0.6, color=COLOURS[style], hatch=("", "///")[style])
+            text = f"to {end:g} and on" if end == farthest else f"to {end:g}"
+            axes.text(end + farthest * 0.01, row, text, va="center", color=QUIET, fontsize=9)
+        axes.set_yticks(range(len(ends)), list(ends))
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(0, farthest * 1.2)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(xlabel)
+        axes.set_title(title)
+        shown = "; ".join(f"{name} to {end:g}" for name, end in ends.items())
+        return Picture(figure, f"{title}, in bars by {xlabel.split(':')[0]}: {shown}.")
+
+
 def dtype_flow(parts: Sequence[tuple[str, str]], title: str) -> Picture:
     """The parts of a computation from left to right, each coloured by the format it runs in.
 
@@ -445,3 +472,39 @@ def scaler_path(records: Sequence[ScalerRecord], *, title: str) -> Picture:
             f"{len(skipped)} skipped steps ({', '.join(map(str, skipped))}); it falls by a factor "
             "at each of them and rises after a run of clean steps.",
         )
+
+
+def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:
+    """What the bytes of some training steps are for: one stacked bar each, on one scale."""
+    parts = ("parameters", "gradients", "optimizer", "data", "activations", "cast_cache")
+    hatches = ("", "///", "xx", "--", "||", "oo")
+    top = max(memory.total for memory in memories.values())
+    unit, divisor = next((u, 1024**n) for u, n in _UNITS if top >= 1024**n)
+    with _figure(height=0.55 * len(memories) + 1.5) as (figure, axes):
+        for row, memory in enumerate(memories.values()):
+            left = 0.0
+            for part, colour, hatch in zip(parts, COLOURS, hatches, strict=True):
+                label = part.replace("_", " ") if row == 0 else None
+                width = getattr(memory, part) / divisor
+                axes.barh(
+                    row, width, left=left, height=0.7, color=colour, hatch=hatch, label=label,
+                    edgecolor="white",
+                )  # fmt: skip
+                left += width
+            axes.text(left + top / divisor * 0.01, row, f"{left:.3g}", va="center")
+        axes.set_yticks(range(len(memories)), list(memories))
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(0, top / divisor * 1.08)
+        axes.set_xlabel(unit)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.35), ncols=6, fontsize=8.5)
+        axes.set_title(title)
+        words = "; ".join(
+            f"{name} {memory.total / divisor:.3g}, of which activations "
+            f"{memory.activations / divisor:.3g} and cast cache {memory.cast_cache / divisor:.3g}"
+            for name, memory in memories.items()
+        )
+        return Picture(figure, f"Stacked bars of bytes, in {unit}: {words}.")
+
+
+_UNITS = (("GiB", 3), ("MiB", 2), ("KiB", 1), ("bytes", 0))

@@ -15,7 +15,7 @@ PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
     ("course", "progress", "terminal", "ipynb"),
-    ("device",),
+    ("device", "fake_cuda"),
     (
         "formats",
         "policy",
@@ -27,6 +27,7 @@ ROOMS = (
         "float8",
         "models",
         "trace",
+        "memory",
         "workspace",
     ),
     ("plots", "checks"),

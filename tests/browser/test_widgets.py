@@ -23,6 +23,8 @@ CELLS = [
     "print(browser.op, browser.search)",
     "from amp_lessons.widgets import ScalerLab\nlab = ScalerLab()\nlab",
     "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
+    "from amp_lessons.widgets import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
+    "print(calculator.optimizer, calculator.batch, calculator.memories[1].cast_cache)",
 ]
 
 
@@ -183,3 +185,23 @@ def test_the_policy_browser(notebook: Notebook) -> None:
     assert faults(page, ".amp-widget") == []
     notebook.theme("JupyterLab Dark")
     assert faults(page, ".amp-widget") == []
+
+
+@pytest.mark.browser
+def test_the_memory_calculator(notebook: Notebook) -> None:
+    """What is chosen and typed reaches Python, which counts the same on fake tensors."""
+    page = notebook.page
+    run_cell(page, 8)
+    page.get_by_label("Optimizer").focus()
+    page.keyboard.press("End")
+    batch = page.get_by_label("Batch", exact=True)
+    batch.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("64")
+    page.keyboard.press("Enter")
+    expected = "adam 64 100687872"
+    assert what_python_reads(page, expected, cell=9) == expected
+    assert faults(page, "[aria-label='Memory calculator']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Memory calculator']") == []

@@ -12,10 +12,22 @@ from typing import Any
 import pytest
 import torch
 
-from amp_lessons.widgets import BitExplorer, GradientHistogram, PolicyBrowser, ScalerLab
+from amp_lessons.widgets import (
+    BitExplorer,
+    GradientHistogram,
+    MemoryCalculator,
+    PolicyBrowser,
+    ScalerLab,
+)
 from amp_lessons.widgets.modules import STATIC, join_modules
 
-ENTRIES = ["bit_explorer", "gradient_histogram", "policy_browser", "scaler_lab"]
+ENTRIES = [
+    "bit_explorer",
+    "gradient_histogram",
+    "memory_calculator",
+    "policy_browser",
+    "scaler_lab",
+]
 ENTRIES = [f"{name}.mjs" for name in ENTRIES]
 
 
@@ -62,7 +74,14 @@ def write(folder: Path, name: str, text: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    "widget", [BitExplorer(0.1), GradientHistogram(torch.ones(2)), PolicyBrowser(), ScalerLab()]
+    "widget",
+    [
+        BitExplorer(0.1),
+        GradientHistogram(torch.ones(2)),
+        MemoryCalculator(),
+        PolicyBrowser(),
+        ScalerLab(),
+    ],
 )
 def test_a_joined_widget_runs_from_a_blob(open_page: Callable[..., Any], widget: Any) -> None:
     """As in a notebook: the text as a blob, and Python's own state in the model."""
