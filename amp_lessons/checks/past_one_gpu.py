@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -211,6 +211,7 @@ def _checkpointed_seen(
         torch.manual_seed(seed)
         output, kept = _bytes_kept(lambda: answer(block, x, dtype))
         attached = _is_tensor(output) and output.requires_grad
+        forward_runs = len(seen)
         if attached:
             torch.rand(seed)  # the random numbers have moved on when the backward pass comes
             output.float().square().sum().backward()
@@ -219,6 +220,7 @@ def _checkpointed_seen(
         "output": _name(output.dtype) if _is_tensor(output) else type(output).__name__,
         "output has a graph": attached,
         "bytes kept are less than half of the plain run's": kept < plain_bytes / 2,
+        "the block runs again in the backward pass": len(seen) > forward_runs,
         "dtypes in which the block ran": sorted(set(seen)),
         "gradients of the parameters": _numbers(gradients),
         "gradient of x": _numbers([x.grad]) if needs_grad else "not asked for",
@@ -292,7 +294,7 @@ checkpointed = function_exercise(
     misconceptions={
         "nothing-forgotten": Misconception(
             "Autograd keeps as much as without a checkpoint: the block ran once, with all its "
-            "activations saved.",
+            "activations saved. Call it by way of torch.utils.checkpoint.checkpoint.",
             _mistaken("plain"),
         ),
         "recompute-in-fp32": Misconception(
@@ -775,6 +777,8 @@ def _exchanges_seen(answer: Answer, sizes: str, seed: int) -> dict[str, Any]:
             return result
 
         model.register_comm_hook(None, exchange)
+        passes: list[str] = []
+        network.register_forward_hook(partial(_note_passes, passes))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=2)
         exchanges, scales, path = [], [], []
@@ -785,11 +789,19 @@ def _exchanges_seen(answer: Answer, sizes: str, seed: int) -> dict[str, Any]:
             scales.append(scaler.get_scale())
             path.append(sum(p.double().sum().item() for p in network.parameters()))
     return {
+        "forward and backward passes": " ".join(passes),
         "exchanges in each step": exchanges,
         "scale after each step": scales,
         "sum of the parameters after each step": path,
         "parameters at the end": _numbers(list(network.parameters())),
     }
+
+
+def _note_passes(passes: list[str], network: nn.Module, inputs: Any, output: Tensor) -> None:
+    """A forward hook: note it with its batch size, and later its backward pass."""
+    passes.append(f"F{len(inputs[0])}")
+    if output.requires_grad:
+        output.register_hook(lambda gradient: passes.append("B"))
 
 
 def _groups(sizes: str, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
@@ -821,22 +833,40 @@ def _few_exchanges(
     how: str = "",
 ) -> None:
     """As it should be, or with the mistake that ``how`` names."""
-    from contextlib import nullcontext
-
     optimizer.zero_grad()
     for number, (x, y) in enumerate(batches, 1):
         last = number == len(batches)
         quiet = {"each": False, "never": True, "first": number > 1}.get(how, not last)
         with model.no_sync() if quiet else nullcontext():
-            with torch.autocast("cpu", dtype=HALF, enabled=how != "fp32"):
+            with torch.autocast("cpu", dtype=HALF):
                 loss = loss_fn(model(x), y)
             if how != "not divided":
                 loss = loss / len(batches)
-            (loss if how == "not scaled" else scaler.scale(loss)).backward()
+            scaler.scale(loss).backward()
         if how == "steps" and not last:
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def _all_at_once(
+    model: Any,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    loss_fn: Answer,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    *,
+    joined: bool,
+) -> None:
+    """One backward pass for all: of the mean of the losses, or of one joined batch."""
+    optimizer.zero_grad()
+    if joined:
+        batches = [(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]))]
+    with torch.autocast("cpu", dtype=HALF):
+        losses = [loss_fn(model(x), y) for x, y in batches]
+    scaler.scale(torch.stack(losses).mean()).backward()
     scaler.step(optimizer)
     scaler.update()
 
@@ -871,6 +901,13 @@ few_exchanges = function_exercise(
             "The first micro-batch is exchanged and the others are not: what they add stays on "
             "this rank. The *last* backward exchanges the sum of all.",
             _exchanging("first"),
+        ),
+        "all-at-once": Misconception(
+            "There is one exchange because there is one backward pass, and all the activations "
+            "wait for it: the memory of the whole batch, which micro-batches are to avoid. Run "
+            "each micro-batch's backward pass before the next one's forward.",
+            _Own(_all_at_once, joined=False),
+            _Own(_all_at_once, joined=True),
         ),
         "loss-not-divided": Misconception(
             "The gradients of the micro-batches add up, so the step is too large by their number. "
@@ -937,7 +974,7 @@ def _as_float(scale: Any) -> float:
     return float(scale) if plain_number else math.nan
 
 
-def _quality(x: Tensor, q: Tensor, scale: float) -> dict[str, bool]:
+def _quality(x: Tensor, q: Tensor, scale: float) -> dict[str, Any]:
     """Whether q is finite, uses the range of E4M3, and gives x back to half an ulp."""
     exact, stored = x.double(), q.double()
     back, other_way = (stored / scale if scale else stored * math.nan), stored * scale
@@ -946,7 +983,9 @@ def _quality(x: Tensor, q: Tensor, scale: float) -> dict[str, bool]:
     allowed = exact.abs() * 2.0**-4 + exact.abs().max() * 2.0**-9 * 2.0**-8
     largest = stored.abs().max().item()
     zero = not exact.any()
+    reach = scale * exact.abs().max().item()
     return {
+        "scale * amax": "224 to 448" if zero or 223.9 < reach < 448.1 else f"{reach:.4g}",
         "the scale is finite and positive": math.isfinite(scale) and scale > 0,
         "q is finite": bool(stored.isfinite().all()),
         "the largest |q| is between 224 and 448": zero or 224 <= largest <= _LARGEST,

@@ -122,8 +122,8 @@ def shard_model(model, mesh):
 #
 # `model` is a `DistributedDataParallel`; `batches` is a list of pairs (x, y), at least one. Clear
 # the gradients. For each micro-batch, run the model and `loss_fn(output, y)` under
-# `torch.autocast("cpu", dtype=torch.float16)`, and the backward pass of the scaled loss; the step is
-# that of the *mean* of the losses. DDP may exchange gradients once only, and then all of them. Step
+# `torch.autocast("cpu", dtype=torch.float16)`, and the backward pass of the scaled loss, before the
+# next one begins; the step is that of the *mean* of the losses. DDP may exchange gradients once only, and then all of them. Step
 # and update once.
 
 

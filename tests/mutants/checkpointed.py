@@ -4,6 +4,12 @@ def checkpointed(block, x, dtype):
         return block(x)
 
 
+# === mutant: offloaded -> wrong-value
+def checkpointed(block, x, dtype):
+    with torch.autocast("cpu", dtype=dtype), torch.autograd.graph.save_on_cpu():
+        return block(x)
+
+
 # === mutant: old_habit -> reentrant
 def checkpointed(block, x, dtype):
     import warnings
@@ -95,3 +101,10 @@ def checkpointed(block, x, dtype):
     with torch.autocast(device_type="cpu", dtype=dtype):
         run = lambda given: checkpoint_sequential(block, 1, given, use_reentrant=False)
         return checkpoint(run, x, use_reentrant=False)
+
+
+# === correct: reentrant_with_an_input_that_needs_grad
+def checkpointed(block, x, dtype):
+    x = x if x.requires_grad else x.detach().requires_grad_()
+    with torch.autocast("cpu", dtype=dtype):
+        return checkpoint(block, x, use_reentrant=True)

@@ -72,6 +72,27 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 
+# === mutant: losses_summed_up -> all-at-once
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = sum(loss_fn(model(x), y) for x, y in batches) / len(batches)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+# === mutant: one_large_batch -> all-at-once
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    x, y = (torch.cat(part) for part in zip(*batches))
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = loss_fn(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
 # === mutant: loss_as_it_is -> wrong-value
 def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     optimizer.zero_grad()

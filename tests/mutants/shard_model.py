@@ -101,3 +101,14 @@ def shard_model(model, mesh):
         mesh=mesh,
         mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32),
     )
+
+
+# === correct: blocks_too
+def shard_model(model, mesh):
+    low, wide = torch.bfloat16, torch.float32
+    for module in reversed(list(model.modules())[1:]):
+        if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
+            fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(wide, wide, low))
+        elif list(module.children()):
+            fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(low, wide))
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(low, wide, wide))

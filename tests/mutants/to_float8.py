@@ -51,6 +51,15 @@ def to_float8(x):
     return (x.float() * scale).to(torch.float8_e4m3fn).float(), scale
 
 
+# === mutant: power_of_two_above -> wrong-value
+def to_float8(x):
+    import math
+
+    amax = x.float().abs().max().item() or 1.0
+    scale = 2.0 ** math.ceil(math.log2(448 / amax))
+    return (x.float() * scale).to(torch.float8_e4m3fn), scale
+
+
 # === mutant: q_alone -> wrong-value
 def to_float8(x):
     scale = 448 / x.float().abs().max().clamp(min=1e-12)
