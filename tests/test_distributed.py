@@ -25,6 +25,8 @@ from pathlib import Path
 rank = int(os.environ["RANK"])
 Path(sys.argv[2], f"pid{{rank}}").write_text(str(os.getpid()))
 print("rank", rank, "of", os.environ["WORLD_SIZE"], flush=True)
+while len(list(Path(sys.argv[2]).glob("pid*"))) < 2:  # one that fails early ends the other
+    time.sleep(0.02)
 {body}
 """
 REPORT = """
