@@ -106,8 +106,8 @@ def test_ranks_that_hang_are_ended_even_if_they_refuse(ranks, time_is_over_when_
 
 def test_time_is_kept(ranks):
     before = time.monotonic()
-    with pytest.raises(LaunchError, match="not done after 1 s"):
-        ranks("time.sleep(600)", timeout=1)
+    with pytest.raises(LaunchError, match=r"no rank after 0.5 s. It needs the address 127.0.0.1"):
+        ranks("time.sleep(600)", timeout=0.5)  # too short to import torch
     assert time.monotonic() - before < 60
 
 

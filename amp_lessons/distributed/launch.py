@@ -101,7 +101,9 @@ def launch(script: str | Path, *args: str, ranks: int = 2, timeout: float = 120.
             _, log = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(process)
-            raise LaunchError(_too_long(_collect(folder, ranks), timeout)) from None
+            begun = any(Path(folder).glob("*/attempt_0/*"))
+            found = _collect(folder, ranks) if begun else []
+            raise LaunchError(_too_long(found, timeout)) from None
         finally:
             _end(process)
         found = _collect(folder, ranks)
@@ -172,6 +174,12 @@ def _rank(number: int, folder: Path) -> Rank:
 
 
 def _too_long(ranks: list[Rank], timeout: float) -> str:
+    """What to say when the time is over; no ranks if torchrun had not started any."""
+    if not ranks:
+        return (
+            f"torchrun had started no rank after {timeout:g} s. It needs the address 127.0.0.1, "
+            "which a sandbox may lack; on a slow machine pass a longer timeout"
+        )
     words = "; ".join(f"rank {r.number}: {r.last_words or 'printed nothing'}" for r in ranks)
     return (
         f"the ranks were not done after {timeout:g} s and have been ended. Often one waits for a "
