@@ -267,6 +267,25 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("read_roofline", "What would help?", points=2, minutes=15),
         ),
     ),
+    Lesson(
+        id="11_past_one_gpu",
+        title="Past one eager GPU",
+        minutes=50,
+        prerequisites=("08_losses_and_ops",),
+        shows=(
+            Shown("A compiled backward pass with the wrong autocast, beside eager's"),
+            Shown("Two ranks under DDP and FSDP2, one of which overflows"),
+            Shown("FP8 by hand: scales for tensors and rows, and their errors"),
+        ),
+        exercises=(
+            ExerciseInfo("compiled_gradients", "Compiled equals eager", points=2, minutes=10),
+            ExerciseInfo("checkpointed", "A block that runs twice", points=2, minutes=10),
+            ExerciseInfo("may_step", "Ranks that agree", points=3, minutes=15),
+            ExerciseInfo("shard_model", "A policy for FSDP2", points=3, minutes=15),
+            ExerciseInfo("few_exchanges", "Accumulate, exchange once", points=2, minutes=15),
+            ExerciseInfo("to_float8", "A tensor in FP8", points=2, minutes=10),
+        ),
+    ),
 )
 
 

@@ -295,6 +295,78 @@ def curves(
         return Picture(figure, alt)
 
 
+def error_by_scale(
+    exponents: Sequence[int], series: Mapping[str, Sequence[float]], *, title: str
+) -> Picture:
+    """The relative error of something by the power of two that its scale is off by.
+
+    Args:
+        exponents: of the factor between the scale and the one that uses the whole range.
+        series: for each format the errors, one an exponent; all positive.
+        title: of the figure.
+    """
+    with _figure(height=3.2) as (figure, axes):
+        words = []
+        for i, (name, errors) in enumerate(series.items()):
+            axes.plot(
+                exponents, errors, ls=DASHES[i], color=COLOURS[i], lw=2, marker=MARKERS[i], ms=4
+            )
+            axes.text(
+                exponents[0] - 0.3, errors[0], name, color=COLOURS[i], ha="right", va="center"
+            )
+            floor = [
+                e for e, error in zip(exponents, errors, strict=True) if error < 1.1 * min(errors)
+            ]
+            words.append(f"{name} has its lowest error from 2^{floor[0]} to 2^{floor[-1]}")
+        axes.axvline(0, color=QUIET, lw=1, ls=":")
+        axes.set_xlim(exponents[0] - 5, exponents[-1] + 0.5)
+        axes.set_yscale("log")
+        ticks = [e for e in exponents if e % 4 == 0]
+        axes.set_xticks(ticks, [f"$2^{{{e}}}$" for e in ticks])
+        axes.set_xlabel("scale, as a multiple of format.max / amax")
+        axes.set_ylabel("relative error")
+        axes.set_title(title)
+        return Picture(figure, f"Relative error by scale, both logarithmic: {'; '.join(words)}.")
+
+
+def where_the_inf_is(ranks: int, parameters: int, bad: int) -> Picture:
+    """Which gradients each rank holds under DDP and FSDP2, when one of them is inf.
+
+    Args:
+        ranks: how many; their shards are of one size.
+        parameters: how many gradients to draw.
+        bad: the number of the one that is inf, from 0.
+    """
+    owner = [number * ranks // parameters for number in range(parameters)]
+    with _figure(height=0.5 * ranks + 1.2) as (figure, axes):
+        for panel, (name, shared) in enumerate((("DDP", True), ("FSDP2", False))):
+            left = panel * (parameters + 3)
+            for rank in range(ranks):
+                axes.text(left - 0.75, rank, f"rank {rank}", ha="right", va="center")
+                for number in range(parameters):
+                    held = shared or owner[number] == rank
+                    is_bad = held and number == bad
+                    axes.text(
+                        left + number, rank, "inf" if is_bad else "g" if held else " ", fontsize=9,
+                        ha="center", va="center", color="white", fontweight="bold",
+                        bbox={"boxstyle": "square,pad=0.5", "ls": "-" if held else ":",
+                              "facecolor": COLOURS[1 if is_bad else 0] if held else "white",
+                              "edgecolor": INK if is_bad else QUIET},
+                    )  # fmt: skip
+            middle = left + (parameters - 1) / 2
+            held_by = "every rank holds every gradient" if shared else "each rank holds its shard"
+            axes.text(middle, -0.85, f"{name}: {held_by}", ha="center", fontweight="bold")
+        axes.set_xlim(-2.2, 2 * parameters + 3)
+        axes.set_ylim(ranks - 0.4, -1.3)
+        axes.axis("off")
+        return Picture(
+            figure,
+            f"Two panels with {ranks} ranks and {parameters} gradients, one of them inf. Under DDP "
+            "every rank holds all gradients and so the inf. Under FSDP2 each rank holds its shard, "
+            f"and only rank {owner[bad]} has the inf.",
+        )
+
+
 def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:
     """A bar from 0 for each name, as far as something holds; the longest holds to the edge.
 

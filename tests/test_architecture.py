@@ -25,6 +25,8 @@ ROOMS = (
         "scaler",
         "training",
         "checkpoint",
+        "distributed",
+        "float8",
         "models",
         "trace",
         "memory",
