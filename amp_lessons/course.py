@@ -208,6 +208,28 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("train_any", "One loop for three precisions", points=2, minutes=15),
         ),
     ),
+    Lesson(
+        id="12_myths_and_clinic",
+        title="Myths, tested, and the clinic",
+        minutes=120,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Shown("36 claims about AMP, each tried, with its verdict"),
+            Shown("30 pitfalls, triggered or cited, read and mended"),
+        ),
+        exercises=(
+            ExerciseInfo("mend_finetune", "Case 1: a new head that does not learn", 10, 15),
+            ExerciseInfo("mend_guard", "Case 2: a guard against bad batches", 10, 15),
+            ExerciseInfo("mend_adapter", "Case 3: an adapter on a half model", 10, 15),
+            ExerciseInfo("mend_uneven", "Case 4: micro-batches of unequal size", 10, 20),
+            ExerciseInfo("mend_decay", "Case 5: weight decay that does nothing", 10, 15),
+            ExerciseInfo("mend_closure", "Case 6: a trainer with a closure", 10, 15),
+            ExerciseInfo("mend_moments", "Case 7: an Adam in two bytes", 10, 20),
+            ExerciseInfo("mend_entropy", "Case 8: an entropy of NaN", 10, 15),
+            ExerciseInfo("mend_similarity", "Case 9: a scale that sinks", 10, 15),
+            ExerciseInfo("mend_recompute", "Case 10: memory saved, precision lost", 10, 25),
+        ),
+    ),
 )
 
 

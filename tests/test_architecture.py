@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
-    ("course", "progress", "terminal", "ipynb"),
+    ("course", "progress", "terminal", "ipynb", "casebook"),
     ("device",),
     (
         "formats",
@@ -26,6 +26,8 @@ ROOMS = (
         "models",
         "trace",
         "workspace",
+        "myths",
+        "clinic",
     ),
     ("plots", "checks"),
     ("widgets", "grading", "doctor", "lab"),
