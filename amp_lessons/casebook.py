@@ -1,4 +1,4 @@
-"""What the myths and the clinic of lesson 12 share: hearing what torch says, and a table with links.
+"""What lesson 12's myths and clinic share: hearing what torch says, and a table with links.
 
 The catalogues themselves are in `myths` and `clinic`.
 """

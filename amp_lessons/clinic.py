@@ -1,8 +1,8 @@
 """Thirty ways in which a mixed-precision run falls ill: message or symptom, cause, cure.
 
-Lesson 12 triggers each one that a CPU and this version of torch can have, reads what torch says, and
-mends it; `Clinic` keeps the record. Messages are matched by pattern, since wordings change from
-version to version and from op to op.
+Lesson 12 triggers each one that a CPU and this version of torch can have, reads what torch says,
+and mends it; `Clinic` keeps the record. Messages are matched by pattern, since wordings change
+from version to version and from op to op.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         8, DTYPES, "Expected the same dtype", "a 16-bit tensor left its region",
-        ".float() where it leaves", 5, pattern=r"(?i)(have|has) the same dtype|expected scalar type",
+        ".float() where it leaves", 5,
+        pattern=r"(?i)(have|has) the same dtype|expected scalar type",
     ),
     Pitfall(
         9, DTYPES, "scatter and index_copy_ refuse", "in place, with mixed dtypes",
@@ -227,7 +228,8 @@ PITFALLS: tuple[Pitfall, ...] = (
         shown="cited", source=f"{PYTORCH}/issues/188955",
     ),
     Pitfall(
-        23, MACHINE, "No speed-up", "launches, the CPU, TF32 already on, no tensor cores, odd sizes",
+        23, MACHINE, "No speed-up",
+        "launches, the CPU, TF32 already on, no tensor cores, odd sizes",
         "find the bound before you look for the cure", 10, shown="cited",
         source="https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/",
     ),

@@ -1,7 +1,7 @@
 """The 36 claims that the web's four best found AMP pages make, each with its verdict.
 
 The claims are told in our own words. Lesson 12 puts each to the test: a cell tries the claim in one
-case or several, and the verdict follows from what was found. `Tests` holds the two against each
+case or several, and the verdict follows from what was found. `Trials` holds the two against each
 other, so a claim cannot be passed over and a verdict cannot be merely asserted.
 """
 
@@ -78,7 +78,7 @@ def verdict_of(cases: Mapping[str, bool]) -> Verdict:
     return "true only when" if any(cases.values()) else "false"
 
 
-class Tests:
+class Trials:
     """The record of a notebook that tests the claims one by one."""
 
     def __init__(self) -> None:
