@@ -96,7 +96,7 @@ trials.test(1, {"torch.cuda.amp.autocast(device_type=…)": "TypeError" not in s
 #
 # ### Myth 2: AMP is imported from torch.cuda.amp
 #
-# All four pages but the benchmark do. **Predict:** how many of these three names are still current?
+# Three of the four pages do. **Predict:** how many of these three names are still current?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -212,7 +212,7 @@ trials.test(35, {"autocast(device)": casts, 'GradScaler("cuda")': scales})
 #
 # ### Myth 36: set_to_none makes zero_grad faster
 #
-# A comment in the benchmark, four times. **Predict:** what does a gradient hold after `zero_grad()`,
+# So says a comment in the benchmark. **Predict:** what does a gradient hold after `zero_grad()`,
 # and after `zero_grad(set_to_none=True)`?
 
 # %%
@@ -318,8 +318,8 @@ trials.test(12, {name: dtype is half for name, dtype in defaults.items()})
 # %% [markdown]
 # ### Myth 20: Autocast mends dtype mismatches
 #
-# "Expected scalar type Float"? Let autocast handle it, says the guide. **Predict:** an FP16 tensor
-# meets FP32 in four ways. Which does autocast mend?
+# An error about an expected dtype? The guide's advice is to leave dtypes to autocast. **Predict:** an
+# FP16 tensor meets FP32 in four ways. Which does autocast mend?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -371,8 +371,8 @@ trials.test(24, {"logdet in a region": not result.isfinite().item()})
 #
 # ### Myth 6: A forward pass under BF16 is BF16 training
 #
-# The page's second half shows a BF16 region with a forward pass, and no more. It also says that
-# tensor cores for it came with Volta; for BF16 it was
+# The page's second half shows a BF16 region with a forward pass, and no more. It also speaks of the
+# tensor cores of Volta, which know FP16 only; those for BF16 came with
 # [Ampere](https://developer.nvidia.com/blog/nvidia-ampere-architecture-in-depth/). **Predict:** how
 # far has the weight moved after three of its iterations?
 
@@ -499,16 +499,16 @@ trials.test(27, helps | {"an overflow in the forward pass": scaler.get_scale() >
 #
 # ### Myth 28: Skipped steps mean that the scaling is broken
 #
-# "NaN values indicate scaling issues", says the guide's checklist. **Predict:** the digits, with the
-# *sum* of the losses of 128 images and a new scaler: which steps of 60 are skipped? Does it learn?
+# The guide takes a NaN for a sign that the scale is at fault. **Predict:** the digits, with the
+# *sum* of the losses of 128 images and a new scaler: which steps of 100 are skipped? Does it learn?
 
 
 # %%
 digits = training.load_digits()
 network = training.digits_network()
-optimizer = torch.optim.SGD(network.parameters(), lr=2e-3)
+optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
 log, losses = ScalerLog(GradScaler("cpu")), []
-for _ in range(60):
+for _ in range(100):
     optimizer.zero_grad()
     with region():
         output = network(digits.train_images[:128])
@@ -521,7 +521,7 @@ for _ in range(60):
 # %%
 # NBVAL_CHECK_OUTPUT
 skipped = [i for i, record in enumerate(log.records) if record.skipped]
-print("the first skip is step", skipped[0], "and all come in a row:", skipped[-1] < len(skipped))
+print("skipped:", skipped)
 trials.test(28, {"it does not learn": losses[-1] > 0.8 * losses[0]})
 
 # %%
@@ -632,8 +632,8 @@ with autocast_on("cuda", half, enabled=True):
 #
 # ### Myth 23: AMP needs an NVIDIA GPU of capability 7
 #
-# This course has run on autocast and a real scaler without one, or could have. **Predict:** for which
-# of these device types does PyTorch have no autocast?
+# Every lesson before this one runs autocast and a real scaler on a CPU. **Predict:** for which of these
+# device types does PyTorch have no autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -724,8 +724,8 @@ print(f"data {data:,}; without it the peak grows by {growth:.0%}")
 trials.test(33, {"the peak falls": amp_peak < fp32_peak})
 
 # %% [markdown]
-# To within a KiB the growth is the copies of the weights. And nine tenths of what it compares is
-# data, which no precision of the network changes. The text above its output says "reduce".
+# To within a KiB the growth is the copies of the weights. And most of what it compares is data,
+# which no precision of the network changes. The text above its output says "reduce".
 #
 # ## Speed and quality
 #
@@ -736,7 +736,6 @@ trials.test(33, {"the peak falls": amp_peak < fp32_peak})
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def accuracy(pixel, mixed):
     network = training.digits_network()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
