@@ -1,4 +1,5 @@
-"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy`, `explain`.
+"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy`, `explain`
+and `bench`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
@@ -21,6 +22,7 @@ from amp_lessons.terminal import console, say, state_text, warn
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from amp_lessons.bench import Mode, Report, Workload
     from amp_lessons.course import Lesson
     from amp_lessons.policy import OpPolicy
     from amp_lessons.progress import Entry, Progress
@@ -299,15 +301,15 @@ def _end_as_on_ctrl_c() -> None:
 
 @app.command()
 def policy(
-    op: Annotated[
-        str | None,
-        typer.Argument(metavar="OP", help="One op, such as softmax. Default: the whole table."),
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OP...", help="Ops, such as softmax. Default: the whole table."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cuda or cpu. Default: both.")] = None,
     dtype: Annotated[str, typer.Option(help="fp16 or bf16.")] = "fp16",
     json: Json = False,
 ) -> None:
-    """Say what autocast does to an op, asked now; CUDA's rules need no GPU.
+    """Say what autocast does to each op, asked now; CUDA's rules need no GPU.
 
     The columns give the dtype of the result for 16-bit, for float32 and for
     mixed input.
@@ -317,9 +319,8 @@ def policy(
     tables = []
     try:
         for where in [device] if device else rules.DEVICES:
-            tables.append(
-                [rules.op_policy(op, where, dtype)] if op else rules.policy_table(where, dtype)
-            )
+            asked = [rules.op_policy(op, where, dtype) for op in ops or ()]
+            tables.append(asked or rules.policy_table(where, dtype))
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
     if json:
@@ -327,11 +328,11 @@ def policy(
         return
     screen = console()
     for table in tables:
-        screen.print(_policy_table(table, why=not op and screen.width >= 120))
-        if op:
-            say(f"why: {table[0].note}")
-        else:
+        screen.print(_policy_table(table, why=not ops and screen.width >= 120))
+        if not ops:
             _tell_counts(table)
+        for answer in table if ops else ():
+            say(f"why {answer.op}: {answer.note}")
 
 
 def _policy_table(found: Sequence[OpPolicy], *, why: bool) -> Table:
@@ -427,10 +428,194 @@ def explain(
         console().print(explained.renderable())
 
 
+# ---- bench --------------------------------------------------------------------------------------
+
+QUICK_LEAVES_OUT = "compiling takes longer than the rest of --quick (--mode bf16-compile runs it)"
+
+
+@app.command()
+def bench(
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to train: seed, seed-128, seed-256, seed-513, transformer, cnn, course or "
+            "small; may be repeated. Default: course on CUDA, small on a CPU.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="BATCHxWIDTH",
+            help="The seed's network in this size, such as 513x4096 (or 513x4096x5: 5 layers); "
+            "may be repeated.",
+        ),
+    ] = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(help="fp32, tf32, fp16, bf16 or bf16-compile; may be repeated."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cuda or cpu. Default: CUDA if there is one.")
+    ] = None,
+    batches: Annotated[
+        int | None, typer.Option(min=1, help="Preloaded batches. Default: 50; 8 with --quick.")
+    ] = None,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over them in the run whose losses are compared.")
+    ] = 3,
+    repeats: Annotated[
+        int | None, typer.Option(min=2, help="Samples of each mode. Default: 15; 7 with --quick.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Fewer batches and samples, and no compiler unless asked."),
+    ] = False,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the result as JSON; - prints it.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the roofline into a PNG file.")
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a record for amp_lessons/records. Needs CUDA."),
+    ] = None,
+) -> None:
+    """Measure what each precision gains here: time, memory, and the loss beside them.
+
+    Runs are warmed up, take turns, and are shown with their spread. An
+    interrupted bench keeps what it has measured.
+    """
+    _check_outputs({"--json": json, "--picture": picture, "--record": record})
+    from amp_lessons import bench as benches
+    from amp_lessons.bench import modes, workloads
+    from amp_lessons.bench import report as shown
+
+    where = _bench_device(device, record)
+    small = where.type == "cpu"
+    presets = preset if preset or sizes else ["small" if small else "course"]
+    left_out = {"bf16-compile": QUICK_LEAVES_OUT} if quick and not mode else {}
+    sized = {"batches": batches or (8 if quick else 50), "epochs": epochs}
+    try:
+        report = _run_bench(
+            workloads.chosen(presets or (), sizes or (), **sized),
+            modes.chosen(mode or [m.key for m in benches.MODES]),
+            where,
+            repeats=repeats or (7 if quick else 15),
+            left_out=left_out,
+        )
+    except benches.BenchError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    _show_bench(shown, report, json, picture, record)
+    if report.stopped:
+        kept = f"{len(report.rows)} finished rows kept" if report.rows else "no row was finished"
+        warn(f"the bench ended early ({kept}): {report.stopped}")
+        raise typer.Exit(130 if report.interrupted else 1)
+
+
+def _check_outputs(files: dict[str, Path | None]) -> None:
+    """Before minutes of measuring: can the results be written?"""
+    for option, file in files.items():
+        if file is None or (str(file) == "-" and option == "--json"):
+            continue
+        if file.is_dir() or not file.absolute().parent.is_dir():
+            raise typer.BadParameter(f"{option}: {file} cannot be written: no such folder")
+        if option == "--picture" and file.suffix != ".png":
+            raise typer.BadParameter(f"--picture writes PNG: name the file {file.stem}.png")
+        if option == "--record" and file.suffix != ".json":
+            raise typer.BadParameter(f"--record writes JSON: name the file {file.stem}.json")
+
+
+def _bench_device(name: str | None, record: Path | None) -> Any:
+    import torch
+
+    there = torch.cuda.is_available()
+    try:
+        where = torch.device(name or ("cuda" if there else "cpu"))
+    except RuntimeError:
+        raise typer.BadParameter(f"no device {name!r}: cuda or cpu") from None
+    if where.type not in ("cuda", "cpu"):
+        raise typer.BadParameter(f"the bench knows cuda and cpu, not {where.type}")
+    if where.type == "cuda" and not there:
+        raise typer.BadParameter("PyTorch finds no CUDA GPU here: take --device cpu")
+    if where.type == "cuda" and (where.index or 0) >= torch.cuda.device_count():
+        raise typer.BadParameter(f"there is no {where}: PyTorch finds {torch.cuda.device_count()}")
+    if record is not None and where.type != "cuda":
+        raise typer.BadParameter("--record needs CUDA, for a CPU's times are no record: use --json")
+    return where
+
+
+def _run_bench(
+    chosen: Sequence[Workload],
+    modes: Sequence[Mode],
+    where: Any,
+    *,
+    repeats: int,
+    left_out: dict[str, str],
+) -> Report:
+    from rich.progress import Progress, TimeElapsedColumn
+
+    from amp_lessons import bench as benches
+
+    screen = console(stderr=True)
+    with Progress(
+        *Progress.get_default_columns(),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    ) as bar:
+        total = benches.pieces(chosen, modes, repeats)
+        task = bar.add_task("planning, measuring the roofs", total=total)
+        report = benches.run(
+            chosen,
+            modes,
+            where,
+            repeats=repeats,
+            left_out=left_out,
+            tell=lambda done: bar.update(task, advance=1, description=done),
+        )
+        bar.update(task, completed=total)
+    return report
+
+
+def _show_bench(
+    shown: Any, report: Report, json: Path | None, picture: Path | None, record: Path | None
+) -> None:
+    import re
+    import shlex
+
+    from amp_lessons import records
+    from amp_lessons.progress import write_atomically
+
+    command = shlex.join(["amp-lessons", *sys.argv[1:]])
+    name = re.sub("[^a-z0-9]+", "-", (record or Path("bench")).stem.lower()).strip("-")
+    data = shown.as_json(report, command, name or "record")
+    if str(json) == "-":
+        _print_json(data)
+    else:
+        screen = console()
+        for table in shown.tables(report, wide=screen.width >= 100):
+            screen.print(table)
+        for note in shown.notes(report):
+            say(note)
+    if record is not None and report.rows:
+        records.write_record(record, data)
+    if json is not None and str(json) != "-":
+        write_atomically(json, _as_json(data).encode())
+    if picture is not None and report.rows:
+        write_atomically(picture, shown.picture(report).png)
+
+
 def _print_json(data: dict[str, Any]) -> None:
+    print(_as_json(data), end="")
+
+
+def _as_json(data: dict[str, Any]) -> str:
     import json
 
-    print(json.dumps(data, indent=1, default=str))
+    return json.dumps(data, indent=1, default=str) + "\n"
 
 
 # ---- from the shell and back --------------------------------------------------------------------
@@ -475,9 +660,11 @@ def _in_one_line(error: Exception) -> str:
     from amp_lessons.course import UnknownExercise
     from amp_lessons.lab import LabError
     from amp_lessons.progress import ProgressError
+    from amp_lessons.records import RecordError
     from amp_lessons.workspace import WorkspaceError
 
-    if isinstance(error, UnknownExercise | LabError | ProgressError | WorkspaceError):
+    ours = (UnknownExercise, LabError, ProgressError, RecordError, WorkspaceError)
+    if isinstance(error, ours):
         return str(error)
     if hasattr(error, "format_message"):  # typer's own, about how it was called
         ctx = getattr(error, "ctx", None)

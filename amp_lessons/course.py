@@ -209,6 +209,65 @@ LESSONS: tuple[Lesson, ...] = (
         ),
     ),
     Lesson(
+        id="08_losses_and_ops",
+        title="Losses, norms and your own ops",
+        minutes=60,
+        prerequisites=("06_grad_scaler",),
+        shows=(
+            Shown(
+                "Losses, norms and residual streams that break in 16 bits, and how to write them"
+            ),
+            Shown("What custom_fwd, custom_bwd and register_autocast really do"),
+        ),
+        exercises=(
+            ExerciseInfo("stable_losses", "Stabilise four losses", points=3, minutes=20),
+            ExerciseInfo(
+                "unit_rows", "Unit vectors, with an eps that survives", points=2, minutes=10
+            ),
+            ExerciseInfo("safe_rms_norm", "An RMS norm that holds", points=2, minutes=10),
+            ExerciseInfo("residual_stream", "A residual stream in FP32", points=2, minutes=10),
+            ExerciseInfo("recomputed_silu", "Decorate a Function", points=3, minutes=15),
+            ExerciseInfo("wide_energy", "A Function for FP32 only", points=2, minutes=10),
+        ),
+    ),
+    Lesson(
+        id="09_memory",
+        title="Memory",
+        minutes=45,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Shown("Where the bytes of a training step are, counted with no GPU"),
+            Shown("When mixed precision needs more memory, and from which batch on less"),
+        ),
+        exercises=(
+            ExerciseInfo("training_bytes", "Bytes a parameter", points=2, minutes=10),
+            ExerciseInfo("crossover", "The batch at which AMP pays", points=2, minutes=10),
+            ExerciseInfo("cache_bytes", "What the cast cache holds", points=3, minutes=15),
+            ExerciseInfo("step_ratio", "Read two memory reports", points=2, minutes=10),
+            ExerciseInfo("best_lever", "Which lever helps this model?", points=2, minutes=10),
+        ),
+    ),
+    Lesson(
+        id="10_speed",
+        title="Speed, measured",
+        minutes=50,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Shown("Six ways in which a benchmark lies, on a GPU whose true times are known"),
+            Shown("Floors, rooflines and the limit of AMP's speed-up, by arithmetic"),
+            Shown("FP32 against TF32 on this machine's GPU", needs="tf32"),
+        ),
+        exercises=(
+            ExerciseInfo("time_step", "Mend a lying benchmark", points=3, minutes=20),
+            ExerciseInfo("compare_steps", "Mend a lying comparison", points=2, minutes=15),
+            ExerciseInfo("summarise_times", "Median and spread", points=1, minutes=10),
+            ExerciseInfo("speed_verdict", "Faster at equal quality?", points=2, minutes=15),
+            ExerciseInfo("step_flops", "The FLOPs of a training step", points=2, minutes=10),
+            ExerciseInfo("least_seconds", "The floor of a matrix product", points=2, minutes=10),
+            ExerciseInfo("read_roofline", "What would help?", points=2, minutes=15),
+        ),
+    ),
+    Lesson(
         id="12_myths_and_clinic",
         title="Myths, tested, and the clinic",
         minutes=120,

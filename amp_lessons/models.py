@@ -20,6 +20,15 @@ def mlp(width: int = 128, batch: int = 32) -> Example:
     return nn.Sequential(*layers, nn.Linear(width, 10)), (torch.randn(batch, 64),)
 
 
+def linear_stack(width: int = 4096, layers: int = 3, batch: int = 4096) -> Example:
+    """Square linear layers with ReLU between them: input and output (batch, width).
+
+    With the defaults, the network of PyTorch's AMP recipe.
+    """
+    parts = [part for _ in range(layers - 1) for part in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*parts, nn.Linear(width, width)), (torch.randn(batch, width),)
+
+
 class ConvNet(nn.Module):
     """Two convolutions with batch norm, a global mean, a classifier."""
 

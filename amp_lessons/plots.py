@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from amp_lessons.formats import Format
+from amp_lessons.memory import Memory
 from amp_lessons.scaler import ScalerRecord
 from amp_lessons.scaling import ExponentHistogram, Fate
 
@@ -280,6 +281,94 @@ def curves(
         return Picture(figure, alt)
 
 
+def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:
+    """A bar from 0 for each name, as far as something holds; the longest holds to the edge.
+
+    Args:
+        ends: where each bar ends, in the unit of ``xlabel``.
+        title: of the figure.
+        xlabel: what is measured.
+    """
+    farthest = max(ends.values())
+    with _figure(height=0.42 * len(ends) + 1.1) as (figure, axes):
+        for row, end in enumerate(ends.values()):
+            style = 0 if end == farthest else 1
+            axes.barh(row, end, height=0.6, color=COLOURS[style], hatch=("", "///")[style])
+            text = f"to {end:g} and on" if end == farthest else f"to {end:g}"
+            axes.text(end + farthest * 0.01, row, text, va="center", color=QUIET, fontsize=9)
+        axes.set_yticks(range(len(ends)), list(ends))
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(0, farthest * 1.2)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(xlabel)
+        axes.set_title(title)
+        shown = "; ".join(f"{name} to {end:g}" for name, end in ends.items())
+        return Picture(figure, f"{title}, in bars by {xlabel.split(':')[0]}: {shown}.")
+
+
+def roofline(
+    runs: Mapping[str, Mapping[str, tuple[float, float]]],
+    compute: Mapping[str, float],
+    bandwidth: float,
+    *,
+    title: str = "Roofline",
+) -> Picture:
+    """Runs below the roofs of a machine: no step can be above both.
+
+    Args:
+        runs: for each workload, by mode, the arithmetic intensity in FLOP/byte and the speed in
+            FLOP/s. A workload has one colour, a mode one marker.
+        compute: peaks in FLOP/s by precision; each is a flat roof.
+        bandwidth: of the memory in bytes/s, the slanted roof.
+        title: of the figure.
+    """
+    with _figure(height=4.4) as (figure, axes):
+        points = {
+            (workload, mode): point
+            for workload, by_mode in runs.items()
+            for mode, point in by_mode.items()
+        }
+        workloads = list(runs)
+        modes = list(dict.fromkeys(mode for _, mode in points))
+        corners = [peak / bandwidth for peak in compute.values()]
+        places = [intensity for intensity, _ in points.values()]
+        low, high = min(places + corners) / 4, max(places + corners) * 6
+        x = np.geomspace(low, high, 200)
+        for i, (name, peak) in enumerate(compute.items()):
+            style = {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
+            axes.plot(x, np.minimum(x * bandwidth, peak) / 1e12, lw=1.8, **style)
+            axes.annotate(
+                f"{name} {peak / 1e12:.4g}", (high, peak / 1e12), (-2, 4), ha="right",
+                textcoords="offset points", color=style["color"], fontsize=9,
+            )  # fmt: skip
+        for (workload, mode), (intensity, speed) in points.items():
+            axes.plot(
+                intensity, speed / 1e12, ls="", ms=8, mec=INK, mew=0.6,
+                marker=MARKERS[modes.index(mode) % len(MARKERS)],
+                mfc=COLOURS[workloads.index(workload) % len(COLOURS)],
+                label=f"{workload}, {mode}",
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(low, high)
+        axes.grid(True, color="#e5e7ea", lw=0.6)
+        axes.set_xlabel("arithmetic intensity in FLOP/byte (eager ops, no cache)")
+        axes.set_ylabel("TFLOP/s")
+        axes.set_title(title)
+        if points:
+            figure.legend(loc="outside right upper", fontsize=8)
+        roofs = ", ".join(f"{name} {peak / 1e12:.4g} TFLOP/s" for name, peak in compute.items())
+        words = "; ".join(
+            f"{workload}, {mode}: {speed / 1e12:.4g} TFLOP/s at {intensity:.3g} FLOP/byte"
+            for (workload, mode), (intensity, speed) in points.items()
+        )
+        return Picture(
+            figure,
+            f"{title}. Roofs: memory {bandwidth / 1e9:.4g} GB/s, {roofs}. Runs: {words or 'none'}.",
+        )
+
+
 def dtype_flow(parts: Sequence[tuple[str, str]], title: str) -> Picture:
     """The parts of a computation from left to right, each coloured by the format it runs in.
 
@@ -373,3 +462,39 @@ def scaler_path(records: Sequence[ScalerRecord], *, title: str) -> Picture:
             f"{len(skipped)} skipped steps ({', '.join(map(str, skipped))}); it falls by a factor "
             "at each of them and rises after a run of clean steps.",
         )
+
+
+def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:
+    """What the bytes of some training steps are for: one stacked bar each, on one scale."""
+    parts = ("parameters", "gradients", "optimizer", "data", "activations", "cast_cache")
+    hatches = ("", "///", "xx", "--", "||", "oo")
+    top = max(memory.total for memory in memories.values())
+    unit, divisor = next((u, 1024**n) for u, n in _UNITS if top >= 1024**n)
+    with _figure(height=0.55 * len(memories) + 1.5) as (figure, axes):
+        for row, memory in enumerate(memories.values()):
+            left = 0.0
+            for part, colour, hatch in zip(parts, COLOURS, hatches, strict=True):
+                label = part.replace("_", " ") if row == 0 else None
+                width = getattr(memory, part) / divisor
+                axes.barh(
+                    row, width, left=left, height=0.7, color=colour, hatch=hatch, label=label,
+                    edgecolor="white",
+                )  # fmt: skip
+                left += width
+            axes.text(left + top / divisor * 0.01, row, f"{left:.3g}", va="center")
+        axes.set_yticks(range(len(memories)), list(memories))
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.invert_yaxis()
+        axes.set_xlim(0, top / divisor * 1.08)
+        axes.set_xlabel(unit)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.35), ncols=6, fontsize=8.5)
+        axes.set_title(title)
+        words = "; ".join(
+            f"{name} {memory.total / divisor:.3g}, of which activations "
+            f"{memory.activations / divisor:.3g} and cast cache {memory.cast_cache / divisor:.3g}"
+            for name, memory in memories.items()
+        )
+        return Picture(figure, f"Stacked bars of bytes, in {unit}: {words}.")
+
+
+_UNITS = (("GiB", 3), ("MiB", 2), ("KiB", 1), ("bytes", 0))

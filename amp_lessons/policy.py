@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import html
-import logging
 import threading
 import warnings
 from collections import Counter
@@ -25,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
 
 Group = Literal["lower precision", "float32", "widest", "as given", "refused", "not answerable"]
 GROUPS: tuple[Group, ...] = (
@@ -245,21 +246,10 @@ def _sandbox(device: str, dtype: torch.dtype) -> Iterator[_Bench]:
         if not real:
             from torch._subclasses.fake_tensor import FakeTensorMode
 
-            stack.enter_context(_quiet("torch._subclasses.fake_tensor"))
+            ensure_cuda_guard()
+            stack.enter_context(failures_unlogged())
             stack.enter_context(FakeTensorMode())
         yield _Bench(device, dtype, "measured" if real else "fake tensors", known)
-
-
-@contextmanager
-def _quiet(logger: str) -> Iterator[None]:
-    """Silence a logger: fake tensors log a traceback for each op that raises, and here that is
-    an answer."""
-    log = logging.getLogger(logger)
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 @contextmanager
@@ -465,7 +455,7 @@ def _note(
     for kind, words in (("low", bench.low), ("full", "float32")):
         if on[kind].error:
             parts.append(f"{words} input raises: {_sentence(on[kind].error)}")
-    return "; ".join([*parts, *_about_mixed(group, on, bench)])
+    return "; ".join([*parts, *_about_mixed(name, group, on, bench)])
 
 
 def _reason(
@@ -482,7 +472,7 @@ def _reason(
     return "autocast leaves it alone"
 
 
-def _about_mixed(group: Group, on: Mapping[str, _Trial], bench: _Bench) -> list[str]:
+def _about_mixed(name: str, group: Group, on: Mapping[str, _Trial], bench: _Bench) -> list[str]:
     mixed = on["mixed"]
     if on["full"].tensors < 2:
         return ["takes one floating-point tensor, so no mixed input"]
@@ -490,11 +480,20 @@ def _about_mixed(group: Group, on: Mapping[str, _Trial], bench: _Bench) -> list[
         return [f"mixed input raises: {_sentence(mixed.error)}"]
     if group != "as given":
         return []
+    if bench.measured == "fake tensors" and _cpu_refuses_mixed(name, bench.dtype):
+        return ["mixed input passes here, but a kernel may refuse it, as the CPU's does"]
     if mixed.dtype is torch.float32:
         return ["it promotes mixed input by itself"]
     if bench.measured == "fake tensors":
         return ["mixed input passes here, but a kernel may refuse it"]
     return ["it takes mixed input as it is"]
+
+
+def _cpu_refuses_mixed(name: str, low: torch.dtype) -> bool:
+    """Whether the op raises on real CPU tensors of two dtypes: fake tensors check less."""
+    with _disable_current_modes():
+        cpu = _Bench("cpu", low, "measured", frozenset())
+        return bool(_try(_CALLS[name], cpu, low, torch.float32, on=False).error)
 
 
 def _sentence(message: str) -> str:

@@ -15,22 +15,27 @@ PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
     ("course", "progress", "terminal", "ipynb", "casebook"),
-    ("device",),
+    ("device", "fake_cuda"),
     (
         "formats",
         "policy",
+        "pretend_gpu",
+        "roofline",
         "scaling",
         "scaler",
         "training",
         "checkpoint",
         "models",
         "trace",
+        "memory",
+        "timing",
+        "records",
         "workspace",
         "myths",
         "clinic",
     ),
     ("plots", "checks"),
-    ("widgets", "grading", "doctor", "lab"),
+    ("widgets", "grading", "doctor", "lab", "bench"),
     ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(ROOMS) for name in names}

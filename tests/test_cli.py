@@ -17,7 +17,7 @@ import pytest
 
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
-COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain")
+COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain", "bench")
 SHEET = "exercises/01_number_formats.ipynb"
 
 
@@ -448,17 +448,23 @@ def test_policy_of_one_op():
     assert cuda.startswith("autocast('cuda', torch.float16), ")
     assert re.findall(r"float\d+|as given", cuda.split("softmax")[1])[:3] == ["float32"] * 3
     assert re.findall(r"float\d+|as given", cpu.split("softmax")[1])[:2] == ["float16", "float32"]
-    assert "why: autocast leaves it alone" in cpu
+    assert "why softmax: autocast leaves it alone" in cpu
 
 
 def test_policy_of_what_is_refused():
     done = run("policy", "binary_cross_entropy", "--device", "cuda", "--dtype", "bf16")
     assert "torch.bfloat16" in done.stdout
     assert "refused" in done.stdout
-    assert (
-        "why: raises: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe"
-        in (done.stdout)
-    )
+    said = " ".join(done.stdout.split())
+    assert "why binary_cross_entropy: raises: torch.nn.functional.binary_cross_entropy" in said
+
+
+def test_policy_of_several_ops():
+    done = run("policy", "mm", "layer_norm", "--device", "cuda")
+    assert done.returncode == 0
+    assert re.findall(r"^│ (\w+) ", done.stdout, re.M) == ["mm", "layer_norm"]
+    assert "why mm: " in done.stdout
+    assert "why layer_norm: " in done.stdout
 
 
 def test_the_policy_table_and_its_counts():

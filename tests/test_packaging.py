@@ -99,6 +99,11 @@ def test_the_wheel_carries_modules_styles_and_pages_of_the_widgets(contents):
     assert {Path(name).suffix for name in static} >= {".mjs", ".css", ".html"}
 
 
+def test_the_wheel_carries_the_records_and_their_schema(contents):
+    carried = {n.rpartition("/")[2] for n in contents if n.startswith("amp_lessons/records/")}
+    assert {"record.schema.json", "seed_003.json"} <= carried
+
+
 def test_the_wheel_carries_nothing_else(contents):
     tops = {name.partition("/")[0] for name in contents}
     (metadata,) = tops - {"amp_lessons"}
@@ -132,6 +137,11 @@ for folder in ("notebooks", "exercises", "solutions"):
 
 
 @pytest.mark.parametrize("module", ["amp_lessons", "amp_lessons.course", "amp_lessons.formats"])
+def test_the_installed_package_reads_its_records(installed, tmp_path):
+    code = "from amp_lessons.records import load_records; print(load_records()[0].kind)"
+    assert run_installed(code, installed, tmp_path) in ("measured", "quoted")
+
+
 def test_importing_what_should_be_cheap_does_not_import_torch(installed, tmp_path, module):
     code = f"import sys, {module}; print({module}.__file__, 'torch' in sys.modules)"
     file, torch_there = run_installed(code, installed, tmp_path).split()

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from amp_lessons.checks.cases import Case, Misconception, Rule, function_exercise
+from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.how_numbers_break import within_ulps
 
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
+_isfinite = torch.Tensor.isfinite  # bound once, before any learner's code runs
 
 # ---- MasterSGD --------------------------------------------------------------------------------
 
@@ -63,13 +65,16 @@ def _drive_sgd(
         The parameters as they are after every fifth part of the steps: shape (5, elements).
     """
     parameters = [nn.Parameter(t.clone()) for t in start]
-    optimizer = optimizer_class(parameters, lr, momentum)
+    # The optimizer gets a list of its own: putting other tensors into it trains no model.
+    optimizer = optimizer_class(list(parameters), lr, momentum)
     if not callable(getattr(optimizer, "step", None)):
         return optimizer
     seen = []
     for i in range(steps):
         for parameter, gradient in zip(parameters, gradients[i % len(gradients)], strict=True):
-            parameter.grad = None if gradient is None else gradient.to(parameter.dtype)
+            # A copy, as a backward pass gives one: the optimizer may zero it or work in it.
+            given = None if gradient is None else gradient.to(parameter.dtype, copy=True)
+            parameter.grad = given
         optimizer.step()
         if (i + 1) * RECORDS % steps < RECORDS:
             seen.append(torch.cat([p.detach().flatten() for p in parameters]))
@@ -242,6 +247,7 @@ def _scaler_cases() -> list[Case]:
         Case((scale, "Adam", mixed), "2.0**10, Adam, nine steps"),
         Case((2.0**6, "Adam", [calm[1], first_too_large, calm[3]]), "2.0**6, Adam, no overflow"),
         Case((2.0**-2, "SGD", calm[:3]), "2.0**-2, three clean steps"),
+        Case((scale, "two groups", mixed[1:5]), "2.0**10, two parameter groups, one step with inf"),
         Case((1024, "SGD", calm[:2]), "1024, an int"),
         *(Case((bad, "SGD", calm[:1]), f"{bad}") for bad in _BAD_SCALES),
     ]  # fmt: skip
@@ -260,6 +266,9 @@ def _drive_scaler(
     v = nn.Parameter(torch.tensor([[0.125, -0.5], [0.75, 0.25]]))
     if kind == "Adam":
         optimizer: torch.optim.Optimizer = torch.optim.Adam([w, v], lr=0.1)
+    elif kind == "two groups":
+        groups = [{"params": [w]}, {"params": [v], "lr": 0.02}]
+        optimizer = torch.optim.SGD(groups, lr=0.01)
     else:
         optimizer = torch.optim.SGD([w, v], lr=0.01, momentum=0.9)
     scaler = scaler_class(scale)
@@ -270,10 +279,17 @@ def _drive_scaler(
         optimizer.zero_grad()
         loss = (w.half() * x).float().sum() + (v.half() * y).float().sum()
         scaler.scale(loss).backward()
-        said = scaler.step(optimizer)
-        taken = float(said) if type(said) is bool else math.nan
+        taken = _said(scaler.step(optimizer))
         rows.append(torch.cat([torch.tensor([taken]), w.detach(), v.detach().flatten()]))
     return torch.stack(rows)
+
+
+def _said(answer: Any) -> float:
+    """1 for True, 0 for False, also as a tensor or in NumPy's type; NaN for anything else."""
+    answer = plain(answer)
+    if isinstance(answer, dict) and answer.get("shape") == []:
+        answer = answer["values"]
+    return float(answer) if type(answer) is bool else math.nan
 
 
 def _power_of_two(scale: float) -> bool:
@@ -286,12 +302,13 @@ class _Scaler:
 
     factor: float = 1.0
     unscales: bool = True
-    spots: Callable[[Tensor], bool] = lambda gradient: not bool(gradient.isfinite().all())
+    spots: Callable[[Tensor], bool] = lambda gradient: not bool(_isfinite(gradient).all())
     looks_at_loss: bool = False
     on_overflow: str = "skip"
     accepts: Callable[[float], bool] = _power_of_two
     says: bool = True
     scales: bool = True
+    all_groups: bool = True
     lost: bool = False
 
     def __call__(self, scale: float) -> _Scaler:
@@ -301,11 +318,12 @@ class _Scaler:
 
     def scale(self, loss: Tensor) -> Tensor:
         scaled = loss * self.factor if self.scales else loss
-        object.__setattr__(self, "lost", not bool(scaled.isfinite()))
+        object.__setattr__(self, "lost", not bool(_isfinite(scaled)))
         return scaled
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool | None:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        groups = optimizer.param_groups if self.all_groups else optimizer.param_groups[:1]
+        parameters = [p for group in groups for p in group["params"]]
         gradients = [p.grad for p in parameters if p.grad is not None]
         for gradient in gradients if self.unscales else ():
             gradient /= self.factor
@@ -389,10 +407,18 @@ StaticScaler = function_exercise(
             _Scaler(accepts=lambda scale: True),
             _Scaler(accepts=lambda scale: 0 < scale < math.inf),
             _Scaler(accepts=lambda scale: scale > 0),
+            _Scaler(accepts=lambda scale: not scale <= 0),
+            _Scaler(accepts=lambda scale: not (scale <= 0 or math.isinf(scale))),
+        ),
+        "first-group-only": Misconception(
+            "You look at the first of the optimizer's parameter groups and at no other. Their "
+            "gradients stay scaled, and an inf among them is not seen: go through all of "
+            "optimizer.param_groups.",
+            _Scaler(all_groups=False),
         ),
         "says-nothing": Misconception(
-            "Your weights are right, but step does not say whether it was taken. Return True or "
-            "False: a scheduler that counts steps has to know.",
+            "Your weights are right, but step does not say with True or False whether it was "
+            "taken. A scheduler that counts steps has to know.",
             _Scaler(says=False),
         ),
     },
@@ -429,6 +455,7 @@ def _scale_cases() -> list[Case]:
         Case((named([2.0**-3 - 2.0**-26, 1e-4]), 0), "largest just below 2**-3, no headroom"),
         Case((named([2.0**-3 - 2.0**-26, 1e-4]), 6), "largest just below 2**-3, 6 bits"),
         Case((named([3e4, -1.0]), 2), "largest 30000, 2 bits of headroom"),
+        Case((named([5e5, -2.0], [7e4]), 3), "largest 500000, 3 bits of headroom"),
     ]
 
 
@@ -440,6 +467,7 @@ def _chooser(
     at_least: float = 0.0,
     limit: float = 65519.0,
     bump: int = 0,
+    whole: Callable[[float], int] = math.floor,
     per_tensor: Callable[[list[float]], float] = max,
 ) -> Callable[[dict[str, Tensor], int], float]:
     """A chooser, right or with one thing wrong."""
@@ -447,7 +475,7 @@ def _chooser(
     def choose(gradients: dict[str, Tensor], bits: int) -> float:
         top = per_tensor([largest(g.double().flatten()) for g in gradients.values()])
         scale = limit / (top * headroom(bits))
-        power = 2.0 ** (math.floor(math.log2(scale)) + bump)
+        power = 2.0 ** (whole(math.log2(scale)) + bump)
         return max(at_least, scale if exact else power)
 
     return choose
@@ -526,6 +554,13 @@ choose_scale = function_exercise(
             "You rounded up to a power of two, and with it the largest gradient overflows. Round "
             "down.",
             _chooser(bump=1),
+        ),
+        "truncated-exponent": Misconception(
+            "Scales above 1 are right, and those below 1 are too large: int() cuts towards zero, "
+            "so it rounds a negative exponent up. math.floor rounds down on both sides.",
+            _chooser(whole=int),
+            _chooser(whole=int, limit=65504.0),
+            _chooser(whole=int, limit=65520.0),
         ),
         "one-bit-wasted": Misconception(
             "Your scale is half of what it could be. FP16 reaches to 65504, nearly 2**16; you "
@@ -620,9 +655,24 @@ _LOSS_STEPS = {
 }
 
 
+# A product may also be written as a multiplication and a sum.
+_MULTIPLICATIONS = _PRODUCTS | {"aten::mul"}
+
+
+def _multiplied_in(ops: list[dict[str, Any]]) -> set[str]:
+    """The 16-bit formats in which something was multiplied, both sides in the same one."""
+    taken = [op["takes"] for op in ops if op["op"] in _MULTIPLICATIONS]
+    return {dtypes[0] for dtypes in taken if dtypes in (["float16"], ["bfloat16"])}
+
+
 def _wide_product(ops: list[dict[str, Any]]) -> bool:
-    products = [op for op in ops if op["op"] in _PRODUCTS]
-    return any({"float32", "float64"} & set(op["takes"]) for op in products)
+    """Whether nothing was multiplied in 16 bits. (A wide product beside it, as with one-hot
+    labels in the loss, is none of our business.)"""
+    return bool(ops) and not _multiplied_in(ops)
+
+
+def _other_product(ops: list[dict[str, Any]]) -> bool:
+    return _multiplied_in(ops) == {"bfloat16"}
 
 
 def _narrow_loss(ops: list[dict[str, Any]]) -> bool:
@@ -661,6 +711,11 @@ mixed_loss = function_exercise(
             "Your matrix product runs in FP32, so nothing is gained: it is the one expensive "
             "operation here. Cast both of its inputs to float16.",
             _wide_product,
+        ),
+        "product-in-bfloat16": Rule(
+            "Your matrix product runs in bfloat16, and float16 was asked for. (For a CPU, "
+            "torch.autocast without a dtype means bfloat16.)",
+            _other_product,
         ),
         "loss-in-float16": Rule(
             "Part of your loss runs in FP16: softmax, logarithm or mean. There exps overflow and "
@@ -832,6 +887,12 @@ missing_ingredient = function_exercise(
             "each fault has to be provoked: tiny gradients, tiny updates, a large batch.",
             lambda run: _NOTHING,
         ),
+        "provoked-too-hard": Misconception(
+            "You say of every run that it lacks the scale, also of those that have one. A scale of "
+            "2**10 saves gradients that are up to 1024 times too small for FP16, and no smaller "
+            "ones: with a loss_factor of 2**-37 or less they are all lost.",
+            lambda run: _SCALING,
+        ),
         "zeros-overlooked": Misconception(
             "You miss the runs without loss scaling. Make the gradients small with loss_factor, "
             "such as 2**-32: without a scale they become exactly zero, not merely small.",
@@ -852,7 +913,7 @@ missing_ingredient = function_exercise(
         "copies-expected-to-move": Misconception(
             "You say that masters are missing where they are not. `after` is the 16-bit copy: a "
             "master moves in every step, its copy only when enough small updates have come "
-            "together. Take hundreds of steps.",
+            "together. Take hundreds of steps, and a rate at which they add up to an ulp.",
             _says(lambda run: _MASTERS if run._missing != _SCALING else None),
             _says(lambda run: _MASTERS if run._missing == _NOTHING else None),
             _says(lambda run: _MASTERS if run._missing in (_NOTHING, _SUMS) else None),

@@ -47,7 +47,8 @@ class _Log(list):
 
     def add(self, what: str, *tensors: Any) -> None:
         takes = [_name(t.dtype) for t in tensors if isinstance(t, Tensor)]
-        self.append({"what": what, "on": _is_enabled("cpu"), "takes": takes})
+        region = _name(_get_dtype("cpu"))
+        self.append({"what": what, "on": _is_enabled("cpu"), "region": region, "takes": takes})
 
 
 class _Witness(nn.Module):
@@ -158,7 +159,8 @@ class _Training:
         def distance(prediction: Tensor, target: Tensor) -> Tensor:
             if seed % 2:  # a loss with a matrix product of its own: it needs the region
                 return ((prediction @ project) - (target @ project)).float().square().mean()
-            return nn.functional.mse_loss(prediction, target)
+            wide = prediction.float()  # one in which the order of the two matters
+            return nn.functional.mse_loss(wide, target) + 0.3 * wide.abs().mean()
 
         self.loss_fn = _Witness(distance, "loss", self.log)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.5)
@@ -281,6 +283,7 @@ def _judge_training(evidence: Any, texts: dict[str, str]) -> Finding | Verdict:
 
 def _judge_problem(seed: int, seen: dict[str, Any], texts: dict[str, str]) -> Any:
     losses, parameters = _trained(seed)
+    seen = seen | {"value": _losses(seen["value"])} if "value" in seen else seen
     if "error" not in seen and not _states(seen, "model"):
         return Finding("nothing-learned", ("the model was never called",))
     if "stale-cache" in texts and "value" in seen:
@@ -308,6 +311,12 @@ def _judge_problem(seed: int, seen: dict[str, Any], texts: dict[str, str]) -> An
 
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, list) and all(as_number(item) is not None for item in value)
+
+
+def _losses(value: Any) -> Any:
+    """The losses as a list, also where they come as one tensor or array."""
+    is_row = isinstance(value, dict) and len(value.get("shape", ())) == 1
+    return value["values"] if is_row else value
 
 
 def _loss_line(expected: list[float], seen: Any) -> tuple[str, ...]:
@@ -434,7 +443,8 @@ def _judge_scores(evidence: Any) -> Finding | Verdict:
             lines = (f"with dtype={region}: {_log_line(seen)}",)
             if "error" in seen:
                 lines += (seen["error"]["message"],)
-            return Finding(slug, lines)
+            kind = type(seen.get("value")).__name__.replace("dict", "no tensor")
+            return Finding(slug, lines, {"got": f"a {kind}", "expected": "a float32 tensor"})
     return Finding()
 
 
@@ -442,7 +452,9 @@ def _score_fault(seed: int, seen: dict[str, Any]) -> str | Verdict:
     scoring = _Scoring(seed)
     if seen["parameters"] != ["float32"]:
         return "module-cast"
-    if _mismatch(seen):
+    if _mismatch(seen) and not _states(seen, "head"):
+        return "backbone-in-float32" if any(_low_inputs(seen, "backbone")) else _error(seen)
+    if _mismatch(seen) and any(_low_inputs(seen, "head")):
         return "still-leaks"
     if "error" in seen:
         return _error(seen)
@@ -455,15 +467,26 @@ def _score_fault(seed: int, seen: dict[str, Any]) -> str | Verdict:
     if any(_states(seen, "head")):
         return "head-in-region"
     value, expected = seen["value"], plain(scoring.scores())
-    if not isinstance(value, dict) or value.get("dtype") != "float32":
+    if not isinstance(value, dict) or "values" not in value:
+        return "wrong-type"
+    if value["dtype"] != "float32":
         return "not-float32"
     if value["shape"] != expected["shape"]:
         return "wrong-value"
     if not seen["reached"]:
         return "graph-cut"
-    if not _close(expected, value, 1e-5):
+    if {e["region"] for e in seen["log"] if e["what"] == "backbone"} != {_name(scoring.dtype)}:
         return "other-dtype"
-    return ""
+    return "" if _close(expected, value, 1e-5) else "wrong-value"
+
+
+def _low_inputs(seen: dict[str, Any], what: str) -> list[bool]:
+    """Whether a 16-bit tensor went in, at each entry of the log with this name."""
+    return [
+        any(dtype in ("float16", "bfloat16") for dtype in entry["takes"])
+        for entry in seen["log"]
+        if entry["what"] == what
+    ]
 
 
 def _log_line(seen: dict[str, Any]) -> str:
@@ -483,17 +506,19 @@ leak_free_scores = Exercise(
         "still-leaks": "The features that the region gave out are 16 bits wide, and the head's "
         "weights are float32. Outside the region nobody casts, so torch refuses. Widen the "
         "features where they leave the region.",
-        "module-cast": "You cast a module, so the caller's parameters are 16 bits wide now, and "
-        "the optimizer would train those. Cast the tensor that crosses the border instead.",
+        "module-cast": "You cast a module, so the caller's parameters are not float32 any "
+        "more, and the optimizer would train those. Cast the tensor that crosses the border "
+        "instead.",
         "head-in-region": "The head ran in the region, so its product was computed in 16 bits. "
         "Widening the scores afterwards does not bring back the digits.",
         "backbone-in-float32": "The backbone ran with autocast off. It is the expensive part, and "
-        "the one that should run in 16 bits.",
+        "the one that should run in 16 bits: a region casts its weights too, which a cast of the "
+        "input does not.",
         "not-float32": "The scores should be float32, as the head's weights are.",
         "graph-cut": "No gradient of the scores reaches the backbone. A cast with .float() or "
         ".to() is recorded by autograd; .detach(), .data and no_grad cut the graph.",
-        "other-dtype": "The scores are not those of a backbone in the dtype that was asked for. "
-        "Hand the argument `dtype` to the region, and let only the features cross its border.",
+        "other-dtype": "The backbone ran in a region of another dtype than the one that was asked "
+        "for. Hand the argument `dtype` to the region.",
         "not-run": "The backbone or the head was never called.",
     },
     hints=(
@@ -601,7 +626,7 @@ def _judge_keep(evidence: Any) -> Finding | Verdict:
             lines = (f"{case.label}: {_log_line(seen).replace('neither backbone nor head', 'it')}",)
             if "error" in seen:
                 lines += (seen["error"]["message"],)
-            fields = {"got": "not callable", "expected": "a callable that runs the module"}
+            fields = {"got": "no callable", "expected": "a callable that runs the module"}
             return Finding(slug, lines, fields)
     return Finding()
 
@@ -615,15 +640,17 @@ def _keep_fault(case: _Submodule, seen: dict[str, Any]) -> str | Verdict:
         return "indices-cast"
     if states and any(states):
         return "still-autocast"
-    if _mismatch(seen):
+    if _mismatch(seen) and any(_low_inputs(seen, "submodule")):
         return "input-not-cast"
     if "error" in seen:
         return _error(seen)
     value = seen["value"]
     if value is None:
         return "returned-none"
-    if not states:
+    if isinstance(value, dict) and "not callable" in value.get("dict", {}):
         return "wrong-type"
+    if not states:
+        return "not-run"
     if not seen["region kept"]:
         return "region-closed"
     if takes[0][0] != "float32":
@@ -650,8 +677,9 @@ keep_float32 = Exercise(
         "is 16 bits wide: it meets float32 weights. Cast the input yourself.",
         "indices-cast": "You cast every tensor, and one of them holds indices. Cast those that "
         "x.is_floating_point() says are numbers.",
-        "module-cast": "The submodule's parameters are 16 bits wide now. Cast the input to the "
-        "dtype of the module, not the module to that of the input.",
+        "module-cast": "The submodule's parameters are not float32 any more. Cast the input to the "
+        "dtype of the module, not the module to another.",
+        "not-run": "What you return never ran the submodule.",
         "result-cast-back": "The submodule computed in float32, and you gave its result out in 16 "
         "bits. Hand it out as it is: the operations that follow cast what they need.",
         "graph-cut": "No gradient reaches the input. A cast with .float() is recorded by autograd; "
@@ -786,9 +814,9 @@ count_casts = function_exercise(
     reference=_counting(_is_cast),
     misconceptions={
         "looked-above": Misconception(
-            "You watch the calls that Python makes. Autocast inserts its casts below that, on the "
-            "way from the call to the kernel: a TorchDispatchMode sees them there, a "
-            "TorchFunctionMode or a patched Tensor.to does not.",
+            "You see none of the casts that autocast inserts. It makes them below the calls of "
+            "Python, on the way from the call to the kernel: a TorchDispatchMode sees them there, "
+            "a TorchFunctionMode or a patched Tensor.to does not.",
             _count_above,
             _counting(lambda op, a, b: False),
         ),
@@ -837,6 +865,7 @@ _STATES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("outside any region", {"enabled": False}),
     ("in a region with cache_enabled=False", {"dtype": torch.bfloat16, "cache_enabled": False}),
 )
+_OFF = 2  # which of them has autocast off
 
 
 def _state() -> dict[str, Any]:
@@ -877,9 +906,11 @@ def _probe_carry(carry: Callable[..., Any]) -> Any:
                 continue
 
             def in_worker(carried: Any = carried, number: int = number) -> Any:
-                before = _state()
-                result = plain(carried(number, b=7))
-                return {"result": result, "restored": _state() == before}
+                # To carry "off" shows only in a thread in which autocast is on.
+                with torch.autocast("cpu", torch.float16, enabled=number == _OFF):
+                    before = _state()
+                    result = plain(carried(number, b=7))
+                    return {"result": result, "restored": _state() == before}
 
             seen, error = _in_thread(in_worker)
         if isinstance(error, NotImplementedError):
@@ -908,15 +939,18 @@ def _judge_carry(evidence: Any) -> Finding | Verdict:
     if any(seen["result"] != 10 * number + 7 for number, seen in enumerate(evidence)):
         return Finding("result-lost", lines)
     states = [seen["inside"][0] for seen in evidence]
-    if not any(state["on"] for state in states):
+    on = [state["on"] for state in states]
+    off_kept = not on.pop(_OFF)
+    if not any(on):
         return Finding("state-not-carried", lines)
-    if states[2]["on"]:
-        return Finding("always-on", lines)
+    if not off_kept:
+        own = states[_OFF]["dtype"] == "float16"  # the worker's region, as it was
+        return Finding("off-not-carried" if own else "always-on", lines)
     if [state["dtype"] for state in states[:2]] != ["bfloat16", "float16"]:
         return Finding("dtype-not-carried", lines)
     if [state["cache"] for state in states] != [True, True, True, False]:
         return Finding("cache-not-carried", lines)
-    if not all(state["on"] for state in (states[0], states[1], states[3])):
+    if not all(on):
         return Finding("state-not-carried", lines)
     if not all(seen["restored"] for seen in evidence):
         return Finding("worker-left-changed", lines)
@@ -941,6 +975,8 @@ carry_autocast = Exercise(
         "region with it where the function runs.",
         "always-on": "You open a region whether there was one or not. Carry the state as it is: "
         'enabled=torch.is_autocast_enabled("cpu").',
+        "off-not-carried": "You carry the state only where autocast is on. Off is a state as well: "
+        "the thread that runs the function may have a region open, and it has to be off in there.",
         "dtype-not-carried": "The dtype in the thread is its own default, bfloat16 on a CPU. "
         'torch.get_autocast_dtype("cpu") is part of the state too, and must be read in the '
         "thread that has it.",

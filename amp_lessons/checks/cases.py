@@ -190,8 +190,10 @@ def function_exercise(
         return [look(play(function), *case.args) for case in cases()]
 
     def judge(evidence: Any) -> Finding | Verdict:
-        for slug, rule in rules.items() if isinstance(evidence, list) else ():
-            if any(rule.breaks(seen.get("ops", [])) for seen in evidence):
+        # What a call did before it raised says nothing of what it would have done.
+        done = [s for s in evidence if "value" in s] if isinstance(evidence, list) else []
+        for slug, rule in rules.items():
+            if any(rule.breaks(seen.get("ops", [])) for seen in done):
                 return Finding(slug)
         return _judge(name, cases(), evidence, play(reference), models, same, asked_for)
 

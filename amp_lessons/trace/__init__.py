@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.fakes import (
     autocast_on,
+    check_device,
     check_model,
-    ensure_cuda_guard,
     fake_inputs,
     quiet,
     rng_kept,
@@ -81,8 +81,7 @@ def explain_autocast(
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     kwargs = dict(kwargs or {})
     _check_inputs(model, inputs, kwargs)
-    if device == "cuda":
-        ensure_cuda_guard()
+    check_device(device)
     with _no_inference_mode():
         amp = _Pass(model, device, low)
         amp.run(inputs, kwargs, enabled=True)

@@ -8,14 +8,10 @@ its forward changes (batch-norm statistics, counters, hooks), the model itself s
 from __future__ import annotations
 
 import copy
-import ctypes
-import logging
 import random
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -24,39 +20,17 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
+from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
 from amp_lessons.trace.report import TraceError
 
-_CUDA, _META = 1, 14  # c10::DeviceType
-_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 
-
-def ensure_cuda_guard() -> None:
-    """Let fake CUDA tensors have gradients and be indexed in a torch without CUDA.
-
-    Autograd asks the device's *guard* for the current stream whenever it records an op. A build
-    with CUDA but no GPU gets a guard that does nothing from torch itself (`FakeTensorMode` calls
-    ``torch._C._ensureCUDADeviceGuardSet``). A CPU build has none at all, and torch then *aborts*
-    the process. So the guard of the meta device, which does nothing either, is lent to CUDA. It
-    stays, as torch's own does: real CUDA tensors remain impossible, with the message as before.
-
-    Raises:
-        TraceError: if this build of torch does not let itself be helped.
-    """
-    torch._C._ensureCUDADeviceGuardSet()
-    if torch.backends.cuda.is_built():
-        return
-    libraries = Path(torch.__file__).parent / "lib"
-    name = "libc10.dylib" if sys.platform == "darwin" else "libc10.so"
-    try:
-        library = ctypes.CDLL(str(libraries / name))
-        guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, _REGISTRY)
-    except (OSError, ValueError) as error:
+def check_device(device: str) -> None:
+    """Make fake tensors of this device possible. Raises `TraceError` where they are not."""
+    if device == "cuda" and not ensure_cuda_guard():
         raise TraceError(
             "this CPU build of torch cannot hold fake CUDA tensors; "
             'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
-        ) from error
-    if not guards[_CUDA] and guards[_META]:
-        guards[_CUDA] = guards[_META]
+        )
 
 
 @contextmanager
@@ -76,15 +50,9 @@ def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep torch's warnings and its log of failed fake ops off the reader's screen."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    was = log.disabled
-    log.disabled = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.disabled = was
+    with failures_unlogged(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextmanager
@@ -102,12 +70,18 @@ def rng_kept() -> Iterator[None]:
         np.random.set_state(numpy)
 
 
-def fake_like(tensor: Tensor, mode: FakeTensorMode, device: str) -> Tensor:
-    """A fake with the tensor's shape, strides, dtype and `requires_grad`; a parameter stays one."""
+def fake_like(
+    tensor: Tensor, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+) -> Tensor:
+    """A fake with the tensor's shape, strides, dtype and `requires_grad`; a parameter stays one.
+
+    With ``floats``, tensors of floating point get that dtype, as by ``.to(floats)``.
+    """
     if tensor.layout is not torch.strided or tensor.is_nested:
         raise TraceError(f"a {tensor.layout} tensor cannot be traced; use a dense one")
+    dtype = floats if floats is not None and tensor.is_floating_point() else tensor.dtype
     with torch.device("meta"):
-        meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+        meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=dtype)
     place = torch.device("cuda", 0) if device == "cuda" else torch.device(device)
     fake: Tensor = FakeTensor(mode, meta, place)
     if isinstance(tensor, nn.Parameter):
@@ -115,20 +89,24 @@ def fake_like(tensor: Tensor, mode: FakeTensorMode, device: str) -> Tensor:
     return fake.requires_grad_(tensor.requires_grad)
 
 
-def fake_inputs(inputs: Any, mode: FakeTensorMode, device: str) -> Any:
+def fake_inputs(
+    inputs: Any, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+) -> Any:
     """Every tensor in a tuple, list or dict of inputs as a fake on the device."""
-    return tree_map_only(Tensor, lambda tensor: fake_like(tensor, mode, device), inputs)
+    return tree_map_only(Tensor, lambda tensor: fake_like(tensor, mode, device, floats), inputs)
 
 
-def stand_in(model: nn.Module, mode: FakeTensorMode, device: str) -> nn.Module:
-    """A copy of the model with fake parameters and buffers on the device.
+def stand_in(
+    model: nn.Module, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+) -> nn.Module:
+    """A copy of the model with fake parameters and buffers on the device, as `fake_like` makes.
 
     Tensors that are neither (plain attributes) keep the device they have, for ``model.to(...)``
     would not move them either.
     """
     memo: dict[int, Any] = {}
     for tensor in (*model.parameters(), *model.buffers()):
-        memo[id(tensor)] = fake_like(tensor, mode, device)
+        memo[id(tensor)] = fake_like(tensor, mode, device, floats)
     for module in model.modules():
         tree_map_only(Tensor, lambda tensor: _keep_place(tensor, mode, memo), _attributes(module))
     memo |= {id(hook): hook for hook in _foreign_hooks(model)}

@@ -127,7 +127,7 @@ class Recorder(TorchDispatchMode):
 
     def _note_cast(self, source: Tensor, result: Tensor) -> None:
         origin = self.origin(source)
-        key = (_storage_id(source), result.dtype)
+        key = (storage_id(source), result.dtype)
         how = "again" if key in self._cast_from else "new"
         self._cast_from.add(key)
         cast = Cast(
@@ -188,12 +188,12 @@ class Recorder(TorchDispatchMode):
 
     def origin(self, tensor: Tensor) -> Origin:
         """Where this tensor comes from; views share their base's origin."""
-        return self._origins.get(_storage_id(tensor)) or Origin(tensor.dtype)
+        return self._origins.get(storage_id(tensor)) or Origin(tensor.dtype)
 
     def _remember(self, tensor: Tensor, origin: Origin) -> None:
         strided = tensor.layout is torch.strided
         self._storages.append(tensor.untyped_storage() if strided else tensor)
-        self._origins[_storage_id(tensor)] = origin
+        self._origins[storage_id(tensor)] = origin
 
 
 class Calls(TorchFunctionMode):
@@ -305,28 +305,35 @@ class CastCounter(TorchDispatchMode):
 
 
 class SavedBytes:
-    """Bytes that autograd keeps for backward: each storage once, the model's own left out."""
+    """Bytes that autograd keeps for backward: each storage once, the model's own left out.
+
+    Attributes:
+        sizes: bytes of each storage that was saved, by its identity.
+    """
 
     def __init__(self, model: nn.Module) -> None:
-        self.total = 0
-        own = (*model.parameters(), *model.buffers())
-        self._seen = {_storage_id(tensor) for tensor in own}
+        self.sizes: dict[int, int] = {}
+        self._own = {storage_id(tensor) for tensor in (*model.parameters(), *model.buffers())}
         self._storages: list[Any] = []
 
-    def _pack(self, tensor: Tensor) -> Tensor:
+    @property
+    def total(self) -> int:
+        return sum(self.sizes.values())
+
+    def add(self, tensor: Tensor) -> Tensor:
+        """Count a tensor, unless its storage was counted before or is the model's."""
         if tensor.layout is not torch.strided:  # no single storage to count
             return tensor.detach()
-        storage = tensor.untyped_storage()
-        if storage._cdata not in self._seen:
-            self._seen.add(storage._cdata)
-            self._storages.append(storage)
-            self.total += storage.nbytes()
+        key, storage = storage_id(tensor), tensor.untyped_storage()
+        if key not in self._own and key not in self.sizes:
+            self.sizes[key] = storage.nbytes()
+            self._storages.append(storage)  # while it lives, no other storage can have its key
         return tensor.detach()
 
     @contextmanager
     def counted(self) -> Iterator[None]:
         """Count what is saved while this is open."""
-        with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor):
+        with torch.autograd.graph.saved_tensors_hooks(self.add, lambda tensor: tensor):
             yield
         self._storages.clear()
 
@@ -490,7 +497,7 @@ def _real_statistics(args: tuple[Any, ...], result: Any) -> Any:
     return (result[0], *(saved.to(weight.dtype) for saved in result[1:]))
 
 
-def _storage_id(tensor: Tensor) -> int:
+def storage_id(tensor: Tensor) -> int:
     """Views share it. Sparse tensors have no storage, and go by themselves."""
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 

@@ -1,9 +1,10 @@
 """Widgets for the notebooks: small interactive pictures of what the package computes.
 
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
-JavaScript and the scaler lab that of `scaler`, both under test; the gradient histogram draws what
-`scaling` counted, and the policy browser shows what `policy` was told. Each is one anywidget with
-its page in `static/`, works with the keyboard alone, and loads nothing from a network.
+JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roofline` and the memory
+calculator what `memory` counts, all under test; the gradient histogram draws what `scaling`
+counted, and the policy browser shows what `policy` was told. Each is one anywidget with its page in
+`static/`, works with the keyboard alone, and loads nothing from a network.
 """
 
 from __future__ import annotations
@@ -14,21 +15,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amp_lessons.widgets.bit_explorer import BitExplorer
     from amp_lessons.widgets.gradient_histogram import GradientHistogram
+    from amp_lessons.widgets.memory_calculator import MemoryCalculator
     from amp_lessons.widgets.policy_browser import PolicyBrowser
+    from amp_lessons.widgets.roofline_explorer import RooflineExplorer
     from amp_lessons.widgets.scaler_lab import ScalerLab
 
-__all__ = ["BitExplorer", "GradientHistogram", "PolicyBrowser", "ScalerLab"]
+__all__ = [
+    "BitExplorer",
+    "GradientHistogram",
+    "MemoryCalculator",
+    "PolicyBrowser",
+    "RooflineExplorer",
+    "ScalerLab",
+]
 
 _HOMES = {
     "BitExplorer": "bit_explorer",
     "GradientHistogram": "gradient_histogram",
+    "MemoryCalculator": "memory_calculator",
     "PolicyBrowser": "policy_browser",
+    "RooflineExplorer": "roofline_explorer",
     "ScalerLab": "scaler_lab",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a widget when it is asked for: all but the bit explorer bring torch with them."""
+    """Import a widget when it is asked for: most bring torch with them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -51,7 +51,8 @@ def result_dtype(op, device, region, inputs):
 # Here are five functions as people write them for float32. Under autocast three of them raise, one
 # raises in one of the two formats, and one gives a wrong number without a word. Mend each so that
 # it gives **float32**, in a region of float16, in one of bfloat16, and with no region open. What runs
-# in 16 bits now shall still run in 16 bits: `x @ weight` must not become a float32 product.
+# in 16 bits now shall still run in 16 bits: `x @ weight` must not become a float32 product. And the
+# head of `classify` stays a float32 product.
 #
 # All but `classify` are called *inside* the caller's region; `classify` opens its own. Edit the
 # functions where they stand. The check names those that behave as before.
@@ -125,7 +126,7 @@ def predictions(x, weight):
 # path of each offender to the dtype that was seen. A module that returns a tuple: look at its
 # first tensor. A module that runs several times: report the first dtype that is not the expected
 # one. A module in `expected` that did not run at all is an offender too: report `None`. Leave the
-# model as it was.
+# model as it was, without hooks and in the mode it was in.
 
 
 # %% exercise="dtype_offenders"

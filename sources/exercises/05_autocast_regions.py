@@ -17,8 +17,8 @@ from amp_lessons.checks import autocast_regions as ex
 # with each of its parts on the right side of the region's border.
 #
 # `model` takes `x`, of shape (batch, inputs); `loss_fn` takes the prediction and `y`, and gives a
-# loss without dimensions. Gradients of the step before may still be there. Return the loss as a
-# number or a tensor. No scaler is needed: bfloat16 has the range of float32.
+# loss without dimensions. Gradients of the step before may still be there. Return the loss, as it
+# was before the step, as a number or a tensor. No scaler is needed: bfloat16 has the range of float32.
 
 
 # %% exercise="autocast_step"
@@ -186,7 +186,8 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 # Write `carry_autocast(function)`: it returns a function that can be called in any thread, with
 # any arguments, and runs `function` in the CPU autocast state of the thread that called
 # `carry_autocast`, at the moment of that call: on or off, the dtype, and whether casts are
-# cached. Afterwards the state of the thread it ran in is as before. For example:
+# cached. That holds whatever the state of the thread it runs in, which is as before afterwards.
+# For example:
 #
 # ```python
 # with torch.autocast("cpu", dtype=torch.float16):

@@ -26,8 +26,8 @@ torch.set_num_threads(1)  # so small a network is fastest on one core
 
 # %% [markdown]
 # `SMALL` stands for a loss with a small weight, such as one of many auxiliary losses. It makes
-# every gradient a million times smaller. In FP32 that changes nothing but the learning rate: it has
-# to be a million times larger.
+# every gradient a million times smaller. In FP32, with plain SGD, that changes nothing but the
+# learning rate: it has to be a million times larger.
 
 # %% [markdown]
 # ## Three ingredients
@@ -38,8 +38,8 @@ torch.set_num_threads(1)  # so small a network is fastest on one core
 # | **loss scaling** | the loss is multiplied before backward, the gradients are divided after it | underflow of gradients |
 # | **wide accumulation** | sums run in FP32, and so do losses, exps and norms | swamping in sums, overflow |
 #
-# They come from [Micikevicius et al., 2017](https://arxiv.org/abs/1710.03740), and every tool for
-# mixed precision training is built around them.
+# They come from [Micikevicius et al., 2017](https://arxiv.org/abs/1710.03740), and PyTorch's AMP is
+# made of them.
 
 # %%
 plots.dtype_flow(
@@ -208,12 +208,12 @@ plots.curves(
     title="BF16, learning rate 0.02",
     xlabel="steps",
     ylabel="loss",
-    alt="Two loss curves that start together at 2.3. With FP32 master weights the loss falls to "
-    "about 1.1 in 600 steps; with BF16 weights only it stays above 2.",
+    alt="Two loss curves that start together. With FP32 master weights the loss falls below 1.5 in "
+    "600 steps; with BF16 weights only it stays above 2.",
 )
 
 # %% [markdown]
-# BF16 has no trouble with the range, so it needs no loss scale; it needs the masters all the more.
+# BF16 has FP32's range, so it needs no loss scale; it needs the masters all the more.
 # And a master does not have to show at once: a small update moves it in every step, and the 16-bit
 # copy follows when enough of them have come together. Follow one weight. **Predict:** a weight of 1
 # gets updates of $-2^{-14}$ in FP16. After how many steps does its copy move for the first time?
@@ -250,12 +250,13 @@ for dtype in (half, bfloat):
     total = torch.zeros((), dtype=dtype)
     for loss in losses.to(dtype):
         total += loss
-    print(f"one by one in {dtype}: {total.item():g}")
+    factor = losses.double().sum() / total.double()
+    print(f"one by one in {dtype}: {total.item():g}, too small by a factor of {factor:.0f}")
 
 # %% [markdown]
 # The sum stands still once its ulp is more than twice the loss: from 8192 on in FP16, where the ulp
-# is 8. The mean that comes out of it is too small by a factor of about three in FP16, and of about
-# twenty-four in BF16, and looks like a network that has learned something.
+# is 8, and from 1024 on in BF16. The mean that comes out of it is too small by the same factor, and
+# looks like a network that has learned something.
 #
 # `torch.sum` accumulates in FP32 inside and does better. But what is *stored* is 16 bits again, and
 # there the loss scale turns against you. **Predict:** the loss of the fresh network is 2.3. What is
@@ -276,8 +277,10 @@ for name, loss in (
 
 # %% [markdown]
 # A loss in FP16 overflows under a quite ordinary scale, and the gradients with it: one such step,
-# and every weight that it reaches is lost. This is why `step` says `logits.float()`. The gradients' norm is another such place: each scaled gradient
-# fits, and the sum of their squares does not. **Predict:** does the norm below overflow in FP16?
+# and every weight that it reaches is lost. This is why `step` says `logits.float()`.
+#
+# The gradients' norm is another such place. **Predict:** each gradient, times $2^{32}$, fits FP16.
+# Does the norm of all of them?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -287,6 +290,8 @@ print("norm by squares in FP16:   ", scaled.half().square().sum().sqrt().item())
 print("norm by squares in FP32:   ", "finite:", bool(scaled.square().sum().sqrt().isfinite()))
 
 # %% [markdown]
+# The squares add up to more than 65504 before the root is taken.
+#
 # Inside a matrix product it is the kernel that accumulates: tensor cores multiply 16-bit numbers
 # and can add the products up in FP32. **Predict:** a row of 4,096 ones times a column of ones. What
 # does PyTorch's FP16 product give, and what does a 16-bit accumulator give?
@@ -299,6 +304,12 @@ total = torch.zeros((), dtype=half)
 for a, b in zip(row[0], row[0], strict=True):
     total += a * b
 print("16-bit accumulator:", total.item())
+
+# %% [markdown]
+# This product ran on your CPU. On CUDA products are added up in FP32 too, as a rule; but PyTorch lets
+# some GPUs round a few of the sums on the way to FP16, for speed
+# ([numerical accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html); not
+# measured here).
 
 # %% [markdown]
 # ## What torch.amp does with this
@@ -323,7 +334,8 @@ same = [torch.equal(p.grad / 2.0**24, ours[n]) for n, p in model.named_parameter
 print("equal to ours, bit for bit:", all(same))
 
 # %% [markdown]
-# Every gradient is the same, to the last bit. And there is no master copy: the parameters *are*
+# Every gradient is the same, to the last bit, on a CPU. (On CUDA the loss is made in another way inside:
+# lesson 08.) And there is no master copy: the parameters *are*
 # FP32. Autocast makes 16-bit copies of them on the way in, autograd casts their gradients back to
 # FP32, and the copies are dropped. So the picture is ours, read from the other side: what we call
 # the masters, PyTorch calls the parameters.
@@ -367,8 +379,9 @@ for e in (8, 36, 44):
 # inf or NaN, the update writes it into the masters, and the network is lost.
 #
 # So a step whose gradients are not all finite must be *skipped*, before the weights are touched;
-# you write such a scaler in the exercises. And the scale needs *headroom*, because gradients grow.
-# **Predict:** over 150 steps, does the largest gradient stay where it was?
+# you write such a scaler in the exercises. And the scale needs *headroom*, room between the largest
+# scaled gradient and 65504, because gradients can grow. **Predict:** over 150 steps, does the largest
+# gradient stay where it was?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -438,7 +451,7 @@ for scale in (2.0**10, 1000.0):
 # <details><summary>Answer</summary>
 #
 # **(b)** FP32 can hold the small quotient. (a) undoes the rescue: the quotient underflows in FP16.
-# (c) It makes all the difference for a gradient below $2^{-25}$.
+# (c) It makes all the difference for a gradient of $2^{-25}$ or less.
 #
 # </details>
 

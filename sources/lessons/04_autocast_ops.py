@@ -5,7 +5,7 @@
 # with assertions that run on your machine, and find the place where two dtypes meet that should
 # not.
 #
-# **Time** 50 minutes. **Needs** lesson 02; no GPU, not even for CUDA's rules.
+# **Time** 50 minutes. **Needs** lesson 03; no GPU, not even for CUDA's rules.
 #
 # Autocast is often described as "runs the model in FP16". It does not. It is a list of rules, one for
 # each op, and the rules of a CPU are not those of a GPU. This lesson asks torch for them.
@@ -24,7 +24,7 @@ half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 # %% [markdown]
 # ## A policy, not a cast
 #
-# Here is a region of autocast around five ops. **Predict:** the dtype of each result. The inputs are
+# Here is a region of autocast around seven ops. **Predict:** the dtype of each result. The inputs are
 # float32, and so is the weight.
 
 # %%
@@ -36,13 +36,16 @@ with torch.autocast("cpu", dtype=bfloat):
     print("h = x @ weight ", h.dtype)
     print("h + 1          ", (h + 1).dtype)
     print("h + x[:, :3]   ", (h + x[:, :3]).dtype)
+    print("h + h.half()   ", (h + h.half()).dtype)
+    print("h.half() @ h.T ", (h.half() @ h.T).dtype)
     print("mse_loss(h, h) ", F.mse_loss(h, h).dtype)
 print("x, weight      ", x.dtype, weight.dtype)
 
 # %% [markdown]
-# Only the matrix product was moved to 16 bits, and only the loss was moved to 32. `+` is on no list:
-# it gives what it is given, and of two dtypes the wider. x and the weight are as they were: autocast
-# casts copies on the way into an op.
+# Only matrix products were moved to the region's 16 bits, whatever they were given, and only the loss
+# was moved to 32. `+` is on no list: it gives what it is given, of two dtypes the wider, and float32
+# for float16 with bfloat16, since neither holds the other's numbers. x and the weight are as they
+# were: autocast casts copies on the way into an op, so you cast neither inputs nor model yourself.
 #
 # So *"AMP runs most operations in FP16"* is not true. It runs the ops on a list in 16 bits; those
 # happen to do most of the arithmetic. (In the exercises you count how much.)
@@ -70,7 +73,7 @@ target = torch.randn(4, 3)
 for dtype in (bfloat, half):
     with torch.autocast("cpu", dtype=dtype):
         output = net(x)
-        loss = F.mse_loss(output, target)
+        loss = nn.MSELoss()(output, target)
         assert output.dtype is dtype
         assert loss.dtype is single
     assert all(p.dtype is single for p in net.parameters())
@@ -89,9 +92,10 @@ with warnings.catch_warnings(record=True) as caught:
 print(*(str(warning.message) for warning in caught), sep="\n")
 
 # %% [markdown]
-# But the rules are in your copy of torch, GPU or not. Autocast acts when an op is *dispatched*, and it
-# looks at nothing but the device and the dtypes of the tensors. torch has tensors that have exactly
-# these and no data: *fake tensors*, which the compiler uses. So set the state by hand, and ask.
+# But the rules are in your copy of torch, GPU or not. Autocast acts when an op is *dispatched*, that
+# is, when torch picks the code that will run it, and to choose a dtype it looks at the arguments'
+# devices and dtypes and never at a number. torch has tensors with a device, a dtype and no data:
+# *fake tensors*, which the compiler uses. So set the state by hand, and ask.
 
 
 # %%
@@ -125,9 +129,11 @@ with cuda_region(half):
     print(scores.device.type, torch.softmax(scores, -1).dtype)
 
 # %% [markdown]
-# They differ. Two warnings before you rely on it: fake tensors are an inner part of torch (the module's
-# name begins with an underscore), and they can be more lenient than a kernel. **Predict:** a product
-# of float32 and float64, which no device computes?
+# They differ. Three warnings before you rely on it. Fake tensors are an inner part of torch: the
+# module's name begins with an underscore. Without CUDA a few ops, such as indexing, ask for the
+# device after all and fail, and a fake CUDA tensor that *requires a gradient* can end Python: ask with
+# plain tensors. And fake tensors can be more lenient than a kernel. **Predict:** a product of float32
+# and float64, which a real matrix product refuses?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -188,11 +194,13 @@ def side_by_side(*ops):
         print(f"{op:33} CPU {cpu.group:17} CUDA {cuda.group}")
 
 
-side_by_side("matmul", "linear", "conv2d", "einsum", "scaled_dot_product_attention", "prelu")
+side_by_side("matmul", "linear", "conv2d", "einsum", "lstm_cell", "prelu")
+side_by_side("scaled_dot_product_attention")
 
 # %% [markdown]
-# Matrix products in all their forms, and prelu. This is where tensor cores help, and where rounding
-# the inputs to 16 bits does least harm: the products are summed in a wider format.
+# Matrix products in all their forms: layers, convolutions, attention, recurrent cells. This is where
+# tensor cores help, and where rounding the inputs to 16 bits does least harm, as the products can be
+# summed in a wider format. (prelu, which is no product, is on the list too.)
 #
 # **Predict:** which of these does CUDA compute in float32? And a CPU?
 
@@ -204,8 +212,8 @@ print()
 side_by_side("mse_loss", "cross_entropy", "prod")
 
 # %% [markdown]
-# This is the difference to remember. Exponentials, logarithms, powers, sums, norms, layer_norm and
-# rms_norm are float32 on CUDA. On a CPU they give what they are given. prod and nearly all of torch's
+# This is the difference to remember. Exponentials, logarithms, powers, sums, norms of vectors,
+# layer_norm and rms_norm are float32 on CUDA. On a CPU they give what they are given. prod and nearly all of torch's
 # losses are float32 on both.
 #
 # *"Autocast keeps softmax and reductions in FP32"* is therefore true of CUDA only, and not of every
@@ -243,6 +251,18 @@ for op in ("dot", "addcmul", "cat"):
 # %% [markdown]
 # On CUDA the dot product works; on a CPU it raises, and there is no answer. addcmul is on CUDA's list
 # and cat on the CPU's; where they are on none, ordinary type promotion comes to the same.
+#
+# Here is the rest of CUDA's list. **Predict:** in which groups does a CPU have them?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+widest = ("addcdiv", "atan2", "bilinear", "cross", "vdot", "grid_sample", "index_put")
+widest += ("scatter_add", "tensordot")
+for device in ("cuda", "cpu"):
+    print(f"{device:4}", sorted({op_policy(op, device, half).group for op in widest}))
+
+# %% [markdown]
+# In every group but this one.
 #
 # One op is refused. **Predict:** on which device, and why would anybody refuse a loss?
 
@@ -286,8 +306,9 @@ print("warnings:", len(caught))
 
 # %% [markdown]
 # Name the dtype: the default is not the same everywhere. The list also answers the claim that AMP
-# *needs an NVIDIA GPU, 7.0 or later*: every cell of this lesson has run on a CPU, and Intel's and
-# Apple's GPUs have regions of their own. The 7.0 is about tensor cores, that is, about speed.
+# *needs an NVIDIA GPU of compute capability 7.0 or later*: every cell of this lesson runs on a CPU,
+# Intel's (`xpu`) and Apple's (`mps`) GPUs have regions of their own, and AMD's (ROCm) answer to `cuda`. 7.0
+# is the first generation with tensor cores: that is about speed.
 
 # %% [markdown]
 # ## The loss: what type, which dtype?
@@ -305,12 +326,13 @@ with torch.autocast("cpu", dtype=half):
     print("(output * output).mean()         ", (output * output).mean().dtype)
     print("(output - target).square().mean()", (output - target).square().mean().dtype)
     print("output.abs().mean()              ", output.abs().mean().dtype)
-print("gaussian_nll_loss, on a CPU      ", op_policy("gaussian_nll_loss", "cpu").low)
+for op in ("gaussian_nll_loss", "multilabel_soft_margin_loss"):
+    print(f"{op}, on a CPU:", op_policy(op, "cpu").low)
 
 # %% [markdown]
 # `type` names the class, which is always `torch.Tensor`; `loss.dtype` is what was meant. And *"the loss
 # is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is not, and
-# one of torch's own is not either. The fourth line is float32 only because the target is: subtraction
+# on a CPU two of torch's own are not either. The fourth line is float32 only because the target is: subtraction
 # takes the wider of the two.
 #
 # **Predict:** a 16-bit loss of your own, of features around 300. What does it give in FP16?
@@ -336,11 +358,12 @@ with torch.autocast("cpu", dtype=half):
     print("torch.mm(out=)   ", torch.mm(a, b, out=torch.empty(4, 4)).dtype)
     print("a.addmm_(b, b)   ", a.clone().addmm_(b, b).dtype)
     print("float64 @ float64", (a.double() @ b.double()).dtype)
-    print("softmax(dtype=)  ", torch.softmax(a @ b, -1, dtype=single).dtype)
+    print("prod(dtype=)     ", torch.prod(a @ b, 0, dtype=half).dtype)
 
 # %% [markdown]
 # In-place ops and `out=` write into a tensor that is there already, with its dtype. float64 was asked
-# for by somebody, and stays. An explicit `dtype=` wins. And a `.float()` before an op on the list
+# for by somebody, and stays. An explicit `dtype=` wins, here over the float32 list that prod is on.
+# And a `.float()` before an op on the list
 # does *not* help, as you will find in the exercises: autocast casts back.
 #
 # One more thing is left alone. It is said that CPU tensors in a region for CUDA raise "operation not
@@ -376,9 +399,9 @@ print("gradients: ", {p.grad.dtype for p in net.parameters()})
 print("Adam state:", {value.dtype for _, value in state}, sorted({name for name, _ in state}))
 
 # %% [markdown]
-# There is no second copy of a weight anywhere, in the optimizer's state either. The parameters *are*
-# float32; what is temporary are the 16-bit copies that the ops are given. The cast is recorded by autograd, so the gradient is cast back on the way to the
-# parameter.
+# No second copy of a weight is kept anywhere, in the optimizer's state either. The parameters *are*
+# float32; the 16-bit copies that the ops are given are temporary. Their cast is recorded by autograd,
+# so the gradient is cast back on the way to the parameter.
 #
 # What changes is what autograd keeps for the backward pass. A hook sees each tensor that is saved.
 # **Predict:** which of them are 16 bit under autocast?
@@ -404,9 +427,10 @@ for (before, shape), (after, _) in zip(without, under, strict=True):
     print(f"{shape!s:9} {before:14} {after}")
 
 # %% [markdown]
-# The inputs of the linear layers and the weight that the backward pass needs are 16 bit now; what the
-# loss saves is float32. That is where autocast saves memory, and all of it: parameters, gradients and
-# the optimizer's state are as large as before. Lesson 09 does the sum.
+# The inputs of the linear layers are 16 bit now, half as large as before: that is where autocast saves
+# memory, and all of it. What the loss saves is float32, and parameters, gradients and the optimizer's
+# state are as large as ever. The weight, of shape (16, 3), even costs some: in float32 the parameter
+# itself was saved, and now it is a 16-bit copy beside it. Lesson 09 does the sum.
 
 # %% [markdown]
 # ## When dtypes collide
@@ -458,7 +482,7 @@ for name, message in messages.items():
 # | where | cause | remedy |
 # |---|---|---|
 # | after the region | a 16-bit tensor meets float32 weights | `.float()` on what leaves, or the layer inside |
-# | `index_copy_`, `scatter_`, `x[i] = h` | in-place ops want one dtype | `h.to(memory.dtype)` |
+# | `index_copy_`, `scatter_`, `memory[rows] = h` | these in-place ops want one dtype | `h.to(memory.dtype)` |
 # | `out=` | the buffer has the wrong dtype | do without `out=` |
 # | float64 | NumPy's default reaches the model; autocast does not touch it | `.float()` on the data |
 # | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |
@@ -526,7 +550,7 @@ for hazard in on_cuda.hazards:
 
 # %% [markdown]
 # The sum is float32, because the block's input is: float32 plus 16 bit. The logarithm is float32 on CUDA
-# only. And that does not save it: 1e-8 was added to a float16 probability, one op earlier, where it is
+# only, and the mean takes what it gives. And that does not save it: 1e-8 was added to a float16 probability, one op earlier, where it is
 # 0. By then it is too late for a float32 logarithm.
 #
 # Here is the whole report, with the casts, the bytes that are saved, and the cure. Try it on a model
@@ -550,15 +574,16 @@ on_cuda
 # | "scales the loss" | it does not; that is `GradScaler` |
 # | "needs CUDA, 7.0 or later" | this lesson ran without |
 #
-# All of it is true of one version. In torch 2.12 `rms_norm` moved to the float32 list, and models in
-# BF16 became slower and larger by it ([pytorch issue 188955](https://github.com/pytorch/pytorch/issues/188955)).
+# All of it is true of one version. In torch 2.12 `rms_norm` moved to CUDA's float32 list, and compiled
+# models in BF16 became slower and larger by it ([pytorch issue
+# 188955](https://github.com/pytorch/pytorch/issues/188955)).
 # When a rule matters to you, ask, and keep the question as a test.
 
 # %% [markdown]
 # ## Recap
 #
 # 1. Autocast is a rule for each op: lower precision, float32, widest, and, for most ops, as given.
-# 2. Linear layers, convolutions and matrix products are 16 bit and losses float32 on both devices;
+# 2. Linear layers, convolutions and matrix products are 16 bit and most losses float32 on both devices;
 #    softmax, layer_norm, exp, log and sum are float32 on CUDA only.
 # 3. In-place ops, `out=`, an explicit `dtype=` and float64 are left alone, and so is all that happens
 #    outside the region.
@@ -604,13 +629,14 @@ on_cuda
 # The answers, computed.
 layer, data = nn.Linear(8, 3), torch.ones(2, 8)
 with torch.autocast("cpu", dtype=half):
-    on_cpu = torch.softmax(layer(data), -1).dtype
+    output = layer(data)
+    on_cpu = torch.softmax(output, -1).dtype
     product = (data.float() @ layer.weight.T.float()).dtype
-    saved_input = layer(data).grad_fn._saved_mat1
+    saved_input = output.grad_fn._saved_mat1
+output.sum().backward()
 with cuda_region(half):
     fake = torch.ones(2, 8, device="cuda")
     on_cuda = torch.softmax(F.linear(fake, torch.ones(3, 8, device="cuda")), -1).dtype
-layer(data).sum().backward()
 print("1.", on_cpu, "and", on_cuda)
 print("2.", product)
 print("3.", layer.weight.dtype, layer.weight.grad.dtype, saved_input.dtype)

@@ -5,7 +5,7 @@
 # it and in which dtype, count the casts that happen inside, and find the three silent faults: a
 # backward pass in the region, a stale cache, and a thread without autocast.
 #
-# **Time** 45 minutes. **Needs** lesson 02, and a training loop that you have written yourself; no
+# **Time** 45 minutes. **Needs** lesson 04, and a training loop that you have written yourself; no
 # GPU.
 #
 # Autocast is a state that is on or off, and a region is the stretch of your program in which it is
@@ -15,6 +15,7 @@
 # %%
 import copy
 import threading
+import warnings
 from contextlib import nullcontext
 
 import torch
@@ -59,6 +60,25 @@ for name, call in calls.items():
 # Without a dtype, `torch.autocast("cpu")` means bfloat16, and `torch.autocast("cuda")` float16. On
 # your own `forward` method, write `@torch.autocast("cpu", dtype=torch.bfloat16)` above the `def`.
 #
+# Older code says `from torch.cuda.amp import autocast, GradScaler`. **Predict:** what becomes of the
+# two lines below, the first of which stands in a popular collection of interview answers?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    try:
+        torch.cuda.amp.autocast(device_type="cuda", dtype=half)
+    except TypeError as error:
+        print("TypeError: autocast", str(error).split("() ")[-1])
+    old = torch.cuda.amp.autocast(enabled=False)
+print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast_dtype}")
+
+# %% [markdown]
+# The old `autocast` knows one device and takes no `device_type`: nobody can have run that answer.
+# Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated since
+# 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
+#
 # You can ask for the state. **Predict:** which of the three is True in a CPU region? And what is
 # left of it when the region ends by an exception?
 
@@ -75,8 +95,8 @@ except ValueError:
     print("after an exception         ", torch.is_autocast_enabled("cpu"))
 
 # %% [markdown]
-# Each device type has a state of its own, and without an argument the question is about CUDA: in
-# code that should run on any device, name it. The dtype can be asked for even when autocast is
+# Each device type has a state of its own, and without an argument, an old form, the question is about
+# CUDA: in code that should run on any device, name it. The dtype can be asked for even when autocast is
 # off, so `get_autocast_dtype` alone does not tell whether anything is cast.
 
 # %% [markdown]
@@ -157,10 +177,10 @@ error = (last_gradient(True, True) - exact).norm() / exact.norm()
 print("more than a thousand ulp:", bool(error > 1000 * 2.0**-23))
 
 # %% [markdown]
-# On CUDA it can be worse: there the backward pass runs in a thread of its own, and the dtype of
-# autocast belongs to a thread, so `backward()` in a bfloat16 region was seen to compute in float16
-# ([pytorch issue 125186](https://github.com/pytorch/pytorch/issues/125186); not measured here).
-# PyTorch's documentation says that backward passes under autocast are
+# In older versions it could be worse on CUDA: the backward pass runs in a thread of its own there, and
+# in a bfloat16 region it computed in float16, since the dtype of a region belongs to a thread. Today's
+# hand it on ([pytorch issue 125186](https://github.com/pytorch/pytorch/issues/125186), closed; not
+# measured here). PyTorch's documentation says that backward passes under autocast are
 # [not recommended](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast).
 #
 # **The step is outside** too. **Predict:** for which of these optimizers does a step in the region
@@ -186,8 +206,8 @@ for make in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adafactor):
     print(f"{make.__name__:10} same weights: {same}")
 
 # %% [markdown]
-# SGD and AdamW use no operation that autocast casts, so for them it does not matter. Adafactor
-# multiplies matrices, and so may the next optimizer that you try. There is a stronger reason to
+# SGD and AdamW use no operation that autocast moves to 16 bits, so for them it does not matter.
+# Adafactor multiplies matrices, and so may the next optimizer that you try. There is a stronger reason to
 # close the region before the weights change, and it has to wait for the cache.
 
 # %% [markdown]
@@ -264,35 +284,13 @@ for name, attempt in attempts.items():
 # - Matrix products **raise**, in wordings that differ from one operation to the next and between
 #   versions. Look for "same dtype".
 # - Additions **widen**: ordinary type promotion gives float32.
-# - The rest **goes on in 16 bits**, as the loss above did. This is the leak to be afraid of.
+# - The rest **goes on in 16 bits**, as the loss above did. This is the leak to be afraid of. (A layer
+#   norm with float32 weights does so on a CPU; on CUDA it raises, as
+#   [pytorch issue 138128](https://github.com/pytorch/pytorch/issues/138128) shows.)
 #
 # The remedy is one `.float()` at the border, on what leaves. Do not cast the module on the other
-# side: `head.bfloat16()` would train 16-bit weights.
-#
-# ## What a region does not reach
-#
-# Not all errors of this kind come from outside. **Predict:** inside a region, which of these does
-# autocast repair?
-
-# %%
-# NBVAL_CHECK_OUTPUT
-rows, weight = torch.arange(4), torch.ones(3, 2)
-attempts = {
-    "leaked @ weight": lambda: leaked @ weight,
-    "in place: index_copy_": lambda: torch.zeros(4, 3).index_copy_(0, rows, leaked),
-    "out=": lambda: torch.mm(leaked, weight, out=torch.zeros(4, 2)),
-    "float64 @ float32": lambda: leaked.double() @ weight,
-}
-with region:
-    for name, attempt in attempts.items():
-        try:
-            print(f"{name:22} {attempt().dtype}")
-        except RuntimeError:
-            print(f"{name:22} RuntimeError")
-
-# %% [markdown]
-# Autocast leaves an operation alone if it writes into a tensor that you gave (in place, or by
-# `out=`) or takes float64. There you choose the dtypes, inside a region as outside.
+# side: `head.bfloat16()` would train 16-bit weights. (In place, through `out=` and in float64 the
+# dtypes are yours to choose inside a region too: lesson 04.)
 
 # %% [markdown]
 # ## The cast cache
@@ -363,8 +361,9 @@ print("in inference_mode   ", torch.inference_mode()(casts_of_ten)(layer))
 
 # %% [markdown]
 # The first two lines show that there is a cache. The others show what it holds: casts of float32
-# *leaves that require a gradient*, and of nothing else. Frozen layers go past it (think of LoRA,
-# where almost everything is frozen), and so does inference mode.
+# *leaves that require a gradient*, and of nothing else. (A leaf is a tensor that was not computed from
+# others, such as a parameter.) Frozen layers go past it, which in fine-tuning may be nearly all; so
+# does inference mode.
 #
 # **Predict:** of these parameters, which are cast once, which ten times, and which never?
 
@@ -525,24 +524,9 @@ with torch.autocast("cpu", dtype=half):
 # the work is done in float32, slower. The remedy is to open the region *in* the thread, as a
 # `with` block or as a decorator of what the thread runs, for example of the model's `forward`.
 #
-# `nn.DataParallel` runs its replicas in threads, and opens a region in each of them. These are the
-# lines of its source that do it:
-
-# %%
-# NBVAL_CHECK_OUTPUT
-import inspect
-
-source = inspect.getsource(nn.parallel.parallel_apply)
-print(
-    *[
-        line.strip()
-        for line in source.splitlines()
-        if "autocast(" in line or "autocast_enabled(" in line
-    ],
-    sep="\n",
-)
-
-# %% [markdown]
+# `nn.DataParallel` runs its replicas in threads, and opens a region in each of them:
+# `torch.amp.autocast(device_type, enabled=autocast_enabled)`, says
+# [its source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/parallel_apply.py).
 # Here is the same on the CPU. **Predict:** the dtypes.
 
 
@@ -581,8 +565,37 @@ print(watch.casts)
 
 # %% [markdown]
 # The other thread's region was *its* outermost one, and its end emptied the cache for all. That
-# costs time. A result is at stake only where two threads use the same weights in two dtypes at the
-# same time: then the second one meets the first one's copies, as in the nested regions above.
+# costs time. Sharing can cost more. **Predict:** an evaluation has used a model in another thread, and
+# its region is still open there. Meanwhile a weight changes from 1 to 5, with no region open here. What
+# does a *fresh* region compute with it?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+model, used, done = nn.Linear(1, 1, bias=False), threading.Event(), threading.Event()
+nn.init.ones_(model.weight)
+
+
+@torch.autocast("cpu", dtype=bfloat)
+def evaluation():
+    model(torch.ones(1, 1))
+    used.set()
+    done.wait()
+
+
+thread = threading.Thread(target=evaluation)
+thread.start()
+used.wait()
+nn.init.constant_(model.weight, 5.0)
+with region:
+    print("weight", model.weight.item(), "result", model(torch.ones(1, 1)).item())
+done.set()
+thread.join()
+
+# %% [markdown]
+# With the old one: the other thread's copy was in the cache for both. A region of your own does not
+# help against somebody else's that stays open. Threads that share weights while these change need
+# `cache_enabled=False` in all their regions, or each its own copy of the model. (In two dtypes at once
+# they would meet the error of the nested regions above.)
 
 # %% [markdown]
 # ## Generators, coroutines, recursion
@@ -660,30 +673,7 @@ torch.set_autocast_enabled("cpu", False)  # put it right again
 # twice by hand.
 
 # %% [markdown]
-# ## Evaluation and inference
-#
-# Evaluate in the region that you train in, or the figures belong to another model. And two
-# switches are easily mixed up. **Predict:** which of these lines gives the same result twice?
-
-# %%
-# NBVAL_CHECK_OUTPUT
-torch.manual_seed(0)
-network = nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.5), nn.Linear(64, 64))
-
-
-@torch.inference_mode()
-@torch.autocast("cpu", dtype=bfloat)
-def predict():
-    return network(x)
-
-
-for mode in (network.train, network.eval):
-    mode()
-    print(f"{mode.__name__:5}()  same result twice: {torch.equal(predict(), predict())}")
-
-# %% [markdown]
-# Autocast chooses dtypes, `inference_mode` leaves out autograd, and neither turns off dropout: that
-# is what `eval()` does.
+# ## Inference: casts without a cache
 #
 # Ten passes in inference mode took 20 casts above, 2 for each pass. A server that only predicts
 # can do better: cast the model once, and keep no float32 weights. **Predict:** how many casts, how
@@ -691,6 +681,7 @@ for mode in (network.train, network.eval):
 
 # %%
 # NBVAL_CHECK_OUTPUT
+network = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64))
 cast = copy.deepcopy(network).bfloat16()
 with torch.inference_mode():
     with Watch() as watch, torch.autocast("cpu", dtype=bfloat):
@@ -718,7 +709,7 @@ with torch.inference_mode():
 # A cast model has no list of operations that need float32. For bfloat16 inference of common
 # networks it is usually the better choice; compare its results with those of autocast first.
 # During training it is not a choice: the weights would be bfloat16 (lesson 02 shows how they stand
-# still).
+# still). Neither of the two turns off dropout: that is `eval()`, and lesson 07 puts the three together.
 
 # %% [markdown]
 # ## The same on CUDA
@@ -765,17 +756,11 @@ else:
 # %% [markdown]
 # ## Three myths, tested
 #
-# These stand in tutorials and question collections. **Predict** what is wrong with each, before
-# you read on.
-#
-# - *"Only `optimizer.step()` must stay outside autocast."* So must `backward()`. A float32 part of
-#   the network loses the digits of its gradients, without a message.
-# - *"For inference, wrap the model in autocast and `no_grad`."* That leaves dropout on, if nobody
-#   calls `eval()`, and in `inference_mode` it casts every weight in every pass. A cast model does
-#   neither.
-# - *"Let autocast handle the dtypes."* It handles them inside the region, for operations that make
-#   a new tensor. Dtype errors come from what it does not reach: what has left the region, what is
-#   written in place or by `out=`, and a thread that never was in it.
+# | said | shown above |
+# |---|---|
+# | "only `optimizer.step()` must stay outside autocast" | so must `backward()`: a float32 part of the network loses the digits of its gradients, without a message |
+# | "for inference, wrap the model in autocast and `no_grad`" | in `inference_mode` that casts every weight in every pass; a cast model casts none |
+# | "let autocast handle the dtypes" | not for what has left the region, nor in a thread that never was in it |
 
 # %% [markdown]
 # ## Recap

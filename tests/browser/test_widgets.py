@@ -23,6 +23,10 @@ CELLS = [
     "print(browser.op, browser.search)",
     "from amp_lessons.widgets import ScalerLab\nlab = ScalerLab()\nlab",
     "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
+    "from amp_lessons.widgets import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
+    "print(calculator.optimizer, calculator.batch, calculator.memories[1].cast_cache)",
+    "from amp_lessons.widgets import RooflineExplorer\nroof = RooflineExplorer()\nroof",
+    "print(roof.gpu, roof.dtype, roof.m, roof.measured, roof.bound)",
 ]
 
 
@@ -155,6 +159,29 @@ def test_the_scaler_lab(notebook: Notebook) -> None:
     assert faults(page, "[aria-label='Scaler lab']") == []
 
 
+@pytest.mark.browser
+def test_the_roofline_explorer(notebook: Notebook) -> None:
+    """GPU, dtype, size and time reach Python, and Python's choice reaches the page."""
+    page = notebook.page
+    run_cell(page, 10)
+    page.wait_for_selector(".amp-roof")
+    page.get_by_label("GPU").focus()
+    page.keyboard.press("ArrowUp")  # JupyterLab would move to another cell
+    page.get_by_label("Dtype").select_option("bf16")
+    for field, typed in (("m", "16"), ("Measured (ms)", "0.02")):
+        page.get_by_label(field, exact=True).fill(typed)
+        page.keyboard.press("Enter")
+    expected = "H100 SXM bf16 16 0.02 bandwidth"
+    assert what_python_reads(page, expected, 11) == expected
+    page.get_by_label("GPU").select_option("T4")
+    expected = "T4 fp32 16 0.02 bandwidth"
+    assert what_python_reads(page, expected, 11) == expected
+    assert faults(page, "[aria-label='Roofline explorer']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Roofline explorer']") == []
+
+
 # The red, green and blue of the widget's ground, added up.
 GROUND = """() => {
   const colour = getComputedStyle(document.querySelector(".amp-widget")).backgroundColor;
@@ -183,3 +210,23 @@ def test_the_policy_browser(notebook: Notebook) -> None:
     assert faults(page, ".amp-widget") == []
     notebook.theme("JupyterLab Dark")
     assert faults(page, ".amp-widget") == []
+
+
+@pytest.mark.browser
+def test_the_memory_calculator(notebook: Notebook) -> None:
+    """What is chosen and typed reaches Python, which counts the same on fake tensors."""
+    page = notebook.page
+    run_cell(page, 8)
+    page.get_by_label("Optimizer").focus()
+    page.keyboard.press("End")
+    batch = page.get_by_label("Batch", exact=True)
+    batch.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("64")
+    page.keyboard.press("Enter")
+    expected = "adam 64 100687872"
+    assert what_python_reads(page, expected, cell=9) == expected
+    assert faults(page, "[aria-label='Memory calculator']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Memory calculator']") == []

@@ -202,6 +202,24 @@ class MasterSGD:
                 p.copy_(m)
 
 
+# === mutant: puts_new_tensors_in_the_callers_list -> not-written-back
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.parameters, self.lr, self.momentum = parameters, lr, momentum
+        self.masters = [p.detach().float() for p in parameters]
+        self.velocities = [torch.zeros_like(m) for m in self.masters]
+        self.gradients_from = list(parameters)
+
+    @torch.no_grad()
+    def step(self):
+        for i, p in enumerate(self.gradients_from):
+            if p.grad is not None:
+                self.velocities[i] = self.momentum * self.velocities[i] + p.grad.float()
+                self.masters[i] = self.masters[i] - self.lr * self.velocities[i]
+                self.parameters[i] = self.masters[i].to(p.dtype)
+
+
+
 # === correct: torch_does_the_arithmetic
 class MasterSGD:
     def __init__(self, parameters, lr, momentum=0.0):
@@ -232,3 +250,38 @@ class MasterSGD:
             self.state[p] = master, moved
             with torch.no_grad():
                 p[...] = master.to(p.dtype)
+
+
+# === correct: a_torch_optimizer
+class MasterSGD(torch.optim.Optimizer):
+    def __init__(self, parameters, lr, momentum=0.0):
+        super().__init__(parameters, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    state = self.state[p]
+                    state.setdefault("master", p.detach().float())
+                    v = group["momentum"] * state.get("v", 0.0) + p.grad.float()
+                    state["v"] = v
+                    state["master"] -= group["lr"] * v
+                    p.copy_(state["master"])
+
+
+# === correct: zeroes_the_gradient_it_has_used
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.parameters, self.lr, self.momentum = parameters, lr, momentum
+        self.masters = [p.detach().double() for p in parameters]
+        self.velocities = [0.0] * len(parameters)
+
+    @torch.no_grad()
+    def step(self):
+        for i, p in enumerate(self.parameters):
+            if p.grad is not None:
+                self.velocities[i] = self.momentum * self.velocities[i] + p.grad.double()
+                self.masters[i] -= self.lr * self.velocities[i]
+                p.data = self.masters[i].to(p.dtype)
+                p.grad.zero_()

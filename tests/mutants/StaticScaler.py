@@ -287,6 +287,49 @@ class StaticScaler:
         optimizer.step()
         return True
 
+# === mutant: first_group_of_parameters -> first-group-only
+class StaticScaler:
+    def __init__(self, scale):
+        if not (scale > 0 and scale != float("inf") and math.log2(scale).is_integer()):
+            raise ValueError("not a power of two")
+        self.s = scale
+
+    def scale(self, loss):
+        return loss * self.s
+
+    def step(self, optimizer):
+        grads = [p.grad for p in optimizer.param_groups[0]["params"] if p.grad is not None]
+        for g in grads:
+            g /= self.s
+
+        if not all(torch.isfinite(g).all() for g in grads):
+            return False
+        optimizer.step()
+        return True
+
+
+# === mutant: refuses_only_what_is_not_positive -> any-scale
+class StaticScaler:
+    def __init__(self, scale):
+        if scale <= 0:
+            raise ValueError("the scale must be positive")
+        self.s = scale
+
+    def scale(self, loss):
+        return loss * self.s
+
+    def step(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        for g in grads:
+            g /= self.s
+
+        if not all(torch.isfinite(g).all() for g in grads):
+            return False
+        optimizer.step()
+        return True
+
+
+
 # === correct: asks_before_it_unscales
 class StaticScaler:
     def __init__(self, scale):
@@ -335,3 +378,26 @@ class StaticScaler:
             return False
         optimizer.step()
         return True
+
+
+# === correct: says_it_with_a_tensor
+class StaticScaler:
+    def __init__(self, scale):
+        if not (scale > 0 and scale != float("inf") and math.log2(scale).is_integer()):
+            raise ValueError("not a power of two")
+        self.s = scale
+
+    def scale(self, loss):
+        return loss * self.s
+
+    @torch.no_grad()
+    def step(self, optimizer):
+        fine = torch.tensor(True)
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad.mul_(1 / self.s)
+                    fine = fine & p.grad.isfinite().all()
+        if fine:
+            optimizer.step()
+        return fine

@@ -140,6 +140,17 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     return forward().item()
 
 
+# === mutant: target_and_prediction_swapped -> wrong-value
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_fn(y, model(x))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+
 # === correct: decorated_forward
 def autocast_step(model, loss_fn, optimizer, x, y):
     @torch.autocast("cpu", dtype=torch.bfloat16)
@@ -165,3 +176,25 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     scaler.step(optimizer)
     scaler.update()
     return float(loss)
+
+
+# === correct: a_closure
+def autocast_step(model, loss_fn, optimizer, x, y):
+    def closure():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        return loss
+
+    return optimizer.step(closure)
+
+
+# === correct: prediction_widened_in_the_region
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(x).float(), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()

@@ -126,6 +126,15 @@ def carry_autocast(function):
     return {"dtype": torch.get_autocast_dtype("cpu"), "function": function}
 
 
+# === mutant: nothing_to_do_where_it_is_off -> off-not-carried
+def carry_autocast(function):
+    if not torch.is_autocast_enabled("cpu"):
+        return function
+    dtype, cached = torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+    return torch.autocast("cpu", dtype=dtype, cache_enabled=cached)(function)
+
+
+
 # === correct: region_made_here_entered_there
 def carry_autocast(function):
     region = torch.autocast(
@@ -156,3 +165,30 @@ def carry_autocast(function):
 def carry_autocast(function):
     on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
     return torch.autocast("cpu", enabled=on, dtype=dtype)(function)
+
+
+# === correct: state_set_and_put_back_by_hand
+def carry_autocast(function):
+    def get():
+        return (
+            torch.is_autocast_enabled("cpu"),
+            torch.get_autocast_dtype("cpu"),
+            torch.is_autocast_cache_enabled(),
+        )
+
+    def put(on, dtype, cached):
+        torch.set_autocast_enabled("cpu", on)
+        torch.set_autocast_dtype("cpu", dtype)
+        torch.set_autocast_cache_enabled(cached)
+
+    state = get()
+
+    def carried(*args, **kwargs):
+        before = get()
+        put(*state)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put(*before)
+
+    return carried

@@ -99,6 +99,13 @@ def choose_scale(gradients, headroom):
     return 2.0**16
 
 
+# === mutant: int_for_floor -> truncated-exponent
+def choose_scale(gradients, headroom):
+    largest = max(g.abs().max().item() for g in gradients.values())
+    return 2.0 ** int(math.log2(65504 / largest) - headroom)
+
+
+
 # === correct: lets_torch_overflow
 def choose_scale(gradients, headroom):
     everything = torch.cat([g.flatten() for g in gradients.values()]).double()

@@ -180,3 +180,23 @@ def count_casts(work):
     with counter:
         work()
     return int(counter.total)
+
+
+# === correct: any_op_that_narrows
+def count_casts(work):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    count = 0
+
+    class Narrowing(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal count
+            out = func(*args, **(kwargs or {}))
+            if args and all(isinstance(t, torch.Tensor) for t in (args[0], out)):
+                low = out.dtype in (torch.float16, torch.bfloat16)
+                count += args[0].dtype == torch.float32 and low
+            return out
+
+    with Narrowing():
+        work()
+    return torch.tensor(count)

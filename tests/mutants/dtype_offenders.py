@@ -168,6 +168,46 @@ def dtype_offenders(model, x, expected, region):
     return {p: d[0] for p, d in found.items() if d}
 
 
+# === mutant: forwards_replaced_for_good -> hooks-left
+def dtype_offenders(model, x, expected, region):
+    seen = {path: [] for path in expected}
+    modules = {path: model.get_submodule(path) for path in expected}
+    for path, module in modules.items():
+
+        def spy(*args, path=path, forward=module.forward):
+            out = forward(*args)
+            seen[path].append((out if isinstance(out, torch.Tensor) else out[0]).dtype)
+            return out
+
+        module.forward = spy
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    found = {p: [d for d in seen[p] or [None] if d != want] for p, want in expected.items()}
+    return {p: d[0] for p, d in found.items() if d}
+
+
+# === mutant: evaluates_and_leaves_it_so -> mode-changed
+def dtype_offenders(model, x, expected, region):
+    model.eval()
+    seen = {}
+
+    def watch(path):
+        def hook(module, args, output):
+            first = output[0] if isinstance(output, tuple) else output
+            seen.setdefault(path, []).append(first.dtype)
+
+        return model.get_submodule(path).register_forward_hook(hook)
+
+    handles = [watch(path) for path in expected]
+    with torch.no_grad(), torch.autocast("cpu", dtype=region):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    found = {p: [d for d in seen.get(p, [None]) if d != want] for p, want in expected.items()}
+    return {p: d[0] for p, d in found.items() if d}
+
+
+
 # === correct: global_hook
 def dtype_offenders(model, x, expected, region):
     from torch.nn.modules.module import register_module_forward_hook
@@ -193,3 +233,23 @@ def dtype_offenders(model, x, expected, region):
         elif any(dtype != expected[path] for dtype in dtypes):
             offenders[path] = next(dtype for dtype in dtypes if dtype != expected[path])
     return offenders
+
+
+# === correct: forwards_replaced_and_put_back
+def dtype_offenders(model, x, expected, region):
+    seen = {path: [] for path in expected}
+    modules = {path: model.get_submodule(path) for path in expected}
+    for path, module in modules.items():
+
+        def spy(*args, path=path, forward=module.forward):
+            out = forward(*args)
+            seen[path].append((out if isinstance(out, torch.Tensor) else out[0]).dtype)
+            return out
+
+        module.forward = spy
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    for module in modules.values():
+        del module.forward
+    found = {p: [d for d in seen[p] or [None] if d != want] for p, want in expected.items()}
+    return {p: d[0] for p, d in found.items() if d}

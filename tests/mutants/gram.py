@@ -65,6 +65,13 @@ def gram(x, weight):
         return torch.diag((features @ features.T).diagonal())
 
 
+# === mutant: float_before_einsum -> cast-only
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    return torch.einsum("ik,jk->ij", features, features)
+
+
+
 # === correct: sums_of_products
 def gram(x, weight):
     features = F.linear(x, weight).float()
@@ -86,3 +93,17 @@ def gram(x, weight):
 def gram(x, weight):
     features = F.linear(x, weight).double()
     return (features @ features.T).float()
+
+
+# === correct: indexes_with_none
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    return (features[None] * features[:, None]).sum(-1)
+
+
+# === correct: a_second_linear
+def gram(x, weight):
+    features = F.linear(x, weight)
+    with torch.autocast(device_type=x.device.type, enabled=False):
+        features = features.to(torch.float32)
+        return F.linear(features, features)

@@ -103,6 +103,21 @@ def keep_float32(module):
     return run
 
 
+# === mutant: widens_and_runs_nothing -> not-run
+def keep_float32(module):
+    return lambda *args: args[0].float()
+
+
+# === mutant: everything_in_double -> module-cast
+def keep_float32(module):
+    def run(x, *rest):
+        with torch.autocast("cpu", enabled=False):
+            return module.double()(x.double(), *rest).float()
+
+    return run
+
+
+
 # === correct: as_a_module
 def keep_float32(module):
     class Float32(nn.Module):
@@ -132,3 +147,15 @@ def keep_float32(module):
             torch.set_autocast_enabled("cpu", before)
 
     return run
+
+
+# === correct: tree_of_arguments
+class keep_float32:
+    def __init__(self, module):
+        self.run = torch.autocast("cpu", enabled=False)(module)
+
+    def __call__(self, *args):
+        from torch.utils._pytree import tree_map_only
+
+        wide = lambda t: t.float() if t.is_floating_point() else t
+        return self.run(*tree_map_only(torch.Tensor, wide, args))

@@ -87,7 +87,7 @@ def leak_free_scores(backbone, head, x, dtype):
     return head(features.float())
 
 
-# === mutant: only_the_input_cast -> still-leaks
+# === mutant: only_the_input_cast -> backbone-in-float32
 def leak_free_scores(backbone, head, x, dtype):
     features = backbone(x.to(dtype))
     return head(features.float())
@@ -106,6 +106,28 @@ def leak_free_scores(backbone, head, x, dtype):
     head(features.float())
 
 
+# === mutant: probabilities_for_scores -> wrong-value
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.float()).softmax(-1)
+
+
+# === mutant: a_list -> wrong-type
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.float()).tolist()
+
+
+# === mutant: head_in_double -> module-cast
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head.double()(features.double()).float()
+
+
+
 # === correct: disabled_subregion
 def leak_free_scores(backbone, head, x, dtype):
     with torch.autocast("cpu", dtype=dtype):
@@ -118,3 +140,12 @@ def leak_free_scores(backbone, head, x, dtype):
 def leak_free_scores(backbone, head, x, dtype):
     features = torch.autocast("cpu", dtype=dtype)(backbone)(x)
     return head(features.to(next(head.parameters()).dtype))
+
+
+# === correct: widened_before_it_leaves
+def leak_free_scores(backbone, head, x, dtype):
+    @torch.autocast("cpu", dtype=dtype, cache_enabled=False)
+    def features():
+        return backbone(x).type(torch.float32)
+
+    return head(features())

@@ -1,4 +1,4 @@
-# === mutant: no_autocast -> no-region
+# === mutant: no_autocast -> always-zero
 def low_flop_share(model, x, region):
     low = total = 0
 
@@ -17,7 +17,7 @@ def low_flop_share(model, x, region):
     return low / total
 
 
-# === mutant: of_the_parameters -> no-region
+# === mutant: of_the_parameters -> always-zero
 def low_flop_share(model, x, region):
     sizes = [(p.numel(), p.dtype) for p in model.parameters()]
     return sum(n for n, d in sizes if d == region) / sum(n for n, _ in sizes)
@@ -132,6 +132,26 @@ def low_flop_share(model, x, region):
     return 1.0
 
 
+# === mutant: in_inference_mode -> always-zero
+def low_flop_share(model, x, region):
+    low = total = 0
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal low, total
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket in flop_registry:
+                n = flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=out)
+                total += n
+                low += n * (out.dtype == region)
+            return out
+
+    with torch.inference_mode(), torch.autocast("cpu", dtype=region), Count():
+        model(x)
+    return low / max(total, 1)
+
+
+
 # === correct: a_mode_of_its_own
 class FlopsByDtype(TorchDispatchMode):
     def __init__(self):
@@ -153,3 +173,22 @@ def low_flop_share(model, x, region):
             with FlopsByDtype() as seen:
                 model(x)
     return torch.tensor(seen.counts.get(region, 0) / sum(seen.counts.values()), dtype=torch.float64)
+
+
+# === correct: a_float32_tensor
+def low_flop_share(model, x, region):
+    low = total = 0
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal low, total
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket in flop_registry:
+                n = flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=out)
+                total += n
+                low += n * (out.dtype == region)
+            return out
+
+    with torch.autocast("cpu", dtype=region, cache_enabled=False), Count():
+        model(x)
+    return torch.tensor(low) / total

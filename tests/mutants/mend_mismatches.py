@@ -282,6 +282,77 @@ def predictions(x, weight):
     return (x @ weight).float().detach().numpy()
 
 
+# === mutant: sums_in_float32 -> cast-after-the-sum
+def update_memory(memory, rows, x, weight):
+    return memory.clone().index_add_(0, rows, (x @ weight).float())
+
+
+def project(x, weight, head):
+    return (torch.relu(x @ weight) @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+    return hidden.float() @ head
+
+
+def energy(x, weight):
+    return ((x @ weight) ** 2).sum(dtype=torch.float32)
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach().numpy()
+
+
+# === mutant: a_tensor_is_an_array -> wrong-type
+def update_memory(memory, rows, x, weight):
+    return memory.clone().index_add_(0, rows, (x @ weight).float())
+
+
+def project(x, weight, head):
+    return (torch.relu(x @ weight) @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+    return hidden.float() @ head
+
+
+def energy(x, weight):
+    return (x @ weight).float().square().sum()
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach()
+
+
+
+# === mutant: head_moved_into_the_region -> head-in-16-bits
+def update_memory(memory, rows, x, weight):
+    return memory.clone().index_add_(0, rows, (x @ weight).float())
+
+
+def project(x, weight, head):
+    return (torch.relu(x @ weight) @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+        return (hidden @ head).float()
+
+
+def energy(x, weight):
+    return (x @ weight).float().square().sum()
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach().numpy()
+
+
+
 # === correct: others_ways
 def update_memory(memory, rows, x, weight):
     added = torch.zeros_like(memory)
@@ -318,3 +389,31 @@ import numpy as np
 
 def predictions(x, weight):
     return np.asarray((x @ weight).to(torch.float32).tolist(), dtype=np.float32)
+
+
+# === correct: by_einsum
+def features(x, weight):
+    return torch.einsum("ij,jk->ik", x, weight)
+
+
+def update_memory(memory, rows, x, weight):
+    new = memory.clone()
+    return new.index_put_((rows,), features(x, weight).type_as(memory), accumulate=True)
+
+
+def project(x, weight, head):
+    return features(torch.relu(features(x, weight)), head).to(torch.float32)
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(F.linear(x, weight.T))
+    return F.linear(hidden.float(), head.T)
+
+
+def energy(x, weight):
+    return torch.linalg.vector_norm(features(x, weight).float()) ** 2
+
+
+def predictions(x, weight):
+    return features(x, weight).detach().float().cpu().numpy().copy()

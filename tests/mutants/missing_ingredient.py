@@ -117,14 +117,27 @@ def missing_ingredient(run):
     return "nothing"
 
 
-# === mutant: everything_is_underflow -> wrong-value
-def missing_ingredient(run):
-    return "loss scaling"
-
-
 # === mutant: a_number_instead -> wrong-type
 def missing_ingredient(run):
     return 2
+
+
+# === mutant: a_factor_that_no_scale_survives -> provoked-too-hard
+def missing_ingredient(run):
+    if (run(loss_factor=1e-14).gradient == 0).all():
+        return "loss scaling"
+    slow = run(lr=2.0**-16, steps=1000)
+    if torch.equal(slow.before, slow.after):
+        return "master weights"
+    if abs(run(repeats=3000).loss / run().loss - 1) > 0.1:
+        return "wide accumulation"
+    return "nothing"
+
+
+# === mutant: everything_lacks_sums -> wrong-value
+def missing_ingredient(run):
+    return "wide accumulation"
+
 
 
 # === correct: other_experiments

@@ -76,6 +76,20 @@ def mixed_loss(images, weight, bias, labels):
     torch.nn.functional.cross_entropy(logits.float(), labels)
 
 
+# === mutant: elementwise_in_float32 -> product-in-float32
+def mixed_loss(images, weight, bias, labels):
+    logits = (images[:, None, :] * weight).sum(-1) + bias
+    return torch.nn.functional.cross_entropy(logits, labels)
+
+
+# === mutant: default_of_autocast -> product-in-bfloat16
+def mixed_loss(images, weight, bias, labels):
+    with torch.autocast("cpu"):
+        logits = torch.nn.functional.linear(images, weight, bias)
+    return torch.nn.functional.cross_entropy(logits.float(), labels)
+
+
+
 # === correct: written_out
 def mixed_loss(images, weight, bias, labels):
     logits = (images.to(torch.float16) @ weight.to(torch.float16).T).float() + bias
@@ -95,3 +109,18 @@ def mixed_loss(images, weight, bias, labels):
     with torch.autocast("cpu", dtype=torch.float16):
         logits = torch.nn.functional.linear(images, weight, bias)
     return torch.nn.functional.cross_entropy(logits.float(), labels)
+
+
+# === correct: one_hot_labels
+def mixed_loss(images, weight, bias, labels):
+    logits = torch.einsum("ni,ci->nc", images.half(), weight.half()).float() + bias
+    log_p = logits - torch.logsumexp(logits, 1, keepdim=True)
+    chosen = torch.nn.functional.one_hot(labels, len(weight)).float()
+    return -torch.einsum("nc,nc->", log_p, chosen) / len(labels)
+
+
+# === correct: log_softmax_that_widens
+def mixed_loss(images, weight, bias, labels):
+    logits = images.half() @ weight.half().T + bias.half()
+    log_p = torch.log_softmax(logits, 1, dtype=torch.float32)
+    return torch.nn.functional.nll_loss(log_p, labels)

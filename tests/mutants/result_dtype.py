@@ -199,6 +199,23 @@ def result_dtype(op, device, region, inputs):
     return inputs[0]
 
 
+# === mutant: two_halves_stay_half -> sixteen-with-sixteen
+def result_dtype(op, device, region, inputs):
+    if op == "add_":
+        return inputs[0]
+    if op == "softmax, dtype=float32":
+        return torch.float32
+    if torch.float64 in inputs:
+        return torch.float64
+    if op in ("matmul", "linear", "conv1d"):
+        return region
+    safe = ("softmax", "layer_norm", "exp", "log", "sum", "cumsum")
+    if op in ("mse_loss", "prod") or (device == "cuda" and op in safe) or torch.float32 in inputs:
+        return torch.float32
+    return region if inputs[0] != inputs[-1] else inputs[0]
+
+
+
 # === correct: table_of_rules
 RULES = {name: "low" for name in ("matmul", "linear", "conv1d")}
 RULES |= {name: "float32" for name in ("mse_loss", "prod")}
@@ -222,3 +239,21 @@ def result_dtype(op, device, region, inputs):
     if WIDTH[first] == WIDTH[last] and first is not last:
         return torch.float32
     return first if WIDTH[first] > WIDTH[last] else last
+
+
+# === correct: result_type_of_empty_tensors
+def result_dtype(op, device, region, inputs):
+    if op == "add_":
+        return inputs[0]
+    if "dtype=" in op:
+        return torch.float32
+    if inputs[0].itemsize == 8:
+        return torch.float64
+    if op in ("matmul", "linear", "conv1d"):
+        return region
+    if op in ("mse_loss", "prod"):
+        return torch.float32
+    if device == "cuda" and op in ("softmax", "layer_norm", "exp", "log", "sum", "cumsum"):
+        return torch.float32
+    a, b = torch.tensor([1.0], dtype=inputs[0]), torch.zeros(1, dtype=inputs[-1])
+    return torch.result_type(a, b)

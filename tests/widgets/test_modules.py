@@ -12,10 +12,24 @@ from typing import Any
 import pytest
 import torch
 
-from amp_lessons.widgets import BitExplorer, GradientHistogram, PolicyBrowser, ScalerLab
+from amp_lessons.widgets import (
+    BitExplorer,
+    GradientHistogram,
+    MemoryCalculator,
+    PolicyBrowser,
+    RooflineExplorer,
+    ScalerLab,
+)
 from amp_lessons.widgets.modules import STATIC, join_modules
 
-ENTRIES = ["bit_explorer", "gradient_histogram", "policy_browser", "scaler_lab"]
+ENTRIES = [
+    "bit_explorer",
+    "gradient_histogram",
+    "memory_calculator",
+    "policy_browser",
+    "roofline_explorer",
+    "scaler_lab",
+]
 ENTRIES = [f"{name}.mjs" for name in ENTRIES]
 
 
@@ -62,7 +76,16 @@ def write(folder: Path, name: str, text: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    "widget", [BitExplorer(0.1), GradientHistogram(torch.ones(2)), PolicyBrowser(), ScalerLab()]
+    "widget",
+    [
+        BitExplorer(0.1),
+        GradientHistogram(torch.ones(2)),
+        MemoryCalculator(),
+        PolicyBrowser(),
+        RooflineExplorer(),
+        ScalerLab(),
+    ],
+    ids=lambda widget: type(widget).__name__,
 )
 def test_a_joined_widget_runs_from_a_blob(open_page: Callable[..., Any], widget: Any) -> None:
     """As in a notebook: the text as a blob, and Python's own state in the model."""
@@ -99,8 +122,9 @@ def test_no_page_names_another_machine() -> None:
         assert not re.search(r"https?:|@import|url\(['\"]?//", text), page.name
 
 
-def test_the_bit_explorer_does_not_need_torch() -> None:
-    code = "import sys; from amp_lessons.widgets import BitExplorer; print('torch' in sys.modules)"
+@pytest.mark.parametrize("widget", ["BitExplorer", "RooflineExplorer"])
+def test_it_does_not_need_torch(widget: str) -> None:
+    code = f"import sys; from amp_lessons.widgets import {widget}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from amp_lessons import policy
-from amp_lessons.widgets import PolicyBrowser, policy_browser
+from amp_lessons.widgets import PolicyBrowser
 from amp_lessons.widgets.policy_browser import SHOWS
 
 # ---- Python ----------------------------------------------------------------------------------
@@ -17,9 +17,6 @@ from amp_lessons.widgets.policy_browser import SHOWS
 
 @pytest.fixture(scope="module")
 def browser() -> PolicyBrowser:
-    # What a CPU build can answer about CUDA grows when `trace` lends it a device guard, which a
-    # test before this one may have done: ask anew, so that both sides are of one moment.
-    policy_browser._table.cache_clear()
     return PolicyBrowser()
 
 

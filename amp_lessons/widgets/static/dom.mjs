@@ -51,6 +51,29 @@ export function selectField(label, values, choose) {
   return { node: h("div", { class: "amp-field" }, h("label", { for: id }, label), select), select };
 }
 
+// A labelled text input, committed by Enter or by leaving it. `complain` shows a fault or, with
+// null, takes it back: `tell(label, fault)` writes it into the element with the id `errorId`.
+export function textField(label, errorId, tell, commit) {
+  const id = uniqueId("setting");
+  const input = control("input", {
+    id,
+    class: "amp-setting",
+    type: "text",
+    spellcheck: "false",
+    autocomplete: "off",
+    "aria-describedby": errorId,
+    onchange: commit,
+    onkeydown: (event) => event.key === "Enter" && commit(),
+  });
+  const node = h("div", { class: "amp-field" }, h("label", { for: id }, label), input);
+  const complain = (fault) => {
+    tell(label, fault);
+    if (fault) input.setAttribute("aria-invalid", "true");
+    else input.removeAttribute("aria-invalid");
+  };
+  return { node, input, complain };
+}
+
 // "−4" with a true minus sign, for text that is read and not copied.
 export function withMinus(value) {
   return String(value).replaceAll("-", "−");

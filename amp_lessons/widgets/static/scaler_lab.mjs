@@ -8,7 +8,17 @@
 import { FORMATS, makeFormat } from "./formats.mjs";
 import { fromText, readNumber, toText } from "./typed.mjs";
 import { initialState, nextState, settingFault, simulate } from "./scaler.mjs";
-import { control, frame, h, listen, plainModel, powerOfTwo, svg, uniqueId } from "./dom.mjs";
+import {
+  control,
+  frame,
+  h,
+  listen,
+  plainModel,
+  powerOfTwo,
+  svg,
+  textField,
+  uniqueId,
+} from "./dom.mjs";
 
 const SETTINGS = {
   init_scale: "Initial scale",
@@ -105,27 +115,6 @@ function settingsForm(actions, read) {
   const node = h("div", { class: "amp-controls" }, ...all.map(({ node }) => node));
   const draw = (state) => all.forEach((field) => field.draw(state));
   return { nodes: [node, error], draw };
-}
-
-function textField(label, errorId, tell, commit) {
-  const id = uniqueId("setting");
-  const input = control("input", {
-    id,
-    class: "amp-setting",
-    type: "text",
-    spellcheck: "false",
-    autocomplete: "off",
-    "aria-describedby": errorId,
-    onchange: commit,
-    onkeydown: (event) => event.key === "Enter" && commit(),
-  });
-  const node = h("div", { class: "amp-field" }, h("label", { for: id }, label), input);
-  const complain = (fault) => {
-    tell(label, fault);
-    if (fault) input.setAttribute("aria-invalid", "true");
-    else input.removeAttribute("aria-invalid");
-  };
-  return { node, input, complain };
 }
 
 function settingField(name, actions, read, errorId, tell) {

@@ -1,0 +1,265 @@
+"""Where the bytes of a training step are: parameters, gradients, optimizer state, data,
+activations, and the casts that autocast's cache keeps.
+
+`training_memory` runs the forward once on fake tensors, so a model of any size can be asked about
+on any machine; what autograd saves is counted by the hooks of `trace`. `allocator_check` holds the
+count against what CUDA's allocator says, where there is one.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from amp_lessons.trace.fakes import (
+    autocast_on,
+    check_device,
+    check_model,
+    fake_inputs,
+    quiet,
+    rng_kept,
+    stand_in,
+)
+from amp_lessons.trace.recorder import (
+    Calls,
+    Recorder,
+    SavedBytes,
+    gpu_attention,
+    is_cached,
+    storage_id,
+)
+from amp_lessons.trace.report import size
+
+AUTOCAST: dict[str, torch.dtype | None] = {
+    "fp32": None,
+    "amp fp16": torch.float16,
+    "amp bf16": torch.bfloat16,
+    "bf16": None,
+}
+PRECISIONS = tuple(AUTOCAST)
+"""float32; autocast in one of two formats; and a model whose parameters are bfloat16."""
+
+STATE_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Tensors of a parameter's size and dtype that torch.optim's SGD, SGD with momentum, and Adam (or
+AdamW) keep for each parameter. Adam's count of steps, 4 bytes a tensor, is left out."""
+
+Loss = Callable[[Any, Any], Tensor]
+NOT_HERE = "not measured here: PyTorch finds no CUDA GPU"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes in use at the end of a forward pass, with the gradients that backward then adds.
+
+    Attributes:
+        parameters: of the model, each storage once.
+        gradients: of the parameters that need one, in their dtype.
+        optimizer: the state that stays between steps.
+        data: the batch: inputs and target.
+        activations: what autograd saved for backward, the output and the loss, without the four
+            above. (The buffer in which `mse_loss` leaves its number is larger and not counted.)
+        cast_cache: 16-bit copies of parameters, alive until autocast ends.
+    """
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    data: int
+    activations: int
+    cast_cache: int
+
+    @property
+    def total(self) -> int:
+        return sum(astuple(self))
+
+    @property
+    def model_states(self) -> int:
+        """Parameters, gradients and optimizer state: what does not depend on the batch."""
+        return self.parameters + self.gradients + self.optimizer
+
+    def __str__(self) -> str:
+        rows = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        rows.append(("total", self.total))
+        names = ((name.replace("_", " "), count) for name, count in rows)
+        return "\n".join(f"{name:<12} {count:>18,}  {size(count)}" for name, count in names)
+
+
+def training_memory(
+    model: nn.Module,
+    *inputs: Any,
+    precision: str = "fp32",
+    optimizer: str = "sgd",
+    loss: Loss | None = None,
+    target: Any = None,
+    device: str = "cpu",
+) -> Memory:
+    """Count the bytes of a training step, with nothing allocated and nothing changed.
+
+    Args:
+        model: any module whose forward does not depend on values, on any device, also "meta".
+        inputs: of its forward; only shapes and dtypes matter. For "bf16" tensors of floating
+            point, the target's too, are taken to be bfloat16.
+        precision: one of `PRECISIONS`.
+        optimizer: "sgd", "momentum" or "adam".
+        loss: called as ``loss(output, target)`` in the autocast region; what it saves counts.
+        target: tensors for the loss.
+        device: whose autocast rules and kernels, "cpu" or "cuda".
+
+    Raises:
+        ValueError: for a precision, an optimizer or a device that is not known.
+        TraceError: for a model that cannot be traced.
+    """
+    _check(precision, optimizer, device)
+    check_model(model)
+    check_device(device)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    floats = torch.bfloat16 if precision == "bf16" else None
+    with rng_kept():
+        copied = stand_in(model, mode, device, floats)
+    args, wanted = fake_inputs((inputs, target), mode, device, floats)
+    saved, casts = _forward(copied, args, loss, wanted, precision, device, mode)
+    parameters = _bytes(copied.parameters())
+    trained = _bytes(p for p in copied.parameters() if p.requires_grad)
+    batch = {storage_id(t): t for t in tree_leaves((args, wanted)) if isinstance(t, Tensor)}
+    apart = batch.keys() | casts.sizes.keys()
+    return Memory(
+        parameters=parameters,
+        gradients=trained,
+        optimizer=STATE_COPIES[optimizer] * trained,
+        data=_bytes(batch.values()),
+        activations=sum(count for key, count in saved.sizes.items() if key not in apart),
+        cast_cache=sum(casts.sizes.values()),
+    )
+
+
+class CastCache(TorchDispatchMode):
+    """Collects the casts that autocast keeps: of float32 parameters, to 16 bit.
+
+    Attributes:
+        sizes: bytes of each copy, by its storage's identity.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: dict[int, int] = {}
+        self._copies: list[Tensor] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten._to_copy.default and is_cached(args[0], result):
+            self.sizes[storage_id(result)] = result.untyped_storage().nbytes()
+            self._copies.append(result)
+        return result
+
+
+def _forward(copied, args, loss, target, precision, device, mode) -> tuple[SavedBytes, CastCache]:
+    """One forward pass of a stand-in, and what it left behind."""
+    low = AUTOCAST[precision]
+    saved, casts = SavedBytes(copied), CastCache()
+    calls = Calls(device, Recorder(copied, device))
+    with ExitStack() as stack:
+        for context in (rng_kept(), quiet(), mode, autocast_on(device, low, low is not None)):
+            stack.enter_context(context)
+        for context in (saved.counted(), gpu_attention(calls), casts, calls):
+            stack.enter_context(context)
+        output = copied(*args)
+        value = output if loss is None else loss(output, target)
+        for tensor in tree_leaves((output, value)):
+            if isinstance(tensor, Tensor):
+                saved.add(tensor)
+    return saved, casts
+
+
+def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Bytes of the tensors that an optimizer keeps now, its counts of steps included."""
+    states = optimizer.state.values()
+    return _bytes(v for state in states for v in state.values() if isinstance(v, Tensor))
+
+
+def crossover_batch(fp32: Sequence[Memory], amp: Sequence[Memory]) -> int | None:
+    """The smallest batch at which AMP needs less memory than float32.
+
+    Args:
+        fp32, amp: the memory of a model for a batch of one and a batch of two. All that grows
+            with the batch grows in proportion to it.
+
+    Returns:
+        The batch, or None if AMP never needs less.
+    """
+    ahead = amp[0].total - fp32[0].total  # what AMP adds with a batch of one
+    gain = (fp32[1].total - fp32[0].total) - (amp[1].total - amp[0].total)
+    if ahead < 0:
+        return 1
+    return None if gain <= 0 else math.floor(ahead / gain) + 2
+
+
+def allocator_check(
+    model: nn.Module,
+    *inputs: Any,
+    precision: str = "fp32",
+    loss: Loss,
+    target: Any,
+) -> str:
+    """Run a step on CUDA, and print the count of `training_memory` beside the allocator's.
+
+    The model is copied to the GPU first. The allocator rounds each request up to 512 bytes, and a
+    cuBLAS workspace is one allocation more: the two columns are close, not equal.
+    """
+    if not torch.cuda.is_available():
+        return NOT_HERE
+    torch.cuda.synchronize()
+    start = torch.cuda.memory_allocated()
+    place = torch.device("cuda")
+    moved = copy.deepcopy(model).to(place)
+    if precision == "bf16":
+        moved = moved.to(torch.bfloat16)
+        inputs, target = tree_map_only(Tensor, _in_bf16, (inputs, target))
+    args, wanted = tree_map_only(Tensor, lambda t: t.to(place), (inputs, target))
+    low = AUTOCAST[precision]
+    told = training_memory(
+        model, *inputs, precision=precision, loss=loss, target=target, device="cuda"
+    )
+    loaded = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    with torch.autocast("cuda", low, enabled=low is not None):
+        output = moved(*args)
+        value = loss(output, wanted)
+        forward = torch.cuda.memory_allocated()
+    value.backward()
+    backward = torch.cuda.memory_allocated()
+    rows = (
+        ("model and data", told.parameters + told.data, loaded - start),
+        ("added by the forward", told.activations + told.cast_cache, forward - loaded),
+    )
+    lines = [f"{'':<22}{'counted':>16}{'allocator':>16}"]
+    lines += [f"{name:<22}{counted:>16,}{seen:>16,}" for name, counted, seen in rows]
+    lines.append(f"after backward {backward - start:,}, at the peak ")
+    lines[-1] += f"{torch.cuda.max_memory_allocated() - start:,}"
+    return "\n".join(lines)
+
+
+def _check(precision: str, optimizer: str, device: str) -> None:
+    known = {"precision": PRECISIONS, "optimizer": STATE_COPIES, "device": ("cpu", "cuda")}
+    given = {"precision": precision, "optimizer": optimizer, "device": device}
+    for name, value in given.items():
+        if value not in known[name]:
+            raise ValueError(f"{name} must be one of {', '.join(known[name])}; got {value!r}")
+
+
+def _in_bf16(tensor: Tensor) -> Tensor:
+    return tensor.bfloat16() if tensor.is_floating_point() else tensor
+
+
+def _bytes(tensors: Any) -> int:
+    """Bytes of the storages behind some tensors, each once."""
+    return sum({storage_id(t): t.untyped_storage().nbytes() for t in tensors}.values())

@@ -1,0 +1,315 @@
+# === mutant: only_custom_fwd -> fwd-without-bwd
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: only_custom_bwd -> bwd-without-fwd
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: cuda_on_the_cpu -> other-device
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: cast_to_float32 -> forward-in-float32
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: cast_to_float16 -> one-dtype-for-all
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float16)
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: cast_like_the_gradient -> backward-elsewhere
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        x, weight = x.to(grad.dtype), weight.to(grad.dtype)
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: switched_off_and_float32 -> backward-in-float32
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad.float() * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: half_in_the_backward -> dtypes-meet
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        x = x.to(grad.dtype)
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: setup_context -> bwd-without-fwd
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(x, weight):
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: no_function_at_all -> no-function
+def recomputed_silu(x, weight):
+    return F.silu(x @ weight)
+
+
+# === mutant: slope_of_the_sigmoid_forgotten -> wrong-value
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * s
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: result_widened -> wrong-type
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight).float()
+
+
+# === correct: state_kept_by_hand
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(x, weight):
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.on, ctx.dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === correct: casts_in_a_switched_off_region
+class Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        h = x @ weight
+        ctx.save_for_backward(x.to(h.dtype), weight.to(h.dtype))
+        return h * torch.sigmoid(h)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            h = torch.mm(x, weight)
+            s = h.sigmoid()
+            slope = s * (1 + h * (1 - s))
+            grad_h = (grad * slope).to(x.dtype)
+            return torch.mm(grad_h, weight.t()).float(), torch.mm(x.t(), grad_h).float()
+
+
+def recomputed_silu(x, weight):
+    return Recomputed.apply(x, weight)
+
+
+# === correct: decorated_afterwards
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+RecomputedSilu.forward = torch.amp.custom_fwd(RecomputedSilu.forward, device_type="cpu")
+RecomputedSilu.backward = torch.amp.custom_bwd(RecomputedSilu.backward, device_type="cpu")
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)

@@ -1,0 +1,114 @@
+# === mutant: as_it_comes -> stream-as-it-comes
+def residual_stream(x, blocks, region):
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            x = x + block(x)
+    return x
+
+
+# === mutant: widened_at_the_end -> stream-as-it-comes
+def residual_stream(x, blocks, region):
+    for block in blocks:
+        with torch.autocast("cpu", dtype=region):
+            x = x + block(x)
+    return x.float()
+
+
+# === mutant: all_in_the_region -> stream-in-the-regions-dtype
+def residual_stream(x, blocks, region):
+    x = x.to(region)
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            x = x + block(x)
+    return x.float()
+
+
+# === mutant: sum_stored_in_16_bits -> stream-in-the-regions-dtype
+def residual_stream(x, blocks, region):
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            x = (x.float() + block(x.float())).to(region)
+    return x.float()
+
+
+# === mutant: no_region -> blocks-in-float32
+def residual_stream(x, blocks, region):
+    x = x.float()
+    for block in blocks:
+        x = x + block(x)
+    return x
+
+
+# === mutant: region_switched_off -> blocks-in-float32
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            with torch.autocast("cpu", enabled=False):
+                x = x + block(x)
+    return x
+
+
+# === mutant: no_residual -> stream-not-added
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            x = block(x)
+    return x.float()
+
+
+# === mutant: adds_in_place -> changed-argument
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.no_grad(), torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            x += block(x)
+    return x
+
+
+# === mutant: two_passes -> wrong-value
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            block(x)
+            x = x + block(x)
+    return x
+
+
+# === correct: region_per_block
+def residual_stream(x, blocks, region):
+    stream = x.to(torch.float32)
+    for block in blocks:
+        with torch.autocast(device_type="cpu", dtype=region):
+            update = block(stream)
+        stream = stream + update.float()
+    return stream
+
+
+# === correct: in_place_on_a_copy
+def residual_stream(x, blocks, region):
+    stream = x.detach().float().clone()
+    with torch.no_grad(), torch.autocast("cpu", region):
+        for block in blocks:
+            stream.add_(block(stream))
+    return stream
+
+
+# === correct: double_sums
+def residual_stream(x, blocks, region):
+    total = x.double()
+    for block in blocks:
+        with torch.autocast("cpu", dtype=region):
+            total = total + block(total.float())
+    return total.float()
+
+
+# === mutant: blocks_fed_in_16_bits -> stream-in-the-regions-dtype
+def residual_stream(x, blocks, region):
+    stream = x.float()
+    for block in blocks:
+        with torch.autocast("cpu", dtype=region):
+            stream = stream + block(stream.to(region)).float()
+    return stream

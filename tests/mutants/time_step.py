@@ -1,0 +1,266 @@
+# === mutant: clock_stops_after_the_launch -> not-synchronised
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        start = gpu.clock()
+        step(batch)
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+
+
+# === mutant: synchronises_before_only -> not-synchronised
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        times.append(gpu.clock() - start)
+    gpu.synchronize()
+    return statistics.median(times)
+
+
+# === mutant: synchronises_after_only -> copy-on-the-clock
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+
+
+# === mutant: no_warm_up -> no-warm-up
+def time_step(gpu, step, warm_up, repeats):
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+
+
+# === mutant: one_run_of_warm_up -> no-warm-up
+def time_step(gpu, step, warm_up, repeats):
+    step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+
+
+# === mutant: warm_up_among_the_samples -> no-warm-up
+def time_step(gpu, step, warm_up, repeats):
+    times = []
+    for _ in range(warm_up + repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times[:repeats])
+
+
+# === mutant: batch_made_while_the_clock_runs -> data-on-the-clock
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    gpu.synchronize()
+    times = []
+    for _ in range(repeats):
+        gpu.synchronize()
+        start = gpu.clock()
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        loaded = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start if loaded - start > 1e-3 else gpu.clock() - loaded)
+    return statistics.median(times)
+
+
+# === mutant: mean_of_the_samples -> mean-with-spikes
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    total = 0.0
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        total += gpu.clock() - start
+    return total / repeats
+
+
+# === mutant: one_clock_around_all -> mean-with-spikes
+def time_step(gpu, step, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        step(batch)
+    gpu.synchronize()
+    start = gpu.clock()
+    for _ in range(repeats):
+        step(batch)
+    gpu.synchronize()
+    return (gpu.clock() - start) / repeats
+
+
+# === mutant: the_fastest -> not-the-median
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return min(times)
+
+
+# === mutant: a_single_sample -> one-run
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    batch = gpu.make_batch()
+    gpu.synchronize()
+    start = gpu.clock()
+    step(batch)
+    gpu.synchronize()
+    return gpu.clock() - start
+
+
+# === mutant: events_count_milliseconds -> milliseconds
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        start, end = gpu.event(), gpu.event()
+        start.record()
+        step(batch)
+        end.record()
+        gpu.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+# === mutant: forgets_to_divide -> all-steps-together
+def time_step(gpu, step, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        step(batch)
+    gpu.synchronize()
+    start = gpu.clock()
+    for _ in range(repeats):
+        step(batch)
+    gpu.synchronize()
+    return gpu.clock() - start
+
+
+# === mutant: prints_and_returns_nothing -> returned-none
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up + repeats):
+        step(gpu.make_batch())
+    gpu.synchronize()
+    print(gpu.clock())
+
+
+# === mutant: returns_the_samples -> wrong-type
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return times
+
+
+# === correct: events
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    pairs = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        start, end = gpu.event(), gpu.event()
+        start.record()
+        step(batch)
+        end.record()
+        pairs.append((start, end))
+    gpu.synchronize()
+    return statistics.median(a.elapsed_time(b) for a, b in pairs) / 1e3
+
+
+# === correct: one_batch_for_all_and_more_samples
+def time_step(gpu, step, warm_up, repeats):
+    batch = gpu.make_batch()
+
+    def sample():
+        gpu.synchronize()
+        before = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        return gpu.clock() - before
+
+    times = sorted(sample() for _ in range(warm_up + 2 * repeats))
+    for _ in range(warm_up):
+        sample()
+    times = sorted(sample() for _ in range(2 * repeats + 1))
+    return times[len(times) // 2]
+
+
+# === correct: torchs_median_of_events_waited_for_one_by_one
+def time_step(gpu, step, warm_up, repeats):
+    import torch
+
+    times = []
+    for i in range(warm_up + repeats):
+        batch = gpu.make_batch()
+        start, end = gpu.event(), gpu.event()
+        start.record()
+        step(batch)
+        end.record()
+        end.synchronize()
+        if i >= warm_up:
+            times.append(start.elapsed_time(end) / 1000)
+    return torch.tensor(times, dtype=torch.float64).quantile(0.5)
+
+
+# === correct: the_packages_own_clock
+def time_step(gpu, step, warm_up, repeats):
+    from amp_lessons.timing import WallClock
+
+    clock = WallClock(gpu.synchronize, gpu.clock)
+    batches = [gpu.make_batch() for _ in range(warm_up + repeats)]
+    times = [clock.time(lambda: step(batch)) for batch in batches]
+    return statistics.median(times[warm_up:])

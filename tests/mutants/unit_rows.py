@@ -1,0 +1,84 @@
+# === mutant: torchs_own -> eps-underflows
+def unit_rows(x):
+    return F.normalize(x, dim=-1)
+
+
+# === mutant: eps_of_float32 -> eps-underflows
+def unit_rows(x):
+    return x / (torch.linalg.vector_norm(x, dim=1, keepdim=True) + 1e-8)
+
+
+# === mutant: squares_and_an_eps -> eps-underflows
+def unit_rows(x):
+    return x * (x.pow(2).sum(-1, keepdim=True) + 1e-8).sqrt().reciprocal()
+
+
+# === mutant: eps_from_the_dtype -> length-overflows
+def unit_rows(x):
+    return x / x.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+
+
+# === mutant: squares_in_half -> length-overflows
+def unit_rows(x):
+    length = torch.sqrt((x * x).sum(dim=-1, keepdim=True)).clamp(min=1e-6)
+    return x / length
+
+
+# === mutant: eps_under_the_root -> eps-too-large
+def unit_rows(x):
+    w = x.float()
+    return (w / torch.sqrt((w**2).sum(dim=-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+# === mutant: generous_eps -> eps-too-large
+def unit_rows(x):
+    w = x.float()
+    return (w / (w.norm(dim=-1, keepdim=True) + 1e-3)).to(x.dtype)
+
+
+# === mutant: no_eps_at_all -> no-eps
+def unit_rows(x):
+    w = x.float()
+    return (w / w.norm(dim=-1, keepdim=True)).to(x.dtype)
+
+
+# === mutant: keepdim_forgotten_in_spirit -> one-length-for-all
+def unit_rows(x):
+    w = x.float()
+    return (w / torch.linalg.norm(w).clamp(min=1e-6)).to(x.dtype)
+
+
+# === mutant: float32_returned -> wrong-type
+def unit_rows(x):
+    return F.normalize(x.float(), dim=-1)
+
+
+# === mutant: divides_in_place -> changed-argument
+def unit_rows(x):
+    x /= x.float().norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    return x
+
+
+# === correct: torchs_own_in_float32
+def unit_rows(x):
+    return F.normalize(x.float(), dim=-1).to(x.dtype)
+
+
+# === correct: largest_entry_first
+def unit_rows(x):
+    largest = x.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+    y = x / largest
+    return y / y.norm(dim=-1, keepdim=True).clamp_min(0.5)
+
+
+# === correct: zeros_by_where
+def unit_rows(x):
+    w = x.double()
+    length = torch.sqrt((w * w).sum(-1, keepdim=True))
+    return torch.where(length > 0, w / length, torch.zeros_like(w)).to(x.dtype)
+
+
+# === correct: small_eps_in_float32
+def unit_rows(x):
+    w = x.float()
+    return (w / (w.norm(dim=-1, keepdim=True) + 1e-8)).type_as(x)

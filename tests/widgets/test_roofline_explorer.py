@@ -1,0 +1,283 @@
+"""The roofline explorer: roofline.mjs against Python, what Python keeps, and the page."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import traitlets
+
+from amp_lessons import roofline
+from amp_lessons.roofline import GPUS, Matmul
+from amp_lessons.widgets import RooflineExplorer
+from amp_lessons.widgets.roofline_explorer import MAX_SIZE
+
+# ---- roofline.mjs ------------------------------------------------------------------------------
+
+
+def random_products(count: int) -> list[Matmul]:
+    """Sizes from the whole range, small, large and odd ones among them."""
+    draw = random.Random(0)
+    sizes = [1, 2, 7, 8, 127, 128, 513, 4096, MAX_SIZE]
+    some = [draw.choice((draw.choice(sizes), draw.randint(1, MAX_SIZE))) for _ in range(3 * count)]
+    return [Matmul(*some[3 * i : 3 * i + 3]) for i in range(count)]
+
+
+@pytest.mark.browser
+def test_the_page_counts_as_python_does(open_page: Callable[..., Any]) -> None:
+    """FLOPs, bytes, bound, floor, ridge, share and alignment on every GPU and dtype, to the bit."""
+    products = random_products(300)
+    cases = [(gpu, dtype) for gpu in GPUS for dtype in gpu.dtypes]
+    plain = RooflineExplorer().data["gpus"]
+    got = open_page().evaluate(
+        """async ([gpus, cases, products]) => {
+          const { analyse, ridge, roof, shareOfPeak, unaligned } = await import("/roofline.mjs");
+          return cases.map(([name, dtype]) => {
+            const gpu = gpus.find((g) => g.name === name);
+            return products.map(([m, n, k]) => {
+              const work = analyse(gpu, dtype, { m, n, k });
+              const share = shareOfPeak(gpu, dtype, work.flops, 0.25);
+              const top = roof(gpu, dtype, work.intensity);
+              const odd = unaligned(dtype, { m, n, k }).join("");
+              return [work.flops, work.bytes, work.intensity, work.floor, work.bound,
+                ridge(gpu, dtype), share, top, odd];
+            });
+          });
+        }""",
+        [plain, [(g.name, d) for g, d in cases], [(p.m, p.n, p.k) for p in products]],
+    )
+    bounds = set()
+    for (gpu, dtype), rows in zip(cases, got, strict=True):
+        for work, row in zip(products, rows, strict=True):
+            moved = work.bytes(dtype)
+            want = [work.flops, moved, work.intensity(dtype)]
+            want += [roofline.matmul_floor(gpu, dtype, work)]
+            want += [roofline.bound(gpu, dtype, work.flops, moved), gpu.ridge(dtype)]
+            want += [roofline.share_of_peak(gpu, dtype, work.flops, 0.25)]
+            want += [gpu.roof(dtype, work.intensity(dtype))]
+            want += ["".join(roofline.unaligned(work, dtype))]
+            assert row == want, (gpu.name, dtype, work)
+            bounds.add((dtype, row[4]))
+    assert len(bounds) == 8, "each dtype should meet both bounds"
+
+
+# ---- Python ------------------------------------------------------------------------------------
+
+
+def test_what_it_says_to_python() -> None:
+    explorer = RooflineExplorer("a100", "tf32", 64, 4096, 4096)
+    assert explorer.gpu == "A100 SXM 80GB"
+    assert explorer.bound == "bandwidth"
+    explorer.m = 4096
+    assert explorer.bound == "compute"
+    assert explorer.floor_seconds == pytest.approx(2 * 4096**3 / 156e12)
+
+
+def test_a_gpu_without_the_dtype() -> None:
+    explorer = RooflineExplorer(dtype="bf16")
+    explorer.gpu = "t4"
+    assert (explorer.gpu, explorer.dtype) == ("T4", "fp32")
+    with pytest.raises(traitlets.TraitError, match="T4 has no tf32 tensor cores"):
+        explorer.dtype = "tf32"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gpu": "H300"}, "no GPU is called 'H300'; there are T4, V100"),
+        ({"dtype": "fp64"}, "dtype must be one of fp32, tf32, fp16, bf16, got 'fp64'"),
+        ({"gpu": "V100", "dtype": "bf16"}, "V100 SXM2 has no bf16 tensor cores"),
+        ({"m": 0}, "m must be a whole number from 1 to 131072, got 0"),
+        ({"k": MAX_SIZE + 1}, "k must be a whole number from 1 to 131072, got 131073"),
+        ({"measured": -1.0}, "measured must be a time in milliseconds, or 0 for none, got -1.0"),
+        ({"measured": float("nan")}, "measured must be a time"),
+    ],
+)
+def test_what_it_refuses(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RooflineExplorer(**arguments)
+    explorer = RooflineExplorer(arguments.get("gpu", "H200") if len(arguments) > 1 else "H200")
+    name = list(arguments)[-1]
+    with pytest.raises(traitlets.TraitError, match=message):
+        setattr(explorer, name, arguments[name])
+
+
+def test_what_a_page_sends() -> None:
+    """Several values in one message, as anywidget hands them over: the time as text."""
+    explorer = RooflineExplorer("T4", "fp32")
+    explorer.set_state({"gpu": "H200", "dtype": "bf16"})
+    assert (explorer.gpu, explorer.dtype) == ("H200", "bf16")
+    explorer.set_state({"gpu": "V100 SXM2", "dtype": "fp32"})
+    explorer.set_state({"measured": "0.25", "m": 512})
+    assert (explorer.dtype, explorer.measured, explorer.m) == ("fp32", 0.25, 512)
+
+
+# ---- the page ----------------------------------------------------------------------------------
+
+NAMES = ("gpu", "dtype", "m", "n", "k", "measured", "data")
+
+
+@pytest.fixture
+def mounted(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    def mount(
+        explorer: RooflineExplorer | None = None, scheme: str = "light", width: int = 900
+    ) -> Any:
+        page = open_page("blank.html", scheme, width)
+        page.evaluate(
+            """async (values) => {
+              const { mount } = await import("/roofline_explorer.mjs");
+              window.model = mount(document.getElementById("widget"), values);
+            }""",
+            (explorer or RooflineExplorer()).get_state(NAMES),
+        )
+        return page
+
+    return mount
+
+
+def facts(page: Any) -> dict[str, str]:
+    rows = page.locator(".amp-panel dl > div").all()
+    return {r.locator("dt").inner_text(): r.locator("dd").inner_text() for r in rows}
+
+
+def say(page: Any) -> list[str]:
+    return page.locator(".amp-verdict").all_inner_texts()
+
+
+@pytest.mark.browser
+def test_the_seeds_layer_on_an_h200(mounted: Callable[..., Any]) -> None:
+    page = mounted()
+    assert facts(page) == {
+        "FLOPs": "137 GFLOP",
+        "bytes moved": "101 MB",
+        "FLOP per byte": "1,365",
+        "floor": "139 µs",
+        "FLOP/s at the floor": "989 TFLOP/s",
+        "peak, dense": "989 TFLOP/s",
+    }
+    assert say(page)[0] == "Bound by compute: 1,365 FLOP per byte is beyond the ridge at 206."
+    label = page.get_by_role("img").get_attribute("aria-label")
+    assert label.startswith("Roofline, both axes logarithmic. H200, fp16, m 4096, n 4096, k 4096.")
+    assert "Floor 139 µs." in label
+
+
+@pytest.mark.browser
+def test_by_keyboard_alone(mounted: Callable[..., Any]) -> None:
+    page = mounted()
+    press = page.keyboard.press
+    press("Tab")
+    assert page.evaluate("document.activeElement.labels[0].textContent") == "GPU"
+    press("Tab")
+    page.keyboard.type("fp32")
+    assert page.evaluate("model.get('dtype')") == "fp32"
+    assert facts(page)["floor"] == "2.05 ms"
+    for size in ("8", "4096", "4096"):
+        press("Tab")
+        press("Control+A")
+        page.keyboard.type(size)
+        press("Enter")
+    assert [page.evaluate(f"model.get('{name}')") for name in "mnk"] == [8, 4096, 4096]
+    assert say(page)[0] == "Bound by bandwidth: 3.98 FLOP per byte is short of the ridge at 14."
+    assert facts(page)["floor"] == "14 µs"
+    press("Tab")
+    page.keyboard.type("0.028")
+    press("Enter")
+    assert say(page)[1] == "14.3 % of the peak; 1.99 times the floor."
+    assert page.locator("output").inner_text().endswith("14.3 % of the peak; 1.99 times the floor.")
+    assert page.locator(".amp-picture .amp-reached").count() == 1
+
+
+@pytest.mark.browser
+def test_a_time_below_the_floor_is_not_believed(mounted: Callable[..., Any]) -> None:
+    page = mounted(RooflineExplorer(measured=0.1))
+    assert say(page)[1].startswith("Faster than the floor")
+
+
+@pytest.mark.browser
+def test_a_gpu_without_bf16(mounted: Callable[..., Any]) -> None:
+    page = mounted(RooflineExplorer(dtype="bf16"))
+    page.get_by_label("GPU").select_option("T4")
+    assert page.evaluate("[model.get('gpu'), model.get('dtype')]") == ["T4", "fp32"]
+    options = page.get_by_label("Dtype").locator("option").all()
+    assert [o.inner_text() for o in options if o.is_disabled()] == ["tf32", "bf16"]
+    assert page.get_by_text("no BF16 in its tensor cores").is_visible()
+    labels = page.locator(".amp-picture :is(.amp-band-label, .amp-tick)").all_text_contents()
+    assert [text for text in labels if text.startswith(("fp", "tf", "bf"))] == ["fp32", "fp16"]
+
+
+@pytest.mark.browser
+def test_notes_on_small_and_odd_sizes(mounted: Callable[..., Any]) -> None:
+    page = mounted(RooflineExplorer(m=513, n=128, k=128))
+    assert page.get_by_text("m: no multiple of 8").is_visible()
+    assert page.get_by_text("A launch costs a few microseconds").is_visible()
+    page.evaluate("model.set('m', 4096); model.set('n', 4096); model.set('k', 4096)")
+    assert not page.get_by_text("multiple of 8").is_visible()
+    assert not page.get_by_text("A launch costs").is_visible()
+    assert page.get_by_label("m", exact=True).input_value() == "4096"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("field", "typed", "complaint"),
+    [
+        ("m", "0", "m must be a whole number from 1 to 131072, got “0”."),
+        ("n", "", "n must be a whole number from 1 to 131072, got “”."),
+        ("k", "4096.5", "k must be a whole number"),
+        ("m", "200000", "m must be a whole number from 1 to 131072"),
+        ("Measured (ms)", "fast", "The measured time must be a number of milliseconds"),
+        ("Measured (ms)", "-1", "The measured time must be a number of milliseconds"),
+    ],
+)
+def test_what_the_page_refuses(
+    mounted: Callable[..., Any], field: str, typed: str, complaint: str
+) -> None:
+    page = mounted()
+    before = facts(page)
+    page.get_by_label(field, exact=True).fill(typed)
+    page.get_by_label(field, exact=True).press("Enter")
+    assert complaint in page.get_by_role("alert").inner_text()
+    assert page.get_by_label(field, exact=True).get_attribute("aria-invalid") == "true"
+    assert facts(page) == before
+    page.get_by_label(field, exact=True).fill("16")
+    page.get_by_label(field, exact=True).press("Enter")
+    assert page.get_by_role("alert").inner_text() == ""
+
+
+@pytest.mark.browser
+def test_everything_stays_inside_the_picture(mounted: Callable[..., Any]) -> None:
+    page = mounted(RooflineExplorer("B200", "fp16", 1, 1, 1, measured=1e9))
+    for m, n, k in ((1, 1, 1), (MAX_SIZE, MAX_SIZE, MAX_SIZE), (1, 1, MAX_SIZE)):
+        page.evaluate(f"model.set('m', {m}); model.set('n', {n}); model.set('k', {k})")
+        dot = page.locator(".amp-picture .amp-work")
+        assert 0 <= float(dot.get_attribute("cx")) <= 900
+        assert 0 <= float(dot.get_attribute("cy")) <= 360
+        assert "NaN" not in page.locator(".amp-picture").inner_html()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [900, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(
+    mounted: Callable[..., Any],
+    accessibility: Callable[[Any], list[str]],
+    scheme: str,
+    width: int,
+) -> None:
+    page = mounted(RooflineExplorer(m=513, measured=0.2), scheme, width)
+    assert accessibility(page) == []
+    page.get_by_label("k", exact=True).fill("none")
+    page.get_by_label("k", exact=True).press("Enter")
+    assert accessibility(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
+
+
+@pytest.mark.browser
+def test_time_to_the_screen(
+    mounted: Callable[..., Any], time_to_paint: Callable[[Any, str], float]
+) -> None:
+    page = mounted()
+    page.get_by_label("Dtype").focus()
+    times = sorted(time_to_paint(page, key) for key in ("f", "t", "b", "f", "t"))
+    print(f"roofline explorer, key to screen: median {times[2]:.0f} ms, most {times[-1]:.0f} ms")
