@@ -214,3 +214,18 @@ def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+
+
+# === correct: torchs_own_loop_over_blocks
+def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            hidden = checkpoint_sequential(blocks, len(blocks), x, use_reentrant=False)
+            with torch.autocast("cpu", enabled=False):
+                loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
