@@ -286,6 +286,38 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("to_float8", "A tensor in FP8", points=2, minutes=10),
         ),
     ),
+    Lesson(
+        id="12_myths_and_clinic",
+        title="Myths, tested, and the clinic",
+        minutes=120,
+        prerequisites=("11_past_one_gpu",),
+        shows=(
+            Shown("36 claims about AMP, each tried, with its verdict"),
+            Shown("30 pitfalls, triggered or cited, read and mended"),
+        ),
+        exercises=(
+            ExerciseInfo(
+                "mend_finetune", "Case 1: a new head that does not learn", points=3, minutes=15
+            ),
+            ExerciseInfo("mend_guard", "Case 2: a guard against bad batches", points=3, minutes=15),
+            ExerciseInfo(
+                "mend_adapter", "Case 3: an adapter on a half model", points=3, minutes=15
+            ),
+            ExerciseInfo(
+                "mend_uneven", "Case 4: micro-batches of unequal size", points=3, minutes=20
+            ),
+            ExerciseInfo(
+                "mend_decay", "Case 5: weight decay that does nothing", points=3, minutes=15
+            ),
+            ExerciseInfo("mend_closure", "Case 6: a trainer with a closure", points=3, minutes=15),
+            ExerciseInfo("mend_moments", "Case 7: an Adam in two bytes", points=3, minutes=20),
+            ExerciseInfo("mend_entropy", "Case 8: an entropy of NaN", points=3, minutes=15),
+            ExerciseInfo("mend_similarity", "Case 9: a scale that sinks", points=3, minutes=15),
+            ExerciseInfo(
+                "mend_recompute", "Case 10: memory saved, precision lost", points=3, minutes=25
+            ),
+        ),
+    ),
 )
 
 
