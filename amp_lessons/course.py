@@ -290,7 +290,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="12_myths_and_clinic",
         title="Myths, tested, and the clinic",
         minutes=120,
-        prerequisites=("11_past_one_gpu",),
+        prerequisites=("07_training_loops",),
         shows=(
             Shown("36 claims about AMP, each tried, with its verdict"),
             Shown("30 pitfalls, triggered or cited, read and mended"),
