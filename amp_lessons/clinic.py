@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 from amp_lessons.casebook import Disagreement, Table, gaps
 
 Shown = Literal["triggered here", "cited"]
+
+WIDTH = 160  # characters of a message that are printed; some go on for several sentences
 
 PYTORCH = "https://github.com/pytorch/pytorch"
 AMP_DOCS = "https://docs.pytorch.org/docs/stable/amp.html"
@@ -59,17 +62,18 @@ class Clinic:
         self.seen: dict[int, Shown] = {}
 
     def read(self, number: int, message: str) -> None:
-        """Print the part of a message by which a pitfall is recognised.
+        """Print the line of a message by which a pitfall is recognised, if need be cut short.
 
         Raises:
             KeyError: no pitfall has this number.
             Disagreement: the message is another one, or the pitfall is a silent one.
         """
         pitfall = BY_NUMBER[number]
-        found = re.search(pitfall.pattern, message) if pitfall.pattern else None
+        lines = message.splitlines() if pitfall.pattern else []
+        found = next((line for line in lines if re.search(pitfall.pattern, line)), None)
         if found is None:
             raise Disagreement(f"Pitfall {number} was not recognised in {message!r}")
-        print(f"Pitfall {number} says: {found.group()}")
+        print(f"Pitfall {number} says: {shorten(found, WIDTH, placeholder=' …')}")
         self.seen[number] = "triggered here"
 
     def notice(self, number: int, symptom: str, *, present: bool) -> None:
@@ -168,7 +172,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         9, DTYPES, "scatter and index_copy_ refuse", "in place, with mixed dtypes",
-        ".to() the dtype of what is written into", 5,
+        ".to() the dtype of what is written into", 4,
         pattern=r"(?i)(scatter|index_copy_)\(\)?:? .*(same dtype|dtype to be equal)",
     ),
     Pitfall(
@@ -183,7 +187,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         12, LOOP, "lr_scheduler.step before optimizer.step", "the first step was skipped",
-        "step the scheduler only if the scale did not fall", 6,
+        "step the scheduler only if the scale did not fall", 7,
         pattern=r"Detected call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`",
     ),
     Pitfall(
@@ -209,7 +213,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         18, NUMBERS, "Adam in pure FP16 divides by zero", "eps of 1e-8 and g² are zero in FP16",
-        "FP32 parameters and states", 3,
+        "FP32 parameters and states", 8,
     ),
     Pitfall(
         19, NUMBERS, "log of p plus 1e-8", "1e-8 is zero in FP16", "log_softmax, or logsigmoid", 8,
@@ -239,7 +243,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         25, MACHINE, "Autocast on a CPU is slow", "casts, and no native 16-bit arithmetic",
-        "BF16 where the CPU has it, else FP32", 4,
+        "BF16 where the CPU has it, else FP32", 0,
     ),
     Pitfall(
         26, MACHINERY, "Recomputed in another dtype",
@@ -259,7 +263,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         29, DTYPES, "NumPy has no bfloat16", "a BF16 tensor is handed to NumPy",
-        ".float() before .numpy()", 1, pattern=r"(?i)unsupported ScalarType BFloat16",
+        ".float() before .numpy()", 5, pattern=r"(?i)unsupported ScalarType BFloat16",
     ),
     Pitfall(
         30, SILENT, "Trained in one precision, evaluated in another",

@@ -1,4 +1,4 @@
-"""The 36 claims that the web's four best found AMP pages make, each with its verdict.
+"""The 36 doubtful claims of four AMP pages that are found most easily, each with its verdict.
 
 The claims are told in our own words. Lesson 12 puts each to the test: a cell tries the claim in one
 case or several, and the verdict follows from what was found. `Trials` holds the two against each
@@ -27,6 +27,7 @@ BLOG = (
 )
 AMPERE = "https://developer.nvidia.com/blog/nvidia-ampere-architecture-in-depth/"
 PAPER = "https://arxiv.org/abs/1710.03740"
+RECIPE = "https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html"
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,8 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         3, OPS, "Autocast runs most operations in FP16", "question page", "true only when",
-        "you count FLOPs and not operations", 4, f"{AMP_DOCS}#autocast-op-reference",
+        "you count what runs, in ops or FLOPs; few rules cast down, the rest keep what they get",
+        4, f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
         4, OPS, "AMP keeps a master copy of the weights", "question page", "false",
@@ -152,7 +154,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         6, SCALER, "A forward pass under BF16 is BF16 training", "question page", "false",
-        "no loss, no backward, no step; and BF16 tensor cores came with Ampere, not with Volta",
+        "without a backward pass and a step nothing is trained",
         7, AMPERE,
     ),
     Myth(
@@ -170,7 +172,8 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         10, SCALER, "Only the optimizer step belongs outside autocast", "quiz page", "false",
-        "the backward pass belongs outside too", 5, f"{AMP_DOCS}#torch.autocast",
+        "the backward pass belongs outside; a step inside changes nothing, and gains nothing",
+        5, f"{AMP_DOCS}#torch.autocast",
     ),
     Myth(
         11, SPEED, "AMP costs no accuracy", "quiz page", "true only when",
@@ -179,7 +182,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         12, OPS, "Mixed precision means FP16 and FP32", "guide", "true only when",
-        "the device's default is FP16 and no dtype is named; BF16 is the other choice", 1, AMP_DOCS,
+        "the device's default is FP16 and no dtype is named; BF16 is the other choice", 4, AMP_DOCS,
     ),
     Myth(
         13, MEMORY, "AMP makes the model smaller", "guide", "true only when",
@@ -200,7 +203,7 @@ MYTHS: tuple[Myth, ...] = (
         f"{AMP_DOCS}#torch.amp.GradScaler.step",
     ),
     Myth(
-        17, INFERENCE, "Autocast in inference mode is the way to serve", "guide", "false",
+        17, INFERENCE, "Autocast and inference_mode are all it takes to serve", "guide", "false",
         "the casts are made anew in each call, and eval() is missing; cast the model once", 7,
     ),
     Myth(
@@ -208,8 +211,8 @@ MYTHS: tuple[Myth, ...] = (
         "a region of one device leaves the tensors of another alone", 5,
     ),
     Myth(
-        19, SCALER, "NaN in the loss comes from underflow", "guide", "false",
-        "underflow gives zeros; NaN comes from overflow, 0/0 and the logarithm of 0", 2,
+        19, SCALER, "NaN in the loss comes from underflow", "guide", "true only when",
+        "a logarithm or a quotient then gets the 0; gradients that underflow only stand still", 2,
     ),
     Myth(
         20, OPS, "Autocast mends dtype mismatches", "guide", "true only when",
@@ -240,7 +243,9 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         26, SPEED, "AMP gives 1.5 to 2 times on Volta and 2 to 3 on Ampere", "guide",
-        "true only when", "the work and the baseline are such; both have to be named", 10, BLOG,
+        "true only when",
+        "GPU, sizes and baseline are such: at most 2 times over TF32, 16 over FP32",
+        10, BLOG,
     ),
     Myth(
         27, SCALER, "Always use a GradScaler", "guide", "true only when",
@@ -267,18 +272,18 @@ MYTHS: tuple[Myth, ...] = (
         "lines of code are the price; a step pays in casts, reads and skipped steps", 10,
     ),
     Myth(
-        32, API, "reset_max_memory_allocated resets the maximum alone", "benchmark", "false",
+        32, API, "Call reset_max_memory_allocated before a measurement", "benchmark", "false",
         "it is a deprecated name of reset_peak_memory_stats, which resets all peaks", 9,
         "https://docs.pytorch.org/docs/stable/generated/"
         "torch.cuda.memory.reset_max_memory_allocated.html",
     ),
     Myth(
         33, MEMORY, "The benchmark shows that AMP reduces memory", "benchmark", "false",
-        "its own peak rises, by the FP16 copies of all weights", 9,
+        "its own peak rises, by the FP16 copies of all weights", 9, RECIPE,
     ),
     Myth(
         34, SPEED, "The benchmark shows what AMP gains", "benchmark", "false",
-        "one run with no warm-up, on a GPU without a name: the figures fit several", 10,
+        "its method finds a gain between equals, and its figures fit several GPUs", 10,
     ),
     Myth(
         35, API, "A device variable makes the script run anywhere", "benchmark", "true only when",
@@ -286,7 +291,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         36, API, "set_to_none makes zero_grad faster", "benchmark", "false",
-        "it has been the default since 2.0; naming it changes nothing", 7,
+        "it has been the default since 2.0; naming it changes nothing", 9,
         "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
     ),
 )  # fmt: skip

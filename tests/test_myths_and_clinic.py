@@ -250,6 +250,16 @@ def test_clinic_refuses_another_message_and_a_symptom_that_is_not_there(capsys):
             unknown(31)
 
 
+def test_clinic_reads_out_the_line_that_it_knows_and_cuts_a_long_one_short(capsys):
+    clinic = Clinic()
+    clinic.read(8, "UserWarning: look out\nRuntimeError: m1 and m2 must have the same dtype")
+    clinic.read(29, "TypeError: Got unsupported ScalarType BFloat16" + " and more" * 50)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "Pitfall 8 says: RuntimeError: m1 and m2 must have the same dtype"
+    assert second.endswith(" …")
+    assert len(second) < 200
+
+
 def test_table_of_pitfalls_asks_for_all_and_for_how_they_were_shown(capsys):
     clinic = Clinic()
     with pytest.raises(Disagreement, match="not treated"):
