@@ -167,7 +167,7 @@ MYTHS: tuple[Myth, ...] = (
         f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
-        9, SCALER, "A backward pass of the unscaled loss raises", "quiz page", "true only when",
+        9, SCALER, "A loss that was not scaled raises an error", "quiz page", "true only when",
         "the scaler is enabled and has never scaled anything", 6,
     ),
     Myth(

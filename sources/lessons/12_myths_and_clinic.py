@@ -428,7 +428,7 @@ print("with a backward pass and a step:", moved(complete=True))
 trials.test(6, {"a forward pass trains": moved(complete=False)})
 
 # %% [markdown]
-# ### Myth 9: A backward pass of the unscaled loss raises
+# ### Myth 9: A loss that was not scaled raises an error
 #
 # The quiz asks which error `loss.backward()` without `scaler.scale` gives, and does not name it.
 # **Predict:** in which of these three does anything raise?
@@ -451,7 +451,8 @@ cases["a later iteration"] = unscaled_step(scaled_before=True) != ""
 trials.test(9, cases | {"a disabled scaler": unscaled_step(enabled=False) != ""})
 
 # %% [markdown]
-# The dangerous case is the silent one: later on the gradients, never scaled, are divided by 65536.
+# It is `scaler.step` that raises, and only if its scaler was never used. The silent case is the
+# dangerous one: later on the gradients, never scaled, are divided by 65536.
 #
 # ### Myth 10: Only the optimizer step belongs outside autocast
 #
@@ -628,7 +629,7 @@ trials.test(16, {"the step is scaled": move(False) > 1, "after an overflow": mov
 # ### Myth 19: NaN in the loss comes from underflow
 #
 # The guide's cause is gradients that underflow. **Predict:** the digits with a loss of a millionth, in
-# FP16 with no scaler, where every gradient is 0 (lesson 02): do the losses become NaN? And what else
+# FP16 with no scaler, where nearly every gradient is 0 (lesson 02): do the losses become NaN? And what else
 # does?
 
 # %%
@@ -730,7 +731,8 @@ def saving(batch, length=64):
 # %% [markdown]
 # ### Myth 13: AMP makes the model smaller
 #
-# **Predict:** which of these four parts shrink under autocast?
+# **Predict:** of parameters, gradients, Adam's averages (the optimizer) and activations, which shrink
+# under autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -866,8 +868,9 @@ plots.curves(
 #
 # ### Myth 31: The speed-up is nearly free
 #
-# **Predict:** what does AMP add to a training step: lines of code, operations, reads that make Python
-# wait for the device?
+# **Predict:** the loops of the course (`amp_lessons/training.py`) in FP32 and in FP16 with a scaler: more
+# than 10 further lines of code? Further operations? Further reads that make Python wait for the
+# device?
 
 
 # %%
@@ -950,7 +953,7 @@ for verdict in ("true", "true only when", "false"):
 trials.table()
 
 # %% [markdown]
-# Half of them are true of something. None is true as it stands, for so they were chosen.
+# About half are true of something. None is true as it stands, for so they were chosen.
 #
 # ### What the pages get right
 #
@@ -1098,7 +1101,7 @@ clinic.mend(12, "only if the scale did not fall", well=well)
 # ### Pitfall 15: Closures and LBFGS
 #
 # **Predict:** LBFGS wants a closure. What does the scaler say to it? (Only if it comes by name: one by
-# position gets through, and runs unscaled; lesson 06.)
+# position gets through, and is neither scaled nor checked; lesson 06.)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1490,7 +1493,9 @@ print("has a history:", output.requires_grad, output.grad_fn is not None)
 clinic.cite(7)
 
 # %% [markdown]
-# It works in 2.13. With an older version give the pass under `no_grad` a region of its own.
+# It works in 2.13, where a cast is made with its history whether gradients are on or not
+# ([165068](https://github.com/pytorch/pytorch/pull/165068)). With an older version give the pass under
+# `no_grad` a region of its own.
 #
 # ### Pitfall 22: RMSNorm has another dtype than before
 #
