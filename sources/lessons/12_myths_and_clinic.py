@@ -629,8 +629,8 @@ trials.test(16, {"the step is scaled": move(False) > 1, "after an overflow": mov
 # ### Myth 19: NaN in the loss comes from underflow
 #
 # The guide's cause is gradients that underflow. **Predict:** the digits with a loss of a millionth, in
-# FP16 with no scaler, where nearly every gradient is 0 (lesson 02): do the losses become NaN? And what else
-# does?
+# FP16 with no scaler, where nearly every gradient is 0 (lesson 02): do the losses become NaN? And
+# what else does?
 
 # %%
 # NBVAL_CHECK_OUTPUT
