@@ -762,6 +762,8 @@ def _call_function(function: Any, args: Args, scenario: _Scenario) -> dict[str, 
         seen |= {"own": node is not None, "noted": getattr(node, "_fwd_used_autocast", None)}
         if seen["noted"] is not None:
             seen["noted"] = bool(seen["noted"])
+        with _region(HALF if scenario.forward is BFLOAT else BFLOAT):
+            function(x, other)  # what the first call noted must outlive another call
         weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
         with _region(scenario.backward), _Products() as products:
             gradients = _autograd_grad(result, inputs, weights.to(result.dtype), allow_unused=True)
@@ -1007,9 +1009,10 @@ recomputed_silu = Exercise(
         "casts them again.",
         "forward-in-float32": "The forward's product runs in float32 in a region: autocast is off "
         "inside. That is what cast_inputs=torch.float32 is for, and here 16 bits were asked for.",
-        "one-dtype-for-all": "A product runs in a dtype that the region of the forward does not ask "
-        "for: here {right} is right. Is a dtype written into the code, or a region opened "
-        "where the forward had none? custom_fwd without cast_inputs leaves the choice to autocast.",
+        "one-dtype-for-all": "A product runs in a dtype that the region of the forward does not "
+        "ask for: here {right} is right. Is a dtype written into the code, a region opened where "
+        "the forward had none, or the state noted where the next call overwrites it? ctx belongs "
+        "to one call. custom_fwd without cast_inputs leaves the choice to autocast.",
         "dtypes-meet": "Two dtypes meet in a product. Cast all that goes into it, or let autocast "
         "do it, in the state that the forward ran in.",
     },

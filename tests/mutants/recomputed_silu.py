@@ -445,3 +445,26 @@ class RecomputedSilu(torch.autograd.Function):
 
 def recomputed_silu(x, weight):
     return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: state_in_a_global -> one-dtype-for-all
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        global on, dtype
+        on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=dtype, enabled=on):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
