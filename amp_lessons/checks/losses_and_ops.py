@@ -28,11 +28,12 @@ from amp_lessons.checks.verdict import State, Verdict
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
 
 # Bound once, before any learner's code runs.
-_autograd_grad, _is_enabled, _get_dtype, _equal = (
+_autograd_grad, _is_enabled, _get_dtype, _equal, _cross_entropy = (
     torch.autograd.grad,
     torch.is_autocast_enabled,
     torch.get_autocast_dtype,
     torch.equal,
+    F.cross_entropy,
 )
 
 
@@ -90,8 +91,8 @@ _BROKEN: dict[str, Callable[..., Tensor]] = {
 }
 _RIGHT: dict[str, Callable[..., Tensor]] = {
     "click_loss": F.binary_cross_entropy_with_logits,
-    "smoothed_loss": lambda x, labels, s: F.cross_entropy(x, labels, label_smoothing=s),
-    "contrastive_loss": lambda x, t: F.cross_entropy(x / t, torch.arange(len(x))),
+    "smoothed_loss": lambda x, labels, s: _cross_entropy(x, labels, label_smoothing=s),
+    "contrastive_loss": lambda x, t: _cross_entropy(x / t, torch.arange(len(x))),
     "dice_loss": _broken_dice,
 }
 
@@ -229,7 +230,7 @@ def _judge_loss(name: str, runs: Sequence[dict[str, Any]], kind: str) -> Finding
             continue
         if kind == "error":
             return error_verdict(seen["error"])
-        got = seen["loss"]["dtype"] if isinstance(seen["loss"], dict) else ""
+        got = seen["loss"].get("dtype") if isinstance(seen["loss"], dict) else None
         return Finding(kind, (f"{name}, {run}: {found[1]}",), {"name": name, "got": got})
     return None
 
@@ -274,10 +275,12 @@ def _loss_fault(name: str, run: _LossRun, seen: dict[str, Any]) -> tuple[str, st
 
 def _what(loss: Any) -> str:
     """What was returned in place of a loss, in words."""
-    if not isinstance(loss, dict) or "shape" not in loss:
-        return "None" if loss is None else f"{type(loss).__name__}, and no tensor"
-    if loss["shape"] != []:
-        return f"a tensor of shape {loss['shape']}"
+    if not isinstance(loss, dict) or "dict" in loss:
+        return "None" if loss is None else f"a {type(loss).__name__}, and no tensor"
+    if "object" in loss:
+        return f"an object of type {loss['object']}"
+    if loss.get("shape") != []:
+        return f"a tensor of shape {loss.get('shape')}"
     return "a tensor with no way back to the logits"
 
 
@@ -839,7 +842,10 @@ class _FunctionCheck:
         return [(scenario, seed) for scenario in self.scenarios for seed in self.SEEDS]
 
     def _call(self, function: Any, scenario: _Scenario, seed: int) -> dict[str, Any]:
-        return _call_function(function, self.args(scenario, seed), scenario)
+        args = self.args(scenario, seed)
+        seen = _call_function(function, args, scenario)
+        pairs = zip(args, self.args(scenario, seed), strict=True)
+        return seen | {"changed": not all(_equal(a.detach(), b.detach()) for a, b in pairs)}
 
     def judge(self, evidence: Any) -> Finding | Verdict:
         runs = self._runs()
@@ -908,6 +914,8 @@ class _FunctionCheck:
             got = seen["value"]["dtype"]
             expected = f"{_name(self.result(scenario))} ({scenario})"
             return Finding("wrong-type", (), {"got": got, "expected": expected})
+        if seen["changed"]:
+            return Finding("changed-argument", (str(scenario),))
         return None
 
 

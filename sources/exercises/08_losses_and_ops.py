@@ -167,8 +167,8 @@ y.sum().backward()
 # Mend the class below. `x` and `weight` are float32 on the CPU. In a region, all matrix products, those of
 # the backward pass too, run in the dtype of the region that `recomputed_silu` was called in, *wherever*
 # `backward()` is called, in no region or in one of another dtype, and whatever was called in between. Called
-# in no region, all of them run in float32. The result has the dtype of the products. Edit the class where it
-# stands.
+# in no region, all of them run in float32. The result has the dtype of the products. Leave the arguments as
+# they are. Edit the class where it stands.
 
 
 # %% exercise="recomputed_silu"
@@ -224,7 +224,7 @@ class RecomputedSilu(torch.autograd.Function):
 # wherever `backward()` is called. The energy is float32.
 #
 # In a region `x` may be 16 bit or float32; outside it is float32. The matrix is float32, symmetric, and
-# needs no gradient. Everything is on the CPU. Edit the class where it stands.
+# needs no gradient. Everything is on the CPU. Leave the arguments as they are. Edit the class where it stands.
 
 
 # %% exercise="wide_energy"

@@ -487,3 +487,36 @@ def contrastive_loss(similarities, temperature):
 def dice_loss(logits, masks):
     p = torch.sigmoid(logits.float()).flatten()
     return 1 - (2 * (p @ masks.flatten()) + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: dict_returned -> no-loss
+def click_loss(logits, targets):
+    return {"loss": F.binary_cross_entropy_with_logits(logits.float(), targets)}
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: class_that_equals_everything -> no-loss
+class Loss(float):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def click_loss(logits, targets):
+    return Loss(1.0)
+
+
+smoothed_loss = contrastive_loss = dice_loss = click_loss

@@ -330,3 +330,25 @@ class Energy(torch.autograd.Function):
 
 def wide_energy(x, matrix):
     return Energy.apply(x, matrix)
+
+
+# === mutant: scaled_in_place -> changed-argument
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x, matrix):
+        ctx.scale = x.abs().max()
+        x = x.float()
+        x /= ctx.scale
+        ctx.save_for_backward(x.clone(), matrix)
+        return 0.5 * ctx.scale**2 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * ctx.scale * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
