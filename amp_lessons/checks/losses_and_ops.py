@@ -193,7 +193,7 @@ def _loss_signature(seen: dict[str, Any]) -> tuple[Any, ...]:
     if "loss" not in seen or not isinstance(seen["loss"], dict):
         return ("error",)
     loss, gradient = seen["loss"], seen.get("gradient", {}).get("values", [])
-    return _rough(loss["values"]), loss["dtype"], tuple(map(_rough, gradient[:8]))
+    return _rough(loss.get("values")), loss.get("dtype"), tuple(map(_rough, gradient[:8]))
 
 
 @cache
