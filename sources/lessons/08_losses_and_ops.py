@@ -172,7 +172,7 @@ for cast in ("nothing", "probability", "logit"):
 #
 # Label smoothing adds the mean of −log p over *all* classes. **Predict:** one logit of 15 among zeros,
 # in FP16: what does the mean give for 10 and for 10,000 classes, by a sum and by `mean`? And torch's own
-# loss, in FP16?
+# loss, in FP16 and under autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -231,7 +231,8 @@ print(
 side_by_side("softmax", "sum", "norm", "logsumexp", "mean", "var", "std")
 
 # %% [markdown]
-# **Predict:** where they are left in FP16, which of these five overflow?
+# **Predict:** where they are left in FP16, which of these overflow: sum and mean of 100,000 threes, var and
+# std of a thousand values of ±600, logsumexp of 70,000 zeros?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -249,7 +250,8 @@ print("logsumexp of 70,000 zeros, which is 11.2:", zeros.logsumexp(0).item())
 # CUDA's autocast `sum` and `logsumexp` are float32 and safe; `var` is on no list anywhere.
 #
 # Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares less
-# the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** 9999 and 10001 have the variance 1. What does that formula give in float32?
+# the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** 9999 and 10001 have the variance
+# 1. What does that formula give in float32?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -323,8 +325,8 @@ print("evaluation ", norm.eval()(torch.ones(1, 2))[0].isnan().tolist())
 
 # %% [markdown]
 # The step was skipped, the weights are fine, and no later batch brings the first channel back: a running
-# mean with inf in it stays inf. The statistics are updated in the *forward* pass, which nobody takes back. In training mode you will not notice, since the
-# batch's own statistics are used.
+# mean with inf in it stays inf. The statistics are updated in the *forward* pass, which nobody takes back.
+# In training mode you will not notice, since the batch's own statistics are used.
 #
 # The second overflow is in the output. **Predict:** a channel that was always the same in training has a
 # running variance of about 0. What does it give for 200 and for 300 in evaluation?
