@@ -43,6 +43,7 @@ from amp_lessons.training import Batches, digits_network, load_digits
 
 PARALLEL = ("ddp", "fsdp2")
 DTYPES = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
+TORCHRUN = "python -m torch.distributed.run --nproc-per-node 2"
 Batch = tuple[Tensor, Tensor]
 
 
@@ -57,6 +58,11 @@ class Hooks:
 
     loss: Callable[[int, Tensor], Tensor] = lambda step, loss: loss
     gradients: Callable[[int, nn.Module], None] = lambda step, model: None
+
+
+def started_by_torchrun() -> bool:
+    """Whether the environment says which rank this is, of how many, here and in all."""
+    return {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"} <= os.environ.keys()
 
 
 @contextmanager
@@ -214,8 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.steps < 1 or options.micro_batches < 1:
         parser.error("--steps and --micro-batches must be at least 1")
-    if "RANK" not in os.environ:
-        parser.error("start me with torchrun: torchrun --nproc-per-node 2 -m " + __spec__.name)
+    if not started_by_torchrun():
+        parser.error(f"start me with torchrun: {TORCHRUN} -m amp_lessons.distributed.train")
     with process_group() as device:
         model, records = train(device, **vars(options))
         share = accuracy(model, device)
