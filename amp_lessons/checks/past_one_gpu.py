@@ -254,9 +254,7 @@ class _Recompute(torch.autograd.Function):
     """A checkpoint by hand that forgets autocast, and may forget the random numbers too."""
 
     @staticmethod
-    def forward(
-        ctx: Any, function: Answer, keep: bool, x: Tensor, *parameters: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, function: Answer, keep: bool, x: Tensor, *parameters: Tensor) -> Tensor:
         ctx.function, ctx.x = function, x
         ctx.random = torch.get_rng_state() if keep else None
         ctx.parameters = parameters

@@ -1,9 +1,9 @@
 """Start torchrun from a notebook or a test, and never wait for ever.
 
 `launch` starts torchrun from `agent`, in this Python, which works where the command is not on the
-PATH, and which ends the ranks if this process is killed. The ranks meet at a port that torchrun picks itself (``127.0.0.1:0``), so two launches
-do not disturb each other. It imports no torch: the ranks do. For a job on real machines call
-torchrun yourself; the docstring of `train` has the commands.
+PATH, and which ends the ranks if this process is killed. They meet at a port that torchrun picks
+itself (``127.0.0.1:0``), so two launches do not disturb each other. It imports no torch: the ranks
+do. For a job on real machines call torchrun yourself; the docstring of `train` has the commands.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from amp_lessons.checks import past_one_gpu as ex
 # to eager's.
 #
 # Compile the model with `backend=backend` (which counts the backward passes of what it compiles,
-# and needs no C++ compiler). Run it on `x` under `torch.autocast("cpu", dtype=torch.float16)`. The loss is
-# `loss_fn(output)`; call `backward()` outside of autocast. Return the gradients of
+# and needs no C++ compiler). Run it on `x` under `torch.autocast("cpu", dtype=torch.float16)`. The
+# loss is `loss_fn(output)`; call `backward()` outside of autocast. Return the gradients of
 # `model.parameters()`, in a list. The model keeps its last layer in FP32, since that layer's
 # gradient does not fit in FP16.
 
@@ -46,9 +46,9 @@ def compiled_gradients(model, loss_fn, x, backend):
 # Write `checkpointed(block, x, dtype)`: run a block with activation checkpointing under autocast.
 #
 # Run `block`, an `nn.Sequential`, on `x` under `torch.autocast("cpu", dtype=dtype)` and return its
-# output, with a graph that keeps less than half of the bytes that it keeps without a checkpoint. The check calls `backward()`
-# later, outside of autocast, and wants the gradients of the plain run. The block has dropout; `x`
-# may or may not need a gradient.
+# output, with a graph that keeps less than half of the bytes that it keeps without a checkpoint.
+# The check calls `backward()` later, outside of autocast, and wants the gradients of the plain run.
+# The block has dropout; `x` may or may not need a gradient.
 
 
 # %% exercise="checkpointed"
