@@ -227,10 +227,12 @@ def test_micro_batches_make_the_step_of_the_whole_batch(alone, parallel):
     assert records == [{"step": 0, "finite": True, "skipped": False, "scale": 1.0}]
 
 
-def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch):
+@pytest.mark.parametrize(("gpus", "nccl"), [(1, True), (2, False)])
+def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch, gpus, nccl):
     from amp_lessons.distributed.train import process_group
 
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: nccl)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with process_group() as device:
         assert device.type == "cpu"

@@ -69,9 +69,10 @@ def started_by_torchrun() -> bool:
 def process_group() -> Iterator[torch.device]:
     """Join the other ranks; gives this rank's device. torchrun has set the environment.
 
-    A GPU for each rank of this machine if there are enough, else the CPU.
+    A GPU for each rank of this machine if there are enough (and NCCL), else the CPU.
     """
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+    enough = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    if enough and dist.is_nccl_available():
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device, timeout=timedelta(minutes=5))

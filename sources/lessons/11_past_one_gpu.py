@@ -9,7 +9,7 @@
 #
 # So far one process ran one operation after the other. Here something else runs your model: a
 # compiler, a second forward pass inside the backward, other processes. Each can leave the precision
-# that you chose, and none of them raises an error.
+# that you chose, and do so without an error.
 
 # %%
 import inspect
@@ -509,8 +509,7 @@ with torch.autocast("cpu", dtype=bfloat), ThreadPoolExecutor(max_workers=1) as o
 # [twice the rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of mantissa
 # and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). There is no FP8 autocast: most operations
 # do not know the dtype, and each tensor needs a scale of its own, not one for the loss.
-# **Predict:** weights of size 0.001, cast to E4M3. How many survive? And what becomes of 1000 and of
-# inf in torch's two casts?
+# **Predict:** weights of size 0.001, cast to E4M3. How many survive?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -522,12 +521,19 @@ weights, inputs = torch.randn(64, 128) * 1e-3, torch.randn(128, 32)
 stored = weights.to(e4m3).float()
 print("most become zero:", (stored == 0).float().mean().item() > 0.5)
 print("by hand the same:", torch.equal(stored, FP8_E4M3.round(weights)))
+
+# %% [markdown]
+# The smallest number of E4M3 is $2^{-9}$, about 0.002, and what is below half of it becomes zero.
+# **Predict:** what becomes of 1000, of a million and of inf, in torch's casts to the two formats?
+
+# %%
+# NBVAL_CHECK_OUTPUT
 extremes = torch.tensor([1000.0, 1e6, torch.inf])
 print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).float().tolist())
 
 # %% [markdown]
-# The smallest number of E4M3 is $2^{-9}$, about 0.002. And torch 2.13's cast to E4M3 *saturates*,
-# also inf, on a CPU: an overflow leaves no inf for a scaler to find. Its cast to E5M2 does not.
+# Torch 2.13's cast to E4M3 *saturates*, also inf, on a CPU: an overflow leaves no inf for a scaler to
+# find. Its cast to E5M2 does not.
 #
 # So before the cast each tensor is multiplied by a scale that puts its largest magnitude (amax) on
 # the format's largest number; the scales are divided out of the product. `amp_lessons/float8.py` does
