@@ -7,6 +7,7 @@ do is checked in lesson 11, which runs the experiments.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -51,9 +52,9 @@ def ranks(tmp_path):
     return go
 
 
-def assert_gone(pids: list[int]) -> None:
+def assert_gone(pids: list[int], within: float = 5) -> None:
     assert len(pids) == 2, "the ranks never ran"
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + within
     while any(map(psutil.pid_exists, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(psutil.pid_exists, pids))
@@ -102,6 +103,29 @@ def test_ranks_that_hang_are_ended_even_if_they_refuse(ranks, time_is_over_when_
     with pytest.raises(LaunchError, match=r"not done after 77 s.*rank 1: rank 1 of 2"):
         ranks(body, timeout=77)
     assert_gone(ranks.processes())
+
+
+LAUNCHER = """
+import sys
+from amp_lessons.distributed import launch
+launch(sys.argv[1], sys.argv[2], sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups on Windows")
+def test_ranks_end_when_the_launcher_is_killed(ranks, tmp_path):
+    """As a kernel is that is restarted while its ranks run: with its whole process group."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(body="time.sleep(600)", report=REPORT), encoding="utf-8")
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(script), str(tmp_path)], start_new_session=True
+    )
+    deadline = time.monotonic() + 90
+    while len(ranks.processes()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(launcher.pid, signal.SIGKILL)
+    launcher.wait()
+    assert_gone(ranks.processes(), within=60)
 
 
 def test_time_is_kept(ranks):
@@ -203,13 +227,27 @@ def test_micro_batches_make_the_step_of_the_whole_batch(alone, parallel):
     assert records == [{"step": 0, "finite": True, "skipped": False, "scale": 1.0}]
 
 
-def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch):
+@pytest.mark.parametrize(("gpus", "nccl"), [(1, True), (2, False)])
+def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch, gpus, nccl):
     from amp_lessons.distributed.train import process_group
 
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: nccl)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with process_group() as device:
         assert device.type == "cpu"
+
+
+def test_script_that_is_run_as_a_file_says_how_to_start_it(monkeypatch, capsys):
+    """And so does one under a launcher that sets RANK alone."""
+    from amp_lessons.distributed import train
+
+    monkeypatch.setattr(train, "__spec__", None)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    with pytest.raises(SystemExit):
+        train.main([])
+    assert "-m amp_lessons.distributed.train" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -217,7 +255,7 @@ def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch):
     [
         (["--steps", "0"], "--steps and --micro-batches must be at least 1"),
         (["--precision", "fp8"], "invalid choice: 'fp8'"),
-        ([], "start me with torchrun: torchrun --nproc-per-node 2"),
+        ([], "start me with torchrun: python -m torch.distributed.run --nproc-per-node 2 -m amp_"),
     ],
 )
 def test_script_says_in_one_line_what_is_wrong(monkeypatch, capsys, arguments, words):
@@ -228,6 +266,18 @@ def test_script_says_in_one_line_what_is_wrong(monkeypatch, capsys, arguments, w
         main(arguments)
     assert stopped.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", [None, "1"])
+def test_experiments_ask_for_two_ranks(monkeypatch, size):
+    from amp_lessons.distributed.experiments import main
+
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+        if size is not None:
+            monkeypatch.setenv(name, size)
+    with pytest.raises(SystemExit, match="start me on two ranks: python -m torch"):
+        main()
 
 
 def test_launching_does_not_import_torch_here():

@@ -84,16 +84,31 @@ class _Guarded(nn.Module):
 def _compiled_seen(
     answer: Answer, seed: int, batch: int, inputs: int, width: int
 ) -> dict[str, Any]:
-    """Hand the answer a model whose float32 gradient does not fit in FP16; count compilations."""
+    """Hand the answer a model whose float32 gradient does not fit in FP16.
+
+    Count the backward passes that go through what the backend made: one that compiles, and then
+    trains the eager model, has compiled nothing.
+    """
     from torch._functorch import config
 
     model = _seeded(seed, lambda: _Guarded(inputs, width))
     x = 1 + _seeded(seed + 1, lambda: torch.rand(batch, inputs))
-    graphs = [0]
+    passes = [0]
+
+    def note(gradient: Tensor) -> None:
+        passes[0] += 1
 
     def backend(graph: torch.fx.GraphModule, example: list[Tensor]) -> Any:
-        graphs[0] += 1
-        return torch._dynamo.lookup_backend("aot_eager")(graph, example)
+        compiled = torch._dynamo.lookup_backend("aot_eager")(graph, example)
+
+        def run(*args: Any) -> Any:
+            outputs = compiled(*args)
+            for output in outputs:
+                if isinstance(output, Tensor) and output.requires_grad:
+                    output.register_hook(note)
+            return outputs
+
+        return run
 
     def loss_fn(output: Tensor) -> Tensor:
         return output.float().sum() * 2.0**14
@@ -102,7 +117,7 @@ def _compiled_seen(
     with config.patch(backward_pass_autocast="same_as_forward"):  # and so it is put back
         gradients = answer(model, loss_fn, x, backend)
     torch.compiler.reset()
-    return {"compiled": graphs[0] > 0, "gradients": _numbers(gradients)}
+    return {"a compiled backward pass ran": passes[0] > 0, "gradients": _numbers(gradients)}
 
 
 def _compiled(
@@ -147,8 +162,8 @@ compiled_gradients = function_exercise(
             _default_compiled,
         ),
         "not-compiled": Misconception(
-            "These are the eager gradients: the backend was never called. Return those of the "
-            "compiled model.",
+            "These are the eager gradients: no backward pass went through anything that the "
+            "backend has compiled. torch.compile returns the compiled model: call that one.",
             _Own(_eager),
         ),
         "no-autocast": Misconception(
@@ -202,7 +217,9 @@ def _checkpointed_seen(
 ) -> dict[str, Any]:
     dtype = getattr(torch, dtype_name)
     seen: list[str] = []
+    runs: list[int] = []
     block = _seeded(seed, lambda: _noisy_block(seen))
+    block[0].register_forward_pre_hook(lambda layer, inputs: runs.append(1))
     x = _seeded(seed + 1, lambda: torch.randn(128, 8)).requires_grad_(needs_grad)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -211,7 +228,7 @@ def _checkpointed_seen(
         torch.manual_seed(seed)
         output, kept = _bytes_kept(lambda: answer(block, x, dtype))
         attached = _is_tensor(output) and output.requires_grad
-        forward_runs = len(seen)
+        forward_runs = len(runs)
         if attached:
             torch.rand(seed)  # the random numbers have moved on when the backward pass comes
             output.float().square().sum().backward()
@@ -220,7 +237,7 @@ def _checkpointed_seen(
         "output": _name(output.dtype) if _is_tensor(output) else type(output).__name__,
         "output has a graph": attached,
         "bytes kept are less than half of the plain run's": kept < plain_bytes / 2,
-        "the block runs again in the backward pass": len(seen) > forward_runs,
+        "the block runs again in the backward pass": len(runs) > forward_runs,
         "dtypes in which the block ran": sorted(set(seen)),
         "gradients of the parameters": _numbers(gradients),
         "gradient of x": _numbers([x.grad]) if needs_grad else "not asked for",
@@ -234,11 +251,12 @@ def _noisy_block(seen: list[str]) -> nn.Sequential:
 
 
 class _Recompute(torch.autograd.Function):
-    """A checkpoint by hand that restores the random numbers and forgets autocast."""
+    """A checkpoint by hand that forgets autocast, and may forget the random numbers too."""
 
     @staticmethod
-    def forward(ctx: Any, function: Answer, x: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.function, ctx.x, ctx.random = function, x, torch.get_rng_state()
+    def forward(ctx: Any, function: Answer, keep: bool, x: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.function, ctx.x = function, x
+        ctx.random = torch.get_rng_state() if keep else None
         ctx.parameters = parameters
         return function(x)
 
@@ -246,11 +264,12 @@ class _Recompute(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         x = ctx.x.detach().requires_grad_()
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.set_rng_state(ctx.random)
+            if ctx.random is not None:
+                torch.set_rng_state(ctx.random)
             output = ctx.function(x)
         wanted = (x, *ctx.parameters)
         found = torch.autograd.grad(output, wanted, gradient.to(output.dtype))
-        return None, *found
+        return None, None, *found
 
 
 def _checkpointed(block: nn.Module, x: Tensor, dtype: torch.dtype, *, how: str = "") -> Tensor:
@@ -258,8 +277,12 @@ def _checkpointed(block: nn.Module, x: Tensor, dtype: torch.dtype, *, how: str =
     with torch.autocast("cpu", dtype=dtype, enabled=how != "no autocast"):
         if how == "plain":
             return block(x)
-        if how == "by hand":
-            return _Recompute.apply(block, x, *block.parameters())
+        if how in ("by hand", "by hand, other dropout"):
+            return _Recompute.apply(block, how == "by hand", x, *block.parameters())
+        if how == "in parts":
+            for layer in block:
+                x = checkpoint(layer, x, use_reentrant=False)
+            return x
         if how == "no grad":
             with torch.no_grad():
                 return block(x)
@@ -297,16 +320,24 @@ checkpointed = function_exercise(
             "activations saved. Call it by way of torch.utils.checkpoint.checkpoint.",
             _mistaken("plain"),
         ),
+        "kept-in-between": Misconception(
+            "Something runs again, and still half of the bytes or more are kept: you checkpoint "
+            "parts of the block, and what goes from one part to the next stays. One checkpoint "
+            "around the whole block keeps x alone.",
+            _mistaken("in parts"),
+        ),
         "recompute-in-fp32": Misconception(
             "The block's second run, in the backward pass, was in FP32: backward() stands outside "
             "of autocast, and nothing restored it. The gradients are those of another "
             "computation. torch's checkpoint restores the state; in a Function of your own "
             "custom_fwd and custom_bwd do.",
             _mistaken("by hand"),
+            _mistaken("by hand, other dropout"),
         ),
         "reentrant": Misconception(
-            "Where x needs no gradient, your output has no graph and nothing is trained: "
-            "use_reentrant=True looks at the inputs alone. Pass use_reentrant=False.",
+            "Where x needs no gradient, your output has no graph and nothing is trained. "
+            "use_reentrant=True looks at the inputs alone, and so does a Function of your own that "
+            "is not handed the parameters. Pass use_reentrant=False.",
             _mistaken("reentrant"),
         ),
         "no-graph": Misconception(
@@ -316,7 +347,8 @@ checkpointed = function_exercise(
         ),
         "other-dropout": Misconception(
             "The second run drew another dropout mask than the first, so the gradients belong to "
-            "another network. Leave preserve_rng_state at True.",
+            "another network. Leave preserve_rng_state at True; a Function of your own has to save "
+            "torch.get_rng_state() and set it again.",
             _mistaken("other dropout"),
         ),
         "no-autocast": Misconception(
@@ -477,6 +509,8 @@ def _truth(given: Any) -> Any:
 
 def _may_step(gradients: list[Tensor], scale: float, all_reduce: Answer, *, how: str = "") -> bool:
     """As it should be, or with the mistake that ``how`` names."""
+    if how == "none, no call" and not gradients:
+        return True
     if how == "early return" and not any(g.numel() for g in gradients):
         return True
     for gradient in gradients:
@@ -524,11 +558,12 @@ may_step = function_exercise(
             _agreeing("local"),
         ),
         "collective-in-a-branch": Misconception(
-            "Not every rank calls all_reduce: whether it is called depends on what a rank found, "
-            "or whether it has gradients. A collective waits for all ranks, so a real run hangs "
-            "there until its time-out. Call it unconditionally.",
+            "Not every rank calls all_reduce equally often: that depends on what a rank found, or "
+            "on the gradients that it has. A collective waits for all ranks, so a real run hangs "
+            "there until its time-out. Call it once, unconditionally.",
             _agreeing("in a branch"),
             _agreeing("early return"),
+            _agreeing("none, no call"),
         ),
         "one-good-rank-is-enough": Misconception(
             "You step as soon as one rank is fine. It must be all of them: the maximum (or the "
@@ -669,6 +704,7 @@ def _shard_model(
     mesh: DeviceMesh,
     *,
     reduce: torch.dtype | None = torch.float32,
+    norms_reduce: torch.dtype | None = None,
     output: torch.dtype | None = torch.float32,
     norms: str = "float32",
     cast: bool = False,
@@ -682,7 +718,7 @@ def _shard_model(
     back = None if norms == "left in float32" else BFLOAT
     for module in model.modules():
         if isinstance(module, _NORMS) and norms != "not told apart":
-            own = MixedPrecisionPolicy(param_dtype=torch.float32, output_dtype=back)
+            own = MixedPrecisionPolicy(torch.float32, norms_reduce, output_dtype=back)
             fully_shard(module, mesh=mesh, mp_policy=own)
     if root:
         own = MixedPrecisionPolicy(param_dtype=param, reduce_dtype=reduce, output_dtype=output)
@@ -703,12 +739,13 @@ shard_model = function_exercise(
     play=_played(_sharding_seen),
     misconceptions={
         "reduced-in-bf16": Misconception(
-            "The gradients are added up in BF16: without a reduce_dtype FSDP2 reduces in "
-            "param_dtype, and 256 + 1 is 256 there. Say reduce_dtype=torch.float32.",
+            "Gradients are added up in BF16, where 256 + 1 is 256. Say "
+            "reduce_dtype=torch.float32: without a reduce_dtype FSDP2 reduces in param_dtype.",
             _sharded(reduce=None),
             _sharded(reduce=None, norms="not told apart"),
             _sharded(reduce=None, output=None),
             _sharded(reduce=None, output=None, norms="not told apart"),
+            _sharded(reduce=BFLOAT, norms_reduce=BFLOAT),
         ),
         "norms-in-bf16": Misconception(
             "The norms run in BF16, weights and all: a policy is for modules, and one policy at "
@@ -782,15 +819,19 @@ def _exchanges_seen(answer: Answer, sizes: str, seed: int) -> dict[str, Any]:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=2)
         exchanges, scales, path = [], [], []
+        by_hand: set[str] = set()
         for batches in _groups(sizes, seed):
             before = count[0]
-            answer(model, optimizer, scaler, nn.functional.mse_loss, batches)
+            with _Reductions() as own:
+                answer(model, optimizer, scaler, nn.functional.mse_loss, batches)
+            by_hand |= own.dtypes
             exchanges.append(count[0] - before)
             scales.append(scaler.get_scale())
             path.append(sum(p.double().sum().item() for p in network.parameters()))
     return {
         "forward and backward passes": " ".join(passes),
         "exchanges in each step": exchanges,
+        "all-reduces that are not DDP's": sorted(by_hand),
         "scale after each step": scales,
         "sum of the parameters after each step": path,
         "parameters at the end": _numbers(list(network.parameters())),
@@ -833,9 +874,12 @@ def _few_exchanges(
     how: str = "",
 ) -> None:
     """As it should be, or with the mistake that ``how`` names."""
-    optimizer.zero_grad()
+    if how != "not cleared":
+        optimizer.zero_grad()
     for number, (x, y) in enumerate(batches, 1):
         last = number == len(batches)
+        if how == "cleared in between":
+            optimizer.zero_grad()
         quiet = {"each": False, "never": True, "first": number > 1}.get(how, not last)
         with model.no_sync() if quiet else nullcontext():
             with torch.autocast("cpu", dtype=HALF):
@@ -893,8 +937,8 @@ few_exchanges = function_exercise(
             _exchanging("each"),
         ),
         "never-exchanged": Misconception(
-            "No gradient is ever exchanged: the last micro-batch stands under no_sync() too, so "
-            "each rank trains a model of its own.",
+            "DDP never exchanges a gradient, and each rank trains a model of its own: the last "
+            "micro-batch must not stand under no_sync(), nor go around DDP by model.module.",
             _exchanging("never"),
         ),
         "exchanged-too-early": Misconception(
@@ -913,6 +957,16 @@ few_exchanges = function_exercise(
             "The gradients of the micro-batches add up, so the step is too large by their number. "
             "Divide each loss by it.",
             _exchanging("not divided"),
+        ),
+        "gradients-not-cleared": Misconception(
+            "The gradients of the step before are still there when the next one begins. After a "
+            "skipped step they are inf, and every step from then on is skipped. Clear them first.",
+            _exchanging("not cleared"),
+        ),
+        "cleared-in-between": Misconception(
+            "The gradients are cleared for each micro-batch, so only the last one counts. Clear "
+            "them once, before the first.",
+            _exchanging("cleared in between"),
         ),
         "stepped-each-time": Misconception(
             "The optimizer steps after each micro-batch. One step, and one update of the scaler, "
@@ -994,13 +1048,13 @@ def _quality(x: Tensor, q: Tensor, scale: float) -> dict[str, Any]:
     }
 
 
-def _float8(x: Tensor, *, how: str = "") -> tuple[Tensor, Any]:
-    """As it should be, or with the mistake that ``how`` names."""
+def _float8(x: Tensor, *, how: str = "", guarded: bool = True) -> tuple[Tensor, Any]:
+    """As it should be, or with the mistake that ``how`` names, and with zeros minded or not."""
     if how == "no scale":
         return x.to(E4M3), 1.0
     wide = x if how == "in its dtype" else x.float()
     amax = wide.max() if how == "no abs" else wide.abs().max()
-    if how in ("", "reciprocal", "no abs", "range of E5M2", "not cast"):
+    if guarded:
         amax = torch.where(amax == 0, torch.ones_like(amax), amax)
     scale = (57344.0 if how == "range of E5M2" else _LARGEST) / amax
     q = (wide * scale).clamp(-_LARGEST, _LARGEST).to(E4M3)
@@ -1009,12 +1063,9 @@ def _float8(x: Tensor, *, how: str = "") -> tuple[Tensor, Any]:
     return q, 1 / scale if how == "reciprocal" else scale
 
 
-def _guarded_in_its_dtype(x: Tensor) -> tuple[Tensor, Any]:
-    return (torch.zeros_like(x).to(E4M3), 1.0) if not x.any() else _float8(x, how="in its dtype")
-
-
-def _casting(how: str) -> Answer:
-    return partial(_float8, how=how)
+def _casting(how: str) -> tuple[Answer, Answer]:
+    """The mistake in code that minds a tensor of zeros, and in code that does not."""
+    return tuple(partial(_float8, how=how, guarded=guarded) for guarded in (True, False))
 
 
 to_float8 = function_exercise(
@@ -1026,39 +1077,38 @@ to_float8 = function_exercise(
         "no-scale": Misconception(
             "You cast without a scale: what is below 0.001 becomes zero, what is above 448 is cut "
             "off. Multiply first, by 448 over the largest magnitude.",
-            _casting("no scale"),
+            *_casting("no scale"),
         ),
         "reciprocal": Misconception(
             "q is right, and the scale that you return is its reciprocal: q / scale should be x. "
             "(Some kernels want that one; whoever hands over a scale says which.)",
-            _casting("reciprocal"),
+            *_casting("reciprocal"),
         ),
         "sign-forgotten": Misconception(
             "You took the largest value and not the largest *magnitude*: a large negative number "
             "is cut off at -448.",
-            _casting("no abs"),
+            *_casting("no abs"),
         ),
         "range-of-e5m2": Misconception(
             "You scaled to 57344, which is where E5M2 ends. E4M3 ends at 448, and everything above "
             "is cut off.",
-            _casting("range of E5M2"),
+            *_casting("range of E5M2"),
         ),
         "zero-tensor": Misconception(
             "A tensor of zeros has amax 0, and 448 / 0 is inf; 0 * inf is NaN. Any finite scale "
             "will do for it.",
-            _casting("no guard"),
+            partial(_float8, guarded=False),
         ),
         "scale-in-half": Misconception(
             "Your scale is computed in the dtype of x. In FP16 448 / 0.0003 is inf, and so is the "
             "product. Go to float32 first: x.float(). (And look at what your code does with a "
             "tensor of zeros.)",
-            _casting("in its dtype"),
-            _guarded_in_its_dtype,
+            *_casting("in its dtype"),
         ),
         "not-float8": Misconception(
             "Your q has the right numbers in the wrong dtype: each still takes 4 bytes. Cast it: "
             ".to(torch.float8_e4m3fn).",
-            _casting("not cast"),
+            *_casting("not cast"),
         ),
     },
     hints=(

@@ -7,6 +7,8 @@ They need at least two ranks; rank 1 is the one that things happen to.
 from __future__ import annotations
 
 import math
+import os
+import sys
 from typing import Any
 
 import torch
@@ -17,7 +19,15 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from amp_lessons.distributed.launch import report
-from amp_lessons.distributed.train import Hooks, distribute, local, process_group, train
+from amp_lessons.distributed.train import (
+    TORCHRUN,
+    Hooks,
+    distribute,
+    local,
+    process_group,
+    started_by_torchrun,
+    train,
+)
 
 SPOILED_STEP = 2
 
@@ -141,6 +151,8 @@ def all_reduces(loop: str, device: torch.device) -> list[int]:
 
 def main() -> None:
     """Run every experiment on this rank."""
+    if not started_by_torchrun() or int(os.environ["WORLD_SIZE"]) < 2:
+        sys.exit(f"start me on two ranks: {TORCHRUN} -m amp_lessons.distributed.experiments")
     with process_group() as device:
         spoiled_loss, spoiled_gradient = (
             Hooks(loss=loss_too_large),

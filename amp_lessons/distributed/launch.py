@@ -1,9 +1,9 @@
 """Start torchrun from a notebook or a test, and never wait for ever.
 
-`launch` finds torchrun as ``python -m torch.distributed.run``, which works where the command is not
-on the PATH. The ranks meet at a port that torchrun picks itself (``127.0.0.1:0``), so two launches
-do not disturb each other. It imports no torch: the ranks do. For a job on real machines call
-torchrun yourself; the docstring of `train` has the commands.
+`launch` starts torchrun from `agent`, in this Python, which works where the command is not on the
+PATH, and which ends the ranks if this process is killed. They meet at a port that torchrun picks
+itself (``127.0.0.1:0``), so two launches do not disturb each other. It imports no torch: the ranks
+do. For a job on real machines call torchrun yourself; the docstring of `train` has the commands.
 """
 
 from __future__ import annotations
@@ -87,16 +87,18 @@ def launch(script: str | Path, *args: str, ranks: int = 2, timeout: float = 120.
             f"a build with torch.distributed ({sys.executable})"
         )
     with tempfile.TemporaryDirectory(prefix="amp-lessons-ranks-") as folder:
-        command = _command(script, args, ranks, folder)
+        watched, held = os.pipe()  # while this process holds its end, `agent` knows that it lives
         process = subprocess.Popen(
-            command,
+            _command(script, args, ranks, folder),
             env=_environment(),
-            stdin=subprocess.DEVNULL,
+            stdin=watched,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            start_new_session=True,  # a signal to this process's group is not for the ranks
         )
+        os.close(watched)
         try:
             _, log = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -106,6 +108,7 @@ def launch(script: str | Path, *args: str, ranks: int = 2, timeout: float = 120.
             raise LaunchError(_too_long(found, timeout)) from None
         finally:
             _end(process)
+            os.close(held)
         found = _collect(folder, ranks)
     if process.returncode:
         raise LaunchError(_failed(found, log))
@@ -122,7 +125,7 @@ def _has_torchrun() -> bool:
 def _command(script: str | Path, args: tuple[str, ...], ranks: int, folder: str) -> list[str]:
     target = [str(script)] if str(script).endswith(".py") else ["-m", str(script)]
     return [
-        *(sys.executable, "-m", "torch.distributed.run"),
+        *(sys.executable, "-m", "amp_lessons.distributed.agent"),
         *("--nnodes", "1", "--nproc-per-node", str(ranks)),
         *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"),
         *("--log-dir", folder, "--redirects", "3"),
@@ -183,7 +186,8 @@ def _too_long(ranks: list[Rank], timeout: float) -> str:
     words = "; ".join(f"rank {r.number}: {r.last_words or 'printed nothing'}" for r in ranks)
     return (
         f"the ranks were not done after {timeout:g} s and have been ended. Often one waits for a "
-        f"collective that another never calls. Their last lines: {words}"
+        "collective that another never calls; on a slow or busy machine pass a longer timeout. "
+        f"Their last lines: {words}"
     )
 
 

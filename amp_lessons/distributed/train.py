@@ -43,6 +43,7 @@ from amp_lessons.training import Batches, digits_network, load_digits
 
 PARALLEL = ("ddp", "fsdp2")
 DTYPES = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
+TORCHRUN = "python -m torch.distributed.run --nproc-per-node 2"
 Batch = tuple[Tensor, Tensor]
 
 
@@ -59,13 +60,19 @@ class Hooks:
     gradients: Callable[[int, nn.Module], None] = lambda step, model: None
 
 
+def started_by_torchrun() -> bool:
+    """Whether the environment says which rank this is, of how many, here and in all."""
+    return {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"} <= os.environ.keys()
+
+
 @contextmanager
 def process_group() -> Iterator[torch.device]:
     """Join the other ranks; gives this rank's device. torchrun has set the environment.
 
-    A GPU for each rank of this machine if there are enough, else the CPU.
+    A GPU for each rank of this machine if there are enough (and NCCL), else the CPU.
     """
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+    enough = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    if enough and dist.is_nccl_available():
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device, timeout=timedelta(minutes=5))
@@ -214,8 +221,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.steps < 1 or options.micro_batches < 1:
         parser.error("--steps and --micro-batches must be at least 1")
-    if "RANK" not in os.environ:
-        parser.error("start me with torchrun: torchrun --nproc-per-node 2 -m " + __spec__.name)
+    if not started_by_torchrun():
+        parser.error(f"start me with torchrun: {TORCHRUN} -m amp_lessons.distributed.train")
     with process_group() as device:
         model, records = train(device, **vars(options))
         share = accuracy(model, device)

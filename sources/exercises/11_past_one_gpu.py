@@ -20,9 +20,9 @@ from amp_lessons.checks import past_one_gpu as ex
 # Write `compiled_gradients(model, loss_fn, x, backend)`: the gradients of a compiled model, equal
 # to eager's.
 #
-# Compile the model with `backend=backend` (which counts what it compiles, and needs no C++
-# compiler). Run it on `x` under `torch.autocast("cpu", dtype=torch.float16)`. The loss is
-# `loss_fn(output)`; call `backward()` outside of autocast. Return the gradients of
+# Compile the model with `backend=backend` (which counts the backward passes of what it compiles,
+# and needs no C++ compiler). Run it on `x` under `torch.autocast("cpu", dtype=torch.float16)`. The
+# loss is `loss_fn(output)`; call `backward()` outside of autocast. Return the gradients of
 # `model.parameters()`, in a list. The model keeps its last layer in FP32, since that layer's
 # gradient does not fit in FP16.
 
@@ -45,10 +45,10 @@ def compiled_gradients(model, loss_fn, x, backend):
 # %% [markdown] heading="checkpointed"
 # Write `checkpointed(block, x, dtype)`: run a block with activation checkpointing under autocast.
 #
-# Run `block` on `x` under `torch.autocast("cpu", dtype=dtype)` and return its output, with a graph
-# that keeps less than half of what it keeps without a checkpoint. The check calls `backward()`
-# later, outside of autocast, and wants the gradients of the plain run. The block has dropout; `x`
-# may or may not need a gradient.
+# Run `block`, an `nn.Sequential`, on `x` under `torch.autocast("cpu", dtype=dtype)` and return its
+# output, with a graph that keeps less than half of the bytes that it keeps without a checkpoint.
+# The check calls `backward()` later, outside of autocast, and wants the gradients of the plain run.
+# The block has dropout; `x` may or may not need a gradient.
 
 
 # %% exercise="checkpointed"
@@ -123,8 +123,8 @@ def shard_model(model, mesh):
 # `model` is a `DistributedDataParallel`; `batches` is a list of pairs (x, y), at least one. Clear
 # the gradients. For each micro-batch, run the model and `loss_fn(output, y)` under
 # `torch.autocast("cpu", dtype=torch.float16)`, and the backward pass of the scaled loss, before the
-# next one begins; the step is that of the *mean* of the losses. DDP may exchange gradients once only, and then all of them. Step
-# and update once.
+# next one begins; the step is that of the *mean* of the losses. DDP may exchange gradients once
+# only, and then all of them; call no collective yourself. Step and update once.
 
 
 # %% exercise="few_exchanges"
@@ -146,7 +146,8 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
 # %% [markdown] heading="to_float8"
 # Write `to_float8(x)`: a tensor in E4M3, with a scale of its own.
 #
-# `x` is float32, float16 or bfloat16, of any shape and size; all of it may be zero. Return a pair
+# `x` is float32, float16 or bfloat16, of any shape, with at least one element. All of it may be
+# zero; else its largest magnitude is between $10^{-30}$ and $10^{30}$. Return a pair
 # `(q, scale)`: `q` of the dtype `torch.float8_e4m3fn` and the shape of `x`, and `scale` a positive
 # number (a float, or a tensor with one element), so that `q.float() / scale` is `x` up to the
 # rounding of E4M3. Use the range: the largest `|q|` should be 448, or at least 224 if you prefer a

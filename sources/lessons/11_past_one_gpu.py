@@ -9,7 +9,7 @@
 #
 # So far one process ran one operation after the other. Here something else runs your model: a
 # compiler, a second forward pass inside the backward, other processes. Each can leave the precision
-# that you chose, and none of them raises an error.
+# that you chose, and do so without an error.
 
 # %%
 import inspect
@@ -79,7 +79,8 @@ print("the default:                ", settings.backward_pass_autocast)
 # time, in the middle of the forward, and so under the autocast that was on there. The setting says
 # so: `"same_as_forward"` supposes that you call `backward()` under the same autocast as the forward.
 # Lesson 05 told you not to. The inner, disabled region does not help: it is left before the backward
-# is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)).
+# is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)). This is torch 2.13;
+# [PR 177287](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` for a later version.
 #
 # An inf would at least be seen by a scaler. **Predict:** what is lost with BF16, which has the
 # range? Here the question is whether the gradient of the FP32 layer has more than BF16's 8
@@ -133,7 +134,7 @@ print("autocast in the compiled function:", model.last.weight.grad[0, 0].item())
 
 # %% [markdown]
 # So there are two cures. Set `torch._functorch.config.backward_pass_autocast = "off"` once, at the
-# top of the script (the name begins with an underscore: it belongs to this version of PyTorch). Or
+# top of the script (`_functorch` is not public: the name may change with the version). Or
 # put the autocast region *inside* what is compiled: where the tracing begins, none is on. With
 # either, compare the gradients of one batch with eager's once. Without it you would never know.
 
@@ -240,9 +241,8 @@ print("run in", witness.seen)
 print("the same gradients:", all(map(torch.equal, plain, by_hand)))
 
 # %% [markdown]
-# Two more things about torch's own. **Predict:** what happens if the second run is in another dtype
-# all the same? And what does the old `use_reentrant=True` do with an input that needs no gradient,
-# such as a batch of images?
+# Back to torch's own checkpoint: its `context_fn` gives one context for each run. **Predict:** what
+# happens if the second run is in another dtype?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -259,23 +259,42 @@ try:
     run(lambda x: checkpoint(block, x, use_reentrant=False, context_fn=other_dtype))
 except CheckpointError as error:
     print(str(error).split(": ", 1)[1].splitlines()[0])
-with torch.no_grad():
-    images = images.detach()
+
+# %% [markdown]
+# `use_reentrant=False` compares the shapes and dtypes of what the second run makes with those of the
+# first one, and stops. **Predict:** what does the old `use_reentrant=True` do with an input that
+# needs no gradient, such as a batch of images?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+images = images.detach()  # the checkpoint by hand had asked for a gradient
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     output = checkpoint(block, images, use_reentrant=True)
 print(caught[0].message, "->", output.requires_grad)
 
 # %% [markdown]
-# `use_reentrant=False` compares what the second run makes with what the first one made, and stops.
-# `use_reentrant=True` trains nothing, with no more than a warning. Pass False, always: without the
-# argument torch warns that it will become an error.
+# It trains nothing, with no more than a warning. Pass False, always: without the argument torch
+# takes True, and warns that this will become an error.
 #
 # ## Two ranks
 #
-# With several GPUs each has a process of its own, a *rank*, and torchrun starts them. The course's
-# script is `amp_lessons/distributed/train.py`: DDP or FSDP2, on gloo where there are CPUs only and on
-# NCCL where there is CUDA. This is its training step:
+# With several GPUs each has a process of its own. A process of such a group is called by its number,
+# its *rank*: rank 0, rank 1. PyTorch's command `torchrun` starts them, and a library carries tensors
+# between them: NCCL between GPUs, gloo between CPUs. An operation that all ranks carry out together
+# is a *collective*. The most important is the *all-reduce*: each rank brings a tensor, and each gets
+# the sum of all of them.
+#
+# There are two ways to spread the training of one model over ranks:
+#
+# - DDP (`DistributedDataParallel`) keeps a copy of the model on each rank, and each rank has another
+#   part of the batch. During the backward pass the gradients are *averaged* by all-reduces.
+# - FSDP2 (`fully_shard`) cuts each parameter up and keeps one piece, a *shard*, on each rank. It
+#   fetches the others' shards for the forward, and leaves to each rank the averaged gradient of its
+#   shard.
+#
+# The course's script for both is `amp_lessons/distributed/train.py`. This is its training step
+# (through `hooks` the experiments below interfere with it; a real run has none):
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -284,12 +303,10 @@ from amp_lessons.distributed import launch, train
 print(inspect.getsource(train.take_step).split('"""')[2].strip("\n"))
 
 # %% [markdown]
-# Nothing in it knows how many ranks there are: scale, backward, step, update, as in lesson 06. What
-# is new is done by the model: DDP keeps a copy on each rank and *averages the gradients* during the
-# backward pass. FSDP2 keeps a *shard* of each parameter on each rank, fetches the others' shards for
-# the forward, and leaves to each rank the averaged gradient of its shard.
+# Nothing in it knows how many ranks there are: scale, backward, step, update, over the micro-batches
+# (the parts of an accumulated batch) of lesson 07. What is new is done by the model.
 #
-# The same command runs on one machine with GPUs, and on several:
+# The same script runs on two CPU cores, on one machine with 8 GPUs, and on two of them:
 #
 # ```
 # torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
@@ -341,8 +358,8 @@ show("ddp loss")
 # That is all the reason there is, and it is as strong as this: the gradients must be equal where the
 # scaler looks.
 #
-# **Predict:** what if one element of rank 1's gradient becomes inf *after* the exchange? (By a hook
-# of yours, by a clip with a NaN, by a parameter that DDP does not know.)
+# **Predict:** what if one element of rank 1's gradient becomes inf *after* the exchange? (By a line
+# of yours that changes gradients, or in a parameter that DDP does not know.)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -361,8 +378,8 @@ show("ddp gradient")
 plots.where_the_inf_is(ranks=2, parameters=6, bad=4)
 
 # %% [markdown]
-# Here the same is done to one element of rank 1's shard. **Predict:** what does rank 0 do, in whose shard everything is
-# finite?
+# As before, one element that rank 1 holds becomes inf after the exchange. **Predict:** what does
+# rank 0 do, in whose shard everything is finite?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -370,15 +387,16 @@ show("fsdp2 gradient")
 
 # %% [markdown]
 # It skips too. The scaler is `torch.amp.GradScaler` again, and it has not a line about ranks. The
-# gradients are `DTensor`s, and a DTensor knows its ranks: the operation with which a scaler unscales
+# gradients are `DTensor`s: tensors of which each rank holds a part, and which know where the others
+# are. The operation with which a scaler unscales
 # and looks for inf (`_amp_foreach_non_finite_check_and_unscale_`) is dispatched by DTensor to
 # [`found_inf_reduce_handler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_dispatch.py),
 # which takes the maximum of `found_inf` over the ranks. It came with
-# [PR 132816](https://github.com/pytorch/pytorch/pull/132816). FSDP1's parameters are plain tensors;
-# there it takes
+# [PR 132816](https://github.com/pytorch/pytorch/pull/132816). The parameters of FSDP1, the older
+# `FullyShardedDataParallel`, are plain tensors; there it takes
 # [`ShardedGradScaler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/sharded_grad_scaler.py),
-# which all-reduces `found_inf` itself. An ordinary scaler with FSDP1 has the bug of the last
-# section, and so has any sharding that you write yourself: you write its agreement in the exercises.
+# which all-reduces `found_inf` itself. Without it two ranks can come apart as in the last section.
+# So they can with any sharding of your own: you write its agreement in the exercises.
 #
 # **Predict:** what if only half of a model is sharded, and one optimizer holds both halves?
 
@@ -461,7 +479,7 @@ for loop, counts in ranks[0].reports["all-reduces"].items():
 # [`reduce_dtype`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) too. For the scaler nothing changes from lesson 07: one scale for the
 # whole group, the loss divided by the number of micro-batches, one `step` and one `update` at the
 # end. An inf in a batch that was not exchanged stays in the local sum, and reaches everybody with the
-# last exchange. Step inside `no_sync()`, and you have two ranks with two scales again.
+# last exchange. But step on gradients that were never exchanged, and each rank decides alone again.
 #
 # ## DataParallel's threads
 #
@@ -491,8 +509,7 @@ with torch.autocast("cpu", dtype=bfloat), ThreadPoolExecutor(max_workers=1) as o
 # [twice the rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of mantissa
 # and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). There is no FP8 autocast: most operations
 # do not know the dtype, and each tensor needs a scale of its own, not one for the loss.
-# **Predict:** weights of size 0.001, cast to E4M3. How many survive? And what becomes of 1000 and of
-# inf in torch's two casts?
+# **Predict:** weights of size 0.001, cast to E4M3. How many survive?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -504,12 +521,19 @@ weights, inputs = torch.randn(64, 128) * 1e-3, torch.randn(128, 32)
 stored = weights.to(e4m3).float()
 print("most become zero:", (stored == 0).float().mean().item() > 0.5)
 print("by hand the same:", torch.equal(stored, FP8_E4M3.round(weights)))
+
+# %% [markdown]
+# The smallest number of E4M3 is $2^{-9}$, about 0.002, and what is below half of it becomes zero.
+# **Predict:** what becomes of 1000, of a million and of inf, in torch's casts to the two formats?
+
+# %%
+# NBVAL_CHECK_OUTPUT
 extremes = torch.tensor([1000.0, 1e6, torch.inf])
 print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).float().tolist())
 
 # %% [markdown]
-# The smallest number of E4M3 is $2^{-9}$, about 0.002. And torch 2.13's cast to E4M3 *saturates*,
-# also inf, on a CPU: an overflow leaves no inf for a scaler to find. Its cast to E5M2 does not.
+# Torch 2.13's cast to E4M3 *saturates*, also inf, on a CPU: an overflow leaves no inf for a scaler to
+# find. Its cast to E5M2 does not.
 #
 # So before the cast each tensor is multiplied by a scale that puts its largest magnitude (amax) on
 # the format's largest number; the scales are divided out of the product. `amp_lessons/float8.py` does
@@ -544,7 +568,8 @@ whole = ScalingType.TensorWise
 left, right = (weights * a).to(e4m3), (inputs * b).to(e4m3).t().contiguous().t()
 product = scaled_mm(left, right, 1 / a, whole, 1 / b, whole, output_dtype=torch.float32)
 print("equal inputs: ", torch.equal(left.float(), quantise(weights, a)))
-print("equal product:", torch.allclose(product, float8_matmul(weights, inputs, a, b), rtol=1e-4))
+ours = float8_matmul(weights, inputs, a, b)
+print("equal product, up to float32's rounding:", relative_error(product, ours) < 1e-5)
 
 # %% [markdown]
 # How exact must the scale be? **Predict:** which hurts more, a scale that is 4 times too small or one
@@ -576,7 +601,7 @@ plots.error_by_scale(
 #
 # *Dynamic* scaling takes the amax of the tensor itself, which is one more pass over it. *Delayed*
 # scaling takes the largest amax of the last tensors, and so knows the scale beforehand. **Predict:**
-# 32 tensors of one size, but those from 20 to 24 are 50 times as large. Where does delayed
+# 40 tensors of one size, but those from 20 to 24 are 50 times as large. Where does delayed
 # scaling err?
 
 # %%
@@ -585,7 +610,7 @@ from amp_lessons.float8 import DelayedScale
 
 history = DelayedScale(length=8)
 scales, bad = {"delayed": [], "dynamic": []}, {"delayed": [], "dynamic": []}
-for number in range(32):
+for number in range(40):
     tensor = torch.randn(64, 64) * (50.0 if 20 <= number < 25 else 1.0)
     choices = {"delayed": history.next(tensor), "dynamic": scale_for(tensor.abs().max())}
     for name, scale in choices.items():
@@ -601,8 +626,9 @@ plots.curves(
     title="A scale from the past, and tensors that grow",
     xlabel="tensor",
     ylabel="exponent of the scale",
-    alt="The scales of 32 FP8 tensors, as exponents of two. Dynamic scaling falls by five to six at "
-    "tensor 20 and rises again at 25. Delayed scaling falls one tensor later, at 21, and stays low.",
+    alt="The scales of 40 FP8 tensors, as exponents of two. Dynamic scaling falls by five to six at "
+    "tensor 20 and rises again at 25. Delayed scaling falls one tensor later, at 21, and "
+    "rises again at 33 only.",
 )
 
 # %% [markdown]

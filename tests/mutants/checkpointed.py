@@ -60,6 +60,87 @@ def checkpointed(block, x, dtype):
     return checkpoint(block, x, use_reentrant=False)
 
 
+# === mutant: each_layer -> kept-in-between
+def checkpointed(block, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        for layer in block:
+            x = checkpoint(layer, x, use_reentrant=False)
+        return x
+
+
+# === mutant: two_segments -> kept-in-between
+def checkpointed(block, x, dtype):
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    with torch.autocast("cpu", dtype=dtype):
+        return checkpoint_sequential(block, 2, x, use_reentrant=False)
+
+
+# === mutant: copied_from_the_lesson -> recompute-in-fp32
+def checkpointed(block, x, dtype):
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, function, x):
+            ctx.function, ctx.x = function, x
+            return function(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x = ctx.x.detach().requires_grad_()
+            with torch.enable_grad():
+                output = ctx.function(x)
+            torch.autograd.backward(output, gradient.to(output.dtype))
+            return None, x.grad
+
+    with torch.autocast("cpu", dtype=dtype):
+        return Recompute.apply(block, x.requires_grad_())
+
+
+# === mutant: mended_as_in_the_lesson -> other-dropout
+def checkpointed(block, x, dtype):
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cpu")
+        def forward(ctx, function, x):
+            ctx.function, ctx.x = function, x
+            return function(x)
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, gradient):
+            x = ctx.x.detach().requires_grad_()
+            with torch.enable_grad():
+                output = ctx.function(x)
+            torch.autograd.backward(output, gradient)
+            return None, x.grad
+
+    with torch.autocast("cpu", dtype=dtype):
+        return Recompute.apply(block, x.requires_grad_())
+
+
+# === mutant: only_x_is_handed_over -> reentrant
+def checkpointed(block, x, dtype):
+    class Again(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cpu")
+        def forward(ctx, x):
+            ctx.x, ctx.state = x, torch.get_rng_state()
+            return block(x)
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, gradient):
+            x = ctx.x.detach().requires_grad_()
+            with torch.random.fork_rng(), torch.enable_grad():
+                torch.set_rng_state(ctx.state)
+                y = block(x)
+            torch.autograd.backward(y, gradient)
+            return x.grad
+
+    with torch.autocast("cpu", dtype=dtype):
+        return Again.apply(x)
+
+
 # === correct: region_inside
 def checkpointed(block, x, dtype):
     @torch.autocast("cpu", dtype=dtype)

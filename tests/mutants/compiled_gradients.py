@@ -51,6 +51,16 @@ def compiled_gradients(model, loss_fn, x, backend):
     loss_fn(output).backward()
 
 
+# === mutant: warmed_up_and_left -> not-compiled
+def compiled_gradients(model, loss_fn, x, backend):
+    compiled = torch.compile(model, backend=backend)
+    with torch.autocast("cpu", dtype=torch.float16):
+        compiled(x)
+        output = model(x)
+    loss_fn(output).backward()
+    return [p.grad for p in model.parameters()]
+
+
 # === correct: set_once_for_all
 def compiled_gradients(model, loss_fn, x, backend):
     import torch._functorch.config
@@ -87,3 +97,30 @@ def compiled_gradients(model, loss_fn, x, backend):
     compiled = torch.compile(Autocasting(), backend=backend)
     loss_fn(compiled(x)).backward()
     return [p.grad for p in compiled.parameters()]
+
+
+# === correct: compared_with_eager_first
+def compiled_gradients(model, loss_fn, x, backend):
+    def gradients(function):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            output = function(x)
+        loss_fn(output).backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    eager = gradients(model)
+    with torch._functorch.config.patch(backward_pass_autocast="off"):
+        compiled = gradients(torch.compile(model, backend=backend))
+    assert all(map(torch.allclose, eager, compiled))
+    return compiled
+
+
+# === correct: the_whole_step_compiled
+def compiled_gradients(model, loss_fn, x, backend):
+    def step(x):
+        with torch.autocast("cpu", dtype=torch.float16):
+            output = model(x)
+        loss_fn(output).backward()
+
+    torch.compile(step, backend=backend)(x)
+    return [p.grad for p in model.parameters()]

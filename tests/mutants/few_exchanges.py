@@ -106,6 +106,54 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     scaler.update()
 
 
+# === mutant: never_cleared -> gradients-not-cleared
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    for i, (x, y) in enumerate(batches, 1):
+        with model.no_sync() if i < len(batches) else contextlib.nullcontext():
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / len(batches)
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+# === mutant: cleared_as_in_every_loop -> cleared-in-between
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    for i, (x, y) in enumerate(batches, 1):
+        optimizer.zero_grad()
+        with model.no_sync() if i < len(batches) else contextlib.nullcontext():
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / len(batches)
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+# === mutant: around_ddp -> never-exchanged
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model.module(x), y) / len(batches)
+        scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+# === mutant: exchanged_by_hand -> wrong-value
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for x, y in batches:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / len(batches)
+            scaler.scale(loss).backward()
+    for p in model.parameters():
+        dist.all_reduce(p.grad, op=dist.ReduceOp.AVG)
+    scaler.step(optimizer)
+    scaler.update()
+
+
 # === correct: last_one_apart
 def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     def backward(x, y):

@@ -90,6 +90,48 @@ def may_step(gradients, scale, all_reduce):
     return found.item() > 0
 
 
+# === mutant: a_call_for_each_gradient -> collective-in-a-branch
+def may_step(gradients, scale, all_reduce):
+    ok = True
+    for g in gradients:
+        g /= scale
+        found = (~g.isfinite()).any().float()
+        all_reduce(found, op=dist.ReduceOp.MAX)
+        ok = ok and not found
+    return bool(ok)
+
+
+# === mutant: an_empty_list_returns_early -> collective-in-a-branch
+def may_step(gradients, scale, all_reduce):
+    if not gradients:
+        return True
+    found = torch.zeros(1)
+    for g in gradients:
+        g /= scale
+        found += (~g.isfinite()).any()
+    all_reduce(found)
+    return found.item() == 0
+
+
+# === mutant: new_tensors_in_the_list -> not-unscaled
+def may_step(gradients, scale, all_reduce):
+    found = torch.zeros(1)
+    for i, g in enumerate(gradients):
+        gradients[i] = g / scale
+        found += (~g.isfinite()).any()
+    all_reduce(found)
+    return found.item() == 0
+
+
+# === mutant: a_flag_for_each_gradient -> wrong-value
+def may_step(gradients, scale, all_reduce):
+    for g in gradients:
+        g /= scale
+    flags = torch.tensor([float(g.isfinite().all()) for g in gradients])
+    all_reduce(flags, op=dist.ReduceOp.MIN)
+    return bool((flags == 1).all())
+
+
 # === correct: the_smallest_finite
 def may_step(gradients, scale, all_reduce):
     finite = torch.ones(1, dtype=torch.int32)

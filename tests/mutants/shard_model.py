@@ -65,6 +65,15 @@ def shard_model(model, mesh):
             fully_shard(module, mesh=mesh, mp_policy=policy)
 
 
+# === mutant: bfloat16_everywhere_it_can_be_said -> reduced-in-bf16
+def shard_model(model, mesh):
+    low, wide = torch.bfloat16, torch.float32
+    for module in model.modules():
+        if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
+            fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(wide, low, low))
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(low, low, wide))
+
+
 # === correct: every_layer_sharded
 def shard_model(model, mesh):
     linear = MixedPrecisionPolicy(
@@ -112,3 +121,14 @@ def shard_model(model, mesh):
         elif list(module.children()):
             fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(low, wide))
     fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(low, wide, wide))
+
+
+# === correct: each_layer_casts_its_own_input
+def shard_model(model, mesh):
+    wide = torch.float32
+    for module in model.modules():
+        if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
+            fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(wide, wide))
+        elif isinstance(module, nn.Linear):
+            fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16, wide))
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(output_dtype=wide))

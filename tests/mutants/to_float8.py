@@ -66,6 +66,18 @@ def to_float8(x):
     return (x.float() * scale).to(torch.float8_e4m3fn)
 
 
+# === mutant: max_and_no_zeros -> sign-forgotten
+def to_float8(x):
+    scale = 448 / x.float().max()
+    return (x.float() * scale).to(torch.float8_e4m3fn), scale
+
+
+# === mutant: divides_by_a_scale -> reciprocal
+def to_float8(x):
+    scale = x.float().abs().max() / 448
+    return (x.float() / scale).to(torch.float8_e4m3fn), scale
+
+
 # === correct: a_power_of_two
 def to_float8(x):
     import math
@@ -90,3 +102,12 @@ def to_float8(x):
     amax = float(x.abs().max()) or 1.0
     scale = FP8_E4M3.max / amax
     return FP8_E4M3.round(x.double() * scale, saturate=True).to(torch.float8_e4m3fn), [scale][0]
+
+
+# === correct: a_numpy_scale
+def to_float8(x):
+    import numpy as np
+
+    amax = x.float().abs().max().numpy()
+    scale = np.float32(448) / amax if amax > 0 else np.float32(1)
+    return (x.float() * float(scale)).to(torch.float8_e4m3fn), scale
