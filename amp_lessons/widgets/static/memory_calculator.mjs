@@ -166,7 +166,7 @@ function picture(fills) {
   let last = null;
   function draw(state) {
     last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 260);
+    const width = Math.max(node.parentElement?.clientWidth ?? 0, 220);
     const most = Math.max(...state.bars.map(({ total }) => total));
     const scale = (width - ROW.left - ROW.right) / most;
     node.setAttribute("width", width);
