@@ -740,13 +740,15 @@ speed_verdict = function_exercise(
             "You judged the quality by the last loss alone, and one batch may be lucky. Take the "
             "mean of the last ten.",
             _verdict_with(last=1),
-            _verdict_with(last=1, spread=False),
+            _verdict_with(last=1, finite_last=1),
+            _verdict_with(last=1, finite_last=1, spread=False),
         ),
         "whole-curve": Misconception(
             "You averaged the losses of the whole run. The first ones are alike in every run and "
             "hide where it ends. Take the last ten.",
             _verdict_with(last=40),
-            _verdict_with(last=40, spread=False),
+            _verdict_with(last=40, finite_last=40),
+            _verdict_with(last=40, finite_last=40, spread=False),
         ),
         "spread-ignored": Misconception(
             "You compared the medians only. Where the middle halves of the samples overlap, the "
@@ -925,8 +927,8 @@ read_roofline = Exercise(
         "bandwidth-bound": "(c), (d) and (i) are near their floor, and that floor is set by the "
         "bandwidth; they compute in 16 bits already. Only moving fewer bytes helps: more rows for "
         "each weight that is read, or fusing the op with its neighbours.",
-        "near-the-roof": "(b) is in 16 bits and reaches about 80% of the peak, as the best products "
-        "on such a GPU do. There is nothing to win here; look elsewhere.",
+        "near-the-roof": "(b) is in 16 bits and reaches about 80% of the peak, as the best "
+        "products on such a GPU do. There is nothing to win here; look elsewhere.",
         "wrong-roof": "(a) and (h) are near the roof, but it is the roof of FP32 or TF32. Another "
         "precision has a higher one.",
         "odd-sizes": "(f) takes more than three times its floor, is far too large to wait for a "
