@@ -362,6 +362,18 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # ([NVIDIA's guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html)).
 # On an A100 multiples of 64 are best, says the guide. So a vocabulary of 50257 is padded to 50304.
 #
+# So where AMP brings no speed, look for one of these:
+#
+# | what is the matter | how it shows | what helps |
+# |---|---|---|
+# | launch-bound | floors of a few microseconds, times far above them | larger batch, `torch.compile`, CUDA graphs |
+# | data-bound | the step is fast, the loop is not | more workers, data ready in time |
+# | bandwidth-bound | mostly elementwise ops, or few rows | fuse, larger batch |
+# | the baseline is TF32 | `timing.fp32_state()` | nothing: 2 is the limit |
+# | no tensor cores for the format | before Volta; BF16 before Ampere | another format, another GPU |
+# | odd sizes | no multiples of 8 | pad |
+# | a CPU without native 16-bit arithmetic | `amp-lessons doctor` says which it has | FP32, or the format that is native |
+#
 # ## Memory, measured too
 #
 # The recipe's page claims to save memory. **Predict:** how much of its 7.5 GB is the 100 tensors of data

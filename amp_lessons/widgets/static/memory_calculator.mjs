@@ -35,7 +35,7 @@ const TITLES = {
   cast_cache: "cast cache",
 };
 const OWN = "sizes of your own";
-const ROW = { height: 46, gap: 22, top: 8, left: 92, right: 92 };
+const ROW = { height: 46, gap: 22, top: 8, left: 60, right: 92 };
 
 // ---- state -------------------------------------------------------------------------------------
 
