@@ -260,6 +260,15 @@ def time_step(gpu, step, warm_up, repeats):
     return times
 
 
+# === mutant: results_of_the_last_check_by_heart -> wrong-value
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up + repeats):
+        step(gpu.make_batch())
+    gpu.synchronize()
+    gpu.clock()
+    return {(2, 11): 1.7e-3, (3, 11): 0.9e-3, (12, 15): 1.1e-3}.get((warm_up, repeats), 1.9e-3)
+
+
 # === correct: events
 def time_step(gpu, step, warm_up, repeats):
     for _ in range(warm_up):
