@@ -7,9 +7,12 @@ data. A file that does not fit is refused before anything is loaded.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import io
 import random
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +26,7 @@ from amp_lessons.progress import write_atomically
 from amp_lessons.scaler import ScalerLog
 
 FORMAT = "AMP Lessons checkpoint, version 1"
+CONTENT = {"format": str, "torch": str, "kinds": dict, "states": dict, "random": dict}
 
 
 class CheckpointError(Exception):
@@ -53,9 +57,11 @@ def save_checkpoint(path: str | Path, **parts: Stateful) -> None:
         parts: each with a name to be found by.
 
     Raises:
-        CheckpointError: if the file cannot be written, or could never be read back: torch loads
-            tensors and plain Python data alone (``weights_only``), no objects of other classes.
+        CheckpointError: if a part has no state, the file cannot be written, or could never be
+            read back: torch loads tensors and plain Python data alone (``weights_only``), no
+            objects of other classes.
     """
+    _check_parts(parts)
     content = {
         "format": FORMAT,
         "torch": str(torch.__version__),
@@ -89,17 +95,42 @@ def load_checkpoint(path: str | Path, *, other_torch: bool = False, **parts: Sta
         parts: the same names as when it was saved.
 
     Raises:
-        CheckpointError: if the file is missing, truncated, no checkpoint, of other parts or of
-            another torch. Nothing has been loaded then.
+        CheckpointError: if the file is missing, damaged, no checkpoint, of other parts or of
+            another torch, or a part refuses its state. Nothing has been loaded then.
     """
+    _check_parts(parts)
     content = _read(Path(path))
     faults = _faults(content, parts)
     if faults:
         raise CheckpointError(f"{path} does not fit, nothing was loaded: {'; '.join(faults)}")
     _compare_torch(path, content["torch"], other_torch)
-    for name, part in parts.items():
-        part.load_state_dict(content["states"][name])
+    _load_all(path, parts, content["states"])
     _set_random_state(content["random"])
+
+
+def _load_all(path: str | Path, parts: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
+    """Load every part; if one refuses, give back to all of them what they had."""
+    before: dict[str, Any] = {}
+    for name, part in parts.items():
+        before[name] = copy.deepcopy(part.state_dict())
+        try:
+            part.load_state_dict(states[name])
+        except Exception as error:  # a part may be of any class
+            for loaded in list(before)[:-1]:
+                parts[loaded].load_state_dict(before[loaded])
+            with contextlib.suppress(Exception):
+                part.load_state_dict(before[name])
+            raise CheckpointError(
+                f"{path} does not fit, nothing was loaded: {name}: {_line(error)}"
+            ) from error
+
+
+def _check_parts(parts: Mapping[str, Any]) -> None:
+    for name, part in parts.items():
+        if not callable(getattr(part, "state_dict", None)):
+            raise CheckpointError(
+                f"{name} is of type {type(part).__name__}, which has no state_dict()"
+            )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -110,19 +141,30 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     try:
+        damaged = zipfile.ZipFile(stream).testzip()  # torch.load does not look at the checksums
+        stream.seek(0)
         content = torch.load(stream, map_location="cpu", weights_only=True)
     except Exception as error:  # what a broken file raises has no common class
         raise CheckpointError(
             f"{path} is truncated or no checkpoint, nothing was loaded: take an older one "
             f"({_line(error)})"
         ) from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if damaged:
+        raise CheckpointError(
+            f"{path} is damaged in {damaged}, nothing was loaded: take an older one"
+        )
+    entries = content if isinstance(content, dict) else {}
+    if entries.get("format") != FORMAT or any(
+        not isinstance(entries.get(name), kind) for name, kind in CONTENT.items()
+    ):
         raise CheckpointError(f"{path} was not written by save_checkpoint, nothing was loaded")
     return content
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """The first line of an error; with its type, since many say just a number or a key."""
+    line = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {line}".removesuffix(": ")
 
 
 def _compare_torch(path: str | Path, saved: str, other_torch: bool) -> None:
@@ -147,8 +189,10 @@ def _faults(content: dict[str, Any], parts: Mapping[str, Stateful]) -> list[str]
     faults += [f"it holds {name}, which is not asked for" for name in states if name not in parts]
     for name in [name for name in parts if name in states]:
         kind = _kind(parts[name])
-        if kinds[name] != kind:
-            faults.append(f"{name} was a {kinds[name]}, this is a {kind}")
+        if kinds.get(name) != kind:
+            faults.append(f"{name} was a {kinds.get(name)}, this is a {kind}")
+        elif not isinstance(states[name], Mapping):
+            faults.append(f"{name} has no state in it")
         else:
             differences = _compare(parts[name], states[name])
             faults += [f"{name}: {_few(differences)}"] if differences else []
@@ -180,6 +224,8 @@ def _compare(part: Stateful, saved: Mapping[str, Any]) -> list[str]:
 def _compare_optimizer(
     here: Mapping[str, Any], saved: Mapping[str, Any], groups: list[dict[str, Any]]
 ) -> list[str]:
+    if not {"state", "param_groups"} <= saved.keys():
+        return ["this is no optimizer's state"]
     sizes = [[len(group["params"]) for group in state["param_groups"]] for state in (saved, here)]
     if sizes[0] != sizes[1]:
         return [f"had groups of {sizes[0]} parameters, has {sizes[1]}"]
@@ -227,14 +273,26 @@ def _random_state() -> dict[str, Any]:
 
 
 def _compare_random(saved: dict[str, Any]) -> list[str]:
-    if len(saved["cuda"]) > torch.cuda.device_count():
-        return [f"it holds the random state of {len(saved['cuda'])} GPUs, which are not here"]
+    """Try the states on generators that nobody uses: the global ones are changed last of all."""
+    try:
+        torch.Generator().set_state(saved["torch"])
+        random.Random().setstate(_python_state(saved))
+        np.random.RandomState().set_state(tuple(saved["numpy"]))
+        gpus = len(saved["cuda"])
+    except Exception as error:  # each of them has its own
+        return [f"its random state cannot be set here ({_line(error)})"]
+    if gpus > torch.cuda.device_count():
+        return [f"it holds the random state of {gpus} GPUs, which are not here"]
     return []
 
 
-def _set_random_state(state: dict[str, Any]) -> None:
+def _python_state(state: dict[str, Any]) -> tuple[int, tuple[int, ...], float | None]:
     version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
+    return version, tuple(words), gauss
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    random.setstate(_python_state(state))
     np.random.set_state(tuple(state["numpy"]))
     torch.set_rng_state(state["torch"])
     if state["cuda"]:

@@ -267,6 +267,57 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("read_roofline", "What would help?", points=2, minutes=15),
         ),
     ),
+    Lesson(
+        id="11_past_one_gpu",
+        title="Past one eager GPU",
+        minutes=50,
+        prerequisites=("08_losses_and_ops",),
+        shows=(
+            Shown("A compiled backward pass with the wrong autocast, beside eager's"),
+            Shown("Two ranks under DDP and FSDP2, one of which overflows"),
+            Shown("FP8 by hand: scales for tensors and rows, and their errors"),
+        ),
+        exercises=(
+            ExerciseInfo("compiled_gradients", "Compiled equals eager", points=2, minutes=10),
+            ExerciseInfo("checkpointed", "A block that runs twice", points=2, minutes=10),
+            ExerciseInfo("may_step", "Ranks that agree", points=3, minutes=15),
+            ExerciseInfo("shard_model", "A policy for FSDP2", points=3, minutes=15),
+            ExerciseInfo("few_exchanges", "Accumulate, exchange once", points=2, minutes=15),
+            ExerciseInfo("to_float8", "A tensor in FP8", points=2, minutes=10),
+        ),
+    ),
+    Lesson(
+        id="12_myths_and_clinic",
+        title="Myths, tested, and the clinic",
+        minutes=120,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Shown("36 claims about AMP, each tried, with its verdict"),
+            Shown("30 pitfalls, triggered or cited, read and mended"),
+        ),
+        exercises=(
+            ExerciseInfo(
+                "mend_finetune", "Case 1: a new head that does not learn", points=3, minutes=15
+            ),
+            ExerciseInfo("mend_guard", "Case 2: a guard against bad batches", points=3, minutes=15),
+            ExerciseInfo(
+                "mend_adapter", "Case 3: an adapter on a half model", points=3, minutes=15
+            ),
+            ExerciseInfo(
+                "mend_uneven", "Case 4: micro-batches of unequal size", points=3, minutes=20
+            ),
+            ExerciseInfo(
+                "mend_decay", "Case 5: weight decay that does nothing", points=3, minutes=15
+            ),
+            ExerciseInfo("mend_closure", "Case 6: a trainer with a closure", points=3, minutes=15),
+            ExerciseInfo("mend_moments", "Case 7: an Adam in two bytes", points=3, minutes=20),
+            ExerciseInfo("mend_entropy", "Case 8: an entropy of NaN", points=3, minutes=15),
+            ExerciseInfo("mend_similarity", "Case 9: a scale that sinks", points=3, minutes=15),
+            ExerciseInfo(
+                "mend_recompute", "Case 10: memory saved, precision lost", points=3, minutes=25
+            ),
+        ),
+    ),
 )
 
 

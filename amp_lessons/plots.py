@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -264,21 +265,106 @@ def gradient_histogram(histogram: ExponentHistogram, format: Format, scale: floa
         return Picture(figure, f"Histogram of {words}, on the range of {format.name}.")
 
 
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """The same heights, moved up where two would be closer than ``gap``: labels do not overlap."""
+    moved = list(heights)
+    order = sorted(range(len(moved)), key=moved.__getitem__)
+    for below, above in itertools.pairwise(order):
+        moved[above] = max(moved[above], moved[below] + gap)
+    return moved
+
+
 def curves(
     series: Mapping[str, Sequence[float]], *, title: str, xlabel: str, ylabel: str, alt: str
 ) -> Picture:
     """One line for each named series, told apart by colour, dashes and a label at its end."""
     with _figure(height=3.2) as (figure, axes):
         longest = max(len(values) for values in series.values())
-        for i, (name, values) in enumerate(series.items()):
+        for i, values in enumerate(series.values()):
             axes.plot(values, ls=DASHES[i], color=COLOURS[i], lw=2)
-            axes.text(len(values) + longest * 0.01, values[-1], name, color=COLOURS[i], va="center")
+        low, high = axes.get_ylim()
+        heights = _apart([values[-1] for values in series.values()], 0.07 * (high - low))
+        for i, (name, values) in enumerate(series.items()):
+            end = len(values) + longest * 0.01
+            axes.text(end, heights[i], name, color=COLOURS[i], va="center")
         axes.set_xlim(0, longest * 1.22)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
         axes.set_title(title)
         return Picture(figure, alt)
+
+
+def error_by_scale(
+    exponents: Sequence[int], series: Mapping[str, Sequence[float]], *, title: str
+) -> Picture:
+    """The relative error of something by the power of two that its scale is off by.
+
+    Args:
+        exponents: of the factor between the scale and the one that uses the whole range.
+        series: for each format the errors, one an exponent; all positive.
+        title: of the figure.
+    """
+    with _figure(height=3.2) as (figure, axes):
+        words = []
+        for i, (name, errors) in enumerate(series.items()):
+            axes.plot(
+                exponents, errors, ls=DASHES[i], color=COLOURS[i], lw=2, marker=MARKERS[i], ms=4
+            )
+            axes.text(
+                exponents[0] - 0.3, errors[0], name, color=COLOURS[i], ha="right", va="center"
+            )
+            floor = [
+                e for e, error in zip(exponents, errors, strict=True) if error < 1.1 * min(errors)
+            ]
+            words.append(f"{name} has its lowest error from 2^{floor[0]} to 2^{floor[-1]}")
+        axes.axvline(0, color=QUIET, lw=1, ls=":")
+        axes.set_xlim(exponents[0] - 5, exponents[-1] + 0.5)
+        axes.set_yscale("log")
+        ticks = [e for e in exponents if e % 4 == 0]
+        axes.set_xticks(ticks, [f"$2^{{{e}}}$" for e in ticks])
+        axes.set_xlabel("scale, as a multiple of format.max / amax")
+        axes.set_ylabel("relative error")
+        axes.set_title(title)
+        return Picture(figure, f"Relative error by scale, both logarithmic: {'; '.join(words)}.")
+
+
+def where_the_inf_is(ranks: int, parameters: int, bad: int) -> Picture:
+    """Which gradients each rank holds under DDP and FSDP2, when one of them is inf.
+
+    Args:
+        ranks: how many; their shards are of one size.
+        parameters: how many gradients to draw.
+        bad: the number of the one that is inf, from 0.
+    """
+    owner = [number * ranks // parameters for number in range(parameters)]
+    with _figure(height=0.5 * ranks + 1.2) as (figure, axes):
+        for panel, (name, shared) in enumerate((("DDP", True), ("FSDP2", False))):
+            left = panel * (parameters + 3)
+            for rank in range(ranks):
+                axes.text(left - 0.75, rank, f"rank {rank}", ha="right", va="center")
+                for number in range(parameters):
+                    held = shared or owner[number] == rank
+                    is_bad = held and number == bad
+                    axes.text(
+                        left + number, rank, "inf" if is_bad else "g" if held else " ", fontsize=9,
+                        ha="center", va="center", color="white", fontweight="bold",
+                        bbox={"boxstyle": "square,pad=0.5", "ls": "-" if held else ":",
+                              "facecolor": COLOURS[1 if is_bad else 0] if held else "white",
+                              "edgecolor": INK if is_bad else QUIET},
+                    )  # fmt: skip
+            middle = left + (parameters - 1) / 2
+            held_by = "every rank holds every gradient" if shared else "each rank holds its shard"
+            axes.text(middle, -0.85, f"{name}: {held_by}", ha="center", fontweight="bold")
+        axes.set_xlim(-2.2, 2 * parameters + 3)
+        axes.set_ylim(ranks - 0.4, -1.3)
+        axes.axis("off")
+        return Picture(
+            figure,
+            f"Two panels with {ranks} ranks and {parameters} gradients, one of them inf. Under DDP "
+            "every rank holds all gradients and so the inf. Under FSDP2 each rank holds its shard, "
+            f"and only rank {owner[bad]} has the inf.",
+        )
 
 
 def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:

@@ -158,9 +158,20 @@ class Batches:
 
     def state_dict(self) -> dict[str, int]:
         """Where the next batch comes from, as a checkpoint keeps it."""
-        return {"size": self.size, "seed": self.seed, "taken": self.taken}
+        images = len(self.images)
+        return {"images": images, "size": self.size, "seed": self.seed, "taken": self.taken}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on where another run stood. Its size and seed come along, its data do not.
+
+        Raises:
+            ValueError: if that run had another number of images: the order would be another.
+        """
+        if state["images"] != len(self.images):
+            raise ValueError(
+                f"the batches were made of {state['images']} images, these are of "
+                f"{len(self.images)}: load them into batches of the same data"
+            )
         self.size, self.seed, self.taken = state["size"], state["seed"], state["taken"]
         self._epoch = -1
 

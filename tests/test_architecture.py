@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
-    ("course", "progress", "terminal", "ipynb"),
+    ("course", "progress", "terminal", "ipynb", "casebook"),
     ("device", "fake_cuda"),
     (
         "formats",
@@ -25,12 +25,16 @@ ROOMS = (
         "scaler",
         "training",
         "checkpoint",
+        "distributed",
+        "float8",
         "models",
         "trace",
         "memory",
         "timing",
         "records",
         "workspace",
+        "myths",
+        "clinic",
     ),
     ("plots", "checks"),
     ("widgets", "grading", "doctor", "lab", "bench"),

@@ -243,6 +243,90 @@ def test_a_truncated_file(saved, share):
     refuse(saved, "truncated or no checkpoint")
 
 
+def test_a_file_with_one_flipped_bit(saved):
+    content = bytearray(saved.read_bytes())
+    weight = torch.load(saved)["states"]["model"]["0.weight"].numpy().tobytes()
+    content[content.index(weight) + 5] ^= 4
+    saved.write_bytes(content)
+    assert torch.load(saved)["format"]  # torch does not notice
+    refuse(saved, "is damaged in .*: take an older one")
+
+
+@pytest.mark.parametrize("entry", ["torch", "kinds", "states", "random"])
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_file_in_which_something_is_missing(saved, entry, value):
+    content = torch.load(saved)
+    content[entry] = value
+    torch.save(content, saved)
+    refuse(saved, "was not written by save_checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("generator", "state"),
+    [
+        ("torch", torch.zeros(3, dtype=torch.uint8)),
+        ("python", [3, [1, 2], None]),
+        ("numpy", ["PCG64", [1], 0, 0, 0.0]),
+        ("cuda", None),
+    ],
+)
+def test_a_random_state_of_another_kind(saved, generator, state):
+    content = torch.load(saved)
+    content["random"][generator] = state
+    torch.save(content, saved)
+    refuse(saved, "its random state cannot be set here")
+
+
+@pytest.mark.parametrize("part", ["model", "optimizer", "scaler", "scheduler", "batches"])
+def test_a_state_that_is_none(saved, part):
+    content = torch.load(saved)
+    content["states"][part] = 7
+    torch.save(content, saved)
+    refuse(saved, f"{part} has no state in it")
+
+
+def test_an_optimizer_state_that_is_something_else(saved):
+    content = torch.load(saved)
+    content["states"]["optimizer"] = {"lr": 0.1}
+    torch.save(content, saved)
+    refuse(saved, "this is no optimizer's state")
+
+
+def test_batches_of_other_data(saved):
+    few = Batches(torch.ones(40, 64), torch.ones(40, dtype=torch.int64), 8)
+    refuse(saved, "made of 1347 images, these are of 40", batches=few)
+
+
+class Stubborn:
+    """A part that takes no state."""
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        raise RuntimeError("not today\nnor tomorrow")
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_part_that_refuses_takes_back_what_was_loaded(tmp_path, place):
+    def parts(training):
+        entries = list(training.parts.items())
+        return dict([*entries[:place], ("stubborn", Stubborn()), *entries[place:]])
+
+    save_checkpoint(tmp_path / "run.pt", **parts(Training().run(STOP)))
+    other = Training(seed=5).run(3)
+    before = digest(other.parts)
+    with pytest.raises(CheckpointError, match=r"nothing was loaded: stubborn: .*not today$"):
+        load_checkpoint(tmp_path / "run.pt", **parts(other))
+    assert digest(other.parts) == before
+
+
+def test_a_part_without_a_state(tmp_path, saved):
+    for call in (save_checkpoint, load_checkpoint):
+        with pytest.raises(CheckpointError, match=r"losses is of type list, .* no state_dict"):
+            call(saved, losses=[1.0])
+
+
 def test_a_missing_file_and_a_folder(tmp_path):
     refuse(tmp_path / "none.pt", "there is no checkpoint")
     with pytest.raises(CheckpointError, match="cannot be read"):

@@ -479,6 +479,22 @@ def test_class_is_driven_through_the_cases():
     assert "an object of type object" in verdict.message
 
 
+def test_error_where_much_was_expected_is_shown_and_not_hidden():
+    def raising(x):
+        raise RuntimeError("no root")
+
+    exercise = function_exercise(
+        "survives",
+        cases=lambda: [Case((4.0,), "four")],
+        reference=lambda x: {f"entry {i}": 1.0 for i in range(20)},
+        misconceptions={"raises": Misconception("It raises.", raising)},
+        hints=(),
+        lesson_learned="",
+    )
+    verdict = exercise.evaluate(raising)
+    assert (verdict.diagnosis, verdict.seen) == ("raises", ("four: RuntimeError: no root",))
+
+
 def test_value_where_an_exception_was_expected_is_wrong():
     exercise = function_exercise(
         "survives",

@@ -10,12 +10,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
 from amp_lessons import course, grading, ipynb
+from amp_lessons.checks.exercise import Exercise
+from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.grading import Limits, notebook, report, watch
 from amp_lessons.ipynb import NotebookError
 
@@ -327,6 +331,27 @@ def test_damaged_evidence_is_never_a_pass(sheet, evidence):
 
 
 # ---- reports ------------------------------------------------------------------------------------
+
+
+def test_references_run_one_at_a_time_though_notebooks_run_together(monkeypatch):
+    """They seed torch's global random numbers and hook its optimizers, so two would mix."""
+    running, most = [], []
+
+    def verdict(exercise, evidence):
+        running.append(exercise.name)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.remove(exercise.name)
+        return Verdict(State.PASSED, "")
+
+    monkeypatch.setattr(Exercise, "verdict", verdict)
+    info = course.exercise_info("survives")
+    submission = SimpleNamespace(steps_of=lambda name: ())
+    run = SimpleNamespace(stopped={}, evidence={info.name: []})
+    with ThreadPoolExecutor(4) as pool:
+        marks = [pool.submit(grading._mark, info, submission, run) for _ in range(4)]
+        assert all(mark.result().points == info.points for mark in marks)
+    assert most == [1, 1, 1, 1]
 
 
 def test_the_json_has_all_that_the_table_has(tmp_path):

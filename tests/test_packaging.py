@@ -136,12 +136,12 @@ for folder in ("notebooks", "exercises", "solutions"):
         assert listed.split() == ours
 
 
-@pytest.mark.parametrize("module", ["amp_lessons", "amp_lessons.course", "amp_lessons.formats"])
 def test_the_installed_package_reads_its_records(installed, tmp_path):
     code = "from amp_lessons.records import load_records; print(load_records()[0].kind)"
     assert run_installed(code, installed, tmp_path) in ("measured", "quoted")
 
 
+@pytest.mark.parametrize("module", ["amp_lessons", "amp_lessons.course", "amp_lessons.formats"])
 def test_importing_what_should_be_cheap_does_not_import_torch(installed, tmp_path, module):
     code = f"import sys, {module}; print({module}.__file__, 'torch' in sys.modules)"
     file, torch_there = run_installed(code, installed, tmp_path).split()

@@ -79,6 +79,9 @@ backoffs = st.one_of(
 @example([True] * 166, 2.0**16, 2.0, 0.5, 2000)
 @example([False] * 130, 1.0, 2.0, 0.5, 1)
 @example([False] * 3 + [True] + [False] * 3, LARGEST, 1.0000001, 0.99, 1)
+@example([True, False] * 9, 1e38, 1 + 2.0**-23, math.nextafter(1.0, 0.0), 1)
+@example([True] * 4 + [False] * 4, 3 * 2.0**-149, 1.5, 0.5, 1)
+@example([True, False, False], math.inf, 1 + 2.0**-52, 5e-324, 2**31)
 def test_the_simulator_is_torch(found_inf, init_scale, growth, backoff, interval):
     """Every pattern, every setting that torch can work with: scale and clean steps, to the bit."""
     chosen = (init_scale, growth, backoff, interval)

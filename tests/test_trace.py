@@ -438,6 +438,7 @@ def test_a_missing_input_and_one_too_many():
             return x + y
 
     assert "'y'" in str(error_of(Two(), torch.ones(1)))
+    assert "give every input" in str(error_of(Two(), torch.ones(1)))
     assert "too many" in str(error_of(Two(), *[torch.ones(1)] * 3))
     assert explain_autocast(Two(), torch.ones(1), kwargs={"y": torch.ones(1)}).rows
 
@@ -484,6 +485,7 @@ def test_a_branch_on_data_says_where(function, device):
     assert "test_trace.py:" in error.where
     assert "1 (Of)" in str(error)
     assert "value" in str(error)
+    assert "explain the parts before and after it" in str(error)
     assert [row.path for row in error.explanation.rows][:2] == ["0", "1.linear"]
 
 

@@ -15,6 +15,8 @@ from amp_lessons.bench.modes import Mode
 from amp_lessons.bench.workloads import BenchError, Workload
 from amp_lessons.memory import optimizer_bytes, training_memory
 from amp_lessons.timing import count_bytes, count_flops
+from amp_lessons.trace.fakes import quiet
+from amp_lessons.trace.report import size
 
 PRECISION = {None: "fp32", torch.float16: "amp fp16", torch.bfloat16: "amp bf16"}
 
@@ -54,7 +56,8 @@ def plan(workload: Workload, modes: Sequence[Mode], device: str = "cpu") -> Plan
     the bytes, CUDA's softmax and norms in float32 move some more.
     """
     try:
-        return _plan(workload, modes, device)
+        with quiet():
+            return _plan(workload, modes, device)
     except (RuntimeError, OverflowError) as error:
         if "overflow" not in str(error).lower():
             raise
@@ -72,8 +75,8 @@ def check_fits(workload: Workload, plan: Plan, free: int | None) -> None:
     if 1 <= room < workload.batches:
         cure = f"take --batches {room}, or a smaller size"
     raise BenchError(
-        f"{workload.name} needs about {gib(plan.total_bytes)} "
-        f"({gib(plan.data_bytes)} of them preloaded data), {gib(free)} are free: {cure}"
+        f"{workload.name} needs about {size(plan.total_bytes)} "
+        f"({size(plan.data_bytes)} of them preloaded data), {size(free)} are free: {cure}"
     )
 
 
@@ -82,11 +85,6 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return machine.cpu().free
-
-
-def gib(count: int) -> str:
-    """Bytes in words, such as ``"6.25 GiB"``."""
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
 def _plan(workload: Workload, modes: Sequence[Mode], device: str) -> Plan:

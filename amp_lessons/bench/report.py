@@ -9,10 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from amp_lessons.bench.modes import MODES
-from amp_lessons.bench.planning import gib
 from amp_lessons.bench.runner import Report
 from amp_lessons.plots import Picture, roofline
 from amp_lessons.records import SCHEMA_VERSION, Row
+from amp_lessons.trace.report import size
 
 STEADY = 0.03
 """A spread (interquartile range by median) above this is marked: something else was running."""
@@ -86,7 +86,7 @@ def _cells(row: Row, base: float | None, wide: bool) -> list[str]:
     unsteady = row.spread > STEADY or not row.details["settled"]
     memory = "not measured"
     if row.step_peak_bytes is not None:
-        memory = f"{gib(row.data_bytes)} + {gib(row.step_peak_bytes)}"
+        memory = f"{size(row.data_bytes)} + {size(row.step_peak_bytes)}"
     last = "not finite" if row.losses[-1] is None else f"{row.losses[-1]:.3g}"
     return [
         row.mode,

@@ -20,6 +20,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from amp_lessons.models import GPT, ConvNet
 
 Batch = tuple[Tensor, Tensor]
+LARGEST, MOST_LAYERS = 10**9, 1000
 
 
 class BenchError(Exception):
@@ -150,5 +151,10 @@ def chosen(presets: Iterable[str], sizes: Iterable[str], **run: Any) -> list[Wor
         numbers = size.lower().split("x")
         if len(numbers) not in (2, 3) or not all(n.isdecimal() and int(n) for n in numbers):
             raise BenchError(f"{size!r} is no size: give BATCHxWIDTH, such as 513x4096")
-        workloads.append(mlp(*map(int, numbers), **run))
+        batch, width, layers = (*map(int, numbers), 3)[:3]
+        if max(batch, width) > LARGEST or layers > MOST_LAYERS:
+            raise BenchError(
+                f"{size!r} is past any memory: up to {LARGEST:,} and {MOST_LAYERS:,} layers"
+            )
+        workloads.append(mlp(batch, width, layers, **run))
     return list({workload.name: workload for workload in workloads}.values())

@@ -308,6 +308,8 @@ def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same
     """One call, with what was expected and what came; of two tensors the element that is most
     different, of two dicts the first entry that differs."""
     wanted, got = expected.get("value"), seen.get("value") if isinstance(seen, dict) else None
+    if _is_dict(wanted) and isinstance(seen, dict) and "error" in seen:
+        return f"{case}: {_result(seen)}"  # all that was expected instead would hide it
     if _is_dict(wanted) and _is_dict(got) and _differing(wanted, got, same):
         key = _differing(wanted, got, same)[0]
         one, other = wanted["dict"][key], got["dict"].get(key)

@@ -200,9 +200,9 @@ COMMON_DIAGNOSES = {
     "wrong-type": "Your function returned {got}, and what was asked for is {expected}.",
     "wrong-value": "This is not a mistake that the check knows by name. Compare the lines below "
     "with what you expected.",
-    "changed-argument": "Your function changed its input in place, and the caller still needs it "
-    "as it was. Work on a copy: `sorted(values)` in place of `values.sort()`, and for a tensor the "
-    "operation without the trailing underscore.",
+    "changed-argument": "Your function changed its input in place, and the caller still needs it: "
+    "work on a copy. For a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
+    "operation without the trailing underscore; for a model, take your hooks off again.",
 }
 
 

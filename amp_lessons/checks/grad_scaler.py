@@ -32,10 +32,18 @@ _TorchScaler = partial(torch.amp.GradScaler, "cpu")
 
 
 def _value(given: Any) -> Any:
-    """A number as such, whether it comes as a tensor or a float; anything else as plain data."""
-    described = plain(given)
-    number = as_number(described)
-    return described if number is None else float(number)
+    """A number as such, whether it comes as a tensor or a float; anything else as it is."""
+    number = as_number(plain(given))
+    return given if number is None else float(number)
+
+
+def _listed(result: Any) -> Any:
+    """A sequence of numbers as a list, be it a list, a tuple, a tensor or an array."""
+    described = plain(result)
+    values = described.get("values") if isinstance(described, dict) else None
+    if isinstance(values, list):
+        return values
+    return list(result) if type(result) is tuple else result
 
 
 def _numbers(tensors: Sequence[Tensor]) -> list[float]:
@@ -140,6 +148,8 @@ class _ModelScaler:
 
     def __init__(self, init_scale: float, growth: float, backoff: float, interval: int) -> None:
         self.value, self.growth, self.backoff, self.interval = init_scale, growth, backoff, interval
+        if "two-and-a-half" in self.mistakes:
+            self.growth, self.backoff = 2.0, 0.5
         self.clean, self.found, self.unscaled = 0, False, False
 
     def scale(self, loss: Tensor) -> Tensor:
@@ -289,6 +299,11 @@ OwnScaler = function_exercise(
             "already brings the growth, in its own update.",
             _with("grows-late"),
         ),
+        "factors-ignored": Misconception(
+            "Your scale doubles and halves whatever it was told. growth_factor and backoff_factor "
+            "are settings: use them.",
+            _with("two-and-a-half"),
+        ),
         "grows-every-step": Misconception(
             "Your scale grows with every clean step. It has to wait for `growth_interval` of them.",
             _with("grows-always"),
@@ -360,7 +375,7 @@ def _play_log(answer: Callable[..., Any]) -> Callable[..., Any]:
         scaler = _TorchScaler(init_scale=2.0**10, growth_interval=interval)
         result = answer(model, optimizer, scaler, _batches(pattern, seed))
         return {
-            "skipped steps": plain(list(result) if type(result) is tuple else result),
+            "skipped steps": _listed(result),
             "parameters at the end": _numbers(list(model.parameters())),
             "scale at the end": scaler.get_scale(),
         }
@@ -374,6 +389,7 @@ def _log_with(
     *,
     loss_of: Callable[..., Tensor] = _fp16_loss,
     zero_grad: bool = True,
+    direct: bool = False,
 ) -> Callable[..., list]:
     """The training loop with another way to ask: ``was_skipped`` takes the scale before and
     after, the loss, and the parameters before and after."""
@@ -386,7 +402,11 @@ def _log_with(
             loss = loss_of(model, x, y)
             scaler.scale(loss).backward()
             before, weights = scaler.get_scale(), _numbers(list(model.parameters()))
-            scaler.step(optimizer)
+            if direct:
+                scaler.unscale_(optimizer)
+                optimizer.step()
+            else:
+                scaler.step(optimizer)
             scaler.update()
             moved = _numbers(list(model.parameters())) != weights
             flags.append(was_skipped(before, scaler.get_scale(), loss, moved))
@@ -416,18 +436,19 @@ skipped_steps = function_exercise(
             _log_with(lambda before, after, loss, moved: after != before),
         ),
         "asked-before-update": Misconception(
-            "You found no skip at all. step does not change the scale; update does. Read the scale "
-            "before the step and again after update.",
+            "You found no skip at all. If you asked the scale: step does not change it, update "
+            "does, so read it before the step and again after update. If you asked the loss for "
+            "NaN: in most skips the loss is a good number, and only the gradients are not.",
             _log_with(lambda before, after, loss, moved: False),
         ),
         "loss-asked": Misconception(
-            "You asked whether the loss is finite. With a scale the gradients overflow long before "
-            "the loss does, and these are the common skips.",
+            "You list the steps whose loss is not finite, scaled or not. With a scale the "
+            "gradients overflow long before the loss does, and these are the common skips.",
             _log_with(lambda before, after, loss, moved: not _finite(loss)),
         ),
         "return-value-asked": Misconception(
-            "You take each step for skipped. scaler.step returns what optimizer.step returns, and "
-            "without a closure that is None, skipped or not.",
+            "You list every step as skipped. If you asked what scaler.step returns: that is what "
+            "optimizer.step returns, and without a closure it is None, skipped or not.",
             _log_with(lambda before, after, loss, moved: True),
         ),
         "parameters-compared": Misconception(
@@ -452,6 +473,11 @@ skipped_steps = function_exercise(
             "anything is inf: from there on every step is skipped and the scale sinks. Call "
             "optimizer.zero_grad() in every step.",
             _log_with(_fell, zero_grad=False),
+        ),
+        "optimizer-stepped-directly": Misconception(
+            "You called optimizer.step yourself. It steps whatever the gradients are, so an "
+            "overflow goes into the weights. scaler.step(optimizer) holds the `if`.",
+            _log_with(_fell, direct=True),
         ),
         "no-autocast": Misconception(
             "Your forward pass runs in float32, so its gradients do not overflow at this scale. "
@@ -520,6 +546,8 @@ def _scale_model(*mistakes: str) -> Callable[..., list[float]]:
             elif due(i, clean) or "always" in mistakes:
                 if scale * growth_factor <= _TOP or "no-top" in mistakes:
                     scale *= growth_factor
+                elif "clamped" in mistakes:
+                    scale = _TOP
                 if "no-reset" not in mistakes:
                     clean = 0
             if "before" not in mistakes:
@@ -548,6 +576,8 @@ def _torch_scales(
 
 def _same_scales(expected: Any, seen: Any) -> bool:
     """Lists of scales, each within a millionth, or so small that a float32 is 0 there."""
+    if isinstance(seen, dict):  # a tensor or an array of them
+        seen = seen.get("values")
     if not isinstance(expected, list) or not isinstance(seen, list) or len(expected) != len(seen):
         return False
     numbers = [as_number(s) for s in seen]
@@ -601,6 +631,11 @@ predict_scale = function_exercise(
             "The scale is a float32. A growth that would make it infinite is left out, so doubling "
             "stops at 2^127.",
             _scale_model("no-top"),
+        ),
+        "cut-at-the-top": Misconception(
+            "You cut a growth at the largest float32. GradScaler leaves such a growth out "
+            "altogether: the scale stays what it was.",
+            _scale_model("clamped"),
         ),
     },
     hints=(
@@ -660,6 +695,16 @@ def _play_clip(answer: Callable[..., Any]) -> Callable[..., Any]:
     return play
 
 
+def _clip_in_parts(optimizer: torch.optim.Optimizer, max_norm: float, mistake: str) -> Tensor:
+    """Clip each group or each tensor by itself; the norm of all, if that is what is reported."""
+    weights = _parameters(optimizer)
+    groups = [group["params"] for group in optimizer.param_groups]
+    parts = groups if mistake.startswith("by-group") else [[weight] for weight in weights]
+    total = nn.utils.get_total_norm([weight.grad for weight in weights])
+    norms = [nn.utils.clip_grad_norm_(part, max_norm) for part in parts]
+    return total if mistake.endswith("true-norm") else torch.stack(norms).norm()
+
+
 def _clip_model(mistake: str = "") -> Callable[..., Any]:
     """The steps of clipping in an order that holds one mistake."""
 
@@ -667,7 +712,9 @@ def _clip_model(mistake: str = "") -> Callable[..., Any]:
         weights = _parameters(optimizer)
         clipped = weights[:1] if mistake == "first-group" else weights
         clip = partial(nn.utils.clip_grad_norm_, clipped)
-        (loss if mistake == "loss-as-it-is" else scaler.scale(loss)).backward()
+        if mistake == "scaled-for-show":
+            scaler.scale(loss)
+        (loss if mistake in ("loss-as-it-is", "scaled-for-show") else scaler.scale(loss)).backward()
         if mistake == "before":
             norm = clip(max_norm)
         elif mistake == "scaled-norm":
@@ -679,7 +726,10 @@ def _clip_model(mistake: str = "") -> Callable[..., Any]:
                     weight.grad /= scaler.get_scale()
             if mistake == "after":
                 scaler.step(optimizer)
-            norm = clip(max_norm if mistake != "never" else math.inf)
+            if mistake.startswith("by-"):
+                norm = _clip_in_parts(optimizer, max_norm, mistake)
+            else:
+                norm = clip(max_norm)
         if mistake == "clipped-norm":
             norm = nn.utils.get_total_norm([w.grad for w in weights])
         if mistake == "direct":
@@ -722,10 +772,13 @@ clip_step = function_exercise(
             "clip_grad_norm_ returns the norm from before.",
             _clip_model("clipped-norm"),
         ),
-        "unscaled-twice": Misconception(
-            "Your gradients are divided by the scale twice, once by hand and once by the scaler. "
-            "unscale_ does it, and step knows that it was done.",
+        "divided-too-often": Misconception(
+            "Your gradients are divided by the scale once more than they were multiplied by it. "
+            "Either you divide by hand what unscale_ divides too (and step knows that it was "
+            "done); or the plain loss went backward: scaler.scale(loss) gives a new tensor, and "
+            "that is the one to call backward() on.",
             _clip_model("twice"),
+            _clip_model("scaled-for-show"),
         ),
         "optimizer-stepped-directly": Misconception(
             "You called optimizer.step yourself. Nobody looks for the overflow then, and its NaN "
@@ -738,14 +791,24 @@ clip_step = function_exercise(
             _clip_model("no-update"),
         ),
         "loss-not-scaled": Misconception(
-            "You called loss.backward() without scaler.scale. The scaler has no scale yet, and the "
-            "first thing that needs one stops with '_scale is None'.",
+            "'_scale is None': the scaler makes its scale in the first scaler.scale(loss), and "
+            "something of yours needed the scale before that. Either the loss went backward "
+            "without scaler.scale, or unscale_ stands before it.",
             _clip_model("loss-as-it-is"),
         ),
         "first-group-only": Misconception(
             "You clip the parameters of the first group only. The norm of all gradients together "
             "is what counts; an optimizer can have several groups.",
             _clip_model("first-group"),
+        ),
+        "clipped-in-parts": Misconception(
+            "You clip group by group, or tensor by tensor, so that each part may have the norm "
+            "max_norm and their directions no longer belong together. One call of "
+            "clip_grad_norm_, with all parameters.",
+            _clip_model("by-group"),
+            _clip_model("by-tensor"),
+            _clip_model("by-group-true-norm"),
+            _clip_model("by-tensor-true-norm"),
         ),
     },
     hints=(
@@ -831,18 +894,24 @@ def _play_why(answer: Callable[..., Any]) -> Callable[..., Any]:
     return play
 
 
+def _not_nan(tensor: Tensor) -> bool:
+    return not bool(tensor.isnan().any())
+
+
 def _why_model(*mistakes: str) -> Callable[..., str]:
     """Look for the causes in the order in which they happen, except for some."""
+
+    good = _not_nan if "nan-only" in mistakes else _finite
 
     def why_skipped(model: nn.Module, x: Tensor, target: Tensor, scale: float) -> str:
         weights = list(model.parameters())
         old = [w.grad for w in weights if w.grad is not None]
-        if "old" not in mistakes and not all(map(_finite, old)):
+        if "old" not in mistakes and not all(map(good, old)):
             return "old gradient"
-        if "input" not in mistakes and not (_finite(x) and _finite(target)):
+        if "input" not in mistakes and not (good(x) and good(target)):
             return "input"
         loss = (_fp32_loss if "float32" in mistakes else _fp16_loss)(model, x, target)
-        if "forward" not in mistakes and not _finite(loss):
+        if "forward" not in mistakes and not good(loss):
             return "forward"
         if "loss-only" in mistakes:
             return "no skip"
@@ -850,7 +919,7 @@ def _why_model(*mistakes: str) -> Callable[..., str]:
         def overflows(factor: float) -> bool:
             gradients = list(torch.autograd.grad(loss * factor, weights, retain_graph=True))
             left = old if "accumulated" in mistakes else []
-            return not all(map(_finite, gradients + left))
+            return not all(map(good, gradients + left))
 
         if "unscaled" in mistakes:
             return "backward" if overflows(1.0) else "no skip"
@@ -907,6 +976,11 @@ why_skipped = function_exercise(
             "scale of 1, too.",
             _why_model("backward"),
         ),
+        "nan-only": Misconception(
+            "You look for NaN only. An overflow is an inf first, and becomes NaN later on, if at "
+            "all. Ask torch.isfinite.",
+            _why_model("nan-only"),
+        ),
         "unscaled-backward": Misconception(
             "You ran the backward pass without the scale, so you never see the overflow that the "
             "scale itself causes.",
@@ -952,7 +1026,7 @@ def _play_schedule(answer: Callable[..., Any]) -> Callable[..., Any]:
             for x, y in _batches(pattern, seed):
                 optimizer.zero_grad()
                 scaler.scale(_fp16_loss(model, x, y)).backward()
-                answers.append(plain(answer(scaler, optimizer, scheduler)))
+                answers.append(answer(scaler, optimizer, scheduler))
                 rates.append(optimizer.param_groups[0]["lr"])
                 path.append(sum(_numbers(list(model.parameters()))))
         return {
@@ -1016,6 +1090,23 @@ def _schedule_by_count(scaler, optimizer, scheduler) -> bool:
     return skipped
 
 
+def _schedule_answering(answer: Callable[[bool], Any]) -> Callable[..., Any]:
+    """The right step and schedule, with another answer."""
+    right = _schedule_model(lambda before, after: after >= before)
+    return lambda *parts: answer(right(*parts))
+
+
+def _schedule_past_the_scaler(scaler, optimizer, scheduler) -> bool:
+    before = scaler.get_scale()
+    scaler.unscale_(optimizer)
+    optimizer.step()
+    scaler.update()
+    stepped = scaler.get_scale() >= before
+    if stepped:
+        scheduler.step()
+    return stepped
+
+
 schedule_step = function_exercise(
     "schedule_step",
     cases=_schedule_cases,
@@ -1025,8 +1116,8 @@ schedule_step = function_exercise(
     misconceptions={
         "scheduler-runs-ahead": Misconception(
             "Your scheduler steps in every iteration, also where the optimizer did not. With ten "
-            "skips it is ten steps ahead of the training. If you ask whether there was a skip: ask "
-            "after update, since step does not change the scale.",
+            "skips it is ten steps ahead of the training. If you do ask whether there was a skip: "
+            "read the scale before the step and again after update, which alone changes it.",
             _schedule_model(lambda before, after: True),
             _schedule_blindly,
         ),
@@ -1050,6 +1141,21 @@ schedule_step = function_exercise(
             "Your scheduler steps before the optimizer does, so the first step already uses the "
             "second learning rate. And it cannot know yet whether there will be a step.",
             _schedule_model(lambda before, after: True, first=True),
+        ),
+        "answer-inverted": Misconception(
+            "The scheduler does what it should, but you return True after a skip and False after "
+            "a real step. Asked for is the other way round.",
+            _schedule_answering(lambda stepped: not stepped),
+        ),
+        "answer-missing": Misconception(
+            "The scheduler does what it should, but your function returns None. Asked for is True "
+            "after a real step, False after a skip.",
+            _schedule_answering(lambda stepped: None),
+        ),
+        "optimizer-stepped-directly": Misconception(
+            "You called optimizer.step yourself. It steps whatever the gradients are, so an "
+            "overflow goes into the weights. scaler.step(optimizer) holds the `if`.",
+            _schedule_past_the_scaler,
         ),
         "update-forgotten": Misconception(
             "There is no update, so the scaler refuses the second step: 'step() has already been "

@@ -28,10 +28,12 @@ from amp_lessons.checks.verdict import State, Verdict
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
 
 # Bound once, before any learner's code runs.
-_autograd_grad, _is_enabled, _get_dtype = (
+_autograd_grad, _is_enabled, _get_dtype, _equal, _cross_entropy = (
     torch.autograd.grad,
     torch.is_autocast_enabled,
     torch.get_autocast_dtype,
+    torch.equal,
+    F.cross_entropy,
 )
 
 
@@ -89,8 +91,8 @@ _BROKEN: dict[str, Callable[..., Tensor]] = {
 }
 _RIGHT: dict[str, Callable[..., Tensor]] = {
     "click_loss": F.binary_cross_entropy_with_logits,
-    "smoothed_loss": lambda x, labels, s: F.cross_entropy(x, labels, label_smoothing=s),
-    "contrastive_loss": lambda x, t: F.cross_entropy(x / t, torch.arange(len(x))),
+    "smoothed_loss": lambda x, labels, s: _cross_entropy(x, labels, label_smoothing=s),
+    "contrastive_loss": lambda x, t: _cross_entropy(x / t, torch.arange(len(x))),
     "dice_loss": _broken_dice,
 }
 
@@ -149,7 +151,7 @@ def _run_loss(name: str, function: Any, run: _LossRun) -> dict[str, Any]:
     try:
         with _region(run.region):
             loss = function(logits, *rest)
-        seen = {"loss": plain(loss)}
+        seen = {"loss": plain(loss), "changed": _changed(name, run, (logits, *rest))}
         if isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad:
             (gradient,) = _autograd_grad(loss, logits)
             gradient = gradient.flatten()
@@ -159,6 +161,12 @@ def _run_loss(name: str, function: Any, run: _LossRun) -> dict[str, Any]:
         return {"unattempted": True}
     except Exception as error:
         return {"error": describe_error(error)}
+
+
+def _changed(name: str, run: _LossRun, given: tuple[Any, ...]) -> bool:
+    """Whether a call has written into one of the tensors that it was given."""
+    pairs = zip(given, _loss_args(name, run), strict=True)
+    return not all(_equal(a.detach(), b) for a, b in pairs if isinstance(a, Tensor))
 
 
 def _probe_losses(*functions: Any) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def _loss_signature(seen: dict[str, Any]) -> tuple[Any, ...]:
     if "loss" not in seen or not isinstance(seen["loss"], dict):
         return ("error",)
     loss, gradient = seen["loss"], seen.get("gradient", {}).get("values", [])
-    return _rough(loss["values"]), loss["dtype"], tuple(map(_rough, gradient[:8]))
+    return _rough(loss.get("values")), loss.get("dtype"), tuple(map(_rough, gradient[:8]))
 
 
 @cache
@@ -222,7 +230,8 @@ def _judge_loss(name: str, runs: Sequence[dict[str, Any]], kind: str) -> Finding
             continue
         if kind == "error":
             return error_verdict(seen["error"])
-        return Finding(kind, (f"{name}, {run}: {found[1]}",), {"name": name})
+        got = seen["loss"].get("dtype") if isinstance(seen["loss"], dict) else None
+        return Finding(kind, (f"{name}, {run}: {found[1]}",), {"name": name, "got": got})
     return None
 
 
@@ -234,6 +243,7 @@ _LOSS_KINDS = (
     "loss-off",
     "gradient-off",
     "loss-not-float32",
+    "changed-argument",
 )
 
 
@@ -243,7 +253,7 @@ def _loss_fault(name: str, run: _LossRun, seen: dict[str, Any]) -> tuple[str, st
         return "error", ""
     loss = seen["loss"]
     if not isinstance(loss, dict) or loss.get("shape") != [] or "gradient" not in seen:
-        return "no-loss", f"got {type(loss).__name__ if not isinstance(loss, dict) else loss}"[:90]
+        return "no-loss", f"got {_what(loss)}"
     value, gradient = loss["values"], seen["gradient"]["values"]
     true_value, true_gradient = _loss_truth(name, run)
     largest = max(map(abs, true_gradient))
@@ -258,7 +268,20 @@ def _loss_fault(name: str, run: _LossRun, seen: dict[str, Any]) -> tuple[str, st
         return "gradient-off", f"a gradient is off by {apart:.2g}, the largest is {largest:.2g}"
     if loss["dtype"] != "float32":
         return "loss-not-float32", f"got {loss['dtype']}"
+    if seen["changed"]:
+        return "changed-argument", "an argument is not what it was before the call"
     return None
+
+
+def _what(loss: Any) -> str:
+    """What was returned in place of a loss, in words."""
+    if not isinstance(loss, dict) or "dict" in loss:
+        return "None" if loss is None else f"a {type(loss).__name__}, and no tensor"
+    if "object" in loss:
+        return f"an object of type {loss['object']}"
+    if loss.get("shape") != []:
+        return f"a tensor of shape {loss.get('shape')}"
+    return "a tensor with no way back to the logits"
 
 
 stable_losses = Exercise(
@@ -267,20 +290,23 @@ stable_losses = Exercise(
     judge=_judge_losses,
     diagnoses={
         "no-loss": "{name} should return a tensor without dimensions that the logits' gradient can "
-        "be computed from. detach(), item() and no_grad cut it off.",
+        "be computed from. Is a return missing, or the mean? detach(), item() and no_grad cut the "
+        "gradient off.",
         "loss-not-finite": "{name} gives inf or NaN. Look for the first step whose result does not "
         "fit: an exp, a sum over many terms, or the logarithm of what was rounded to 0. A cast "
-        "after that step comes too late, and float32 alone does not save exp(128).",
+        "after that step comes too late, and float32 alone does not save exp(128). A sum written "
+        "as a matrix product (@, einsum) is cast back to 16 bits in a region, whatever you cast.",
         "gradient-not-finite": "{name} gives a loss that looks fine, and a gradient with inf or "
         "NaN: the backward pass multiplies 1/0, or 1 over a very small eps, by 0. Cutting the loss "
         "off afterwards does not mend that; start from the logits.",
-        "loss-off": "{name} is finite and not right: an eps or a clamp that keeps a log finite "
-        "also changes what they are. From the logits no eps is needed.",
+        "loss-off": "{name} is finite and not right. Is it still the same loss, with its "
+        "temperature, its smoothing, its mean? An eps or a clamp that keeps a log finite changes "
+        "it too: from the logits none is needed.",
         "gradient-off": "{name} has the right value, and its gradient is not right: something that "
         "the gradient is computed from was rounded to 16 bits, or cut off, on the way. Cast the "
         "logits to float32 first.",
-        "loss-not-float32": "{name} is right as far as 16 bits go, and returns 16 bits. float32 "
-        "was asked for: cast the logits first, then the loss is float32 in a region and outside.",
+        "loss-not-float32": "{name} has the right value and returns {got}. float32 was asked for: "
+        "cast the logits to it first, then the loss is float32 in a region and outside.",
     },
     hints=(
         "Ask of each loss: which intermediate value can leave the range of FP16? Of float32?",
@@ -366,7 +392,8 @@ unit_rows = function_exercise(
         "length-overflows": Misconception(
             "Your eps survives; the length does not. In FP16 the squares of 300, or the length of "
             "a row of 50,000s, are beyond 65504: inf, and a row divided by inf is a row of zeros. "
-            "Compute the length in float32.",
+            "Compute the length in float32, and divide there.",
+            lambda x: x / x.float().norm(dim=-1, keepdim=True).clamp_min(1e-6).to(x.dtype),
             _divided(lambda x: _length(x).clamp_min(torch.finfo(x.dtype).tiny), wide=False),
             _divided(lambda x: _length(x).clamp_min(torch.finfo(x.dtype).eps), wide=False),
             _divided(lambda x: _length(x).clamp_min(1e-4), wide=False),
@@ -383,6 +410,17 @@ unit_rows = function_exercise(
             *(_divided(lambda x, e=e: _length(x) + e, wide=True) for e in (1e-3, 1e-4, 2.0**-14)),
             *(_divided(lambda x, e=e: _root(x, e), wide=True) for e in (1e-4, 1e-5, 1e-6)),
             *(_divided(lambda x, e=e: _length(x).clamp_min(e), wide=True) for e in (1e-1, 1e-2)),
+            lambda x: (x.float() / (_length(x.float()) + torch.finfo(x.dtype).eps)).to(x.dtype),
+            lambda x: (x.float() / _length(x.float()).clamp_min(torch.finfo(x.dtype).eps)).to(
+                x.dtype
+            ),
+        ),
+        "another-measure": Misconception(
+            "You divide by another measure of the row than its length, such as the sum of the "
+            "absolute values, the largest entry, or the sum of the squares without its root.",
+            _divided(lambda x: x.abs().sum(-1, keepdim=True).clamp_min(1e-6), wide=True),
+            _divided(lambda x: x.abs().amax(-1, keepdim=True).clamp_min(1e-6), wide=True),
+            _divided(lambda x: x.square().sum(-1, keepdim=True).clamp_min(1e-12), wide=True),
         ),
         "one-length-for-all": Misconception(
             "You divide all rows by one length. Each row has its own: dim=-1, keepdim=True.",
@@ -501,6 +539,12 @@ safe_rms_norm = function_exercise(
                 x.float() * torch.rsqrt(x.float().square().sum(-1, keepdim=True) + eps) * w
             ).to(x.dtype),
         ),
+        "one-mean-for-all": Misconception(
+            "You took one mean over all rows. Each row has its own: dim=-1, keepdim=True.",
+            lambda x, w, eps: (x.float() * torch.rsqrt(x.float().square().mean() + eps) * w).to(
+                x.dtype
+            ),
+        ),
     },
     hints=(
         "Which is the first intermediate value that does not fit FP16 when an entry is 300?",
@@ -554,7 +598,7 @@ def _stream_cases() -> tuple[Case, ...]:
             case(0.0, 5, (0.3, 0.0), SINGLE, HALF, label="5 blocks"),
             case(0.0, 3, (0.3, 0.0), BFLOAT, BFLOAT, label="3 blocks"),
             case(300.0, 40, little, BFLOAT, BFLOAT, label="40 small blocks on a stream of 300"),
-            case(3000.0, 30, little, HALF, HALF, label="30 small blocks on a stream of 3000"),
+            case(2500.0, 80, (0.05, 0.7), HALF, HALF, label="80 blocks on a stream of 2500"),
             case(300.0, 40, little, SINGLE, BFLOAT, label="40 small blocks on a stream of 300"),
             case(1.0, 25, much, HALF, HALF, label="25 blocks that add 4000 each"),
             case(1.0, 25, much, SINGLE, HALF, label="25 blocks that add 4000 each"),
@@ -575,7 +619,13 @@ def _play_stream(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
             result = function(x, blocks, region)
         ran = sorted({name for block in blocks for name in block.seen})
         times = [len(block.seen) for block in blocks]
-        return {"linear layers ran in": ran, "runs of each block": times, "stream": result}
+        dtype = _name(result.dtype) if type(result) is Tensor else type(result).__name__
+        return {
+            "linear layers ran in": ran,
+            "runs of each block": times,
+            "dtype of the stream": dtype,
+            "stream": result,
+        }
 
     return played
 
@@ -586,12 +636,14 @@ def _stream(
     end: Callable[[Tensor], Tensor] = lambda x: x,
     *,
     autocast: bool = True,
+    default_dtype: bool = False,
 ) -> Callable[..., Tensor]:
     """A stream with a change in it: the models of the misconceptions."""
 
     def stream(x: Tensor, blocks: list[_Block], region: torch.dtype) -> Tensor:
         x = start(x, region)
-        with torch.autocast("cpu", dtype=region, enabled=autocast):
+        dtype = None if default_dtype else region
+        with torch.autocast("cpu", dtype=dtype, enabled=autocast):
             for block in blocks:
                 x = add(x, block(x))
         return end(x)
@@ -631,6 +683,11 @@ residual_stream = function_exercise(
             "Only the sums need float32.",
             _stream(lambda x, region: x.float(), autocast=False),
         ),
+        "region-without-its-dtype": Misconception(
+            'Your region has no dtype of its own: torch.autocast("cpu") means bfloat16. The blocks '
+            "are to run in the dtype that was passed as region.",
+            _stream(lambda x, region: x.float(), default_dtype=True),
+        ),
         "stream-not-added": Misconception(
             "Each block replaces the stream. It should be added to it: x + block(x).",
             _stream(lambda x, region: x.float(), lambda x, y: y),
@@ -668,7 +725,10 @@ class _Products(TorchDispatchMode):
         return result
 
 
-_PRODUCTS = {f"aten::{name}" for name in ("mm", "addmm", "bmm", "matmul", "mv", "linear", "dot")}
+_PRODUCTS = {
+    f"aten::{name}"
+    for name in ("mm", "addmm", "bmm", "baddbmm", "matmul", "mv", "addmv", "linear", "dot")
+}
 
 
 @dataclass(frozen=True)
@@ -705,6 +765,8 @@ def _call_function(function: Any, args: Args, scenario: _Scenario) -> dict[str, 
         seen |= {"own": node is not None, "noted": getattr(node, "_fwd_used_autocast", None)}
         if seen["noted"] is not None:
             seen["noted"] = bool(seen["noted"])
+        with _region(HALF if scenario.forward is BFLOAT else BFLOAT):
+            function(x, other)  # what the first call noted must outlive another call
         weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
         with _region(scenario.backward), _Products() as products:
             gradients = _autograd_grad(result, inputs, weights.to(result.dtype), allow_unused=True)
@@ -780,7 +842,10 @@ class _FunctionCheck:
         return [(scenario, seed) for scenario in self.scenarios for seed in self.SEEDS]
 
     def _call(self, function: Any, scenario: _Scenario, seed: int) -> dict[str, Any]:
-        return _call_function(function, self.args(scenario, seed), scenario)
+        args = self.args(scenario, seed)
+        seen = _call_function(function, args, scenario)
+        pairs = zip(args, self.args(scenario, seed), strict=True)
+        return seen | {"changed": not all(_equal(a.detach(), b.detach()) for a, b in pairs)}
 
     def judge(self, evidence: Any) -> Finding | Verdict:
         runs = self._runs()
@@ -826,7 +891,9 @@ class _FunctionCheck:
         if "_fwd_used_autocast" in str(error.get("message")):
             return Finding("bwd-without-fwd", lines)
         if _dtype_words(error):
-            return Finding(self.blame(scenario, "error", seen), (*lines, error["message"][:120]))
+            where = error_verdict(error).seen
+            lines += (*where, error["message"][:120])
+            return Finding(self.blame(scenario, "error", seen), lines)
         return error_verdict(error)
 
     def _values(self, scenario: _Scenario, seed: int, seen: dict[str, Any]) -> Finding | None:
@@ -836,8 +903,8 @@ class _FunctionCheck:
         weights = torch.linspace(0.5, 1.5, value.numel(), dtype=torch.float64).reshape(value.shape)
         inputs = [a for a in exact if a.requires_grad]
         gradients = _autograd_grad(value, inputs, weights)
-        low = BFLOAT in (self.products(scenario), scenario.x)
-        tolerance = 0.05 if low else 0.01
+        coarsest = max(torch.finfo(d).eps for d in (self.products(scenario), scenario.x))
+        tolerance = max(1e-4, 8 * coarsest)
         if _apart(value.detach(), seen["value"]) > tolerance:
             return Finding("wrong-value", (f"{scenario}: the result is not right",))
         for true, given in zip(gradients, seen["gradients"], strict=True):
@@ -847,6 +914,8 @@ class _FunctionCheck:
             got = seen["value"]["dtype"]
             expected = f"{_name(self.result(scenario))} ({scenario})"
             return Finding("wrong-type", (), {"got": got, "expected": expected})
+        if seen["changed"]:
+            return Finding("changed-argument", (str(scenario),))
         return None
 
 
@@ -907,7 +976,10 @@ def _blame_silu(scenario: _Scenario, part: str, seen: dict[str, Any]) -> str:
         return "other-device"
     if seen["noted"]:
         return "fwd-without-bwd"
-    return "backward-elsewhere" if scenario.backward is not None else "backward-in-float32"
+    ran = set(seen["backward"])
+    if scenario.backward is not None and ran == {_name(scenario.backward)}:
+        return "backward-elsewhere"
+    return "backward-in-float32" if ran == {"float32"} else "one-dtype-for-all"
 
 
 _SILU = _FunctionCheck(
@@ -934,8 +1006,9 @@ recomputed_silu = Exercise(
     judge=_SILU.judge,
     diagnoses=_COMMON_FUNCTION_TEXTS
     | {
-        "fwd-without-bwd": "custom_fwd noted autocast's state, and nothing restores it: backward "
-        "needs custom_bwd.",
+        "fwd-without-bwd": "custom_fwd noted autocast's state, and the products of the backward do "
+        'not run in it: custom_bwd(device_type="cpu") is missing, or a region of your own inside '
+        "overrides it.",
         "backward-in-float32": "The forward's product ran in 16 bits, the backward's in float32: "
         "backward() is called outside the region, where nothing casts. Restore the forward's state "
         "around it.",
@@ -944,9 +1017,10 @@ recomputed_silu = Exercise(
         "casts them again.",
         "forward-in-float32": "The forward's product runs in float32 in a region: autocast is off "
         "inside. That is what cast_inputs=torch.float32 is for, and here 16 bits were asked for.",
-        "one-dtype-for-all": "The products run in one dtype whatever the region says. Here {right} "
-        "was asked for. The region's dtype is torch.get_autocast_dtype; custom_fwd without "
-        "cast_inputs leaves the choice to autocast.",
+        "one-dtype-for-all": "A product runs in a dtype that the region of the forward does not "
+        "ask for: here {right} is right. Is a dtype written into the code, a region opened where "
+        "the forward had none, or the state noted where the next call overwrites it? ctx belongs "
+        "to one call. custom_fwd without cast_inputs leaves the choice to autocast.",
         "dtypes-meet": "Two dtypes meet in a product. Cast all that goes into it, or let autocast "
         "do it, in the state that the forward ran in.",
     },
@@ -984,7 +1058,7 @@ class _GivenEnergy(torch.autograd.Function):
 
 
 def _blame_energy(scenario: _Scenario, part: str, seen: dict[str, Any]) -> str:
-    if part == "backward":
+    if part == "backward" and (scenario.backward is not None or not seen["noted"]):
         return "backward-in-16-bits"
     if seen["noted"]:
         return "state-is-no-precision"
@@ -1018,13 +1092,13 @@ wide_energy = Exercise(
     diagnoses=_COMMON_FUNCTION_TEXTS
     | {
         "state-is-no-precision": "custom_fwd without cast_inputs notes the state of autocast and "
-        "leaves it on, so your product still runs in 16 bits. What casts is "
-        "cast_inputs=torch.float32, and it turns autocast off as well.",
+        "leaves it on, and custom_bwd puts it back, so your product still runs in 16 bits. What "
+        "casts is cast_inputs=torch.float32, and it turns autocast off as well.",
         "forward-in-16-bits": "The forward's product still runs in 16 bits. .float() inside a "
         "region does not help a matrix product: autocast casts it back. Switch autocast off *and* "
         "cast. A cast of the result comes after the overflow.",
-        "backward-in-16-bits": "The forward is right. The backward's product runs in 16 bits where "
-        "backward() is called in a region: its state has to be restored too.",
+        "backward-in-16-bits": "The forward is right, and the backward's product runs in 16 bits. "
+        "backward() may be called in a region: autocast has to be off inside, there too.",
         "dtypes-meet": "A 16-bit tensor meets the float32 matrix in a product: autocast is off, "
         "and nothing was cast. x has to be float32 in both halves.",
     },

@@ -1,9 +1,10 @@
 """Lesson 07's exercises: training loops in mixed precision that are mended, or written anew.
 
 A loop is judged by what it leaves behind: the parameters, how often each optimizer really
-stepped, the scale, the dtypes that the loss saw. The loop is handed a small model with all that
-belongs to it (a `_Bench`); the reference and the models of the misconceptions are handed the
-same. Some batches hold an input that FP16 cannot store, so that their step must be skipped.
+stepped, the scale, the dtypes that the model's last layer gave. The loop is handed a small model
+with all that belongs to it (a `_Bench`); the reference and the models of the misconceptions are
+handed the same. Some batches hold an input that FP16 cannot store, so that their step must be
+skipped.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import math
 import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -21,7 +23,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from amp_lessons.checks.cases import Case, Misconception, exactly, function_exercise, within
+from amp_lessons.checks.cases import (
+    Case,
+    Misconception,
+    as_number,
+    exactly,
+    function_exercise,
+    within,
+)
+from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.exercise import Exercise, Finding
 from amp_lessons.checks.verdict import Verdict
 
@@ -70,20 +80,22 @@ class _Bench:
     weight: float = 1.0
     init_scale: float = 2.0**10
     steps: int = 0
-    logits: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = _network(self.seed, self.width, noisy=self.noisy)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=self.rate / self.weight)
         self.scaler = torch.amp.GradScaler("cpu", init_scale=self.init_scale, growth_interval=3)
         self.optimizer.register_step_post_hook(self._count)
+        # Asked of the model and not in the loss, since a loop may cast the logits to float32. A
+        # function, so that a deep copy of the model reports here too.
+        self.model[-1].register_forward_hook(lambda *seen: self.outputs.append(_dtype(seen[-1])))
 
     def _count(self, *_: Any) -> None:
         self.steps += 1
 
     def loss_fn(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross entropy times the weight of the loss; remembers the dtype of the logits."""
-        self.logits.append(str(logits.dtype).removeprefix("torch."))
+        """Cross entropy times the weight of the loss."""
         return cross_entropy(logits.float(), labels) * self.weight
 
     def left_behind(self) -> dict[str, Any]:
@@ -91,11 +103,16 @@ class _Bench:
         parameters = list(self.model.parameters())
         return {
             "optimizer steps": self.steps,
-            "dtype of the logits": _runs(self.logits),
-            "dtype of the parameters": str(parameters[0].dtype).removeprefix("torch."),
+            "dtype of the model's outputs": _runs(self.outputs),
+            "dtype of the parameters": ", ".join(sorted({_dtype(p) for p in parameters})),
+            "learning rate at the end": self.optimizer.param_groups[0]["lr"] * self.weight,
             "scale at the end": self.scaler.get_scale(),
             "parameters at the end": _flat(parameters),
         }
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _runs(words: Iterable[Any]) -> str:
@@ -109,10 +126,16 @@ def _flat(tensors: Iterable[Tensor]) -> Tensor:
 
 
 def _numbers(result: Any) -> Any:
-    """A list of numbers, be they floats or tensors of one element, as floats."""
-    if type(result) not in (list, tuple):
+    """Numbers in a list, a tuple, a tensor or an array, as a list; inf and NaN are one thing."""
+    described = plain(result)
+    if isinstance(described, dict) and isinstance(described.get("values"), list):
+        described = described["values"]
+    if not isinstance(described, list):
         return result
-    return [x.item() if type(x) is Tensor and x.numel() == 1 else x for x in result]
+    numbers = [as_number(x) for x in described]
+    if None in numbers:
+        return result
+    return [x if math.isfinite(x) else "not finite" for x in numbers]
 
 
 def _forward(bench_model: nn.Module, loss_fn: Callable, batch: Batch, dtype=HALF) -> Tensor:
@@ -135,10 +158,23 @@ def _plain_cases() -> list[Case]:
     ]
 
 
+def _small_scale_too() -> list[Case]:
+    """The same, and one in which gradients that were never scaled weigh as much as scaled ones."""
+    return [*_plain_cases(), Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2")]
+
+
 def _play_plain(train: Callable, weight: float = 1.0, init_scale: float = 2.0**10) -> Callable:
     """For a loop ``train(model, optimizer, scaler, loss_fn, batches)``."""
 
-    def play(seed: int, width: int, size: int, count: int, overflows: tuple) -> dict[str, Any]:
+    def play(
+        seed: int,
+        width: int,
+        size: int,
+        count: int,
+        overflows: tuple,
+        weight: float = weight,
+        init_scale: float = init_scale,
+    ) -> dict[str, Any]:
         bench = _Bench(seed, width, weight=weight, init_scale=init_scale)
         batches = _batches(seed, count, size, overflows)
         train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches)
@@ -199,6 +235,46 @@ def _nan_to_num(model, optimizer, scaler, loss_fn, batches, every_time: bool = F
         scaler.update()
 
 
+def _in_precision(dtype: torch.dtype | None) -> Callable:
+    """The right loop in another precision: None for float32, with no autocast."""
+
+    def loop(model, optimizer, scaler, loss_fn, batches) -> None:
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=dtype or HALF, enabled=dtype is not None):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    return loop
+
+
+_ANOTHER_PRECISION = Misconception(
+    "Your loop left FP16: its forward pass runs in float32, or in BF16, which is what "
+    "torch.autocast('cpu') means without a dtype. Both have the range, so nothing overflows any "
+    "more. Asked for is FP16: mend the loop and keep dtype=torch.float16.",
+    _in_precision(None),
+    _in_precision(torch.bfloat16),
+)
+
+
+def _left_out(bad: Callable[..., bool]) -> Callable:
+    """A loop that leaves out the batches in which it sees something bad."""
+
+    def loop(model, optimizer, scaler, loss_fn, batches) -> None:
+        for batch in batches:
+            optimizer.zero_grad()
+            loss = _forward(model, loss_fn, batch)
+            if bad(batch[0], loss):
+                continue
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    return loop
+
+
 mend_stuck = function_exercise(
     "mend_stuck",
     cases=_plain_cases,
@@ -234,6 +310,13 @@ mend_stuck = function_exercise(
             _nan_to_num,
             lambda m, o, s, f, b: _nan_to_num(m, o, s, f, b, every_time=True),
         ),
+        "batch-left-out": Misconception(
+            "You leave the batch out before the scaler has seen it, so the scale never comes down. "
+            "And most overflows have a loss that is a good number: only the gradients are not. Let "
+            "the scaler decide, and clear the gradients.",
+            _left_out(lambda x, loss: not loss.isfinite()),
+        ),
+        "another-precision": _ANOTHER_PRECISION,
     },
     hints=(
         "Print a gradient after each update. When does it become finite again?",
@@ -279,6 +362,16 @@ def _scaled_for_show(model, optimizer, scaler, loss_fn, batches) -> None:
         scaler.update()
 
 
+def _backward_twice(model, optimizer, scaler, loss_fn, batches) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = _forward(model, loss_fn, batch)
+        scaler.scale(loss).backward(retain_graph=True)
+        loss.backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 def _unscaled_by_hand(model, optimizer, scaler, loss_fn, batches) -> None:
     for batch in batches:
         optimizer.zero_grad()
@@ -291,7 +384,7 @@ def _unscaled_by_hand(model, optimizer, scaler, loss_fn, batches) -> None:
 
 mend_unscaled = function_exercise(
     "mend_unscaled",
-    cases=_plain_cases,
+    cases=_small_scale_too,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, weight=SMALL, init_scale=2.0**16),
     same=_close,
@@ -320,6 +413,13 @@ mend_unscaled = function_exercise(
             "scaler.step(optimizer) does both.",
             _never_unscaled,
         ),
+        "backward-twice": Misconception(
+            "Two backward passes, one with the scale and one without: their gradients are added "
+            "up. With a large scale it hardly shows, with a small one it does. Replace the old "
+            "call.",
+            _backward_twice,
+        ),
+        "another-precision": _ANOTHER_PRECISION,
     },
     hints=(
         "Read the message: which call sets _scale for the first time?",
@@ -393,6 +493,10 @@ def _scaled_norm(model, optimizer, scaler, max_norm) -> float:
     return norm
 
 
+def _scaled_clip(model, optimizer, scaler, max_norm) -> float:
+    return clip_grad_norm_(model.parameters(), max_norm).item()
+
+
 def _norm_after_clip(model, optimizer, scaler, max_norm) -> float:
     scaler.unscale_(optimizer)
     clip_grad_norm_(model.parameters(), max_norm)
@@ -422,6 +526,12 @@ mend_norms = function_exercise(
             "You measured the norm before unscale_(): it is the true one times the scale. What "
             "you clip is right, what you report is not.",
             _norm_loop(_scaled_norm),
+        ),
+        "clipped-before-unscale": Misconception(
+            "No unscale_() is left before the clip, so norm and clip see gradients that are still "
+            "multiplied by the scale: what you report is too large, and after the division the "
+            "model hardly moves. One call is right, where the first one stood.",
+            _norm_loop(_scaled_clip),
         ),
         "norm-after-clipping": Misconception(
             "You measured the norm after clipping: it can never be above max_norm, so it will "
@@ -608,6 +718,17 @@ mend_half = function_exercise(
             "belongs under torch.autocast('cpu', dtype=torch.float16).",
             _float32_only,
         ),
+        "default-dtype": Misconception(
+            "Without a dtype torch.autocast('cpu') means BF16. Asked for is FP16: say "
+            "dtype=torch.float16.",
+            _in_precision(torch.bfloat16),
+        ),
+        "scaler-left-out": Misconception(
+            "The model is float32 and autocast does the casting, as it should be. But the scaler "
+            "is gone: the FP16 gradients of this small loss are zero, and an overflow is not "
+            "skipped.",
+            _scaler_bypassed,
+        ),
     },
     hints=(
         "Which dtype must the parameters have, so that an update of 0.0001 is not lost?",
@@ -652,12 +773,16 @@ def _play_evaluation(train: Callable) -> Callable:
     return play
 
 
-def _evaluating(evaluate: Callable[..., float], once_only: bool = False) -> Callable:
+def _evaluating(evaluate: Callable[..., float], train_epochs: int | None = None) -> Callable:
+    """A loop that evaluates in this way, and calls ``train()`` before the first epochs only."""
+
     def loop(model, optimizer, scaler, loss_fn, epochs, validation) -> list[float]:
         losses = []
         for number, batches in enumerate(epochs):
-            if not (once_only and number):
+            if train_epochs is None or number < train_epochs:
                 model.train()
+            else:
+                model.eval()
             _plain_loop(model, optimizer, scaler, loss_fn, batches)
             losses.append(evaluate(model, loss_fn, validation))
         return losses
@@ -687,6 +812,16 @@ def _evaluate_in_float32(model, loss_fn, validation) -> float:
         return loss_fn(model(validation[0]), validation[1]).item()
 
 
+def _evaluate_in_float32_with_graph(model, loss_fn, validation) -> float:
+    model.eval()
+    return loss_fn(model(validation[0]), validation[1]).item()
+
+
+def _evaluate_in_train_mode_in_float32(model, loss_fn, validation) -> float:
+    with torch.no_grad():
+        return loss_fn(model(validation[0]), validation[1]).item()
+
+
 def _evaluate_in_bfloat16(model, loss_fn, validation) -> float:
     model.eval()
     with torch.no_grad():
@@ -711,18 +846,24 @@ mend_evaluation = function_exercise(
             _evaluating(_evaluate_in_train_mode),
             _evaluating(_evaluate_as_given),
             _evaluating(lambda m, f, v: _forward(m, f, v).item()),
+            _evaluating(_evaluate_in_train_mode_in_float32),
         ),
         "left-in-eval-mode": Misconception(
-            "After the first evaluation the model stays in eval mode: from the second epoch on it "
-            "trains without dropout and with frozen batch statistics. Call model.train() before "
-            "each epoch.",
-            _evaluating(_evaluate, once_only=True),
+            "The model trains in eval mode, in all epochs or from the second on: without dropout "
+            "and with frozen batch statistics. eval() lasts until train() is called, so call "
+            "model.train() before each epoch.",
+            _evaluating(_evaluate, train_epochs=1),
+            _evaluating(_evaluate_with_graph, train_epochs=1),
+            _evaluating(_evaluate_in_float32, train_epochs=1),
+            _evaluating(_evaluate_in_float32_with_graph, train_epochs=1),
+            _evaluating(_evaluate, train_epochs=0),
         ),
         "evaluated-in-another-precision": Misconception(
             "The model trains in FP16 and is evaluated in something else. You then measure a "
             "model that you do not train, and an FP16 overflow will not show in the validation.",
             _evaluating(_evaluate_in_float32),
             _evaluating(_evaluate_in_bfloat16),
+            _evaluating(_evaluate_in_float32_with_graph),
         ),
         "recorded-for-backward": Misconception(
             "The evaluation records everything for a backward pass that never comes, which takes "
@@ -764,7 +905,12 @@ def _play_accumulate(train: Callable) -> Callable:
 
 
 def _accumulating(
-    divide: bool = True, zero_each: bool = False, each: Callable | None = None, wait: bool = True
+    divide: bool = True,
+    zero_each: bool = False,
+    each: Callable | None = None,
+    wait: bool = True,
+    zero: bool = True,
+    last: int = -1,
 ) -> Callable:
     """An accumulating loop: right by default, or with one mistake.
 
@@ -773,21 +919,48 @@ def _accumulating(
         zero_each: remove the gradients before each micro-batch.
         each: called with (scaler, optimizer) after each backward pass.
         wait: step at the end of a group only.
+        zero: remove the gradients of a group after its step.
+        last: the micro-batch of a group, from 0, that its step comes after.
     """
 
     def loop(model, optimizer, scaler, loss_fn, batches, every) -> None:
         for number, batch in enumerate(batches):
-            if zero_each or number % every == 0:
+            starts = number == 0 or (number - 1 - last) % every == 0
+            if zero_each or (zero and starts):
                 optimizer.zero_grad()
             loss = _forward(model, loss_fn, batch)
             scaler.scale(loss / every if divide else loss).backward()
             if each:
                 each(scaler, optimizer)
-            if not wait or number % every == every - 1:
+            if not wait or number % every == last % every:
                 scaler.step(optimizer)
                 scaler.update()
 
     return loop
+
+
+def _rate_divided(model, optimizer, scaler, loss_fn, batches, every) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] /= every
+    _accumulating(divide=False)(model, optimizer, scaler, loss_fn, batches, every)
+
+
+def _joined(model, optimizer, scaler, loss_fn, batches, every) -> None:
+    groups = [batches[i : i + every] for i in range(0, len(batches), every)]
+    joined = [tuple(map(torch.cat, zip(*group, strict=True))) for group in groups]
+    _plain_loop(model, optimizer, scaler, loss_fn, joined)
+
+
+def _without_bad_losses(model, optimizer, scaler, loss_fn, batches, every) -> None:
+    for number, batch in enumerate(batches):
+        if number % every == 0:
+            optimizer.zero_grad()
+        loss = _forward(model, loss_fn, batch) / every
+        if loss.isfinite():
+            scaler.scale(loss).backward()
+        if number % every == every - 1:
+            scaler.step(optimizer)
+            scaler.update()
 
 
 def _step_at_the_end_update_each(model, optimizer, scaler, loss_fn, batches, every) -> None:
@@ -816,6 +989,38 @@ accumulate = function_exercise(
             "You remove the gradients before each micro-batch, so a step sees the last one only. "
             "zero_grad() comes once for each step.",
             _accumulating(zero_each=True),
+            _accumulating(zero_each=True, divide=False),
+        ),
+        "never-zeroed": Misconception(
+            "Nobody removes the gradients of a group after its step, so they are added to those of "
+            "the next. An inf among them stays for ever. zero_grad() comes once for each step.",
+            _accumulating(zero=False),
+            _accumulating(zero=False, divide=False),
+        ),
+        "group-ends-too-soon": Misconception(
+            "Your first step comes after the very first micro-batch, and each later one a batch "
+            "too soon: 0 % every is 0 as well. Step where (number + 1) % every == 0, counting "
+            "from 0.",
+            _accumulating(last=0),
+            _accumulating(last=0, divide=False),
+        ),
+        "rate-divided": Misconception(
+            "You divided the learning rate and not the loss, and the optimizer keeps the smaller "
+            "rate. For plain SGD the steps are the same; with momentum of another rate, with "
+            "clipping or with Adam they are not. Divide each loss by `every`.",
+            _rate_divided,
+        ),
+        "joined-into-one-batch": Misconception(
+            "You joined the small batches into the big one and ran the model on that. The numbers "
+            "are right, and the memory that accumulation is there to save is used after all. Run "
+            "the model on one small batch at a time.",
+            _joined,
+        ),
+        "bad-batch-left-out": Misconception(
+            "You leave out the micro-batch whose loss is not finite and step with the others. The "
+            "sum is then that of fewer batches than it is divided by, and the scaler never sees "
+            "the overflow. Let it skip the step of the whole group.",
+            _without_bad_losses,
         ),
         "stepped-each-micro-batch": Misconception(
             "You step after every micro-batch. Nothing is accumulated between two removals of "
@@ -873,26 +1078,31 @@ def _play_two(train: Callable) -> Callable:
             f"{key} ({name} model)": value
             for name, seen in parts.items()
             for key, value in seen.items()
-            if name == "first" or key not in ("scale at the end", "dtype of the logits")
+            if name == "first" or key != "scale at the end"
         }
 
     return play
 
 
-def _two_losses(models, loss_fn, batch) -> tuple[Tensor, Tensor]:
+def _two_losses(models, loss_fn, batch, detach: bool = True) -> tuple[Tensor, Tensor]:
     x, z, y = batch
     with torch.autocast("cpu", dtype=HALF):
         guess = models[0](x)
-        return loss_fn(guess, y), loss_fn(guess.detach() + models[1](z), y)
+        known = guess.detach() if detach else guess
+        return loss_fn(guess, y), loss_fn(known + models[1](z), y)
 
 
-def _two(finish: Callable, scale_second: bool = True) -> Callable:
+def _two(
+    finish: Callable, scale_second: bool = True, detach: bool = True, zeroed: int = 2
+) -> Callable:
+    """A loop for two models: right but for the given part, or with one mistake."""
+
     def loop(models, optimizers, scaler, loss_fn, batches) -> None:
         for batch in batches:
-            for optimizer in optimizers:
+            for optimizer in optimizers[:zeroed]:
                 optimizer.zero_grad()
-            one, two = _two_losses(models, loss_fn, batch)
-            scaler.scale(one).backward()
+            one, two = _two_losses(models, loss_fn, batch, detach)
+            scaler.scale(one).backward(retain_graph=not detach)
             (scaler.scale(two) if scale_second else two).backward()
             finish(scaler, *optimizers)
 
@@ -910,6 +1120,16 @@ def _finish_twice(scaler, one, two) -> None:
     scaler.update()
     scaler.step(two)
     scaler.update()
+
+
+def _one_after_the_other(models, optimizers, scaler, loss_fn, batches) -> None:
+    for batch in batches:
+        losses = _two_losses(models, loss_fn, batch)
+        for loss, optimizer in zip(losses, optimizers, strict=True):
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
 
 
 def _all_or_none(scaler, one, two) -> None:
@@ -949,10 +1169,11 @@ train_two = function_exercise(
     same=_close,
     misconceptions={
         "updated-twice": Misconception(
-            "update() after the first step changes the scale before the second optimizer has "
-            "unscaled: its gradients carry the old one and are divided by the new one. It also "
-            "counts every batch twice, so the scale grows too soon. One update, after all steps.",
+            "You call update() twice for each batch, so each counts as two and the scale grows too "
+            "soon. And where both backward passes come first, the second optimizer's gradients "
+            "carry the old scale and are divided by the new one. One update, after all steps.",
             _two(_finish_twice),
+            _one_after_the_other,
         ),
         "two-scalers": Misconception(
             "You made a second scaler. Then the caller's scaler knows nothing of the second "
@@ -969,6 +1190,17 @@ train_two = function_exercise(
             "The second loss is not scaled, but its optimizer divides by the scale: the second "
             "model hardly moves. Every loss that meets this scaler must be scaled by it.",
             _two(_finish_two, scale_second=False),
+        ),
+        "guess-not-detached": Misconception(
+            "The second loss goes back through the guess into the first model, which then learns "
+            "from both losses and catches the second one's overflows. guess.detach() keeps them "
+            "apart.",
+            _two(_finish_two, detach=False),
+        ),
+        "second-never-zeroed": Misconception(
+            "Only the first optimizer's gradients are removed. Those of the second add up, and "
+            "after an overflow it is skipped for ever. zero_grad() for both.",
+            _two(_finish_two, zeroed=1),
         ),
         "second-step-past-the-scaler": Misconception(
             "The second optimizer steps past the scaler: with scaled gradients, and without a "
@@ -1072,6 +1304,7 @@ def _play_resume(pair: tuple[Callable, Callable]) -> Callable:
         torch.save(capture(run), file)
         torch.set_rng_state(random)
         run.steps(images, labels, 2)  # the run goes on after the checkpoint was written
+        capture(run)  # and writes the next one: what counts is what stands in the first file
         other = Training.fresh(seed + 1000)
         try:
             state = torch.load(io.BytesIO(file.getvalue()))
@@ -1123,8 +1356,6 @@ _SLUGS = {
 
 
 def _expected_resume(case: Case) -> dict[str, Any]:
-    from amp_lessons.checks.evidence import plain
-
     return plain(_play_resume((_capture, _restore))(*case.args))["dict"]
 
 
@@ -1223,6 +1454,7 @@ def _any_loop(
     unscale: bool = True,
     clip: bool = True,
     move: bool = False,
+    zero: bool = True,
 ) -> Callable:
     """The one path for all precisions, or the same with one mistake.
 
@@ -1232,6 +1464,7 @@ def _any_loop(
         unscale: unscale before clipping.
         clip: clip at all.
         move: cast the model and not its operations.
+        zero: remove the gradients before each batch.
     """
     cast = cast or {"bf16": torch.bfloat16, "fp16": HALF}
 
@@ -1240,7 +1473,8 @@ def _any_loop(
         if move:
             model.to(_DTYPES[precision])
         for x, y in batches:
-            optimizer.zero_grad()
+            if zero:
+                optimizer.zero_grad()
             enabled = precision in cast and not move
             with torch.autocast("cpu", dtype=cast.get(precision, HALF), enabled=enabled):
                 loss = loss_fn(model(x.to(_DTYPES[precision]) if move else x), y)
@@ -1293,6 +1527,11 @@ train_any = function_exercise(
             "cut down to next to nothing. Call scaler.unscale_(optimizer) before you clip; on a "
             "disabled scaler it does nothing.",
             _any_loop(unscale=False),
+        ),
+        "never-zeroed": Misconception(
+            "Nobody removes the gradients, so those of each batch are added to the old ones. In "
+            "FP16 one overflow then skips every step that follows.",
+            _any_loop(zero=False),
         ),
         "not-clipped": Misconception(
             "No gradient is clipped: max_norm is not used, or only after the step.",

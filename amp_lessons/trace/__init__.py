@@ -188,7 +188,7 @@ def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
     """The dtype, if everything about the call is in order. Raises `TraceError`."""
     if device not in DEVICES:
-        raise TraceError(f"device {str(device)!r} is not known here; choose one of {DEVICES}")
+        raise TraceError(f"device {str(device)!r} is not known here; choose {' or '.join(DEVICES)}")
     low = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if low not in DTYPES.values():
         raise TraceError(f"autocast does not take {short(dtype) or dtype}; use float16 or bfloat16")
@@ -201,7 +201,11 @@ def _check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, A
         inspect.signature(model.forward).bind(*inputs, **kwargs)
     except TypeError as error:
         given = f"{len(inputs)} positional and {len(kwargs)} keyword inputs"
-        raise TraceError(f"{type(model).__name__}.forward: {error} ({given} were given)") from error
+        raise TraceError(
+            f"{type(model).__name__}.forward: {error} ({given} were given); give every input that "
+            "forward asks for: on the command line with --input, or from a factory that returns "
+            "(model, inputs)"
+        ) from error
     except ValueError:  # no signature to look at
         pass
 
@@ -210,12 +214,14 @@ _REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
     (
         lambda name: name in ("DataDependentOutputException", "GuardOnDataDependentSymNode"),
         "the code asks for a value (.item(), bool(), int() of a tensor, or if on one), and a "
-        "trace has no values",
+        "trace has no values; keep it a tensor (torch.where), or explain the parts before and "
+        "after it by themselves",
     ),
     (
         lambda name: name == "DynamicOutputShapeException",
         "the shape of the result depends on values (nonzero, boolean indexing, unique), and a "
-        "trace has none",
+        "trace has none; keep the shape and mask (torch.where), or explain the parts before and "
+        "after it by themselves",
     ),
 )
 

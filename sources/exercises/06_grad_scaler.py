@@ -89,7 +89,7 @@ class OwnScaler:
 #
 # `batches` is a list of pairs (x, y). For each pair, in order, make one whole training step: cleared
 # gradients, the mean squared error of `model(x)` and `y` under
-# `torch.autocast("cpu", dtype=torch.float16)`, backward and step with the scaler (a
+# `torch.autocast("cpu", dtype=torch.float16)`, backward, step and update with the scaler (a
 # `torch.amp.GradScaler("cpu")`, already made). Return a list with the numbers of the steps that the
 # scaler skipped, the first step being 0.
 
@@ -147,7 +147,7 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 #
 # The scaled loss has had its backward pass. Do the rest of the step with the scaler, and step the
 # scheduler if, and only if, the optimizer has stepped. Return True if it has, False if the step was
-# skipped.
+# skipped. Leave the scaler ready for the next step.
 
 
 # %% exercise="schedule_step"

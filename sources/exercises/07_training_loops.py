@@ -4,9 +4,10 @@
 # Six loops that are broken as loops really are, and four to write. Take the lesson
 # `notebooks/07_training_loops.ipynb` first.
 #
-# A loop is judged by what it leaves behind: the parameters, the steps that were really taken, the
-# scale, the dtypes that the loss saw. How you write it is up to you. Some of the batches that the
-# check uses hold a number that FP16 cannot store, so that their step has to be skipped.
+# A loop is judged by what it leaves behind: the parameters and their dtype, the steps that were
+# really taken, the learning rate, the scale of the scaler that it was given, and the dtypes that the
+# model's outputs had. How you write it is up to you. Some of the batches that the check uses hold a
+# number that FP16 cannot store: the scaler has to see that, skip their step, and lower its scale.
 
 # %%
 import torch
@@ -91,8 +92,8 @@ except AssertionError as error:
     print("AssertionError:", error)
 
 # %% [markdown]
-# Mend it, as `mend_unscaled`. The check's loss has a small weight, as one of many losses may have,
-# and its gradients are below the range of FP16.
+# Mend it, as `mend_unscaled`. In most cases of the check the loss has a small weight, as one of many
+# losses may have, and its gradients are below the range of FP16.
 
 
 # %% exercise="mend_unscaled"
@@ -307,8 +308,9 @@ def mend_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
 # batches, equal to a step with one big batch.
 #
 # All batches have the same size, and their number is a multiple of `every`. `loss_fn` gives the
-# mean over the batch. Train in FP16 with the scaler. If one of the small batches overflows, the
-# step of its group is skipped.
+# mean over the batch. Train in FP16 with the scaler, and with the optimizer's own learning rate. The
+# big batch would not fit in memory, so the model sees one small batch at a time. If one of them
+# overflows, the step of its group is skipped.
 
 
 # %% exercise="accumulate"
@@ -364,9 +366,9 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
 # A `run` has five attributes: `run.model` (with batch norm and dropout), `run.optimizer` (SGD with
 # momentum), `run.scaler`, `run.scheduler`, and `run.order`, a `torch.Generator` that shuffles the
 # images. `capture` returns what is to be saved; the check writes it to a file with `torch.save`,
-# lets the run go on, makes a fresh run with other weights and another order, reads the file with
-# `torch.load`, and calls `restore` on the fresh run, which changes it in place. You may look at
-# `ex.Training`.
+# lets the run go on (which will call `capture` again), makes a fresh run with other weights and
+# another order, reads the file with `torch.load`, and calls `restore` on the fresh run, which
+# changes it in place. You may look at `ex.Training`.
 
 
 # %% exercise="exact_resume" answer="(capture, restore)"

@@ -20,7 +20,7 @@ from amp_lessons.checks import losses_and_ops as ex
 # are whole numbers. The functions are called in a region of autocast, or after one with logits that
 # are still float16. Logits lie between −60 and 60, similarities between −1 and 1; the temperature is a
 # power of two and may be 1/128. There may be 9000 classes, and 90,000 pixels. Return **float32**, a
-# tensor without dimensions, right to within 1%.
+# tensor without dimensions, right to within 1%, and leave the arguments as they are.
 #
 # Edit the functions where they stand; you may call any of torch's functions. The check names those
 # that behave as before.
@@ -117,7 +117,7 @@ def safe_rms_norm(x, weight, eps):
 # Write `residual_stream(x, blocks, region)`: add to x what each block makes of it, one block after the
 # other: `x + block(x)`.
 #
-# `x` has the shape (rows, width) and is float32, or comes from a stem in 16 bits. `blocks` is a list of
+# `x` has the shape (rows, width) and is float32, or comes from a first layer in 16 bits. `blocks` is a list of
 # modules with float32 weights, each a norm and a linear layer. The linear layers shall run in 16
 # bits, in `region`, which is `torch.float16` or `torch.bfloat16`; no region is open when you are
 # called. The stream may grow past 65504, and the blocks may add little to something large. Return
@@ -166,8 +166,9 @@ y.sum().backward()
 # %% [markdown]
 # Mend the class below. `x` and `weight` are float32 on the CPU. In a region, all matrix products, those of
 # the backward pass too, run in the dtype of the region that `recomputed_silu` was called in, *wherever*
-# `backward()` is called: in no region, or in one of another dtype. Called in no region, all of them run in
-# float32. Edit the class where it stands.
+# `backward()` is called, in no region or in one of another dtype, and whatever was called in between. Called
+# in no region, all of them run in float32. The result has the dtype of the products. Leave the arguments as
+# they are. Edit the class where it stands.
 
 
 # %% exercise="recomputed_silu"
@@ -223,7 +224,7 @@ class RecomputedSilu(torch.autograd.Function):
 # wherever `backward()` is called. The energy is float32.
 #
 # In a region `x` may be 16 bit or float32; outside it is float32. The matrix is float32, symmetric, and
-# needs no gradient. Everything is on the CPU. Edit the class where it stands.
+# needs no gradient. Everything is on the CPU. Leave the arguments as they are. Edit the class where it stands.
 
 
 # %% exercise="wide_energy"

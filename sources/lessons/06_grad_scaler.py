@@ -4,7 +4,7 @@
 # **You will be able to** say what each call of a GradScaler does, follow its scale by hand, find
 # out which steps were skipped and why, and place clipping and schedules in the right order.
 #
-# **Time** 45 minutes. **Needs** lesson 02; no GPU.
+# **Time** 45 minutes. **Needs** lessons 03 to 05; no GPU.
 #
 # In FP16 small gradients become zero (lesson 02). Loss scaling multiplies the loss by a large
 # number, and by the chain rule every gradient with it; before the weights move, it is divided out
@@ -145,15 +145,35 @@ print("growing from 2^120:        ", [int(math.log2(scale)) for scale in up])
 print("the simulator says the same:", simulate_scaler([True] * 170) == down)
 
 # %% [markdown]
-# There is no floor. A scale below 1 makes gradients *smaller* before they are stored, which is
-# never what you want. And from 0 there is no way back: unscaling divides by 0, every gradient
-# becomes 0 · inf, which is NaN, and the step is skipped again. Upwards, a growth that would not
-# fit in float32 is left out.
+# There is no floor. A scale below 1 makes gradients *smaller* before they are stored; a run that
+# gets there has most often a fault that no scale can mend (below). Upwards, a growth that would
+# not fit in float32 is left out.
+#
+# Is a scale of 0 at least harmless? **Predict:** the overflows are over, and a good batch comes.
+# Is the step skipped? What is the weight after it?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for init_scale in (2.0**-127, 2.0**-128, 0.0):
+    weight = torch.tensor(3.0, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    log = ScalerLog(GradScaler("cpu", init_scale=init_scale))
+    log.scale(weight**2).backward()
+    grad = weight.grad.item()
+    log.step(optimizer)
+    log.update()
+    print(f"1/scale {1 / log.scaler._scale:.3g}: grad {grad:.3g}", end=", ")
+    print(f"skipped {bool(log.skipped_steps)}, weight {weight.item():.4g}")
+
+# %% [markdown]
+# The weight is lost. The scaler looks at the *scaled* gradient, which is finite, so the step is
+# made; then unscaling multiplies by 1 / scale, which is infinite from $2^{-128}$ on. Stop a run
+# long before that: a scale below 1 is reason enough to look.
 #
 # ## Why powers of two
 #
-# **Predict:** scale by 65536 and unscale: how many of the gradients of a small float32 network have
-# changed in their last bits? And with a scale of 1000?
+# **Predict:** scale ten thousand float32 gradients by 65536 and unscale them: how many have changed
+# in their last bits? And with a scale of 1000?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -168,9 +188,9 @@ for scale in (65536.0, 1000.0):
     print(f"scale {scale:7.0f}: some changed: {changed > 0}, most changed: {changed > 5000}")
 
 # %% [markdown]
-# A power of two moves the exponent and leaves the mantissa alone, both ways. 1000 rounds twice. So
-# with the default settings loss scaling has no cost in precision at all, as long as nothing
-# leaves the range; keep your own settings to powers of two.
+# A power of two moves the exponent and leaves the other bits alone, both ways. 1000 rounds twice.
+# So with the default settings loss scaling costs no precision, as long as nothing leaves the range.
+# Keep your own settings to powers of two.
 #
 # ## A real run
 #
@@ -203,7 +223,7 @@ plots.scaler_path(log.records, title="The scale looks for the edge, and stays ne
 # The first four steps are skipped. That is calibration and no fault: 65536 was too much for these
 # gradients, and the scaler needed four steps to find that out. Later each growth tries a larger
 # scale; where that overflows, one step is lost and the scale goes back. With the default interval
-# that is one step in 2000 at most.
+# such a trial costs one step in about 2000.
 
 # %% [markdown]
 # ## Was my step skipped?
@@ -232,7 +252,9 @@ for overflow in (False, False, True):
 
 # %% [markdown]
 # `step` returns what the optimizer's step returns, which is None without a closure. The scale tells,
-# but only after `update`, and only if it *fell*: a scale that changed may have grown.
+# but only after `update`, and only if it *fell*: a scale that changed may have grown. (Where the
+# scale is 0 or inf it cannot fall any more, and with several optimizers it tells that one of them
+# was skipped, not which. `ScalerLog` asks the scaler's own record, which has no public name.)
 #
 # Schedulers need the answer. **Predict:** what does PyTorch say if the very first step is skipped
 # and the scheduler steps all the same?
@@ -294,8 +316,8 @@ print("unscale_, step, update:   ", attempt("unscale_", "step", "update"))
 # %% [markdown]
 # `loss.backward()` without `scaler.scale` in the first iteration is the AssertionError about
 # `_scale is None`: the scaler makes its scale when it is first used. In a later iteration there is
-# no error at all: the gradients, never scaled, are divided by 65536, and the model stands still.
-# With a *disabled* scaler there is nothing to complain about.
+# no error at all: the gradients, never scaled, are divided by 65536, and under SGD the model stands
+# still. With a *disabled* scaler there is nothing to complain about.
 #
 # "No inf checks were recorded" means that the scaler saw no gradient: the optimizer holds other
 # parameters than the loss, or all are frozen, or nothing called `step`. The messages with "already"
@@ -337,8 +359,8 @@ print("by position:", scaler.step(optimizer, lambda: 7.0), "and no error")
 # let through, though they do not need it.
 #
 # A closure runs forward and backward again, behind the scaler's back. Named, it is refused; by
-# position it slips through in 2.13, and what it computes is neither scaled nor checked. LBFGS and
-# its kind do not go with a scaler.
+# position it slips through in 2.13, and what it computes is neither scaled nor checked. LBFGS,
+# which cannot do without a closure, does not go with a scaler.
 #
 # ## On and off
 #
@@ -378,10 +400,10 @@ for dtype in (torch.float32, bfloat, half):
     print(f"{dtype!s:14} enabled {scaler.is_enabled()!s:5} weight after a NaN: {weight.item()}")
 
 # %% [markdown]
-# Scaling is for FP16. BF16 has the exponents of FP32, so its gradients do not underflow where
-# FP32's do not. "Always use GradScaler" is a rule for FP16 alone. But note the other side: with the
-# scaler goes the look for inf and NaN, and a bad batch goes straight into the weights. In BF16 and
-# FP32 you check `loss.isfinite()` yourself.
+# Scaling is for FP16. BF16 has the exponents of FP32, and so nearly the same smallest number.
+# "Always use GradScaler" is a rule for FP16 alone. But note the other side: with the scaler goes
+# the look for inf and NaN, and a bad batch goes straight into the weights. In BF16 and FP32 you
+# look yourself: the norm that `clip_grad_norm_` returns is not finite if any gradient is not.
 #
 # **Predict:** with the loss of the digits multiplied by 1e-6, in which of these four is every
 # gradient zero?
@@ -471,9 +493,9 @@ for step in range(20):
         print("scale", log.get_scale())
 
 # %% [markdown]
-# inf plus anything is inf: it stands in `.grad` for ever, every step is skipped, the weights and
-# the loss stand still, and the scale sinks towards 0. No message comes. `optimizer.zero_grad()`
-# belongs into every iteration.
+# inf plus any finite number is inf: it stands in `.grad` for ever, every step is skipped, the
+# weights and the loss stand still, and the scale sinks towards 0. No message comes.
+# `optimizer.zero_grad()` belongs into every step.
 
 # %% [markdown]
 # ## An overflow that no scale can mend
@@ -498,18 +520,22 @@ print("loss", loss.item(), " skipped", len(log.skipped_steps), "of 20  scale", l
 
 # %% [markdown]
 # The loss is inf before any scaling, so every step is skipped, whatever the scale, and the scaler
-# blames the scale each time. A scale that sinks below 1 is nearly always one of three: an overflow
-# in the forward pass (typical: a model pretrained in BF16 and run in FP16), a bad number in the
-# data, or one left in `.grad`. Look at the loss first. And look for *large* numbers: underflow gives
-# zeros and a loss that stands still; NaN comes from overflow, 0/0 or the logarithm of 0.
+# blames the scale each time. PyTorch's
+# [documentation](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update) warns of
+# a scale below 1, and names one cause: a model that was pretrained in BF16 and runs in FP16. Others
+# are a bad number in the data, one left in `.grad`, and a backward pass that is infinite by itself.
+# Look at the loss first. And look for *large* numbers: underflow gives zeros and a loss that stands
+# still; NaN comes from overflow, from 0/0, or from an inf such as the logarithm of 0.
 
 # %% [markdown]
 # ## The price of the question
 #
 # To decide about a step, Python has to know whether there was an inf: `step` calls `.item()`, and
-# on a GPU that waits until the backward pass is done. Fused optimizers take `grad_scale` and
-# `found_inf` as tensors and decide inside the kernel. **Predict:** three steps, the second with an
-# overflow: how many times is `optimizer.step` called, and how many numbers does the scaler read?
+# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) updates all
+# its weights in one kernel; it takes the scale and the record of inf as tensors and decides inside.
+# **Predict:** three steps, the second with an overflow: how many times is `optimizer.step` called,
+# and how many numbers does the scaler read? (A hook, here, is a function that PyTorch calls after
+# each `optimizer.step`.)
 
 
 # %%
@@ -538,16 +564,19 @@ for fused in (False, True):
 
 # %% [markdown]
 # The weights are the same: the fused kernel leaves them alone after an overflow, too. But its
-# `step` *is* called each time, so a hook on the optimizer counts real steps only where it is not
-# fused; the scheduler's warning does not come either. The scale still falls, so asking the scale
-# works with both.
+# `step` *is* called each time, so such a hook counts real steps only where the optimizer is not
+# fused, and the scheduler's warning does not come either. The scale still falls, so asking the
+# scale works with both.
 
 # %% [markdown]
 # ## The loop, put together
 #
-# What the usual tutorials show, put right: the current API, the device named twice from one
-# variable, `zero_grad`, a forward region only, unscale before clipping, one update, a scheduler
-# that follows the real steps. The same code trains FP16, BF16 and FP32.
+# What the usual tutorials show, put right: `torch.amp` (`torch.cuda.amp.GradScaler` is deprecated
+# since 2.4), one variable that names the device twice, `zero_grad`, a forward region only, unscale
+# before clipping, one update, a scheduler that follows the real steps. The same code trains FP16,
+# BF16 and FP32.
+#
+# **Predict:** which dtype has the loss in each of the three?
 
 
 # %%
@@ -598,8 +627,8 @@ for dtype in (torch.float32, bfloat, half):
 #    stops at $2^{127}$.
 # 3. A step was skipped if the scale fell at `update`; schedulers follow real steps only.
 # 4. `zero_grad` in every step; `unscale_` before clipping; one `update`, last.
-# 5. It is for FP16, for gradients, and for nothing else: a scale that keeps sinking means that the
-#    fault lies elsewhere.
+# 5. It is for FP16, for gradients, and for nothing else: a scale that sinks below 1 means that the
+#    fault most likely lies elsewhere.
 
 # %% [markdown]
 # ## Three questions
@@ -609,8 +638,9 @@ for dtype in (torch.float32, bfloat, half):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The scale went from 65536 to 8192 and fits now. (a) The learning rate has no part in the
-# size of the gradients of the first step. (c) Without the scaler the small gradients are lost.
+# **(b)** The scale went from 65536 to 8192 and fits now. (a) No step was made yet, so the learning
+# rate has no part in the size of these gradients. (c) Without the scaler the small gradients are
+# lost.
 #
 # </details>
 #
@@ -625,27 +655,27 @@ for dtype in (torch.float32, bfloat, half):
 #
 # </details>
 #
-# **3.** All steps of an FP16 run are skipped, the scale is 0.001, the loss prints as inf. What will
-# help? (a) a smaller init_scale (b) a smaller backoff_factor (c) BF16, or FP32 for the layer that
+# **3.** All steps of an FP16 run are skipped, the scale is below 0.001, the loss prints as inf. What
+# will help? (a) a smaller init_scale (b) a smaller backoff_factor (c) BF16, or FP32 for the layer that
 # overflows
 #
 # <details><summary>Answer</summary>
 #
 # **(c)** The loss is computed before any scaling: the forward pass needs more range. (a) and (b)
-# only bring the scale to 0 sooner.
+# change the scale only, and bring it to 0 sooner.
 #
 # </details>
 
 # %%
 # NBVAL_CHECK_OUTPUT
 # The answers, computed.
-print("1.", simulate_scaler([True] * 3 + [False] * 1000)[-1])
+print("1. the scale after the third skip:", set(simulate_scaler([True] * 3 + [False] * 1000)[2:]))
 scales = simulate_scaler([step == 1999 for step in range(4001)])
 rises = [step for step in range(1, 4001) if scales[step] > scales[step - 1]]
 print("2. falls at", scales.index(32768.0), "and rises at", rises)
-for init_scale in (65536.0, 1.0, 0.001):
-    loss = torch.tensor(300.0, dtype=half) * 300
-    print("3.", init_scale, "->", (loss * init_scale).item(), end="; ")
+loss = torch.tensor(300.0, dtype=half) * 300
+for scale in (65536.0, 1.0, 2.0**-10):
+    print("3. scale", scale, "->", (loss * scale).item(), end="; ")
 print("BF16:", (torch.tensor(300.0, dtype=bfloat) * 300).item())
 
 # %% [markdown]

@@ -23,7 +23,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from amp_lessons import plots
-from amp_lessons.training import Batches, ScalerLog, digits_network, load_digits
+from amp_lessons.scaling import ScalerLog
+from amp_lessons.training import Batches, digits_network, load_digits
 
 half, bfloat = torch.float16, torch.bfloat16
 digits = load_digits()
@@ -31,7 +32,7 @@ digits = load_digits()
 # %% [markdown]
 # Three helpers for the whole lesson: a fresh model with all that belongs to it, a few batches of
 # digits, and the part that every loop shares. Only the forward pass and the loss stand under
-# autocast; backward and the step never do.
+# autocast; backward and the step never do. (`ScalerLog` is lesson 06's: a GradScaler with a record.)
 
 
 # %%
@@ -66,39 +67,9 @@ def forward(model, x, y):
 # %% [markdown]
 # ## Clipping
 #
-# Here is a step with the clip before `unscale_`, and one with the clip after it. **Predict:** which
-# norm does `clip_grad_norm_` see in the first? How far does the model then move, compared with the
-# second? (`ScalerLog` is a GradScaler that keeps a record; its methods are the scaler's own.)
-
-
-# %%
-def clipped_step(clip_first):
-    model, optimizer, scaler = fresh()
-    before = parameters_to_vector(model.parameters()).detach()
-    x, y = next(some_batches(1))
-    scaler.scale(forward(model, x, y)).backward()
-    if not clip_first:
-        scaler.unscale_(optimizer)
-    norm = clip_grad_norm_(model.parameters(), max_norm=0.1)
-    scaler.step(optimizer)
-    scaler.update()
-    moved = parameters_to_vector(model.parameters()).detach() - before
-    return norm.item(), moved.norm().item()
-
-
-# %%
-# NBVAL_CHECK_OUTPUT
-(wrong_norm, wrong_move), (norm, move) = clipped_step(True), clipped_step(False)
-print(f"the norm before unscale_ is {wrong_norm / norm:.0f} times the norm after it")
-print("clipped first, the model moves more than 10000 times less:", move > 10_000 * wrong_move)
-
-# %% [markdown]
-# Clipped at 0.1 and *then* divided by 65536, the gradient is next to nothing. Nothing raises; the
-# loss just does not fall. The right order is `unscale_`, clip, `step`, and `max_norm` is the value
-# that you would use in FP32.
-#
-# **Predict:** a batch overflows. What norm does `clip_grad_norm_` return, and what becomes of the
-# step?
+# Lesson 06 had the order: `unscale_`, clip, `step`, with the `max_norm` that you would use in FP32.
+# A real run adds a question. **Predict:** a batch overflows. What norm does `clip_grad_norm_` return,
+# and what becomes of the step?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -113,10 +84,11 @@ print("norm is finite:", norm.isfinite().item(), " step skipped:", scaler.record
 
 # %% [markdown]
 # `unscale_` looks for inf before the clip sees anything, so the step is skipped as it should be. An
-# infinite norm now and then is part of FP16 training: leave it out of your averages, and do not
-# set `error_if_nonfinite=True`, which would turn each of these steps into an exception.
+# infinite norm (or one of NaN) now and then is part of FP16 training: leave it out of your averages,
+# and do not set `error_if_nonfinite=True`, which would turn each of these steps into an exception.
 #
 # A second look at the gradients needs no second `unscale_`. **Predict:** what does a second one do?
+# And a second `update`?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -190,12 +162,14 @@ print("scale after each:", [record.scale for record in scaler.records])
 # %% [markdown]
 # The whole group of four is lost, from the fifth batch to the eighth: once an inf is in the sum, it
 # stays until `zero_grad()`. The scale falls *between* two groups, never inside one. If the last
-# group of an epoch may be short, step for it too, and divide by the number that it really has.
+# group of an epoch may be short, make a step for it too, and divide by the number of batches that it
+# really has.
 #
 # ## Schedules follow the real steps
 #
-# A schedule counts its own calls, not the optimizer's. **Predict:** the first six batches overflow,
-# and the learning rate is halved after each step. What is it when the first real step comes?
+# A schedule counts its own calls, not the optimizer's. Here is a loop with lesson 06's `if`, which
+# may be left out. **Predict:** the first six batches overflow, and the learning rate is halved after
+# each step. What is it when the first real step comes?
 
 
 # %%
@@ -218,11 +192,9 @@ def train_with_schedule(wait, overflows=6, count=12):
 
 # %%
 # NBVAL_CHECK_OUTPUT
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
+with warnings.catch_warnings(action="ignore"):  # that the scheduler came first: lesson 06
     hasty = train_with_schedule(wait=False)
 patient = train_with_schedule(wait=True)
-print(str(caught[0].message).split(". ")[0])
 print("learning rate of the first real step:", hasty[6], "or, with patience,", patient[6])
 
 # %%
@@ -236,13 +208,10 @@ plots.curves(
 )
 
 # %% [markdown]
-# The warning says that `scheduler.step()` came before `optimizer.step()`. Your order was right; the
-# optimizer's step was skipped. It comes only if the *very first* step is skipped: later skips are
-# silent. PyTorch has no public way to ask whether a step was skipped
-# ([issue 67590](https://github.com/pytorch/pytorch/issues/67590)); the scale falls exactly when one
-# was, which is what `wait` looks at. (`get_scale()` makes a GPU wait. `step()` does so too.) A
-# schedule that steps once an epoch hardly feels a skip; one that steps with each batch, with a
-# warm-up at the very beginning, does.
+# The hasty schedule is six steps ahead of the training, and its first real step is 64 times too
+# small. `wait` asks what lesson 06 asked: did the scale fall? (`get_scale()` makes a GPU wait, and
+# so does `step()`.) A schedule that steps once an epoch hardly feels a skip; one that steps with
+# each batch, with a warm-up at the very beginning, does.
 
 # %% [markdown]
 # ## Two optimizers
@@ -270,8 +239,9 @@ print("scale:", scaler.get_scale())
 # %% [markdown]
 # The scaler keeps its record of inf for each optimizer, so the healthy model steps. The scale is
 # one for all, and falls. This is why there is one scaler and *one* `update()`, after the last
-# step: with an update in between, the second optimizer's gradients would carry one scale and be
-# divided by another.
+# step: with an update in between, the second optimizer's gradients could carry one scale and be
+# divided by another. It is also why a scale that fell does not say which of the two was skipped: a
+# schedule for each has to count real steps by a hook, as question 2 does below (if not fused).
 #
 # Two losses for *one* model need nothing special. **Predict:** is
 # `scale(a + b).backward()` the same as `scale(a).backward()` and `scale(b).backward()`?
@@ -295,20 +265,52 @@ difference = (gradients[0] - gradients[1]).norm() / gradients[0].norm()
 print("the same to within 1%:", difference.item() < 0.01)
 
 # %% [markdown]
-# Up to FP16's rounding it is, and one pass goes through the shared part once. Every loss whose
-# gradients the scaler will meet must be scaled by it. And an optimizer that has no gradients this
-# time, as in adversarial training, is not stepped at all:
+# Up to FP16's rounding it is, and the sum is cheaper: one pass goes through the shared part once.
+# Every loss whose gradients the scaler will meet must be scaled by it. In adversarial training only
+# one of the optimizers may have gradients this time. **Predict:** what does `step` say to the other?
 
 # %%
 # NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
-scaler.scale(forward(model, x, y))
+scaler.scale(forward(model, x, y))  # and no backward pass
 try:
     scaler.step(optimizer)
 except AssertionError as error:
     print("AssertionError:", error)
 
 # %% [markdown]
+# Leave out its `step` this time.
+#
+# ## A loss made of gradients
+#
+# A gradient penalty adds the norm of the gradients to the loss. `torch.autograd.grad` gives them
+# without touching `.grad`, so `unscale_` knows nothing of them. **Predict:** how large is the
+# penalty if you use them as they come? And if you divide by the scale?
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def norm_of(gradients):
+    return sum(g.square().sum() for g in gradients).sqrt()
+
+
+model, optimizer, scaler = fresh()
+weights, loss = list(model.parameters()), forward(model, x, y)
+exact = norm_of(torch.autograd.grad(cross_entropy(model(x), y), weights))  # in FP32
+scaled = torch.autograd.grad(scaler.scale(loss), weights, create_graph=True)
+penalty = norm_of([g / scaler.get_scale() for g in scaled])
+print(f"as they come: {(norm_of(scaled) / exact).log2().item():.1f} powers of two too large")
+print("divided, within 1% of FP32:", ((penalty - exact).abs() < 0.01 * exact).item())
+scaler.scale(loss + 0.1 * penalty).backward()
+scaler.step(optimizer)
+scaler.update()
+print("skipped:", scaler.records[0].skipped)
+
+# %% [markdown]
+# So: scale, take the gradients, divide them *by hand*, build the penalty, scale the whole loss once
+# more for the backward pass
+# ([PyTorch's example](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)).
+#
 # ## Save and resume
 #
 # PyTorch's recipe saves three things: model, optimizer and scaler. **Predict:** what else does the
@@ -384,7 +386,8 @@ for part in ("model", "batches", "random numbers", "optimizer", "scaler", "sched
 # after the first step: momentum and learning rate are gone, and a fresh scale, too large for this
 # run, costs steps until it has come down again. The scheduler hides longest, since the learning
 # rate of the moment lies in the optimizer: it shows after the next epoch. A test that compares one
-# step after a restart would not have found it.
+# step after a restart would not have found it. (An epoch has 8 losses. The ninth is computed before
+# the first step with the new rate, so the tenth is the first to differ.)
 #
 # How much a forgotten scaler costs depends on the run. **Predict:** what if its fresh scale happens
 # not to overflow, and only differs from the old one?
@@ -426,20 +429,23 @@ print("equal to the last bit:", train(second, 2) == uninterrupted)
 print("in the file:", ", ".join(torch.load(path)["states"]))
 
 # %% [markdown]
-# Three traps around it:
+# Five things around it:
 #
+# - One scaler lives as long as the run. A new run gets a new one.
+# - `torch.load(path, map_location="cpu")` reads a file from a GPU on any machine; `load_state_dict`
+#   then copies to where the model is.
 # - Save between `update()` and the next backward pass. In the middle of a group of accumulated
 #   batches the gradients belong to the state too, and nobody saves those.
-# - `torch.load` reads tensors and plain data, no objects (`weights_only=True` is the default since
-#   2.6). Save `state_dict()`s.
+# - `torch.load` reads tensors and plain data, not the objects themselves (`weights_only=True` is
+#   the default since 2.6). Save `state_dict()`s.
 # - The tensors in a `state_dict()` *are* the model's. Kept in memory as "the best model so far",
 #   they go on training: make a deep copy.
 #
 # ## Evaluate as you train
 #
 # An evaluation has three switches: `eval()` for dropout and batch norm, `no_grad()` for autograd,
-# autocast for the precision. None does another's work. **Predict:** does a model give the same
-# answer twice under `no_grad()` alone?
+# autocast for the precision. None does another's work. **Predict:** does the model with dropout give
+# the same answer twice under `no_grad()` and autocast, if nobody calls `eval()`?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -470,8 +476,8 @@ for name, dtype in (("FP32", None), ("FP16", half)):
     print(f"{name}: as good as before: {abs(healthy - now) < 0.05}")
 
 # %% [markdown]
-# FP32 sees a healthy model. In FP16 the hidden layer overflows, no training step would succeed, and
-# only a validation in FP16 shows it. After each evaluation call `model.train()` again, or the next
+# FP32 sees a healthy model. In FP16 the hidden layer overflows, and only a validation in FP16 shows
+# it. After each evaluation call `model.train()` again, or the next
 # epoch trains without dropout.
 #
 # ## Inference: autocast or a cast model
@@ -493,24 +499,23 @@ for dtype in (half, bfloat):
     print(f"{dtype}: {size[0]} and {size[1]} bytes; the same digits: {same}")
 
 # %% [markdown]
-# The cast model takes half the memory and casts nothing while it runs, which is what you want for
-# serving. Autocast keeps the FP32 weights and makes 16-bit copies of them again and again: under
-# `inference_mode()` its cache does not work (lesson 05 counts it). Its advantage is that it keeps
-# delicate operations in FP32, as it did in training. So evaluate with autocast while you train; cast
-# for serving, and compare the two once. A cast model with FP16-sized traps (lesson 02) has nobody
-# to protect it. No scaler is needed for either: there is no backward pass.
+# The cast model takes half the memory for its parameters and casts nothing while it runs, which is
+# what you want for serving. Autocast keeps the FP32 weights and makes 16-bit copies of them again
+# and again: under `inference_mode()` its cache does not work (lesson 05 counts it). Its advantage is
+# that it runs the operations of its FP32 list in FP32 (lesson 04), as it did in training. So
+# evaluate with autocast while you train; cast for serving, and compare the two once. No scaler is
+# needed for either: there is no backward pass.
 
 # %% [markdown]
 # ## One path for every precision
 #
-# Autocast and GradScaler both take `enabled=`. **Predict:** what does a disabled scaler do in
-# `scale`, and what does its `state_dict()` hold?
+# Autocast and GradScaler both take `enabled=`. A disabled scaler gives the loss back as it is
+# (lesson 06). **Predict:** what does its `state_dict()` hold, and what becomes of an FP16 run that
+# loads it?
 
 # %%
 # NBVAL_CHECK_OUTPUT
 off = torch.amp.GradScaler("cpu", enabled=False)
-loss = torch.tensor(2.5)
-print("scale(loss) is loss:", off.scale(loss) is loss)
 print("scale:", off.get_scale(), " state:", off.state_dict())
 try:
     torch.amp.GradScaler("cpu").load_state_dict(off.state_dict())
@@ -521,7 +526,7 @@ except RuntimeError as error:
 # Its `unscale_` and `update` do nothing, and its `step` is the optimizer's. So a loop that is
 # written for FP16 is a correct FP32 loop with both switched off, and a correct BF16 loop with the
 # scaler off. That is the right pattern for a precision that is a setting: three loops would drift
-# apart, and a bug in the FP16 one would never show in FP32. The price is one trap, the last line:
+# apart, and a bug in the FP16 one would never show in FP32. The price is the trap in the last line:
 # a run that was saved without a scale cannot hand one to an FP16 run.
 
 
@@ -571,6 +576,25 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 # No: with a small loss the FP16 gradients are zero. A disabled scaler is right when the precision
 # is not FP16, and only then.
 #
+# The device is a setting too. The recipe chooses one and calls `torch.set_default_device`; then it
+# says `.cuda()` and `GradScaler("cuda")` all the same. **Predict:** which of these follow the default:
+# a new tensor, a new layer, a tensor that is there already, a new scaler? (`"meta"` is a device with
+# shapes and no data: it stands for any other.)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+import inspect
+
+torch.set_default_device("meta")
+print("new:       ", torch.ones(2).device, nn.Linear(2, 2).weight.device)
+print("there:     ", x.device)
+print("GradScaler:", inspect.signature(torch.amp.GradScaler).parameters["device"].default)
+torch.set_default_device(None)
+
+# %% [markdown]
+# Only what is made from then on. Scaler and region have to be told: keep the device in one name, and
+# give it to the model, the batches, `torch.autocast` and `GradScaler`.
+#
 # ## When a loop misbehaves
 #
 # | symptom | cause | remedy |
@@ -605,7 +629,7 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 #
 # **(b)** Once for each step, when all gradients are there.
 # (a) The second call raises, and without the error scaled gradients would be added to unscaled
-# ones. (c) The clip would see a norm that is too large by the scale.
+# ones. (c) The clip would see a norm that is too large by the scale, and cut accordingly.
 #
 # </details>
 #
@@ -628,7 +652,7 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 #
 # **(b)** The learning rate of the moment lies in the optimizer's state, so the steps are right until
 # the scheduler computes the next one from its own, fresh count.
-# (a) would be true of the model, the data order or the random numbers. (c) holds only for a schedule
+# (a) would be true of the model, the data order or the random numbers. (c) holds for a schedule
 # that has nothing to remember, such as `ExponentialLR`, which multiplies the rate that it finds.
 #
 # </details>
@@ -636,14 +660,20 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 # %%
 # NBVAL_CHECK_OUTPUT
 # The answers, computed.
-pieces = [(x, y)] * 8
-model, optimizer, scaler = fresh()
-for x, y in pieces:
-    scaler.scale(forward(model, x, y) / 8).backward()
-scaler.unscale_(optimizer)
-norm = clip_grad_norm_(model.parameters(), max_norm=1.0)
-alone = gradients_of([pieces[0]]).norm()
-print("1. the norm of eight equal batches is that of one:", (norm / alone).round(decimals=1).item())
+true = gradients_of([(x, y)]).norm()
+for place in ("after each backward", "before the clip", "after the clip"):
+    model, optimizer, scaler = fresh()
+    try:
+        for _ in range(8):  # eight times the same batch: its own gradient is their mean
+            scaler.scale(forward(model, x, y) / 8).backward()
+            if place == "after each backward":
+                scaler.unscale_(optimizer)
+        if place == "before the clip":
+            scaler.unscale_(optimizer)
+        norm = clip_grad_norm_(model.parameters(), max_norm=1.0)
+        print(f"1. {place}: the clip sees {(norm / true).item():.0f} times the true norm")
+    except RuntimeError as error:
+        print(f"1. {place}: {error}")
 
 # %%
 # NBVAL_CHECK_OUTPUT

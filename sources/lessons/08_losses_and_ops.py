@@ -48,7 +48,9 @@ for eps in (1e-8, 1e-7, 1e-5, torch.finfo(half).smallest_normal):
 
 # %% [markdown]
 # The gradient of the logarithm is 1/eps, and 1/1e-5 is 100,000: more than FP16 can hold. The smallest
-# *normal* number of FP16, $2^{-14}$, survives both ways. Ask the dtype for it.
+# *normal* number of FP16, $2^{-14}$, survives both ways. Ask the dtype for it. But there is no room to
+# spare: a `GradScaler` multiplies the gradient, and with a scale of 4 it overflows. A loss that needs no
+# eps is better.
 #
 # On the other side of the interval the same eps is lost for another reason. **Predict:** p is clamped
 # to at most 1 − 1e-7. What is the largest p then, in each format?
@@ -60,8 +62,8 @@ for dtype in (single, half, bfloat):
     print(f"{dtype!s:14} 1 - p = {(1 - p).item():.3g}")
 
 # %% [markdown]
-# Below 1 the spacing is $2^{-11}$ in FP16 and $2^{-8}$ in BF16, so 1 − 1e-7 *is* 1. No eps protects
-# `log(1 - p)` in 16 bits and leaves the number as it should be.
+# Below 1 the spacing is $2^{-11}$ in FP16 and $2^{-8}$ in BF16, so 1 − 1e-7 *is* 1. An eps as large as
+# the spacing would keep `log(1 - p)` finite, and cut off every p closer to 1.
 #
 # An optimizer has an eps too. **Predict:** Adam on three weights of 1.0, all in one format. The
 # gradients are 1e-5, 0 and 0.01, the learning rate 0.01. Which weights are where they should be?
@@ -76,12 +78,13 @@ for dtype in (single, half, bfloat):
 
 # %% [markdown]
 # Adam divides by the root of the mean square plus 1e-8. In FP16 the square of 1e-5 is 0 and so is
-# 1e-8: that is x/0 for the first weight, and 0/0 for the second, which had no gradient at all. In
-# mixed precision Adam works on float32 parameters, and none of this happens. It is one more reason not
+# 1e-8: that is x/0 for the first weight, and 0/0 for the second, which had no gradient at all. The third
+# is a little off too: its mean square, 1e-7, is subnormal. BF16 has the range, and rounds to its
+# spacing. In mixed precision Adam works on float32 parameters, and none of this happens. It is one more reason not
 # to write `model.half()`.
 #
-# It is also the place to correct a claim: *"NaN comes from underflow."* Underflow gives a 0. The NaN
-# comes from what is done with it, a division or a logarithm.
+# So is *"NaN comes from underflow"* true? Underflow gives a 0, and a 0 is quiet. The NaN comes from what is
+# done with it: 0/0 here, and below a logarithm of 0, which is −inf, times a 0.
 
 # %% [markdown]
 # ## A loss from the logit
@@ -112,7 +115,8 @@ for dtype in (single, half, bfloat):
 
 # %% [markdown]
 # In FP16 and BF16 the sigmoid is 1, 1 − 1 is 0, and the chain rule multiplies an infinite 1/0 by the
-# sigmoid's slope, p(1 − p), which is 0. float32 does better; not for ever:
+# sigmoid's slope, p(1 − p), which is 0. float32 does better, and not for ever. **Predict:** up to which
+# logit?
 
 
 # %%
@@ -134,40 +138,41 @@ plots.reaches(
 # %% [markdown]
 # In 16 bits the examples that the model has most wrong are the ones that break it.
 #
-# `nn.BCELoss` takes the same way with a guard: it cuts the logarithm off at −100. **Predict:** does the
-# guard help? And does autocast, which computes this loss in float32 on a CPU? And a `.float()` between
-# the sigmoid and the loss?
+# `nn.BCELoss` takes the same way with two guards: it cuts the logarithm off at −100, and divides by 1e-12
+# at least. **Predict:** do they help? And does autocast, which computes this loss in float32 on a CPU?
+# And a `.float()` between the sigmoid and the loss?
+
 
 # %%
 # NBVAL_CHECK_OUTPUT
-for name in ("as it stands", "probability to float32", "logit to float32"):
+def bce(dtype, cast):
     x = tensor([[10.0]], requires_grad=True)
-    with torch.autocast("cpu", dtype=half):
+    with torch.autocast("cpu", dtype=dtype):
         logit = x @ torch.eye(1)
-        logit = logit.float() if name == "logit to float32" else logit
-        p = torch.sigmoid(logit)
-        p = p.float() if name == "probability to float32" else p
+        p = torch.sigmoid(logit.float() if cast == "logit" else logit)
+        p = p.float() if cast == "probability" else p
         loss = F.binary_cross_entropy(p, torch.zeros(1, 1))
     loss.backward()
-    print(f"{name:23} loss {loss.item():6.2f} ({loss.dtype}) gradient {x.grad.item():.4f}")
+    return f"{loss.dtype}, loss {loss.item():.0f}, gradient {x.grad.item():.0f}"
+
+
+for cast in ("nothing", "probability", "logit"):
+    print(f"{cast} cast")
+    print("   FP16:", bce(half, cast))
+    print("   BF16:", bce(bfloat, cast))
 
 # %% [markdown]
-# A float32 loss of a rounded probability is a float32 wrong number: the loss is 100 and the gradient
-# NaN or 0. What counts is where the *sigmoid* runs. That is why autocast refuses the op on CUDA,
-# with a message that names the cure:
-
-# %%
-# NBVAL_CHECK_OUTPUT
-note = op_policy("binary_cross_entropy", "cuda", half).note
-print("refused:", "unsafe to autocast" in note)
-print("and it names the cure:", "binary_cross_entropy_with_logits" in note)
+# A float32 loss of a rounded probability is a float32 wrong number: the loss is 100. The gradient is 0
+# times 1e12: 0 in BF16, and NaN in FP16, where 1e12 is inf. What counts is where the *sigmoid* runs. That is
+# why CUDA's autocast refuses the op as "unsafe to autocast" (lesson 04), and names
+# `binary_cross_entropy_with_logits` as the cure. On a CPU nobody stops you.
 
 # %% [markdown]
 # ## Many classes
 #
 # Label smoothing adds the mean of −log p over *all* classes. **Predict:** one logit of 15 among zeros,
 # in FP16: what does the mean give for 10 and for 10,000 classes, by a sum and by `mean`? And torch's own
-# loss, in FP16?
+# loss, in FP16 and under autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -188,7 +193,7 @@ for classes in (10, 10_000):
 # %% [markdown]
 # The 10,000 terms of 15 are 150,000 together. `mean` accumulates in a wider format and divides before it
 # rounds; a sum is rounded first. torch's own loss sums, so in a model cast to FP16 it overflows, while
-# under autocast it is float32. That is an argument for torch's loss inside the region, and against one
+# under autocast that sum is float32. That is an argument for torch's loss inside the region, and against one
 # of your own.
 #
 # Look inside it once more, with `explain_autocast` (lesson 04). The loss is float32 on both devices.
@@ -219,27 +224,34 @@ print(
 # %% [markdown]
 # ## Sums, means, variances
 #
-# "Autocast does reductions in FP32" is half true (lesson 04). **Predict:** which of these can overflow
-# in FP16 on CUDA, on a CPU?
+# "Autocast does softmax and reductions in FP32" is half true (lesson 04):
 
 # %%
 # NBVAL_CHECK_OUTPUT
-side_by_side("sum", "mean", "var", "std", "norm", "logsumexp")
-zeros = torch.zeros(70_000, dtype=half)
+side_by_side("softmax", "sum", "norm", "logsumexp", "mean", "var", "std")
+
+# %% [markdown]
+# **Predict:** where they are left in FP16, which of these overflow: sum and mean of 100,000 threes, var and
+# std of a thousand values of ±600, logsumexp of 70,000 zeros?
+
+# %%
+# NBVAL_CHECK_OUTPUT
 threes = torch.full((100_000,), 3.0, dtype=half)
 x = tensor([-600.0, 600.0] * 500, dtype=half)
 print("sum", threes.sum().item(), "  mean", threes.mean().item())
-print("var", x.var().item(), "  std finite:", x.std().isfinite().item())
+print("var", x.var().item(), "  std", round(x.std().item(), -1))
+zeros = torch.zeros(70_000, dtype=half)
 print("logsumexp of 70,000 zeros, which is 11.2:", zeros.logsumexp(0).item())
 
 # %% [markdown]
-# The kernels accumulate wider than they store. So what matters is whether the *result* fits: a mean and
-# a standard deviation are no larger than the values, a sum and a variance may be. logsumexp is put together from
-# other ops, and the sum in the middle of it did not fit. On CUDA `sum` and `logsumexp` are float32 and
-# safe; `var` is on no list anywhere.
+# The kernels accumulate wider than they store. So what matters is whether the *result* fits: a mean is
+# never larger than the values and a standard deviation is of their size, while a sum and a variance may be far
+# larger. logsumexp is put together from other ops, and the sum in the middle of it did not fit. Under
+# CUDA's autocast `sum` and `logsumexp` are float32 and safe; `var` is on no list anywhere.
 #
-# Now a formula that a dtype does not mend. The variance as E[x²] − E[x]² lost its digits in FP16
-# (lesson 02). **Predict:** 9999 and 10001 have the variance 1. What does that formula give in float32?
+# Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares less
+# the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** 9999 and 10001 have the variance
+# 1. What does that formula give in float32?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -249,7 +261,7 @@ print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
 
 # %% [markdown]
 # The squares are 99,980,001 and 100,020,001. float32 keeps 24 bits, so near 100 million it knows multiples
-# of 8 only, and the two ones at the end, which are the variance, are rounded away. "Do it in float32" is the
+# of 8 only, and the ones at the end, which make up the variance, are rounded away. "Do it in float32" is the
 # second remedy. The first is a formula that subtracts before it squares.
 
 # %% [markdown]
@@ -312,9 +324,9 @@ print("running mean", norm.running_mean[0].item(), "  variance", norm.running_va
 print("evaluation ", norm.eval()(torch.ones(1, 2))[0].isnan().tolist())
 
 # %% [markdown]
-# The step was skipped, the weights are fine, and the first channel is lost for ever: the statistics are
-# updated in the *forward* pass, which nobody takes back. In training mode you will not notice, since the
-# batch's own statistics are used.
+# The step was skipped, the weights are fine, and no later batch brings the first channel back: a running
+# mean with inf in it stays inf. The statistics are updated in the *forward* pass, which nobody takes back.
+# In training mode you will not notice, since the batch's own statistics are used.
 #
 # The second overflow is in the output. **Predict:** a channel that was always the same in training has a
 # running variance of about 0. What does it give for 200 and for 300 in evaluation?
@@ -326,14 +338,21 @@ norm.running_var.zero_()
 x = tensor([[200.0], [300.0]])
 print("float32", [round(v) for v in norm(x)[:, 0].tolist()])
 print("FP16   ", norm(x.half())[:, 0].tolist())
-in_half = nn.BatchNorm1d(1).half()
-in_half(tensor([[-600.0], [600.0]], dtype=half))
-print("running variance in a .half() model:", in_half.running_var.item())
 
 # %% [markdown]
-# It divides by √(0 + 1e-5), so it multiplies by 316. And with `.half()` the running variance itself is
-# FP16, and overflows from values that are harmless. The remedies: `norm(x.float())` for the channel that
-# needs it, statistics in float32 always, and a look at what overflowed in front of the norm.
+# It divides by √(0 + 1e-5), so it multiplies by 316. **Predict:** and in a model cast with `.half()`: what
+# is the running variance after a batch of −600 and 600?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+norm = nn.BatchNorm1d(1).half()
+norm(tensor([[-600.0], [600.0]], dtype=half))
+print(norm.running_var.dtype, norm.running_var.item())
+
+# %% [markdown]
+# There the statistics are FP16 too, and overflow from values that are harmless. The remedies: `norm(x.float())` for the channel that
+# needs it, statistics in float32 always, and a look at what overflowed in front of the norm. Statistics
+# that are lost come back with `norm.reset_running_stats()` and some batches in training mode.
 
 # %% [markdown]
 # ## Lengths and angles
@@ -358,15 +377,14 @@ for dtype in (single, half, bfloat):
 # Three faults in one function. 1e-12 is 0 in FP16, so a zero vector gives 0/0. The length of the long one
 # is 80,000, so it is divided by inf and becomes zero: a cosine of **0** for two vectors that are the same,
 # and no message. And in float32 and BF16, where nothing seems wrong, the gradient at zero is 1e12. Under
-# autocast both are float32 on CUDA; on a CPU, and outside any region, they are not. Cast first, and take an eps
-# that you could stand as a divisor.
+# CUDA's autocast both are float32, which mends the first two; on a CPU, and outside any region, they are
+# not. Cast first, and choose an eps whose reciprocal may be a gradient.
 
 # %% [markdown]
 # ## The residual stream
 #
 # A deep network adds to one tensor, layer after layer. **Predict:** 400 blocks each add 1 to a stream that
-# begins at 1. Where does it end in BF16? And if each block adds a quarter of the stream, after which block is it
-# infinite in FP16?
+# begins at 1. Where does it end in BF16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -378,10 +396,6 @@ for name, dtype in (("FP32", single), ("BF16", bfloat)):
         stream = stream + 1
         streams[name].append(stream.item())
     print(name, "after 400 blocks", stream.item())
-stream, block = tensor(1.0, dtype=half), 0
-while stream.isfinite():
-    stream, block = stream + stream / 4, block + 1
-print("FP16 infinite after block", block)
 
 # %%
 plots.curves(
@@ -393,10 +407,20 @@ plots.curves(
 )
 
 # %% [markdown]
-# With 8 bits a stream of 256 swallows additions of 1: the late blocks of a deep model change nothing. In
-# FP16 it ends at 65504, and that is seen in practice: fine-tuning T5 gave NaN because what one block
-# was about to add was 66,246 ([transformers issue 5651](https://github.com/huggingface/transformers/issues/5651)).
-# No loss scale helps against it; the overflow is in the forward pass (lesson 06).
+# With 8 bits a stream of 256 swallows additions of 1: late blocks that add little change nothing.
+#
+# FP16 has 3 bits more, and another end. **Predict:** each block adds a quarter of the stream. After how many
+# blocks is it infinite: about 50, 500 or 5000?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+stream, block = tensor(1.0, dtype=half), 0
+while stream.isfinite():
+    stream, block = stream + stream / 4, block + 1
+print("infinite after block", block)
+
+# %% [markdown]
+# No loss scale helps: the overflow is in the forward pass (lesson 06).
 #
 # So keep the stream in float32. Is it, under autocast? **Predict:** the dtype of `stream + block(stream)`
 # where the stream comes from an embedding, and where it comes from a linear layer?
@@ -413,9 +437,13 @@ with torch.autocast("cpu", dtype=bfloat):
         print(f"{name:17} starts {stream.dtype}, goes on {(stream + block(stream)).dtype}")
 
 # %% [markdown]
-# The first tensor decides, because a sum takes the wider dtype of the two. One `.float()` after the stem
-# keeps the whole stream in float32, and every matrix product of the blocks still runs in 16 bits. The price
-# is in memory; lesson 09 counts it.
+# The first tensor decides, because a sum takes the wider dtype of the two. One `.float()` after the layer
+# that makes it (the *stem*) keeps the whole stream in float32, and every matrix product of the blocks still
+# runs in 16 bits. The price is memory.
+#
+# It does not save a block whose *own* output does not fit. Fine-tuning T5 in FP16 gave NaN because a linear
+# layer gave 66,246 ([transformers issue 5651](https://github.com/huggingface/transformers/issues/5651)):
+# such a layer has to leave the region (lesson 05), or the region has to be BF16.
 
 # %% [markdown]
 # ## Attention beyond the format
@@ -432,24 +460,31 @@ for dtype in (half, bfloat):
     causal = tensor([[lowest, lowest]], dtype=dtype)
     both = padding + causal
     print(dtype, "sum", both[0, 0].item(), "softmax", torch.softmax(both, -1).tolist())
-keep = torch.zeros(1, 2, dtype=torch.bool)
-q = torch.randn(1, 1, 1, 8)
-result = F.scaled_dot_product_attention(q, torch.randn(1, 1, 2, 8), torch.ones(1, 1, 2, 8), keep)
-print("scaled_dot_product_attention, boolean mask:", result.unique().tolist())
 
 # %% [markdown]
-# Combine masks as booleans, with `&`, and fill once; or hand the boolean mask to
-# `scaled_dot_product_attention`, which gives zeros for a row with nothing left
-# (on a CPU, here).
+# Combine masks as booleans, with `&`, and fill once. Or hand the boolean mask to
+# `scaled_dot_product_attention`. **Predict:** what does that give for a row with nothing left?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+keep = torch.zeros(1, 2, dtype=torch.bool)
+q, k, v = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 2, 8), torch.ones(1, 1, 2, 8)
+print(F.scaled_dot_product_attention(q, k, v, keep).unique().tolist())
+
+# %% [markdown]
+# Zeros (on a CPU, here).
 #
-# The scores can overflow before any mask. **Predict:** queries and keys of 40, 64 long. The scores are
-# divided by √64 = 8. Where?
+# The scores can overflow before any mask. **Predict:** queries and keys of 64 forties each, in FP16. The
+# scores are to be divided by √64 = 8. What do you get if you divide the product, and if you divide q?
 
 # %%
 # NBVAL_CHECK_OUTPUT
 q = k = torch.full((2, 64), 40.0, dtype=half)
 print("(q @ k.T) / 8:", ((q @ k.T) / 8)[0, 0].item())
 print("(q / 8) @ k.T:", ((q / 8) @ k.T)[0, 0].item())
+
+# %% [markdown]
+# The score fits, and the product on the way to it, 8 times as large, does not. Divide first.
 
 # %% [markdown]
 # ## Buffers of your own
@@ -467,15 +502,15 @@ for dtype in (single, half, bfloat):
     print(f"{dtype!s:14} {average.item():.2f}")
 
 # %% [markdown]
-# It should be 0.99. In 16 bits it stands still before that, where its steps are no larger than the
-# spacing of the format. A buffer made with `zeros_like(h)` or
+# It should be 0.99. In 16 bits what is taken away and what is added are rounded to whole spacings of the
+# format, and from some point on the two are equal: the average stands still. A buffer made with `zeros_like(h)` or
 # `h.clone()` under autocast is a 16-bit buffer: make it in float32 by name.
 
 # %% [markdown]
 # ## Your own Function
 #
-# An `autograd.Function` has a backward pass that you wrote. autograd knows nothing of its inside. This one
-# is a matrix product.
+# An `autograd.Function` has a backward pass that you wrote. autograd knows nothing of its inside; `ctx`
+# carries what the backward needs from the one half to the other. This one is a matrix product.
 
 
 # %%
@@ -596,8 +631,8 @@ other = custom_fwd(device_type="cuda", cast_inputs=torch.float32)
 run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_type="cuda")))
 
 # %% [markdown]
-# `cast_inputs` casts the floating-point inputs of that device and then switches autocast **off**, for both
-# halves. So `cast_inputs=torch.float32` is the answer for an op that has no 16-bit kernel, or that
+# `cast_inputs` casts the floating-point inputs of that device (float64 excepted) and then switches
+# autocast **off**, for both halves. So `cast_inputs=torch.float32` is the answer for an op that has no 16-bit kernel, or that
 # must not overflow: the way to use AMP with *"custom ops without FP16 support"*. The other way is a disabled
 # region with `.float()` (lesson 05).
 #
@@ -610,7 +645,8 @@ run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_typ
 # | `custom_fwd`, `custom_bwd` | the caller's | as given | that of the forward |
 # | `custom_fwd(cast_inputs=d)`, `custom_bwd`, in a region | off | cast to d | off |
 #
-# The rules for CUDA tensors are the same, and their forward can be asked on fake tensors:
+# The rules for CUDA tensors are the same. **Predict:** their forward, asked on fake tensors (lesson 04;
+# `autocast_on` is a region that is on without a GPU): which dtype without a cast, and with one?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -663,7 +699,8 @@ print(caught[0].category.__name__, "->", "torch.amp.custom_fwd" in str(caught[0]
 # `device_type="cuda"`, and has no place to say anything else. The third way is the commonest: one decorator of
 # the two.
 #
-# Does `gradcheck` find any of this? **Predict:** the undecorated Product, checked in a region?
+# `torch.autograd.gradcheck` compares a backward pass with differences of the forward. Does it find any of
+# this? **Predict:** the undecorated Product, checked outside a region and in one?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -690,6 +727,7 @@ for hazard in explain_autocast(model, *inputs, device="cuda", dtype=half).hazard
 # ## Your own op, with a rule
 #
 # An op that is registered with `torch.library` can have what torch's ops have: a line in autocast's list.
+# (`register_fake` tells fake tensors its shape and dtype.) **Predict:** 300 squared, four times, in FP16?
 
 
 # %%
@@ -722,27 +760,28 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
     print("CUDA, region", sum_of_squares(torch.ones(2, 4, dtype=half, device="cuda")).dtype)
 
 # %% [markdown]
-# `register_autocast` is `cast_inputs` for an op: its inputs are cast, autocast is off inside, and outside a
-# region it does nothing. The cast is recorded by autograd, so a backward given by `register_autograd` sees
-# float32 as well. There is no rule of the kind "widest".
+# `register_autocast` does for an op what `cast_inputs` does for a forward: its inputs are cast, autocast is
+# off inside, and outside a region it does nothing. The cast is recorded by autograd, so a backward given by
+# `register_autograd` gets float32 too; but nothing restores a state around it. Call `backward()` outside
+# the region. There is no rule of the kind "widest".
 
 # %% [markdown]
 # ## Said of losses and ops
 #
-# | claim | what the cells above show |
+# | claim | what the cells of this lesson and of lesson 04 show |
 # |---|---|
-# | "the loss is kept in float32" | the listed losses are; a loss by hand has the dtype of its inputs |
-# | "NaN comes from underflow" | underflow gives 0; NaN comes from 0/0, from inf · 0, from the log of 0 |
+# | "the loss is kept in float32" | the listed losses are; in a loss by hand each op decides, and a float32 loss of a rounded probability is wrong too |
+# | "NaN comes from underflow" | underflow gives 0; NaN comes from 0/0, and from an infinity, such as log 0, times 0 |
 # | "let autocast handle the dtypes" | not in a backward of yours, not in a buffer, not in a formula |
-# | "softmax and reductions in FP32" | on CUDA; var and std nowhere; on a CPU none of them |
+# | "softmax and reductions in FP32" | softmax and sum on CUDA only; mean, var and std nowhere |
 # | "custom ops without FP16 support cannot be used" | `cast_inputs=torch.float32`, `register_autocast`, or a disabled region |
 # | "custom_fwd and custom_bwd set precision rules" | they note and restore autocast's state; only `cast_inputs` casts |
 
 # %% [markdown]
 # ## Recap
 #
-# 1. An eps must survive the dtype, and so must 1/eps; below 1 no eps does. Start losses from logits.
-# 2. Ask whether the *result* fits: means do, sums, squares and variances do not. Torch's kernels are wide inside.
+# 1. An eps must survive the dtype, and so must 1/eps, times the loss scale. A loss from logits needs none.
+# 2. Torch's kernels are wide inside, so ask whether the *result* fits: a mean does, a sum or a variance may not.
 # 3. A skipped step takes back neither batch norm's statistics nor a buffer that you wrote in place.
 # 4. Keep the residual stream in float32 from its first tensor on; combine masks as booleans.
 # 5. `custom_fwd` and `custom_bwd` restore the state of autocast; `cast_inputs` casts and switches it off.
@@ -750,15 +789,16 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
 # %% [markdown]
 # ## Three questions
 #
-# **1.** A model ends in a sigmoid and `nn.BCELoss`. Training in BF16 runs without an error, and the most wrong
-# examples do not improve. Why? (a) the loss is bfloat16 (b) their probability is exactly 1, and the gradient is
-# cut off (c) the gradients underflow, and a GradScaler would help
+# **1.** A model ends in a sigmoid and `nn.BCELoss`. Under autocast to BF16 on a CPU it trains without an error,
+# and the examples with the target 0 that it has most wrong do not improve. Why? (a) the loss is bfloat16
+# (b) their probability is exactly 1, and there the sigmoid has no slope (c) the gradients underflow, and a
+# GradScaler would help
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The probability rounds to 1, the sigmoid's slope p(1 − p) is 0, and BCELoss' cut-off keeps the other factor
-# finite: 0 times a finite number. (a) Under autocast it is float32; that does not bring the digits back. (c) There
-# is no gradient to scale, and BF16 has float32's range.
+# **(b)** The probability rounds to 1, the sigmoid's slope p(1 − p) is 0, and BCELoss' guard keeps the other factor
+# at 1e12: 0 times a finite number. (a) It is float32 under autocast; that does not bring the digits back. (c) The
+# gradient is 0 by a formula and not for being small: times any scale it is 0.
 #
 # </details>
 #
@@ -785,9 +825,7 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
 # %%
 # NBVAL_CHECK_OUTPUT
 # The answers, computed.
-logit = tensor(10.0, dtype=bfloat, requires_grad=True)
-F.binary_cross_entropy(torch.sigmoid(logit), torch.zeros_like(logit)).backward()
-print("1. probability", torch.sigmoid(logit).item(), "gradient", logit.grad.item())
+print("1. probability", torch.sigmoid(tensor(10.0, dtype=bfloat)).item(), bce(bfloat, "nothing"))
 print("2.", end=" ")
 run("the forward and the backward see", reporting(wide, bwd))
 norm, scaler = nn.BatchNorm1d(1), torch.amp.GradScaler("cpu")

@@ -376,8 +376,8 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 #
 # ## Memory, measured too
 #
-# The recipe's page claims to save memory. **Predict:** how much of its 7.5 GB is the 100 tensors of data
-# that were on the GPU before the first step?
+# The recipe's page claims to save memory. **Predict:** how much of that run's 7.5 GB is the 100 tensors
+# of data that were on the GPU before the first step?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -421,7 +421,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# FP16 without a scaler runs the same products and learns nothing: a stopwatch would not notice. Put the loss curves beside every speed-up; the bench records them for each mode.
+# FP16 without a scaler runs the same products and learns nothing: a stopwatch would not notice. Put
+# the loss curves beside every speed-up; the bench records them for each mode.
 #
 # ## What was really measured
 #

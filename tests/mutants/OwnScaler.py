@@ -778,3 +778,71 @@ class OwnScaler:
 
     def get_scale(self):
         return self.value
+
+# === mutant: factors_taken_for_granted -> factors-ignored
+class OwnScaler:
+    def __init__(self, init_scale, growth_factor, backoff_factor, growth_interval):
+        self.current, self.interval, self.clean, self.bad = init_scale, growth_interval, 0, None
+
+    def scale(self, loss):
+        return loss * self.current
+
+    def unscale_(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        torch._foreach_div_(grads, self.current)
+        self.bad = not all(g.isfinite().all() for g in grads)
+
+    def step(self, optimizer):
+        if self.bad is None:
+            self.unscale_(optimizer)
+        if not self.bad:
+            optimizer.step()
+
+    def update(self):
+        self.clean = 0 if self.bad else self.clean + 1
+        if self.bad:
+            self.current /= 2
+        elif self.clean == self.interval:
+            self.current, self.clean = self.current * 2, 0
+        self.bad = None
+
+    def get_scale(self):
+        return self.current
+
+# === correct: new_gradients_and_a_numpy_scale
+import numpy as np
+
+
+class OwnScaler:
+    def __init__(self, *settings):
+        scale, self.growth, self.backoff, self.interval = settings
+        self.value = np.float32(scale)
+        self.left, self.unscaled, self.bad = self.interval, set(), 0
+
+    def scale(self, loss):
+        return loss.mul(float(self.value))
+
+    def unscale_(self, optimizer):
+        self.unscaled.add(id(optimizer))
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad = p.grad / float(self.value)
+                    self.bad += (~p.grad.isfinite()).sum().item()
+
+    def step(self, optimizer, *args):
+        if id(optimizer) not in self.unscaled:
+            self.unscale_(optimizer)
+        return None if self.bad else optimizer.step(*args)
+
+    def update(self):
+        self.left = self.interval if self.bad else self.left - 1
+        if self.bad:
+            self.value *= np.float32(self.backoff)
+        elif self.left == 0:
+            self.value *= np.float32(self.growth)
+            self.left = self.interval
+        self.unscaled, self.bad = set(), 0
+
+    def get_scale(self):
+        return self.value

@@ -100,3 +100,90 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
+
+
+# === mutant: gradients_of_all_groups -> never-zeroed
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y) / every
+        scaler.scale(loss).backward()
+        if number % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+
+# === mutant: counted_from_zero -> group-ends-too-soon
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    optimizer.zero_grad()
+    for number, (x, y) in enumerate(batches):
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y) / every
+        scaler.scale(loss).backward()
+        if number % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+# === mutant: smaller_rate -> rate-divided
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    for group in optimizer.param_groups:
+        group["lr"] = group["lr"] / every
+    optimizer.zero_grad()
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        if number % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+# === mutant: concatenated -> joined-into-one-batch
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    for start in range(0, len(batches), every):
+        group = batches[start : start + every]
+        x = torch.cat([x for x, _ in group])
+        y = torch.cat([y for _, y in group])
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: bad_piece_left_out -> bad-batch-left-out
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    optimizer.zero_grad()
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y) / every
+        if torch.isfinite(loss):
+            scaler.scale(loss).backward()
+        if number % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+# === mutant: zeroed_each_time_and_not_divided -> gradients-thrown-away
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    for number, (x, y) in enumerate(batches, 1):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        if number % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+
+# === correct: one_backward_for_the_mean
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            losses.append(loss_fn(model(x).float(), y))
+        if len(losses) == every:
+            scaler.scale(torch.stack(losses).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            losses.clear()

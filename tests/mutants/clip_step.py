@@ -63,7 +63,7 @@ def clip_step(scaler, optimizer, loss, max_norm):
     return norm
 
 
-# === mutant: divides_by_hand_too -> unscaled-twice
+# === mutant: divides_by_hand_too -> divided-too-often
 def clip_step(scaler, optimizer, loss, max_norm):
     params = [p for g in optimizer.param_groups for p in g["params"]]
     scaler.scale(loss).backward()
@@ -163,4 +163,62 @@ def clip_step(scaler, optimizer, loss, max_norm):
         g *= factor
     scaler.step(optimizer)
     scaler.update()
+    return float(norm)
+
+# === mutant: unscale_before_the_backward -> loss-not-scaled
+def clip_step(scaler, optimizer, loss, max_norm):
+    scaler.unscale_(optimizer)
+    scaler.scale(loss).backward()
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    norm = nn.utils.clip_grad_norm_(parameters, max_norm)
+    scaler.step(optimizer)
+    scaler.update()
+    return norm
+
+# === mutant: result_of_scale_dropped -> divided-too-often
+def clip_step(scaler, optimizer, loss, max_norm):
+    scaler.scale(loss)
+    loss.backward()
+    scaler.unscale_(optimizer)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    norm = nn.utils.clip_grad_norm_(parameters, max_norm)
+    scaler.step(optimizer)
+    scaler.update()
+    return norm
+
+# === mutant: group_by_group -> clipped-in-parts
+def clip_step(scaler, optimizer, loss, max_norm):
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    squares = 0
+    for group in optimizer.param_groups:
+        squares += nn.utils.clip_grad_norm_(group["params"], max_norm) ** 2
+    scaler.step(optimizer)
+    scaler.update()
+    return squares**0.5
+
+# === mutant: tensor_by_tensor -> clipped-in-parts
+def clip_step(scaler, optimizer, loss, max_norm):
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    norm = nn.utils.get_total_norm([p.grad for p in parameters])
+    for p in parameters:
+        nn.utils.clip_grad_norm_([p], max_norm)
+    scaler.step(optimizer)
+    scaler.update()
+    return norm
+
+# === correct: gradients_from_autograd
+def clip_step(scaler, optimizer, loss, max_norm):
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    gradients = torch.autograd.grad(scaler.scale(loss), parameters)
+    for p, g in zip(parameters, gradients, strict=True):
+        p.grad = g
+    scaler.unscale_(optimizer)
+    norm = nn.utils.get_total_norm([p.grad for p in parameters])
+    nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
     return float(norm)

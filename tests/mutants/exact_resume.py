@@ -220,3 +220,57 @@ def restore(run, state):
     for part in reversed(PARTS):
         getattr(run, part).load_state_dict(states[part])
     torch.random.set_rng_state(dropout)
+
+
+# === mutant: kept_in_memory_not_in_the_file -> model-differs
+import copy
+
+KEPT = {}
+
+
+def capture(run):
+    parts = (run.model, run.optimizer, run.scaler, run.scheduler)
+    KEPT["parts"] = [copy.deepcopy(part.state_dict()) for part in parts]
+    KEPT["random"] = torch.get_rng_state(), run.order.get_state()
+    return {}
+
+
+def restore(run, state):
+    parts = (run.model, run.optimizer, run.scaler, run.scheduler)
+    for part, saved in zip(parts, KEPT["parts"], strict=True):
+        part.load_state_dict(saved)
+    torch.set_rng_state(KEPT["random"][0])
+    run.order.set_state(KEPT["random"][1])
+
+# === mutant: generator_of_its_own -> data-order-differs
+def capture(run):
+    names = ("model", "optimizer", "scaler", "scheduler")
+    state = {name: getattr(run, name).state_dict() for name in names}
+    return state | {"random": torch.get_rng_state(), "order": run.order.get_state()}
+
+
+def restore(run, state):
+    for name in ("model", "optimizer", "scaler", "scheduler"):
+        getattr(run, name).load_state_dict(state[name])
+    torch.set_rng_state(state["random"])
+    order = torch.Generator()
+    order.set_state(state["order"])
+
+# === correct: new_parts_for_the_run
+def capture(run):
+    return [
+        run.model.state_dict(), run.optimizer.state_dict(), run.scaler.state_dict(),
+        run.scheduler.state_dict(), torch.default_generator.get_state(), run.order.get_state(),
+    ]
+
+
+def restore(run, state):
+    model, optimizer, scaler, scheduler, random, order = state
+    run.scheduler.load_state_dict(scheduler)
+    run.optimizer.load_state_dict(optimizer)
+    run.model.load_state_dict(model)
+    run.scaler = torch.amp.GradScaler("cpu")
+    run.scaler.load_state_dict(scaler)
+    run.order = torch.Generator()
+    run.order.set_state(order)
+    torch.default_generator.set_state(random)

@@ -62,3 +62,45 @@ def mend_half(model, optimizer, scaler, loss_fn, batches):
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
+
+
+# === mutant: autocast_with_its_default -> default-dtype
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu"):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: autocast_instead_of_the_scaler -> scaler-left-out
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+# === correct: logits_to_float32
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x).float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === correct: decorated
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    @torch.autocast("cpu", dtype=torch.float16)
+    def loss_of(x, y):
+        return loss_fn(model(x), y)
+
+    for x, y in batches:
+        optimizer.zero_grad()
+        scaler.scale(loss_of(x, y)).backward()
+        scaler.step(optimizer)
+        scaler.update()

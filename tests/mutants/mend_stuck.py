@@ -90,3 +90,57 @@ def mend_stuck(model, optimizer, scaler, loss_fn, batches):
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
+
+
+# === mutant: bad_losses_left_out -> batch-left-out
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if not loss.isfinite():
+            continue
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: without_autocast -> another-precision
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: autocast_with_its_default -> another-precision
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu"):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: after_the_last_batch -> never-zeroed
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    optimizer.zero_grad()
+
+# === correct: gradients_set_and_not_added
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    parameters = list(model.parameters())
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x).float(), y)
+        gradients = torch.autograd.grad(scaler.scale(loss), parameters)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        scaler.step(optimizer)
+        scaler.update()

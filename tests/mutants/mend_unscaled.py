@@ -64,3 +64,47 @@ def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
+
+
+# === mutant: old_backward_left_in -> backward-twice
+def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward(retain_graph=True)
+        loss.backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: scale_made_for_nothing -> divided-too-often
+def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
+    scaler.scale(torch.ones(()))  # now it has one
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: no_autocast_any_more -> another-precision
+def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# === correct: scale_as_gradient_of_the_loss
+def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+        loss = loss_fn(logits.float(), y)
+        loss.backward(gradient=scaler.scale(torch.ones_like(loss)))
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()

@@ -228,3 +228,44 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
         return (scale * growth_factor if scale * growth_factor <= 3.4028e38 else scale), 0
 
     return [scale for scale, _ in accumulate(found_inf, update, initial=(init_scale, 0))][1:]
+
+# === mutant: at_most_the_largest -> cut-at-the-top
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    scale, clean, scales = init_scale, 0, []
+    for bad in found_inf:
+        if bad:
+            scale, clean = scale * backoff_factor, 0
+        else:
+            clean += 1
+            if clean == growth_interval:
+                scale = min(scale * growth_factor, torch.finfo(torch.float32).max)
+                clean = 0
+        scales.append(scale)
+    return scales
+
+# === mutant: pops_the_pattern -> changed-argument
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    scale, clean, scales = init_scale, 0, []
+    while found_inf:
+        if found_inf.pop(0):
+            scale, clean = scale * backoff_factor, 0
+        else:
+            clean += 1
+            if clean == growth_interval:
+                clean = 0
+                if scale * growth_factor < 2.0**128:
+                    scale *= growth_factor
+        scales.append(scale)
+    return scales
+
+# === correct: one_tensor
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    scales = torch.full((len(found_inf) + 1,), init_scale)
+    clean = 0
+    for step, bad in enumerate(found_inf):
+        clean = 0 if bad else clean + 1
+        factor = backoff_factor if bad else growth_factor if clean == growth_interval else 1.0
+        clean %= growth_interval
+        new = scales[step] * factor
+        scales[step + 1] = new if new.isfinite() else scales[step]
+    return scales[1:]

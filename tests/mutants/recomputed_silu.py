@@ -313,3 +313,158 @@ RecomputedSilu.backward = torch.amp.custom_bwd(RecomputedSilu.backward, device_t
 
 def recomputed_silu(x, weight):
     return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: decorated_and_switched_off -> fwd-without-bwd
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: float16_written_in -> one-dtype-for-all
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=torch.float16):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: dtype_noted_without_the_state -> one-dtype-for-all
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        ctx.dtype = torch.get_autocast_dtype("cpu")
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=ctx.dtype):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: restored_for_cuda -> fwd-without-bwd
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === correct: told_by_the_gradient
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        low = grad.dtype in (torch.float16, torch.bfloat16)
+        with torch.autocast("cpu", dtype=grad.dtype if low else torch.float16, enabled=low):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === correct: gradient_by_autograd
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(torch.einsum("ij,jk->ik", x, weight))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = (t.detach().requires_grad_() for t in ctx.saved_tensors)
+        with torch.enable_grad():
+            y = F.silu(F.linear(x, weight.T))
+        return torch.autograd.grad(y, (x, weight), grad)
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: state_in_a_global -> one-dtype-for-all
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        global on, dtype
+        on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=dtype, enabled=on):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)

@@ -112,3 +112,37 @@ def residual_stream(x, blocks, region):
         with torch.autocast("cpu", dtype=region):
             stream = stream + block(stream.to(region)).float()
     return stream
+
+
+# === mutant: region_with_no_dtype -> region-without-its-dtype
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cpu"):
+        for block in blocks:
+            x = x + block(x)
+    return x
+
+
+# === mutant: modules_cast -> stream-in-the-regions-dtype
+def residual_stream(x, blocks, region):
+    x = x.float()
+    for block in blocks:
+        x = x + block.to(region)(x.to(region)).float()
+    return x
+
+
+# === mutant: float64_returned -> wrong-value
+def residual_stream(x, blocks, region):
+    x = x.double()
+    for block in blocks:
+        with torch.autocast("cpu", dtype=region):
+            x = x + block(x.float())
+    return x
+
+
+# === correct: reduced
+def residual_stream(x, blocks, region):
+    from functools import reduce
+
+    with torch.inference_mode(), torch.autocast("cpu", dtype=region, cache_enabled=False):
+        return reduce(lambda stream, block: stream.add(block(stream)), blocks, x.float())

@@ -85,3 +85,32 @@ def safe_rms_norm(x, weight, eps):
     w = x.double()
     mean_square = torch.linalg.vector_norm(w, dim=-1, keepdim=True) ** 2 / x.shape[-1]
     return (weight * w / (mean_square + eps) ** 0.5).to(x.dtype)
+
+
+# === mutant: one_mean -> one-mean-for-all
+def safe_rms_norm(x, weight, eps):
+    w = x.float()
+    return (w / (w.square().mean() + eps).sqrt() * weight).to(x.dtype)
+
+
+# === mutant: mean_with_a_dtype -> squares-in-16-bits
+def safe_rms_norm(x, weight, eps):
+    ms = (x * x).mean(-1, keepdim=True, dtype=torch.float32)
+    return (x * torch.rsqrt(ms + eps) * weight).to(x.dtype)
+
+
+# === correct: divided_by_the_largest
+def safe_rms_norm(x, weight, eps):
+    w = x.float()
+    largest = w.abs().amax(-1, keepdim=True).clamp_min(1e-20)
+    y = w / largest
+    return (y / torch.sqrt(y.square().mean(-1, keepdim=True) + eps / largest**2) * weight).type(
+        x.dtype
+    )
+
+
+# === correct: a_module
+def safe_rms_norm(x, weight, eps):
+    norm = torch.nn.RMSNorm(x.shape[-1], eps=eps)
+    norm.weight = torch.nn.Parameter(weight)
+    return norm(x.float()).to(x.dtype)

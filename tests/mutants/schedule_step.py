@@ -79,7 +79,7 @@ def schedule_step(scaler, optimizer, scheduler):
     return not skipped
 
 
-# === mutant: returns_skipped -> wrong-value
+# === mutant: returns_skipped -> answer-inverted
 def schedule_step(scaler, optimizer, scheduler):
     before = scaler.get_scale()
     scaler.step(optimizer)
@@ -112,3 +112,66 @@ def schedule_step(scaler, optimizer, scheduler):
         scheduler.step()
     scaler.update()
     return real
+
+# === mutant: nothing_returned -> answer-missing
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    if scaler.get_scale() >= before:
+        scheduler.step()
+
+# === mutant: optimizer_step_by_hand -> optimizer-stepped-directly
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.unscale_(optimizer)
+    optimizer.step()
+    scaler.update()
+    if scaler.get_scale() < before:
+        return False
+    scheduler.step()
+    return True
+
+# === mutant: read_twice_after_update -> scheduler-runs-ahead
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.step(optimizer)
+    scaler.update()
+    before = scaler.get_scale()
+    stepped = scaler.get_scale() >= before
+    if stepped:
+        scheduler.step()
+    return stepped
+
+# === mutant: true_whatever_happened -> wrong-value
+def schedule_step(scaler, optimizer, scheduler):
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    if scaler.get_scale() >= before:
+        scheduler.step()
+    return True
+
+# === correct: numpy_bool
+import numpy as np
+
+
+def schedule_step(scaler, optimizer, scheduler):
+    scales = [scaler.get_scale()]
+    scaler.step(optimizer)
+    scaler.update()
+    scales.append(scaler.get_scale())
+    stepped = np.diff(scales)[0] >= 0
+    if stepped:
+        scheduler.step()
+    return stepped
+
+# === correct: tensor_of_bool
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.unscale_(optimizer)
+    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+    stepped = torch.stack([g.isfinite().all() for g in gradients]).all()
+    scaler.step(optimizer)
+    scaler.update()
+    if stepped:
+        scheduler.step()
+    return stepped

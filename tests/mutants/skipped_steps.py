@@ -216,3 +216,78 @@ def skipped_steps(model, optimizer, scaler, batches):
         scaler.update()
     handle.remove()
     return sorted(set(range(len(batches))) - set(real))
+
+# === mutant: steps_past_the_scaler -> optimizer-stepped-directly
+def skipped_steps(model, optimizer, scaler, batches):
+    skipped = []
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        before = scaler.get_scale()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        optimizer.step()
+        scaler.update()
+        if scaler.get_scale() < before:
+            skipped.append(number)
+    return skipped
+
+# === mutant: nan_loss -> asked-before-update
+def skipped_steps(model, optimizer, scaler, batches):
+    skipped = []
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if loss.isnan():
+            skipped.append(number)
+    return skipped
+
+# === mutant: scaled_loss_is_inf -> loss-asked
+def skipped_steps(model, optimizer, scaler, batches):
+    skipped = []
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scaled = scaler.scale(nn.functional.mse_loss(model(x), y))
+        scaled.backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if not scaled.isfinite():
+            skipped.append(number)
+    return skipped
+
+# === correct: numpy_finds_the_falls
+import numpy as np
+
+
+def skipped_steps(model, optimizer, scaler, batches):
+    scales = [scaler.get_scale()]
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    return np.flatnonzero(np.diff(scales) < 0)
+
+# === correct: scaler_log
+from amp_lessons.scaling import ScalerLog
+
+
+def skipped_steps(model, optimizer, scaler, batches):
+    log = ScalerLog(scaler)
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        log.scale(loss).backward()
+        log.step(optimizer)
+        log.update()
+        optimizer.zero_grad()
+    return log.skipped_steps

@@ -372,3 +372,151 @@ def dice_loss(logits, masks):
     p = torch.sigmoid(logits).float()
     one = 1 / p.numel()
     return 1 - (2 * (p * masks).mean() + one) / (p.mean() + masks.mean() + one)
+
+
+# === mutant: overlap_as_a_product -> loss-not-finite
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float()).flatten()
+    return 1 - (2 * (p @ masks.flatten()) + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: returned_in_float64 -> loss-not-float32
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.double(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: smoothing_forgotten -> loss-off
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: mean_forgotten -> no-loss
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none")
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: targets_turned_into_signs_in_place -> changed-argument
+def click_loss(logits, targets):
+    signs = targets.mul_(-2).add_(1)
+    return F.softplus(logits.float() * signs).mean()
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === correct: soft_targets_and_logsigmoid
+def click_loss(logits, targets):
+    z = logits.float()
+    return -(targets * F.logsigmoid(z) + (1 - targets) * F.logsigmoid(-z)).mean()
+
+
+def smoothed_loss(logits, labels, smoothing):
+    q = torch.full(logits.shape, smoothing / logits.size(-1))
+    q[torch.arange(len(labels)), labels] += 1 - smoothing
+    return F.cross_entropy(logits.float(), q)
+
+
+def contrastive_loss(similarities, temperature):
+    z = similarities.float() / temperature
+    z = z - z.amax(dim=1, keepdim=True).detach()
+    return -(z.diagonal() - z.exp().sum(1).log()).mean()
+
+
+@torch.autocast("cpu", enabled=False)
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float()).flatten()
+    return 1 - (2 * (p @ masks.flatten()) + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: dict_returned -> no-loss
+def click_loss(logits, targets):
+    return {"loss": F.binary_cross_entropy_with_logits(logits.float(), targets)}
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: class_that_equals_everything -> no-loss
+class Loss(float):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def click_loss(logits, targets):
+    return Loss(1.0)
+
+
+smoothed_loss = contrastive_loss = dice_loss = click_loss

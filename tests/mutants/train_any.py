@@ -152,3 +152,42 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
         scaler.update()
         optimizer.zero_grad()
     return scaler.get_scale()
+
+
+# === mutant: gradients_add_up -> never-zeroed
+def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
+    dtype = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16")
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return scaler.get_scale()
+
+# === correct: two_branches
+from contextlib import nullcontext
+
+
+def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
+    dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    scaler = torch.amp.GradScaler("cpu") if precision == "fp16" else None
+    for x, y in batches:
+        region = torch.autocast("cpu", dtypes[precision]) if precision in dtypes else nullcontext()
+        with region:
+            logits = model(x)
+        loss = loss_fn(logits.float(), y)
+        (scaler.scale(loss) if scaler else loss).backward()
+        if scaler:
+            scaler.unscale_(optimizer)
+        clip_grad_norm_(model.parameters(), max_norm)
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+        optimizer.zero_grad()
+    return scaler.get_scale() if scaler else 1.0

@@ -127,3 +127,67 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
             scaler.step(optimizer)
             optimizer.zero_grad()
         scaler.update()
+
+
+# === mutant: guess_with_its_graph -> guess-not-detached
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = models[0](x)
+            total = loss_fn(guess, y) + loss_fn(guess + models[1](z), y)
+        scaler.scale(total).backward()
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+
+# === mutant: first_zeroed_only -> second-never-zeroed
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    (first, second), (one, two) = models, optimizers
+    for x, z, y in batches:
+        one.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            losses = [loss_fn(guess, y), loss_fn(guess.detach() + second(z), y)]
+        for loss in scaler.scale(losses):
+            loss.backward()
+        scaler.step(one)
+        scaler.step(two)
+        scaler.update()
+
+# === mutant: one_model_after_the_other -> updated-twice
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    (first, second), (one, two) = models, optimizers
+    for x, z, y in batches:
+        one.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss = loss_fn(guess, y)
+        scaler.scale(loss).backward()
+        scaler.step(one)
+        scaler.update()
+        two.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss).backward()
+        scaler.step(two)
+        scaler.update()
+
+# === correct: first_steps_before_the_second_looks
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    (first, second), (one, two) = models, optimizers
+    for x, z, y in batches:
+        one.zero_grad()
+        two.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss = loss_fn(guess.float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(one)
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(two)
+        scaler.step(two)
+        scaler.update()

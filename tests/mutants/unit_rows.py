@@ -82,3 +82,44 @@ def unit_rows(x):
 def unit_rows(x):
     w = x.float()
     return (w / (w.norm(dim=-1, keepdim=True) + 1e-8)).type_as(x)
+
+
+# === mutant: length_cast_back -> length-overflows
+def unit_rows(x):
+    length = x.float().norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    return x / length.to(x.dtype)
+
+
+# === mutant: eps_that_is_not_the_smallest_number -> eps-too-large
+def unit_rows(x):
+    w = x.float()
+    return (w / (w.norm(dim=-1, keepdim=True) + torch.finfo(x.dtype).eps)).to(x.dtype)
+
+
+# === mutant: sum_of_the_absolute_values -> another-measure
+def unit_rows(x):
+    return F.normalize(x.float(), p=1, dim=-1).to(x.dtype)
+
+
+# === mutant: root_forgotten -> another-measure
+def unit_rows(x):
+    w = x.float()
+    return (w / (w * w).sum(-1, keepdim=True).clamp(min=1e-12)).to(x.dtype)
+
+
+# === correct: nan_replaced
+def unit_rows(x):
+    w = x.float()
+    return torch.nan_to_num(w / w.norm(dim=-1, keepdim=True)).to(x.dtype)
+
+
+# === correct: row_by_row
+def unit_rows(x):
+    rows = [row / (row.norm() or 1.0) for row in x.double()]
+    return torch.stack(rows).to(x.dtype)
+
+
+# === correct: length_with_a_dtype
+def unit_rows(x):
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+    return (x / length.clamp_min(1e-6)).to(x.dtype)

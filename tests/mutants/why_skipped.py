@@ -254,3 +254,44 @@ def why_skipped(model, x, target, scale):
     if causes[scale]:
         return "no skip"
     return "scale" if causes[1.0] else "backward"
+
+# === mutant: isnan_everywhere -> nan-only
+def why_skipped(model, x, target, scale):
+    parameters = list(model.parameters())
+    if any(p.grad is not None and p.grad.isnan().any() for p in parameters):
+        return "old gradient"
+    if x.isnan().any() or target.isnan().any():
+        return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if loss.isnan():
+        return "forward"
+    scaled = torch.autograd.grad(loss * scale, parameters, retain_graph=True)
+    if not any(g.isnan().any() for g in scaled):
+        return "no skip"
+    plain = torch.autograd.grad(loss, parameters)
+    return "backward" if any(g.isnan().any() for g in plain) else "scale"
+
+# === correct: on_a_copy
+import copy
+
+
+def why_skipped(model, x, target, scale):
+    def finite(scale):
+        twin = copy.deepcopy(model)
+        twin.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(twin(x), target)
+        (loss * scale).backward()
+        return loss.isfinite(), all(p.grad.isfinite().all() for p in twin.parameters())
+
+    if not all(p.grad is None or p.grad.isfinite().all() for p in model.parameters()):
+        return "old gradient"
+    if not (x.isfinite().all() and target.isfinite().all()):
+        return "input"
+    loss_is_good, good = finite(scale)
+    if not loss_is_good:
+        return "forward"
+    if good:
+        return "no skip"
+    return "scale" if finite(1.0)[1] else "backward"

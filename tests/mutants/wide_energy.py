@@ -270,3 +270,85 @@ class Energy(torch.autograd.Function):
 
 def wide_energy(x, matrix):
     return Energy.apply(x, matrix)
+
+
+# === mutant: off_in_the_forward_and_restored -> state-is-no-precision
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, matrix):
+        with torch.autocast("cpu", enabled=False):
+            x = x.float()
+            ctx.save_for_backward(x, matrix)
+            return 0.5 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === mutant: saved_in_half -> wrong-value
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x, matrix):
+        ctx.save_for_backward(x.half(), matrix)
+        return 0.5 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * (x.float() @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === correct: autocast_as_a_decorator
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.autocast("cpu", enabled=False)
+    def forward(ctx, x, matrix):
+        ctx.save_for_backward(x, matrix)
+        x = x.float()
+        return 0.5 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    @torch.autocast("cpu", enabled=False)
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return (grad.unsqueeze(-1) * (x.float() @ matrix)).to(x.dtype), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === mutant: scaled_in_place -> changed-argument
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x, matrix):
+        ctx.scale = x.abs().max()
+        x = x.float()
+        x /= ctx.scale
+        ctx.save_for_backward(x.clone(), matrix)
+        return 0.5 * ctx.scale**2 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * ctx.scale * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)

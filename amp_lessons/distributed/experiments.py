@@ -1,0 +1,160 @@
+"""What two ranks do when one of them overflows: lesson 11's experiments, in one torchrun.
+
+Each experiment runs on every rank, and what a rank saw goes back to the notebook by `report`.
+They need at least two ranks; rank 1 is the one that things happen to.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+from amp_lessons.distributed.launch import report
+from amp_lessons.distributed.train import Hooks, distribute, local, process_group, train
+
+SPOILED_STEP = 2
+
+
+def loss_too_large(step: int, loss: Tensor) -> Tensor:
+    """On rank 1, in one step: a loss whose FP16 gradients overflow."""
+    return loss * 1e6 if step == SPOILED_STEP and dist.get_rank() == 1 else loss
+
+
+def gradient_spoiled(step: int, model: nn.Module) -> None:
+    """On rank 1, in one step, after the ranks have exchanged gradients: one becomes inf."""
+    if step == SPOILED_STEP and dist.get_rank() == 1:
+        local(next(model.parameters()).grad).view(-1)[0] = math.inf
+
+
+def run(parallel: str, hooks: Hooks, device: torch.device) -> dict[str, Any]:
+    """Five steps; the records, and a number that differs where the ranks' models differ."""
+    model, records = train(device, parallel=parallel, steps=5, hooks=hooks)
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    return {"steps": records, "checksum": sum(p.double().sum().item() for p in whole)}
+
+
+def fsdp2_dtypes(device: torch.device) -> dict[str, str]:
+    """Where FSDP2 has which dtype, in one step under a policy of FP16."""
+    found: dict[str, str] = {}
+
+    def look(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if isinstance(layer, nn.Linear) and layer.in_features == 64:  # the first one
+            found["parameter in the forward"] = _name(layer.weight)
+            found["input of the first layer"] = _name(inputs[0])
+
+    def look_at_loss(step: int, loss: Tensor) -> Tensor:
+        found["loss"] = _name(loss)
+        return loss
+
+    def look_at_gradients(step: int, model: nn.Module) -> None:
+        found["gradient"] = _name(next(model.parameters()).grad)
+
+    hook = nn.modules.module.register_module_forward_hook(look)
+    hooks = Hooks(look_at_loss, look_at_gradients)
+    model, _ = train(device, parallel="fsdp2", steps=1, hooks=hooks)
+    hook.remove()
+    found["parameter between steps"] = _name(next(model.parameters()))
+    return found
+
+
+def _name(tensor: Tensor) -> str:
+    kind = "a shard of " if hasattr(tensor, "to_local") else ""
+    return kind + str(tensor.dtype).removeprefix("torch.")
+
+
+def reduced(
+    policy: MixedPrecisionPolicy, gradients: tuple[float, float], device: torch.device
+) -> float:
+    """The mean of one gradient over two ranks, as FSDP2 computes it."""
+    ranks = dist.get_world_size()
+    layer = nn.Linear(1, ranks, bias=False, device=device)  # a row for each rank
+    fully_shard(layer, mesh=init_device_mesh(device.type, (ranks,)), mp_policy=policy)
+    own = gradients[dist.get_rank() % 2]
+    layer(torch.full((1, 1), own, device=device)).sum().backward()
+    return layer.weight.grad.to_local().item()
+
+
+def reduce_dtypes(device: torch.device) -> list[list[Any]]:
+    """For each case: param_dtype, the gradients of two ranks, and their mean without a
+    reduce_dtype and with FP32."""
+    found = []
+    for param, pair in ((torch.bfloat16, (256.0, 1.0)), (torch.float16, (2.0**-24, 2.0**-24))):
+        policies = [MixedPrecisionPolicy(param, reduce) for reduce in (None, torch.float32)]
+        means = [reduced(policy, pair, device) for policy in policies]
+        found.append([str(param).removeprefix("torch."), list(pair), *means])
+    return found
+
+
+def mixed_gradients(device: torch.device) -> str:
+    """What the scaler says to an optimizer with sharded and with plain parameters."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to(device)
+    fully_shard(model[0], mesh=init_device_mesh(device.type, (dist.get_world_size(),)))
+    optimizer = torch.optim.SGD(model.parameters())
+    scaler = torch.amp.GradScaler(device.type)
+    scaler.scale(model(torch.ones(1, 4, device=device)).sum()).backward()
+    try:
+        scaler.step(optimizer)
+    except RuntimeError as error:
+        return str(error)
+    return "no error"
+
+
+def all_reduces(loop: str, device: torch.device) -> list[int]:
+    """How many times DDP has all-reduced after each of four micro-batches of an accumulation.
+
+    Args:
+        loop: "plain", "no_sync" (all but the last batch under `no_sync`), or "no_sync too late"
+            (only the backward passes under it).
+        device: this rank's.
+    """
+    model = distribute(nn.Linear(4, 4), "ddp", "fp32", device)
+    x = torch.ones(1, 4, device=device)
+    count = [0]
+
+    def counted(group, bucket):  # DDP refuses annotations that are text, as all are here
+        count[0] += 1
+        return allreduce_hook(group, bucket)
+
+    model.register_comm_hook(None, counted)
+    counts = []
+    for number in range(4):
+        keep = number < 3 and loop != "plain"
+        if keep and loop == "no_sync":
+            with model.no_sync():
+                model(x).sum().backward()
+        elif keep:
+            loss = model(x).sum()
+            with model.no_sync():
+                loss.backward()
+        else:
+            model(x).sum().backward()
+        counts.append(count[0])
+    return counts
+
+
+def main() -> None:
+    """Run every experiment on this rank."""
+    with process_group() as device:
+        spoiled_loss, spoiled_gradient = (
+            Hooks(loss=loss_too_large),
+            Hooks(gradients=gradient_spoiled),
+        )
+        report("ddp loss", run("ddp", spoiled_loss, device))
+        report("ddp gradient", run("ddp", spoiled_gradient, device))
+        report("fsdp2 gradient", run("fsdp2", spoiled_gradient, device))
+        report("fsdp2 half", mixed_gradients(device))
+        report("fsdp2 dtypes", fsdp2_dtypes(device))
+        report("reduce", reduce_dtypes(device))
+        loops = ("plain", "no_sync", "no_sync too late")
+        report("all-reduces", {loop: all_reduces(loop, device) for loop in loops})
+
+
+if __name__ == "__main__":
+    main()

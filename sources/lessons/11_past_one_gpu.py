@@ -1,0 +1,714 @@
+# %% [markdown]
+# # Lesson 11: Past one eager GPU
+#
+# **You will be able to** compile a model under autocast and know that its gradients are right,
+# recompute activations in the right dtype, train on several ranks with a scaler that they agree on,
+# and say what FP8 training adds.
+#
+# **Time** 50 minutes. **Needs** lesson 08; no GPU. One cell starts two processes.
+#
+# So far one process ran one operation after the other. Here something else runs your model: a
+# compiler, a second forward pass inside the backward, other processes. Each can leave the precision
+# that you chose, and none of them raises an error.
+
+# %%
+import inspect
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from amp_lessons import plots
+
+half, bfloat = torch.float16, torch.bfloat16
+
+# %% [markdown]
+# ## A compiled backward pass
+#
+# This model comes from [pytorch issue 153044](https://github.com/pytorch/pytorch/issues/153044). Its
+# last layer is kept in FP32 by a disabled region, because its gradient does not fit in FP16: it is
+# 4 · 16384 = 65536, and FP16 ends at 65504.
+
+
+# %%
+class Model(nn.Module):
+    """A product in FP16, then a layer that is kept in FP32."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ones", torch.ones(4, 4))
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, x):
+        y = x @ self.ones
+        with torch.autocast("cpu", enabled=False):
+            return self.last(y.float())
+
+
+model = Model()
+
+
+def gradient(function):
+    """The last layer's gradient: forward under FP16 autocast, backward outside, as it should be."""
+    model.zero_grad()
+    with torch.autocast("cpu", dtype=half):
+        output = function(torch.ones(1, 4))
+    (output * 16384).sum().backward()
+    return model.last.weight.grad[0, 0].item()
+
+
+# %% [markdown]
+# `torch.compile` with the backend `aot_eager` traces forward and backward and runs the traces
+# without a C++ compiler. **Predict:** does the compiled model give the eager gradient?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from torch._functorch import config as settings
+
+print("eager:                      ", gradient(model))
+print("compiled:                   ", gradient(torch.compile(model, backend="aot_eager")))
+torch.compiler.reset()
+with settings.patch(backward_pass_autocast="off"):
+    print("compiled, backward_pass off:", gradient(torch.compile(model, backend="aot_eager")))
+print("the default:                ", settings.backward_pass_autocast)
+
+# %% [markdown]
+# The forward pass was right: the region was respected. But the backward pass was traced ahead of
+# time, in the middle of the forward, and so under the autocast that was on there. The setting says
+# so: `"same_as_forward"` supposes that you call `backward()` under the same autocast as the forward.
+# Lesson 05 told you not to. The inner, disabled region does not help: it is left before the backward
+# is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)).
+#
+# An inf would at least be seen by a scaler. **Predict:** what is lost with BF16, which has the
+# range? Here the question is whether the gradient of the FP32 layer has more than BF16's 8
+# significant bits.
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def keeps_bits(function):
+    """Whether the gradient has bits that BF16 cannot hold."""
+    model.zero_grad()
+    with torch.autocast("cpu", dtype=bfloat):
+        output = function(torch.tensor([[0.1, 0.2, 0.3, 0.4]]))
+    (output * 1.2345).sum().backward()
+    found = model.last.weight.grad
+    return not torch.equal(found, found.to(bfloat).float())
+
+
+print("eager:                      ", keeps_bits(model))
+torch.compiler.reset()
+print("compiled:                   ", keeps_bits(torch.compile(model, backend="aot_eager")))
+torch.compiler.reset()
+with settings.patch(backward_pass_autocast="off"):
+    print("compiled, backward_pass off:", keeps_bits(torch.compile(model, backend="aot_eager")))
+
+# %% [markdown]
+# No error, no inf: an "FP32 layer" with a BF16 gradient.
+#
+# Compiling is lazy: it happens at the first call, and that is when the setting is read. **Predict:**
+# what does each of these two give?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+torch.compiler.reset()
+with settings.patch(backward_pass_autocast="off"):
+    early = torch.compile(model, backend="aot_eager")
+print("set around torch.compile only:    ", gradient(early))
+
+torch.compiler.reset()
+
+
+@torch.compile(backend="aot_eager")
+def forward(x):
+    with torch.autocast("cpu", dtype=half):
+        return model(x)
+
+
+model.zero_grad()
+(forward(torch.ones(1, 4)) * 16384).sum().backward()
+print("autocast in the compiled function:", model.last.weight.grad[0, 0].item())
+
+# %% [markdown]
+# So there are two cures. Set `torch._functorch.config.backward_pass_autocast = "off"` once, at the
+# top of the script (the name begins with an underscore: it belongs to this version of PyTorch). Or
+# put the autocast region *inside* what is compiled: where the tracing begins, none is on. With
+# either, compare the gradients of one batch with eager's once. Without it you would never know.
+
+# %% [markdown]
+# ## Checkpointing: a forward in the backward
+#
+# Activation checkpointing keeps a block's input, forgets what is inside, and runs the block again
+# when the backward pass gets there. `Witness` writes down in which dtype it was run. **Predict:**
+# how many bytes are saved for the backward pass, plain and checkpointed? And in which dtype does the
+# second run happen, since `backward()` stands outside of autocast?
+
+
+# %%
+class Witness(nn.Module):
+    """Passes its input on, and remembers its dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(str(x.dtype).removeprefix("torch."))
+        return x
+
+
+torch.manual_seed(0)
+witness = Witness()
+block = nn.Sequential(nn.Linear(32, 64), witness, nn.GELU(), nn.Linear(64, 32))
+images = torch.randn(256, 32)
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+def run(function):
+    """Forward under FP16 autocast, backward outside; the gradients, and the bytes saved."""
+    witness.seen, kept = [], {}
+    block.zero_grad()
+
+    def pack(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with torch.autocast("cpu", dtype=half), hooks:
+        output = function(images)
+    output.float().square().mean().backward()
+    return [p.grad.clone() for p in block.parameters()], sum(kept.values())
+
+
+plain, bytes_plain = run(block)
+print("plain:       ", bytes_plain, "bytes, run in", witness.seen)
+again, bytes_again = run(lambda x: checkpoint(block, x, use_reentrant=False))
+print("checkpointed:", bytes_again, "bytes, run in", witness.seen)
+print("the same gradients:", all(map(torch.equal, plain, again)))
+
+# %% [markdown]
+# Only the input is kept, and the second run is in FP16 again: `checkpoint` notes the autocast state
+# (on or off, dtype, cache) at the first run and restores it for the second. That is a service and
+# no law of nature. Here is a checkpoint as people write it themselves, in a reversible layer or a
+# memory-saving attention. **Predict:** what does the witness see now?
+
+
+# %%
+# NBVAL_CHECK_OUTPUT
+class Recompute(torch.autograd.Function):
+    """Keep x, forget the rest, run the function again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx, function, x):
+        ctx.function, ctx.x = function, x
+        return function(x)  # autograd is off inside
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x = ctx.x.detach().requires_grad_()
+        with torch.enable_grad():
+            output = ctx.function(x)
+        torch.autograd.backward(output, gradient.to(output.dtype))
+        return None, x.grad
+
+
+by_hand, _ = run(lambda x: Recompute.apply(block, x.requires_grad_()))
+print("run in", witness.seen)
+print("the same gradients:", all(map(torch.equal, plain, by_hand)))
+
+# %% [markdown]
+# The second run was in FP32: the gradients are those of a computation that never took place, and it
+# costs the memory and the time that autocast was to save. (Had `.to(output.dtype)` not been there,
+# torch would have complained about a gradient of the wrong dtype. Who adds it silences the alarm.)
+# The mend is lesson 08's: `custom_fwd` notes the autocast state, `custom_bwd` restores it.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+mended = type(
+    "Mended",
+    (torch.autograd.Function,),
+    {
+        "forward": staticmethod(torch.amp.custom_fwd(Recompute.forward, device_type="cpu")),
+        "backward": staticmethod(torch.amp.custom_bwd(Recompute.backward, device_type="cpu")),
+    },
+)
+by_hand, _ = run(lambda x: mended.apply(block, x.requires_grad_()))
+print("run in", witness.seen)
+print("the same gradients:", all(map(torch.equal, plain, by_hand)))
+
+# %% [markdown]
+# Two more things about torch's own. **Predict:** what happens if the second run is in another dtype
+# all the same? And what does the old `use_reentrant=True` do with an input that needs no gradient,
+# such as a batch of images?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from contextlib import nullcontext
+
+from torch.utils.checkpoint import CheckpointError
+
+
+def other_dtype():
+    return nullcontext(), torch.autocast("cpu", enabled=False)
+
+
+try:
+    run(lambda x: checkpoint(block, x, use_reentrant=False, context_fn=other_dtype))
+except CheckpointError as error:
+    print(str(error).split(": ", 1)[1].splitlines()[0])
+with torch.no_grad():
+    images = images.detach()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    output = checkpoint(block, images, use_reentrant=True)
+print(caught[0].message, "->", output.requires_grad)
+
+# %% [markdown]
+# `use_reentrant=False` compares what the second run makes with what the first one made, and stops.
+# `use_reentrant=True` trains nothing, with no more than a warning. Pass False, always: without the
+# argument torch warns that it will become an error.
+#
+# ## Two ranks
+#
+# With several GPUs each has a process of its own, a *rank*, and torchrun starts them. The course's
+# script is `amp_lessons/distributed/train.py`: DDP or FSDP2, on gloo where there are CPUs only and on
+# NCCL where there is CUDA. This is its training step:
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.distributed import launch, train
+
+print(inspect.getsource(train.take_step).split('"""')[2].strip("\n"))
+
+# %% [markdown]
+# Nothing in it knows how many ranks there are: scale, backward, step, update, as in lesson 06. What
+# is new is done by the model: DDP keeps a copy on each rank and *averages the gradients* during the
+# backward pass. FSDP2 keeps a *shard* of each parameter on each rank, fetches the others' shards for
+# the forward, and leaves to each rank the averaged gradient of its shard.
+#
+# The same command runs on one machine with GPUs, and on several:
+#
+# ```
+# torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
+# torchrun --nproc-per-node 8 -m amp_lessons.distributed.train --parallel fsdp2 --precision bf16
+# torchrun --nnodes 2 --nproc-per-node 8 --rdzv-id 11 --rdzv-backend c10d \
+#     --rdzv-endpoint HOST:29500 -m amp_lessons.distributed.train --parallel fsdp2
+# ```
+#
+# The next cell starts two ranks on this machine, on the CPU or on its GPUs if it has two, and runs
+# all the experiments of this lesson. It takes some seconds: each rank imports torch.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+ranks = launch("amp_lessons.distributed.experiments", ranks=2, timeout=55)
+print("ranks:", [rank.number for rank in ranks])
+print("experiments:", ", ".join(ranks[0].reports))
+
+
+# %%
+def show(name):
+    """What each rank saw in each of five steps, and whether the ranks end with one model."""
+    for rank in ranks:
+        for record in rank.reports[name]["steps"]:
+            finite = "finite" if record["finite"] else "NOT FINITE"
+            step = "skipped" if record["skipped"] else "stepped"
+            print(
+                f"rank {rank.number} step {record['step']}  own gradients {finite:10}  {step}  "
+                f"scale {record['scale']:g}"
+            )
+    sums = {rank.reports[name]["checksum"] for rank in ranks}
+    print("one model on both ranks:", len(sums) == 1)
+
+
+# %% [markdown]
+# ## One rank overflows: DDP
+#
+# In step 2 the loss of rank 1 is a million times too large, and its scaled gradients overflow.
+# Rank 0's batch is fine. **Predict:** what does each rank do? They do not talk about it: each has a
+# GradScaler of its own, an ordinary one.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+show("ddp loss")
+
+# %% [markdown]
+# Both skip, both halve the scale, and nobody had to tell rank 0. The all-reduce did: DDP averages
+# the *scaled* gradients, during the backward pass and so before any scaler looks. An inf on one rank
+# is an inf in the average, on every rank. From equal gradients, equal scalers make equal decisions.
+# That is all the reason there is, and it is as strong as this: the gradients must be equal where the
+# scaler looks.
+#
+# **Predict:** what if one element of rank 1's gradient becomes inf *after* the exchange? (By a hook
+# of yours, by a clip with a NaN, by a parameter that DDP does not know.)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+show("ddp gradient")
+
+# %% [markdown]
+# Rank 0 steps, rank 1 skips. From here there are two models, and their gradients, scaled by 65536 on
+# one rank and by 32768 on the other, are averaged into something that is neither. No error, ever.
+# DDP copies rank 0's parameters to the others when it is built, and never compares them again.
+#
+# ## One rank overflows: FSDP2
+#
+# With FSDP2 the gradients are *not* equal: each rank holds another shard.
+
+# %%
+plots.where_the_inf_is(ranks=2, parameters=6, bad=4)
+
+# %% [markdown]
+# Here the same is done to one element of rank 1's shard. **Predict:** what does rank 0 do, in whose shard everything is
+# finite?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+show("fsdp2 gradient")
+
+# %% [markdown]
+# It skips too. The scaler is `torch.amp.GradScaler` again, and it has not a line about ranks. The
+# gradients are `DTensor`s, and a DTensor knows its ranks: the operation with which a scaler unscales
+# and looks for inf (`_amp_foreach_non_finite_check_and_unscale_`) is dispatched by DTensor to
+# [`found_inf_reduce_handler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_dispatch.py),
+# which takes the maximum of `found_inf` over the ranks. It came with
+# [PR 132816](https://github.com/pytorch/pytorch/pull/132816). FSDP1's parameters are plain tensors;
+# there it takes
+# [`ShardedGradScaler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/sharded_grad_scaler.py),
+# which all-reduces `found_inf` itself. An ordinary scaler with FSDP1 has the bug of the last
+# section, and so has any sharding that you write yourself: you write its agreement in the exercises.
+#
+# **Predict:** what if only half of a model is sharded, and one optimizer holds both halves?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(ranks[0].reports["fsdp2 half"].split(", need")[0])
+
+# %% [markdown]
+# The scaler's operation takes all gradients at once, and refuses the mixture. Call `fully_shard` on
+# the model itself too, last.
+#
+# ## What FSDP2 casts
+#
+# Our script gives FSDP2 a policy instead of an autocast region: `MixedPrecisionPolicy(
+# param_dtype=torch.float16, reduce_dtype=torch.float32, output_dtype=torch.float32)`. **Predict:** in
+# which dtype are the parameters during the forward pass, and between the steps?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for place, dtype in ranks[0].reports["fsdp2 dtypes"].items():
+    print(f"{place:26} {dtype}")
+
+# %% [markdown]
+# The shards are FP32: they are the master weights of lesson 03, here in earnest. What is fetched for
+# the forward pass is a 16-bit copy, and half the bytes travel. But this is a policy for *modules*
+# and not for operations: everything inside runs in `param_dtype`, a softmax or a norm too, with no
+# list that protects them. `output_dtype` gives the loss its FP32 back; a norm gets a `fully_shard`
+# with a policy of its own, which you write in the exercises.
+#
+# ## Adding up gradients
+#
+# Averaging over ranks is a sum and a division, and the sum has the dtype that you give it.
+# **Predict:** eight ranks have the gradient 10000, in FP16. What is their mean? And with the division
+# first, what becomes of gradients of $2^{-24}$?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+large, small = torch.full((8,), 10_000.0, dtype=half), torch.full((8,), 2.0**-24, dtype=half)
+for name, gradients in (("large", large), ("small", small)):
+    last = first = torch.zeros((), dtype=half)
+    for one in gradients:
+        last, first = last + one, first + one / 8
+    print(f"{name}: divide last {(last / 8).item():g}, divide first {first.item():g}", end=", ")
+    print(f"in FP32 {gradients.float().mean().item():g}")
+
+# %% [markdown]
+# No order is safe in FP16. DDP divides first, but its gradients are FP32, like its parameters (the
+# [`fp16_compress_hook`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py)
+# changes that: it casts, then divides, and scaled gradients above 65504 are lost). FSDP2 in FP16
+# divides by about the root of the number of ranks before and by the rest after
+# ([`_get_gradient_divide_factors`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py)).
+# Without a `reduce_dtype` it reduces in `param_dtype`. **Predict:** the mean over two ranks of 256 and
+# 1, with `param_dtype` BF16? Of $2^{-24}$ and $2^{-24}$, with FP16?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for param_dtype, pair, without, with_float32 in ranks[0].reports["reduce"]:
+    print(f"{param_dtype:8} {pair[0]:g} and {pair[1]:g}: {without:g}", end=", ")
+    print(f"with reduce_dtype=torch.float32 {with_float32:g}")
+
+# %% [markdown]
+# BF16 loses the half, FP16 the whole. `reduce_dtype=torch.float32` costs twice the bytes in that
+# exchange, and is the setting to begin with.
+#
+# ## Accumulating with several ranks
+#
+# With four micro-batches to a step three exchanges are wasted. `no_sync()` leaves them out: gradients
+# add up locally, and the last backward exchanges the sum. **Predict:** DDP's all-reduces after each
+# of four micro-batches: plain; with `no_sync()` around the first three; with it around their
+# `backward()` only.
+
+# %%
+# NBVAL_CHECK_OUTPUT
+for loop, counts in ranks[0].reports["all-reduces"].items():
+    print(f"{loop:17} {counts}")
+
+# %% [markdown]
+# DDP decides in the *forward* pass whether the backward will exchange: `no_sync()` goes around both.
+# FSDP2 has `model.set_requires_gradient_sync(False)`; with it the sum is kept in
+# [`reduce_dtype`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) too. For the scaler nothing changes from lesson 07: one scale for the
+# whole group, the loss divided by the number of micro-batches, one `step` and one `update` at the
+# end. An inf in a batch that was not exchanged stays in the local sum, and reaches everybody with the
+# last exchange. Step inside `no_sync()`, and you have two ranks with two scales again.
+#
+# ## DataParallel's threads
+#
+# `nn.DataParallel`, the old way, runs its replicas in *threads*. Autocast's state belongs to a thread
+# (lesson 05). **Predict:** in which dtype does a thread compute that was started under autocast, and
+# what if the forward method is decorated?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+layer, decorated = nn.Linear(4, 4), nn.Linear(4, 4)
+decorated.forward = torch.autocast("cpu", dtype=bfloat)(decorated.forward)
+with torch.autocast("cpu", dtype=bfloat), ThreadPoolExecutor(max_workers=1) as other_thread:
+    for name, module in (("as it is: ", layer), ("decorated:", decorated)):
+        print(name, other_thread.submit(module, torch.ones(1, 4)).result().dtype)
+
+# %% [markdown]
+# DataParallel carries one bit over: its
+# [`parallel_apply`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/parallel_apply.py)
+# asks whether autocast is on and enters it in each thread, without the dtype. Under BF16 autocast
+# its threads would run with the default of their GPU, FP16 (not measured here: it takes two GPUs).
+# Decorate `forward`, or put the region inside it; better, use DDP.
+
+# %% [markdown]
+# ## FP8's idea
+#
+# Hopper's tensor cores multiply 8-bit floats at
+# [twice the rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of mantissa
+# and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). There is no FP8 autocast: most operations
+# do not know the dtype, and each tensor needs a scale of its own, not one for the loss.
+# **Predict:** weights of size 0.001, cast to E4M3. How many survive? And what becomes of 1000 and of
+# inf in torch's two casts?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.formats import FP8_E4M3, FP8_E5M2
+
+e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
+torch.manual_seed(0)
+weights, inputs = torch.randn(64, 128) * 1e-3, torch.randn(128, 32)
+stored = weights.to(e4m3).float()
+print("most become zero:", (stored == 0).float().mean().item() > 0.5)
+print("by hand the same:", torch.equal(stored, FP8_E4M3.round(weights)))
+extremes = torch.tensor([1000.0, 1e6, torch.inf])
+print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).float().tolist())
+
+# %% [markdown]
+# The smallest number of E4M3 is $2^{-9}$, about 0.002. And torch 2.13's cast to E4M3 *saturates*,
+# also inf, on a CPU: an overflow leaves no inf for a scaler to find. Its cast to E5M2 does not.
+#
+# So before the cast each tensor is multiplied by a scale that puts its largest magnitude (amax) on
+# the format's largest number; the scales are divided out of the product. `amp_lessons/float8.py` does
+# that by hand. **Predict:** how large is the error of a matmul without scales and with them, against
+# BF16's?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.float8 import float8_matmul, quantise, relative_error, scale_for
+
+exact = weights.double() @ inputs.double()
+a, b = scale_for(weights.abs().max()), scale_for(inputs.abs().max())
+errors = {
+    "E4M3 without scales": relative_error(float8_matmul(weights, inputs, 1.0, 1.0), exact),
+    "E4M3 with scales": relative_error(float8_matmul(weights, inputs, a, b), exact),
+    "BF16": relative_error(weights.to(bfloat) @ inputs.to(bfloat), exact),
+}
+for name, error in errors.items():
+    print(f"{name:20} {'above' if error > 0.1 else 'below'} 10%", end=", ")
+    print(f"{'above' if error > 0.01 else 'below'} 1%")
+
+# %% [markdown]
+# `torch.nn.functional.scaled_mm` is the real thing: FP8 in, a wide sum inside, the scales divided out
+# (it takes their reciprocals). On CUDA it wants compute capability 8.9 or more; torch 2.13 also has
+# it on a CPU, for the numbers and not for the speed. **Predict:** does it agree with ours?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from torch.nn.functional import ScalingType, scaled_mm
+
+whole = ScalingType.TensorWise
+left, right = (weights * a).to(e4m3), (inputs * b).to(e4m3).t().contiguous().t()
+product = scaled_mm(left, right, 1 / a, whole, 1 / b, whole, output_dtype=torch.float32)
+print("equal inputs: ", torch.equal(left.float(), quantise(weights, a)))
+print("equal product:", torch.allclose(product, float8_matmul(weights, inputs, a, b), rtol=1e-4))
+
+# %% [markdown]
+# How exact must the scale be? **Predict:** which hurts more, a scale that is 4 times too small or one
+# that is 4 times too large?
+
+# %%
+exponents = range(-16, 9)
+plots.error_by_scale(
+    exponents,
+    {
+        format.name: [
+            relative_error(
+                float8_matmul(weights, inputs, scale_for(weights.abs().max(), format) * 2.0**e,
+                              scale_for(inputs.abs().max(), format), format),
+                exact,
+            )
+            for e in exponents
+        ]
+        for format in (FP8_E4M3, FP8_E5M2)
+    },
+    title="A scale may be too small by far, and not too large at all",
+)  # fmt: skip
+
+# %% [markdown]
+# FP8 is a floating-point format: a scale that is too small costs nothing until the small numbers
+# become subnormal. A scale that is too large cuts off the large ones at once. E5M2 has the wider
+# valley and the higher floor, which is why the usual recipe is E4M3 for weights and activations and
+# E5M2 for gradients ([arXiv 2209.05433](https://arxiv.org/abs/2209.05433)).
+#
+# *Dynamic* scaling takes the amax of the tensor itself, which is one more pass over it. *Delayed*
+# scaling takes the largest amax of the last tensors, and so knows the scale beforehand. **Predict:**
+# 32 tensors of one size, but those from 20 to 24 are 50 times as large. Where does delayed
+# scaling err?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+from amp_lessons.float8 import DelayedScale
+
+history = DelayedScale(length=8)
+scales, bad = {"delayed": [], "dynamic": []}, {"delayed": [], "dynamic": []}
+for number in range(32):
+    tensor = torch.randn(64, 64) * (50.0 if 20 <= number < 25 else 1.0)
+    choices = {"delayed": history.next(tensor), "dynamic": scale_for(tensor.abs().max())}
+    for name, scale in choices.items():
+        scales[name].append(scale.log2().item())
+        if relative_error(quantise(tensor, scale) / scale, tensor) > 0.1:
+            bad[name].append(number)
+for name, numbers in bad.items():
+    print(name, "errs by more than 10% at", numbers)
+
+# %%
+plots.curves(
+    scales,
+    title="A scale from the past, and tensors that grow",
+    xlabel="tensor",
+    ylabel="exponent of the scale",
+    alt="The scales of 32 FP8 tensors, as exponents of two. Dynamic scaling falls by five to six at "
+    "tensor 20 and rises again at 25. Delayed scaling falls one tensor later, at 21, and stays low.",
+)
+
+# %% [markdown]
+# At the jump upwards it saturates, once. After the jump down it is too small for eight tensors, and
+# that costs nothing, as the valley showed.
+#
+# One scale for a tensor has an enemy: the outlier. **Predict:** one weight is set to 500, beside
+# others of size 0.001. What happens to the *other* rows of the product, with one scale for the tensor
+# and with one for each row?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+spoiled = weights.clone()
+spoiled[0, 0] = 500.0
+rows = slice(1, None)
+exact = (spoiled.double() @ inputs.double())[rows]
+by_tensor = scale_for(spoiled.abs().max())
+by_row = scale_for(spoiled.abs().amax(dim=1, keepdim=True))
+for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
+    error = relative_error(float8_matmul(spoiled, inputs, scale, b)[rows], exact)
+    print(f"one scale for {name:8}: error of the other rows below 5%: {error < 0.05}")
+
+# %% [markdown]
+# In practice you do not write this. [torchao](https://docs.pytorch.org/ao/stable/api_ref_float8.html)
+# is the library: `convert_to_float8_training(model)` swaps `nn.Linear` for a layer that casts its
+# three matmuls, with recipes for tensor-wise and row-wise scales; it is meant to be compiled, goes
+# with FSDP2 (whose all-gather may then travel in FP8), and dropped delayed scaling for dynamic
+# ([issue 1680](https://github.com/pytorch/ao/issues/1680)). It is not installed here, and its speed
+# is not measured here: it takes a GPU with FP8 tensor cores. Its documentation quotes
+# [speed-ups of up to 1.5 times](https://docs.pytorch.org/ao/stable/pretraining.html) on 512 GPUs.
+
+# %% [markdown]
+# ## When it goes wrong past one eager GPU
+#
+# | symptom | cause | remedy |
+# |---|---|---|
+# | gradients inf or coarse, compiled only | backward traced under autocast | `backward_pass_autocast = "off"`, or autocast inside |
+# | `CheckpointError`: different metadata | the second run has another dtype | the same regions in both runs |
+# | gradients slightly off, custom recompute | autocast state not restored | `custom_fwd` and `custom_bwd` |
+# | scales differ between ranks | `found_inf` was not shared | equal gradients, DTensors, or an all-reduce of `found_inf` |
+# | `got mixed torch.Tensor and DTensor` in the scaler | one optimizer with sharded and plain parameters | shard the root module too |
+# | a rank hangs | a collective that not all ranks call | no collective behind an `if` on local data |
+# | accumulation as slow as without | forward outside `no_sync()` | around forward and backward |
+
+# %% [markdown]
+# ## Recap
+#
+# 1. A compiled backward is traced under the forward's autocast: switch that off, or compile the region.
+# 2. A recomputation needs the autocast state of the first run; torch's checkpoint keeps it.
+# 3. DDP's scalers agree because their gradients are equal, and for no other reason.
+# 4. FSDP2 shares `found_inf` through DTensor; its policy casts modules, so reduce in FP32 and mind norms.
+# 5. FP8 is autocast's idea with a scale for each tensor; too small a scale is cheap, too large is not.
+
+# %% [markdown]
+# ## Three questions
+#
+# **1.** You compile a model, call it under autocast, and call `backward()` outside. In which state is
+# the backward pass traced by default? (a) without autocast (b) under the forward's autocast
+# (c) under the regions of each layer
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** `backward_pass_autocast` is `"same_as_forward"`.
+# (a) is what eager does, and what `"off"` gives. (c) A region inside the model is left when the
+# backward is traced.
+#
+# </details>
+#
+# **2.** Under DDP the gradients of one rank overflow. Why do all ranks skip? (a) the scalers exchange
+# `found_inf` (b) the averaged gradients hold the inf on every rank (c) rank 0 decides
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** And so the exchange must come before the scaler looks.
+# (a) is true of FSDP2's DTensors and of `ShardedGradScaler`. (c) No rank is special in DDP.
+#
+# </details>
+#
+# **3.** A tensor of gradients is to be stored in E4M3. Its amax is 0.7. Which scale is best?
+# (a) 640 (b) 0.0016 (c) 65536
+#
+# <details><summary>Answer</summary>
+#
+# **(a)** 448 / 0.7 puts the largest number on the largest number.
+# (b) is its reciprocal: it makes the tensor smaller, and zeros of most of it. (c) is a loss scale for
+# FP16; here it saturates almost everything.
+#
+# </details>
+
+# %%
+# NBVAL_CHECK_OUTPUT
+# The answers, computed.
+torch.compiler.reset()
+traced = gradient(torch.compile(model, backend="aot_eager"))
+model.zero_grad()
+with torch.autocast("cpu", dtype=half):
+    (model(torch.ones(1, 4)) * 16384).sum().backward()
+print("1. compiled, and eager with backward inside:", traced, model.last.weight.grad[0, 0].item())
+seen = [rank.reports["ddp loss"]["steps"][2]["finite"] for rank in ranks]
+print("2. finite gradients on rank 0 and 1:", seen)
+tensor = torch.linspace(-0.7, 0.7, 1001)
+for letter, scale in zip("abc", (640.0, 0.0016, 65536.0), strict=True):
+    error = relative_error(quantise(tensor, scale) / scale, tensor)
+    print(f"3. ({letter}) error below 5%: {error < 0.05}")
+
+# %% [markdown]
+# **Next:** six exercises in `exercises/11_past_one_gpu.ipynb`: compiled equals eager, a checkpointed
+# block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and a tensor in
+# FP8. None of them starts a second process.

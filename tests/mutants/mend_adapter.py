@@ -1,0 +1,88 @@
+# === mutant: as_given -> fp16-gradients
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: without_the_scaler -> scaler-thrown-out
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+# === mutant: float_but_not_scaled -> scaler-bypassed
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    adapter.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+# === mutant: all_in_fp32 -> base-in-fp32
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    base, adapter = base.float(), adapter.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: inputs_cast_by_hand -> autocast-left-out
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    adapter.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(base(x.half()) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: after_the_optimizer
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    adapter.to(torch.float32)
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(torch.add(adapter(x), base(x)), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        adapter.zero_grad()
+
+
+# === correct: parameter_by_parameter
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    for parameter in adapter.parameters():
+        parameter.data = parameter.data.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            with torch.no_grad():
+                frozen = base(x)
+            loss = loss_fn(frozen + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()

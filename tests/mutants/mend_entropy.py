@@ -1,0 +1,166 @@
+# === mutant: as_given -> eps-vanishes
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            p = softmax(logits, dim=1)
+            entropy = -(p * (p + 1e-8).log()).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: cast_after_the_logarithm -> eps-vanishes
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            p = softmax(logits, dim=1)
+            entropy = -(p * (p + 1e-8).log()).float().sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: nan_to_num -> nan-only-hidden
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            p = softmax(logits, dim=1)
+            entropy = -torch.nan_to_num(p * torch.log(p + 1e-8)).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: detached -> entropy-dropped
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            log_p = log_softmax(logits.detach().float(), dim=1)
+            entropy = -(log_p.exp() * log_p).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: minus_forgotten -> sign-of-the-entropy
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            log_p = log_softmax(logits.float(), dim=1)
+            entropy = (log_p.exp() * log_p).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: all_in_float32 -> autocast-left-out
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        logits = model(x)
+        p = softmax(logits, dim=1)
+        entropy = -(p * (p + 1e-8).log()).sum(dim=1).mean()
+        loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: probabilities_in_float32
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            p = softmax(logits.float(), dim=1)
+            entropy = -(p * (p + 1e-8).log()).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: a_distribution
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            entropy = torch.distributions.Categorical(logits=logits.float()).entropy().mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: log_softmax_in_half
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            log_p = log_softmax(logits, dim=1)
+            entropy = -(softmax(logits, dim=1) * log_p).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: outside_the_region
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+        wide = logits.float()
+        entropy = (torch.logsumexp(wide, 1) - (softmax(wide, 1) * wide).sum(1)).mean()
+        loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss)
+    return losses

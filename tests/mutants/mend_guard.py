@@ -1,0 +1,109 @@
+# === mutant: as_given -> update-without-step
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if loss.isfinite():
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: guard_removed -> scale-blamed
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: loss_replaced_by_zero -> scale-blamed
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss.nan_to_num(0.0)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: inputs_repaired -> numbers-made-up
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        x = torch.where(x.isnan(), 0.0, x)
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: break_for_continue -> training-stopped
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if not torch.isfinite(loss):
+            break
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: gradients_asked_instead -> scale-never-falls
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        if all(torch.isfinite(p.grad).all() for p in model.parameters()):
+            scaler.step(optimizer)
+            scaler.update()
+
+
+# === correct: both_under_the_if
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if not loss.isnan():
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+
+# === correct: batch_looked_at_before
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        if not torch.isfinite(x).all():
+            continue
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: update_only_tried
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if math.isfinite(loss.item()):
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+        try:
+            scaler.update()
+        except AssertionError:
+            pass

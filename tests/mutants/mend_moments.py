@@ -1,0 +1,132 @@
+# === mutant: as_given -> moments-in-fp16
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.to(torch.float16)
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
+# === mutant: larger_eps -> eps-raised
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.to(torch.float16)
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-4)
+
+
+# === mutant: eps_that_survives -> eps-raised
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.to(torch.float16)
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-7)
+
+
+# === mutant: bfloat16_has_the_range -> moments-in-bfloat16
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.bfloat16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.bfloat16) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.to(torch.bfloat16)
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
+# === mutant: nan_to_num -> infinities-replaced
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.to(torch.float16)
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * torch.nan_to_num(m_hat / (v_hat.sqrt() + 1e-8), 0.0, 0.0, 0.0)
+
+
+# === correct: by_hand_in_float32
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.to(torch.float32)
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
+# === correct: by_hand_in_float64_and_backward
+def mend_moments(model, loss_fn, batches, rate):
+    state = {
+        p: [torch.zeros_like(p).double(), torch.zeros_like(p).double()] for p in model.parameters()
+    }
+    for number, (x, y) in enumerate(batches, 1):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        with torch.no_grad():
+            for p, (m, v) in state.items():
+                g = p.grad.double()
+                m.lerp_(g, 0.1)
+                v.mul_(0.999).addcmul_(g, g, value=0.001)
+                step = m / (1 - 0.9**number) / ((v / (1 - 0.999**number)) ** 0.5 + 1e-8)
+                p -= (rate * step).float()
+
+
+# === correct: moments_of_scaled_gradients
+def mend_moments(model, loss_fn, batches, rate):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, eps=1e-8, foreach=False)
+    for x, y in batches:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        model.zero_grad()
+        (loss * 2.0**10).backward()
+        for p in model.parameters():
+            p.grad /= 2.0**10
+        optimizer.step()

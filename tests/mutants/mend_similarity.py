@@ -1,0 +1,166 @@
+# === mutant: as_given -> overflow-before-the-division
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x) @ encoder(z).T) / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: cast_after_the_product -> overflow-before-the-division
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x) @ encoder(z).T).float() / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: cast_under_autocast -> overflow-before-the-division
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x).float() @ encoder(z).float().T) / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: clamped -> scores-clamped
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x) @ encoder(z).T).clamp(-65504, 65504) / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: scaler_blamed -> scaler-bypassed
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x) @ encoder(z).T) / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: bfloat16_instead -> bfloat16-region
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            scores = (encoder(x) @ encoder(z).T) / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: no_autocast -> autocast-left-out
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        scores = (encoder(x) @ encoder(z).T) / temperature
+        loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: product_in_float32
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            a, b = encoder(x), encoder(z)
+            with torch.autocast("cpu", enabled=False):
+                scores = (a.float() @ b.float().T) / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: roots_of_the_temperature
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            root = temperature**0.5
+            scores = (encoder(x) / root) @ (encoder(z) / root).T
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: product_after_the_region
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            both = encoder(torch.cat([x, z]))
+        a, b = both.float().chunk(2)
+        scores = torch.einsum("ik,jk->ij", a, b) / temperature
+        loss = cross_entropy(scores, torch.arange(len(x)))
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.detach())
+    return losses
+
+
+# === correct: second_one_divided
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = encoder(x) @ (encoder(z) / temperature).T
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses

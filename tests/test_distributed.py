@@ -1,0 +1,237 @@
+"""Launching ranks: what they say comes back, and whatever goes wrong ends soon and is named.
+
+The ranks of most tests import no torch, so a launch costs a second and a half. What two real ranks
+do is checked in lesson 11, which runs the experiments.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from amp_lessons.distributed import LaunchError, launch
+from amp_lessons.distributed.launch import _failed, _rank
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+{report}
+rank = int(os.environ["RANK"])
+Path(sys.argv[2], f"pid{{rank}}").write_text(str(os.getpid()))
+print("rank", rank, "of", os.environ["WORLD_SIZE"], flush=True)
+while len(list(Path(sys.argv[2]).glob("pid*"))) < 2:  # one that fails early ends the other
+    time.sleep(0.02)
+{body}
+"""
+REPORT = """
+sys.path.insert(0, sys.argv[1])
+from amp_lessons.distributed.launch import report
+"""
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Launch two ranks with this body; the answer also tells which processes there were."""
+
+    def go(body: str, **options):
+        script = tmp_path / "script.py"
+        script.write_text(SCRIPT.format(body=body, report=REPORT), encoding="utf-8")
+        return launch(script, str(tmp_path), str(tmp_path), **options)
+
+    def processes() -> list[int]:
+        return [int(path.read_text()) for path in sorted(tmp_path.glob("pid*"))]
+
+    go.processes = processes
+    return go
+
+
+def assert_gone(pids: list[int]) -> None:
+    assert len(pids) == 2, "the ranks never ran"
+    deadline = time.monotonic() + 5
+    while any(map(psutil.pid_exists, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(psutil.pid_exists, pids))
+
+
+def test_output_and_reports_come_back_in_order(ranks):
+    body = "report('double', [rank, 2 * rank]); print('done'); print('oops', file=sys.stderr)"
+    found = ranks(body)
+    assert [rank.number for rank in found] == [0, 1]
+    assert [rank.reports for rank in found] == [{"double": [0, 0]}, {"double": [1, 2]}]
+    assert found[1].output == "rank 1 of 2\ndone"
+    assert found[1].errors.strip() == "oops"
+
+
+def test_rank_that_raises_is_named_with_its_words(ranks):
+    with pytest.raises(LaunchError, match="rank 1 ended with exit status 1: ValueError: no fuel"):
+        ranks("if rank: raise ValueError('no fuel')\ntime.sleep(60)")
+    assert_gone(ranks.processes())
+
+
+def test_rank_that_is_killed_is_named_with_the_signal(ranks):
+    with pytest.raises(LaunchError, match="rank 0 was killed by SIGKILL, as when memory runs out"):
+        ranks("if not rank: os.kill(os.getpid(), 9)\ntime.sleep(60)")
+    assert_gone(ranks.processes())
+
+
+@pytest.fixture
+def time_is_over_when_both_run(ranks, monkeypatch):
+    """`launch` runs out of time when both ranks have begun, however slow the machine is."""
+    wait = subprocess.Popen.communicate
+
+    def communicate(self, input=None, timeout=None):
+        if timeout is None:
+            return wait(self, input)
+        deadline = time.monotonic() + 90
+        while len(ranks.processes()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)  # for their first lines
+        raise subprocess.TimeoutExpired(self.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", communicate)
+
+
+def test_ranks_that_hang_are_ended_even_if_they_refuse(ranks, time_is_over_when_both_run):
+    body = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    with pytest.raises(LaunchError, match=r"not done after 77 s.*rank 1: rank 1 of 2"):
+        ranks(body, timeout=77)
+    assert_gone(ranks.processes())
+
+
+def test_time_is_kept(ranks):
+    before = time.monotonic()
+    with pytest.raises(LaunchError, match=r"no rank after 0.5 s. It needs the address 127.0.0.1"):
+        ranks("time.sleep(600)", timeout=0.5)  # too short to import torch
+    assert time.monotonic() - before < 60
+
+
+def test_missing_torchrun_is_said_before_anything_starts(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("a process was started"))
+    with pytest.raises(LaunchError, match=r"no torch.distributed.run .*: install torch"):
+        launch("amp_lessons.distributed.train")
+
+
+def test_missing_torch_is_said_too(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'torch'")
+
+    monkeypatch.setattr("importlib.util.find_spec", missing)
+    with pytest.raises(LaunchError, match="install torch"):
+        launch("amp_lessons.distributed.train")
+
+
+@pytest.mark.parametrize("options", [{"ranks": 0}, {"timeout": 0}, {"timeout": -1.0}])
+def test_launch_refuses_numbers_that_make_no_sense(options):
+    with pytest.raises(ValueError, match="must be positive"):
+        launch("script.py", **options)
+
+
+def test_torchrun_that_fails_by_itself_is_quoted():
+    log = "a warning\nRuntimeError: the rendezvous was closed\n\n"
+    assert _failed([], log) == (
+        "torchrun failed before the ranks ran: RuntimeError: the rendezvous was closed"
+    )
+
+
+def test_report_that_was_cut_off_is_left_out(tmp_path):
+    folder = tmp_path / "run" / "attempt_0" / "0"
+    folder.mkdir(parents=True)
+    text = 'amp-lessons-report ["a", 1]\namp-lessons-report ["b", 1'
+    (folder / "stdout.log").write_text(text, encoding="utf-8")
+    assert _rank(0, tmp_path).reports == {"a": 1}
+
+
+# ---- the training script, on one rank of this process ------------------------------------------
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """The environment that torchrun gives to a single rank, and no GPU."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", str(port))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+
+
+@pytest.mark.parametrize(
+    ("parallel", "precision"),
+    [("ddp", "fp32"), ("ddp", "fp16"), ("fsdp2", "fp16"), ("fsdp2", "bf16")],
+)
+def test_script_trains_in_every_precision(alone, capsys, parallel, precision):
+    from amp_lessons.distributed.train import main
+
+    assert main(["--parallel", parallel, "--precision", precision, "--steps", "60"]) == 0
+    words = capsys.readouterr().out
+    assert words.startswith(f"{parallel} on 1 ranks (cpu), {precision}: ")
+    assert int(words.split(": ")[1].split("%")[0]) > 60
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
+def test_micro_batches_make_the_step_of_the_whole_batch(alone, parallel):
+    """Four micro-batches of one step change the weights as their mean does."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from amp_lessons.distributed.train import process_group, train
+    from amp_lessons.training import Batches, digits_network, load_digits
+
+    with process_group() as device:
+        model, records = train(
+            device, parallel=parallel, precision="fp32", steps=1, micro_batches=4
+        )
+        found = [getattr(p, "full_tensor", lambda p=p: p)() for p in model.parameters()]
+    digits = load_digits()
+    batches = Batches(digits.train_images, digits.train_labels, size=16)
+    images, labels = map(torch.cat, zip(*(next(batches) for _ in range(4)), strict=True))
+    network = digits_network(width=32)
+    cross_entropy(network(images), labels).backward()
+    for mine, parameter in zip(found, network.parameters(), strict=True):
+        assert torch.allclose(mine, parameter - 0.05 * parameter.grad, atol=1e-6)
+    assert records == [{"step": 0, "finite": True, "skipped": False, "scale": 1.0}]
+
+
+def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch):
+    from amp_lessons.distributed.train import process_group
+
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with process_group() as device:
+        assert device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--steps", "0"], "--steps and --micro-batches must be at least 1"),
+        (["--precision", "fp8"], "invalid choice: 'fp8'"),
+        ([], "start me with torchrun: torchrun --nproc-per-node 2"),
+    ],
+)
+def test_script_says_in_one_line_what_is_wrong(monkeypatch, capsys, arguments, words):
+    from amp_lessons.distributed.train import main
+
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_launching_does_not_import_torch_here():
+    code = "import sys, amp_lessons.distributed; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+    assert os.environ.get("RANK") is None, "a test left its environment behind"
