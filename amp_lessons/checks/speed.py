@@ -902,6 +902,7 @@ def _judge_roofline(evidence: Any) -> Finding | Verdict:
     answers = evidence.get("dict") if isinstance(evidence, dict) else None
     if answers is None:
         return Finding("not-a-dict")
+    answers = {letter.strip().lower(): answer for letter, answer in answers.items()}
     given = {letter: answers.get(letter, "?") for letter in SITUATIONS}
     given = {k: v.strip().lower() if isinstance(v, str) else v for k, v in given.items()}
     left = [letter for letter, answer in given.items() if answer in ("?", None)]
