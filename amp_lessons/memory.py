@@ -214,7 +214,11 @@ def allocator_check(
 
     The model is copied to the GPU first. The allocator rounds each request up to 512 bytes, and a
     cuBLAS workspace is one allocation more: the two columns are close, not equal.
+
+    Raises:
+        ValueError: for a precision that is not known.
     """
+    _check(precision, "sgd", "cuda")
     if not torch.cuda.is_available():
         return NOT_HERE
     torch.cuda.synchronize()

@@ -399,6 +399,7 @@ def roofline(
     bandwidth: float,
     *,
     title: str = "Roofline",
+    counted: str = "eager ops, no cache",
 ) -> Picture:
     """Runs below the roofs of a machine: no step can be above both.
 
@@ -408,6 +409,7 @@ def roofline(
         compute: peaks in FLOP/s by precision; each is a flat roof.
         bandwidth: of the memory in bytes/s, the slanted roof.
         title: of the figure.
+        counted: how the bytes were counted, for the axis.
     """
     with _figure(height=4.4) as (figure, axes):
         points = {
@@ -439,7 +441,7 @@ def roofline(
         axes.set_yscale("log")
         axes.set_xlim(low, high)
         axes.grid(True, color="#e5e7ea", lw=0.6)
-        axes.set_xlabel("arithmetic intensity in FLOP/byte (eager ops, no cache)")
+        axes.set_xlabel(f"arithmetic intensity in FLOP/byte ({counted})")
         axes.set_ylabel("TFLOP/s")
         axes.set_title(title)
         if points:

@@ -29,6 +29,7 @@ class PretendGpu:
     Attributes:
         tf32: as above; can be switched.
         launches: how many programs have been launched, by name.
+        readings: how often the clock was read, or an event was recorded.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class PretendGpu:
     ) -> None:
         self.tf32 = tf32
         self.launches: dict[str, int] = {}
+        self.readings = 0
         self._asynchronous, self._warming = asynchronous, warming
         self._launch, self._batch, self._copy = launch_seconds, batch_seconds, copy_seconds
         self._host = self._device = 0.0  # when each is free again, in seconds
 
     def clock(self) -> float:
         """Seconds on the host's clock, like `time.perf_counter`. To read it takes a moment too."""
+        self.readings += 1
         self._host += 0.1 * MICROSECOND
         return self._host
 
@@ -120,6 +123,7 @@ class Event:
     def record(self) -> None:
         """Queue the mark: it is reached when all work before it is done."""
         gpu = self._gpu
+        gpu.readings += 1
         gpu._device = self._reached = max(gpu._device, gpu._host)
 
     def synchronize(self) -> None:

@@ -507,3 +507,21 @@ def test_value_where_an_exception_was_expected_is_wrong():
     verdict = exercise.evaluate(lambda x: abs(x) ** 0.5)
     assert (verdict.state, verdict.diagnosis) == (State.WRONG, "wrong-value")
     assert "expected ValueError" in verdict.seen[0]
+
+
+def test_text_in_an_array_is_text() -> None:
+    assert plain(np.where(True, "faster", "slower")) == "faster"
+    assert plain(np.array(["a", "b"])) == ["a", "b"]
+
+
+def test_a_number_where_none_was_right_is_a_wrong_value_and_not_a_wrong_type() -> None:
+    never = function_exercise(
+        "next_float",
+        cases=lambda: [Case((1,))],
+        reference=lambda number: None,
+        misconceptions={},
+        hints=("",),
+        lesson_learned="",
+        asked_for="a whole number, or None",
+    )
+    assert never.evaluate(lambda number: 0).diagnosis == "wrong-value"

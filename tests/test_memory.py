@@ -157,6 +157,8 @@ def test_what_it_refuses(arguments, message):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to measure")
 def test_without_a_gpu_nothing_is_invented():
     model, inputs, target = step()
+    with pytest.raises(ValueError, match="precision must be one of"):
+        allocator_check(model, inputs, precision="fp8", loss=mse_loss, target=target)
     assert allocator_check(model, inputs, loss=mse_loss, target=target) == NOT_HERE
 
 

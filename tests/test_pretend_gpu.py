@@ -113,3 +113,13 @@ def test_waiting_for_the_clock_alone_ends() -> None:
     while gpu.clock() < 1e-3:
         reads += 1
     assert reads < 20_000
+
+
+def test_readings_count_what_asks_for_the_time() -> None:
+    gpu = PretendGpu()
+    gpu.program("step", seconds=1.0)(gpu.make_batch())
+    gpu.synchronize()
+    assert gpu.readings == 0
+    gpu.clock()
+    gpu.event().record()
+    assert gpu.readings == 2

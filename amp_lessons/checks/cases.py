@@ -240,7 +240,9 @@ def _judge(
     if value is None:
         return Finding("returned-none", lines)
     wanted = expected[failed[0]]
-    if "value" in wanted and _kind(value) != _kind(wanted["value"]):
+    # Where None is right, whatever else came is a wrong value, not a wrong type.
+    typed = wanted.get("value") is not None
+    if typed and _kind(value) != _kind(wanted["value"]):
         got = _describe(value)
         return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
     return Finding("wrong-value", lines)

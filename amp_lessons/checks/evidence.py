@@ -37,8 +37,8 @@ def plain(value: Any) -> Any:
     Returns:
         None, bool, int, float and str as they are; a list or tuple as a list; a dict with text
         keys as ``{"dict": …}``; a tensor or array as ``{"values": nested list, "dtype": name,
-        "shape": list, "requires_grad": bool}``; ``...`` as ``{"unattempted": True}``; anything
-        else as ``{"object": class name}``.
+        "shape": list, "requires_grad": bool}``, an array of text as text or a list; ``...`` as
+        ``{"unattempted": True}``; anything else as ``{"object": class name}``.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
@@ -72,10 +72,12 @@ def _plain_tensor(tensor: torch.Tensor) -> dict[str, Any]:
     return data | {"values": _tolist(exact)}
 
 
-def _plain_array(array: np.ndarray) -> dict[str, Any]:
+def _plain_array(array: np.ndarray) -> Any:
     data = {"dtype": array.dtype.name, "shape": list(array.shape), "requires_grad": False}
     if array.size > MAX_ELEMENTS:
         return data | {"values": None, "too_large": True}
+    if array.dtype.kind == "U":  # text, as `numpy.where` gives it
+        return array.tolist()
     if array.dtype.kind not in "fiub":
         return {"object": f"array of {array.dtype}"}
     exact = array.astype(np.float64) if array.dtype.kind == "f" else array

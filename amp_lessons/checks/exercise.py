@@ -201,7 +201,8 @@ COMMON_DIAGNOSES = {
     "wrong-value": "This is not a mistake that the check knows by name. Compare the lines below "
     "with what you expected.",
     "changed-argument": "Your function changed its input in place, and the caller still needs it: "
-    "work on a copy. For a tensor, use the operation without the trailing underscore.",
+    "work on a copy. For a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
+    "operation without the trailing underscore; for a model, take your hooks off again.",
 }
 
 

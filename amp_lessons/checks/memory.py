@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.cases import Case, Misconception, function_exercise, within
+from amp_lessons.checks.evidence import observe
 from amp_lessons.memory import STATE_COPIES, CastCache
 from amp_lessons.trace.recorder import LOW
 
@@ -89,6 +91,11 @@ training_bytes = function_exercise(
             "square.",
             _states(lambda p, n: (_width(p), _width(p), _width(p) * min(n, 1))),
         ),
+        "bf16-as-float32": Misconception(
+            "You gave a model stored in bfloat16 four bytes a parameter. It has two, and so have "
+            "its gradients and its optimizer's state.",
+            _states(lambda p, n: (4, 4, 4 * n)),
+        ),
         "state-has-the-dtype": Misconception(
             "torch.optim makes its state with zeros_like(parameter): a bfloat16 parameter gets "
             "bfloat16 averages.",
@@ -164,6 +171,9 @@ crossover = function_exercise(
             "back: then the answer is None.",
             lambda added, fp32_each, amp_each: added // (fp32_each - amp_each) + 1,
             lambda added, fp32_each, amp_each: math.floor(added / (fp32_each - amp_each)) + 1,
+            lambda added, fp32_each, amp_each: (
+                None if fp32_each == amp_each else added // (fp32_each - amp_each) + 1
+            ),
             *(
                 _crossing(lambda added, gain: added // gain + 1, never)
                 for never in (0, -1, 1, math.inf)
@@ -257,6 +267,26 @@ def _is_trained(source: Tensor) -> bool:
     return source.is_leaf and source.requires_grad
 
 
+def _saved(only_casts: bool) -> Callable[..., int]:
+    """Bytes of the 16-bit tensors that autograd saves, or of those that are casts of parameters."""
+
+    def count(model: nn.Module, x: Tensor) -> int:
+        kept: dict[int, Tensor] = {}
+
+        def pack(tensor: Tensor) -> Tensor:
+            if tensor.dtype in LOW:
+                kept[tensor.untyped_storage().data_ptr()] = tensor
+            return tensor
+
+        hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+        with hooks, _Casts() as casts, torch.autocast("cpu", torch.bfloat16):
+            model(x)
+        own = {r.untyped_storage().data_ptr() for source, r in casts.made if _is_trained(source)}
+        return sum(t.nbytes for key, t in kept.items() if key in own or not only_casts)
+
+    return count
+
+
 def _by_call(model: nn.Module, x: Tensor) -> int:
     """Trained float32 parameters of each layer that casts, once for each of its calls."""
     total = 0
@@ -312,6 +342,13 @@ cache_bytes = function_exercise(
             "casts of parameters only.",
             _cast_where(lambda source: True),
         ),
+        "saved-for-backward": Misconception(
+            "You counted what autograd saves for backward. The cache does not ask who needs a "
+            "copy: it also keeps those of the biases, and of the first layer's weight, which no "
+            "backward reads.",
+            _saved(only_casts=True),
+            _saved(only_casts=False),
+        ),
         "weights-only": Misconception(
             "The biases are missing: they are cast, and kept, as the weights are.",
             _cast_where(lambda source: _is_trained(source) and source.dim() > 1),
@@ -339,6 +376,29 @@ cache_bytes = function_exercise(
     lesson_learned="The cache holds two bytes for each trained float32 parameter that a 16-bit op "
     "has used, whatever the batch.",
 )
+
+
+def _marks(model: nn.Module) -> list[Any]:
+    """What of a model an answer could have changed, and a caller would find out later."""
+    modules = [
+        (m.training, len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()
+    ]
+    tensors = [(p.dtype, p.requires_grad, p.grad is None) for p in model.parameters()]
+    return [modules, tensors, [t.double().tolist() for t in model.state_dict().values()]]
+
+
+def _probe_cache(function: Callable[..., Any]) -> list[dict[str, Any]]:
+    """As `function_exercise` does, but a model that was changed is noticed too."""
+    found = []
+    for case in _cache_cases():
+        model, x = case.args
+        before = _marks(model)
+        seen = observe(lambda m=model, x=x: function(m, x))
+        found.append(seen if _marks(model) == before else seen | {"changed": 0})
+    return found
+
+
+cache_bytes = replace(cache_bytes, probe=_probe_cache)
 
 # ---- step_ratio -------------------------------------------------------------------------------
 
@@ -393,13 +453,15 @@ step_ratio = function_exercise(
             "not the model's need.",
             _ratio(lambda report: report["reserved"] - report["loaded"]),
             _ratio(lambda report: report["reserved"]),
+            _ratio(lambda report: report["reserved"] - report["before"]),
         ),
         "upside-down": Misconception(
             "Your ratio is FP32 over AMP. Asked for is AMP over FP32: less than 1 where AMP saves.",
             lambda fp32, amp: _own_bytes(fp32) / _own_bytes(amp),
         ),
         "not-a-ratio": Misconception(
-            "You returned the change. Asked for is the ratio, AMP over FP32: 0.8 for 20% less.",
+            "You returned a change or a percentage. Asked for is the ratio, AMP over FP32: 0.8 for "
+            "20% less.",
             lambda fp32, amp: _own_bytes(amp) / _own_bytes(fp32) - 1,
             lambda fp32, amp: 1 - _own_bytes(amp) / _own_bytes(fp32),
             lambda fp32, amp: _own_bytes(amp) - _own_bytes(fp32),
@@ -480,15 +542,19 @@ best_lever = function_exercise(
             _best(autocast=lambda p: p["activations_fp32"] - p["activations_amp"]),
         ),
         "model-halved": Misconception(
-            "You let autocast shrink the parameters or the gradients. It shrinks neither: they "
-            "stay float32.",
+            "You let autocast shrink parameters, gradients or optimizer state. It shrinks none of "
+            "them: they stay float32.",
             _best(autocast=lambda p: _autocast_saves(p) + p["parameters"] / 2),
             _best(autocast=lambda p: _autocast_saves(p) + (p["parameters"] + p["gradients"]) / 2),
+            _best(
+                autocast=lambda p: (p["activations_fp32"] + p["parameters"] + p["gradients"]) / 2
+            ),
             _best(
                 autocast=lambda p: (
                     p["activations_fp32"] - p["activations_amp"] + p["parameters"] / 2
                 )
             ),
+            _best(autocast=lambda p: _autocast_saves(p) + p["optimizer"] / 2),
         ),
         "activations-halved": Misconception(
             "You took half of the activations as autocast's savings. What float32 ops keep is not "

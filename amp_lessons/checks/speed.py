@@ -35,6 +35,7 @@ class Trap:
         steps: for each step the keyword arguments of `PretendGpu.program`.
         warm_up, repeats: what the learner's function is told.
         truth: the right result.
+        above: what is missing where the result is above the truth, if that is something else.
     """
 
     name: str
@@ -44,6 +45,11 @@ class Trap:
     warm_up: int
     repeats: int
     truth: float
+    above: str = ""
+
+    def named(self, value: float) -> str:
+        """The diagnosis of an answer that gave ``value`` here, which is wrong."""
+        return self.above if self.above and value > self.truth else self.diagnosis
 
     def play(self, function: Callable[..., Any]) -> dict[str, Any]:
         """Call a learner's benchmark on a GPU with this trap; say what came, as plain data."""
@@ -51,14 +57,20 @@ class Trap:
         names = [f"step {i}" for i in range(len(self.steps))]
         steps = [gpu.program(n, **step) for n, step in zip(names, self.steps, strict=True)]
         seen = observe(lambda: function(gpu, *steps, self.warm_up, self.repeats))
-        return seen | {"launches": min(gpu.launches.values())}
+        return seen | {"launches": min(gpu.launches.values()), "readings": gpu.readings}
 
 
 _QUIET: dict[str, Any] = {"asynchronous": False}
 
 
 def _probe_traps(traps: Sequence[Trap]) -> Callable[[Any], list[dict[str, Any]]]:
-    return lambda function: [trap.play(function) for trap in traps]
+    def probe(function: Any) -> list[dict[str, Any]]:
+        order = list(range(len(traps)))
+        Random().shuffle(order)  # so that results learnt from an earlier check win nothing
+        seen = {place: traps[place].play(function) for place in order}
+        return [seen[place] for place in range(len(traps))]
+
+    return probe
 
 
 def _right(trap: Trap, value: Any) -> bool:
@@ -85,12 +97,25 @@ def _judge_traps(
         return Finding("wrong-type", (), {"got": got, "expected": f"a number: {unit}"})
     wrong = [i for i, trap in enumerate(traps) if not _right(trap, values[i])]
     lines = tuple(_told(traps[i], as_number(values[i])) for i in wrong)
+    runs = [seen["launches"] for seen in evidence]
+    too_few = Finding("too-few-runs", (*_too_few(traps, runs), *lines))
+    if any(run < trap.repeats for run, trap in zip(runs, traps, strict=True)):
+        return too_few
+    if wrong and not any(seen["readings"] for seen in evidence):
+        return Finding("another-clock", lines[:1])
     if 0 in wrong:
         return Finding(plainly_wrong(traps[0], as_number(values[0])) or "wrong-value", lines[:1])
-    if any(seen["launches"] < trap.repeats for trap, seen in zip(traps, evidence, strict=True)):
-        fewest = min(seen["launches"] for seen in evidence)
-        return Finding("one-run", (f"the step was launched {fewest} times in all", *lines))
-    return Finding(traps[wrong[0]].diagnosis, lines) if wrong else Finding()
+    if wrong:
+        return Finding(traps[wrong[0]].named(as_number(values[wrong[0]])), lines)
+    return too_few if too_few.seen else Finding()
+
+
+def _too_few(traps: Sequence[Trap], runs: Sequence[int]) -> tuple[str, ...]:
+    """A line on the first trap in which a step ran too seldom; no line if none did."""
+    for trap, run in zip(traps, runs, strict=True):
+        if run < trap.warm_up + trap.repeats:
+            return (f"warm_up {trap.warm_up}, repeats {trap.repeats}: launches of the step: {run}",)
+    return ()
 
 
 def _kind(value: Any) -> str:
@@ -112,25 +137,29 @@ def _time_trap(
     repeats: int,
     *,
     gpu: dict[str, Any] | None = None,
+    above: str = "",
     **step: Any,
 ) -> Trap:
     program = {"seconds": seconds} | step
     gpu = _QUIET if gpu is None else gpu
-    return Trap(name, diagnosis, gpu, (program,), warm_up, repeats, seconds)
+    return Trap(name, diagnosis, gpu, (program,), warm_up, repeats, seconds, above)
+
+
+# In this order: data made on the clock is waited for in the copy's trap too, and has its own name.
 
 
 _TIME_TRAPS = (
     _time_trap("a device that waits for each step", "wrong-value", 1.3e-3, 2, 11),
-    _time_trap("a queue", "not-synchronised", 2.1e-3, 3, 11, gpu={}),
-    _time_trap(
-        "a queue, and data to be copied", "copy-on-the-clock", 1.7e-3, 2, 11,
-        gpu={"copy_seconds": 0.9e-3},
-    ),
-    _time_trap("a slow start", "no-warm-up", 1.1e-3, 12, 15, cold=12),
+    _time_trap("a queue", "not-synchronised", 2.1e-3, 3, 11, gpu={}, above="queue-on-the-clock"),
     _time_trap(
         "data that is slow to make", "data-on-the-clock", 0.9e-3, 3, 11,
         gpu=_QUIET | {"batch_seconds": 2.5e-3},
     ),
+    _time_trap(
+        "a queue, and data to be copied", "queue-on-the-clock", 1.7e-3, 2, 11,
+        gpu={"copy_seconds": 0.9e-3},
+    ),
+    _time_trap("a slow start", "no-warm-up", 1.1e-3, 12, 15, cold=12),
     _time_trap("spikes", "mean-with-spikes", 1.9e-3, 4, 22, spike_every=5),
     _time_trap("a time that varies", "not-the-median", 2.3e-3, 5, 33, jitter=0.12),
     _time_trap(
@@ -150,6 +179,16 @@ def _wrong_scale(trap: Trap, value: float) -> str:
     return ""
 
 
+_TOO_FEW_RUNS = (
+    "You ran a step fewer times than asked: `warm_up` runs that are not counted, and after them "
+    "`repeats` samples."
+)
+_ANOTHER_CLOCK = (
+    "You never asked the pretend GPU for the time. `time.perf_counter`, `torch.cuda.Event` and "
+    "their like time your own machine, where nothing of this runs. Its time passes on "
+    "`gpu.clock()`, and between two marks of `gpu.event()`."
+)
+
 time_step = Exercise(
     "time_step",
     probe=_probe_traps(_TIME_TRAPS),
@@ -158,9 +197,10 @@ time_step = Exercise(
         "not-synchronised": "A launch only queues the work and returns at once, so your clock "
         "stopped before the step was done: you timed Python. Synchronise before you read the "
         "clock, or let the device time itself with two events.",
-        "copy-on-the-clock": "You wait for the step at its end, but not for what was queued before "
-        "it. The copy of the batch was still running when your clock started, and it is in your "
-        "time. Synchronise before you start the clock too.",
+        "queue-on-the-clock": "You wait for the step at its end, but not for what was queued "
+        "before it. Earlier work, such as the copy of the batch or a run of the warm-up, was still "
+        "running when your clock started, and it is in your time. Synchronise before you start "
+        "the clock too.",
         "no-warm-up": "The first runs are slow: kernels are chosen, memory is asked for, the chip "
         "speeds up. They are among your samples. Run the step `warm_up` times before the first "
         "sample, and throw those times away.",
@@ -173,10 +213,10 @@ time_step = Exercise(
         "takes everything in.",
         "not-the-median": "What you return is not the median of the samples. The fastest run is "
         "luck, the first or last one too; report what a typical run takes.",
-        "one-run": "You ran the step fewer times than `repeats`. One sample cannot say how far "
-        "the next would be from it.",
-        "milliseconds": "Your result is a thousand times too large: `elapsed_time` counts "
-        "milliseconds, and seconds were asked for.",
+        "too-few-runs": _TOO_FEW_RUNS,
+        "another-clock": _ANOTHER_CLOCK,
+        "milliseconds": "Your result is a thousand times too large: it is in milliseconds, as "
+        "`elapsed_time` gives them, and seconds were asked for.",
         "all-steps-together": "You return the time of all steps together; asked for is one step.",
     },
     hints=(
@@ -221,16 +261,32 @@ _PAIR_TRAPS = (
     ),
     _pair_trap("a queue", "not-synchronised", (3.1e-3, 1.7e-3), 3, 11, gpu={}),
     _pair_trap(
-        "a slow start, each step its own", "cold-start", (1.9e-3, 1.4e-3), 12, 15,
-        baseline={"cold": 12}, candidate={"cold": 12},
+        "data that is slow to make", "data-on-the-clock", (2.9e-3, 1.6e-3), 3, 11,
+        gpu=_QUIET | {"batch_seconds": 2.5e-3},
+    ),
+    _pair_trap(
+        "a queue, and data to be copied", "not-synchronised", (2.7e-3, 1.2e-3), 3, 11,
+        gpu={"copy_seconds": 0.9e-3},
+    ),
+    _pair_trap(
+        "a baseline that starts slowly", "cold-start", (1.9e-3, 1.4e-3), 12, 15,
+        baseline={"cold": 12},
+    ),
+    _pair_trap(
+        "a candidate that starts slowly", "cold-start", (2.5e-3, 1.1e-3), 12, 15,
+        candidate={"cold": 12},
     ),
     _pair_trap(
         "spikes in one of the two", "mean-with-spikes", (2.2e-3, 1.5e-3), 4, 22,
         candidate={"spike_every": 5},
     ),
     _pair_trap(
-        "a chip that gets slower as it warms up", "one-after-the-other", (1.8e-3, 1.2e-3), 3, 25,
-        gpu=_QUIET | {"warming": 0.01},
+        "a baseline whose time varies", "not-the-median", (2.4e-3, 1.7e-3), 5, 33,
+        baseline={"jitter": 0.12},
+    ),
+    _pair_trap(
+        "a chip that gets slower as it warms up", "one-after-the-other", (1.8e-3, 1.2e-3), 3, 41,
+        gpu=_QUIET | {"warming": 0.002},
     ),
 )  # fmt: skip
 
@@ -256,17 +312,24 @@ compare_steps = Exercise(
         "moved-baseline": "You changed the device's TF32 switch, and with it the baseline: against "
         "IEEE FP32 the same candidate looks twice as good as against TF32. Measure under the "
         "switches that the user has, and report which they are.",
-        "not-synchronised": "A launch only queues the work, so your clock stopped before the steps "
-        "were done. Synchronise before each reading of the clock, or use events.",
+        "not-synchronised": "A launch only queues the work. A clock that is read without waiting "
+        "stops before the step is done, or starts while earlier work is still running. "
+        "Synchronise before each reading of the clock, the first and the second, or use events.",
+        "data-on-the-clock": "Making the batch is inside your timed region. It takes as long for "
+        "one step as for the other, and hides a part of the gain. Make it once, before you start "
+        "any clock.",
+        "not-the-median": "What you divide are not the medians. The fastest run is luck, the first "
+        "or last one too; compare what typical runs take.",
         "cold-start": "The first runs of each step are slow, and they are among your samples of at "
         "least one of the two. Both need their own warm-up: the one that runs first would pay "
         "for the other.",
         "mean-with-spikes": "A few runs took fifty times as long and are in your result. Take one "
         "sample a run, and the median for each of the two.",
-        "one-after-the-other": "You timed all of one step and then all of the other. This device "
-        "slows down as it gets warm, so the second one was measured on a slower chip. Let them "
-        "take turns: then what changes with time hits both.",
-        "one-run": "You ran a step fewer times than `repeats`.",
+        "one-after-the-other": "Most samples of the one step came before most samples of the "
+        "other. This device slows down as it gets warm, so the later one was measured on a slower "
+        "chip. Let them take turns: then what changes with time hits both.",
+        "too-few-runs": _TOO_FEW_RUNS,
+        "another-clock": _ANOTHER_CLOCK,
         "upside-down": "You divided the wrong way round: a speed-up is the baseline's time by the "
         "candidate's, above 1 where the candidate is faster.",
         "saved-share": "You return the share that was saved or gained. Asked for is the speed-up: "
@@ -449,6 +512,7 @@ def _sample_cases() -> list[Case]:
         Case(([5.0, 9.0, 5.1, 9.1, 5.2, 9.2, 5.3, 9.3],), "8 that come in two groups"),
         Case(([30.0, 30.0, 30.0, 30.0, 30.0, 90.0],), "5 times 30, once 90"),
         Case(([3.0, 1.0],)),
+        Case(([98.5, 101.5, 100.0, 98.5, 101.5],)),  # exactly 3%
     ]
 
 
@@ -473,6 +537,13 @@ def _exclusive_iqr(values: list[float]) -> float:
     return high - low
 
 
+def _halves_iqr(values: list[float], with_middle: bool = False) -> float:
+    """From the medians of the lower and the upper half, as some textbooks have it."""
+    ordered, odd = sorted(values), len(values) % 2
+    half = len(values) // 2 + (odd and with_middle)
+    return statistics.median(ordered[-half:]) - statistics.median(ordered[:half])
+
+
 def _with(**parts: Any) -> Callable[[Sequence[float]], dict[str, Any]]:
     return lambda samples: _summary(samples, **parts)
 
@@ -486,7 +557,7 @@ summarise_times = function_exercise(
     "summarise_times",
     cases=_sample_cases,
     reference=_summary,
-    same=within(1e-6),
+    same=within(1e-4),  # torch's quantile of float32 is right too
     misconceptions={
         "mean": Misconception(
             "You took the mean. A single run of 400 among runs of 8 moves it to 47, a time that no "
@@ -518,14 +589,24 @@ summarise_times = function_exercise(
             _with(spread=lambda values: max(values) - min(values)),
         ),
         "other-quartiles": Misconception(
-            "Your quartiles follow another rule than the one asked for: `statistics.quantiles` "
-            'leaves room beyond the samples unless it is told `method="inclusive"`.',
+            "Your quartiles follow another rule than the one asked for: they lie at positions "
+            "(n - 1) / 4 and 3 (n - 1) / 4 of the sorted samples, counted from 0, interpolated in "
+            'between. `statistics.quantiles` does that with `method="inclusive"` only.',
             _with(spread=_exclusive_iqr),
+            _with(spread=_halves_iqr),
+            _with(spread=lambda values: _halves_iqr(values, with_middle=True)),
+            _with(spread=lambda v: sorted(v)[3 * len(v) // 4] - sorted(v)[len(v) // 4]),
         ),
         "not-relative": Misconception(
             "You compared the spread with 0.03 itself. A spread of 0.03 is nothing beside 50 and "
             "much beside 0.1: compare it with 3% of the median.",
             _never_scaled,
+        ),
+        "less-than": Misconception(
+            "You ask for less than 3%. At most 3% includes 3% itself.",
+            lambda samples: (
+                (found := _summary(samples)) | {"steady": found["iqr"] < 0.03 * found["median"]}
+            ),
         ),
     },
     hints=(
@@ -565,6 +646,8 @@ def _verdict_cases() -> list[Case]:
 
     spiky = _run(12.0, 0.02, 0.5)
     spiky["seconds"][3] = spiky["seconds"][8] = 300.0
+    recovered = _run(10.0, 0.02, 0.5)
+    recovered["losses"][2] = inf
     return [
         case("half the time, the same loss", _run(10.0, 0.02, 0.5)),
         case("half the time, a loss 30% higher", _run(10.0, 0.02, 0.65)),
@@ -576,6 +659,10 @@ def _verdict_cases() -> list[Case]:
         case("half the time, the loss a little lower", _run(10.0, 0.02, 0.48)),
         case("3% less, within the spread", _run(19.4, 0.1, 0.5), _run(20.0, 0.1, 0.5)),
         case("3% less, beyond the spread", _run(19.4, 0.005, 0.5), _run(20.0, 0.005, 0.5)),
+        case("9% less, and the middle halves touch", _run(18.2, 0.1, 0.5), _run(20.0, 0.1, 0.5)),
+        case("3% less, within the spread, a loss 30% higher", _run(19.4, 0.1, 0.65),
+             _run(20.0, 0.1, 0.5)),
+        case("half the time, and an early loss that was inf", recovered),
         case("twice the time", _run(40.0, 0.02, 0.5)),
         case("60% of the time, with two spikes", spiky),
         case("half the time, the very last loss is lucky", _run(10.0, 0.02, 0.6, end=[0.3])),
@@ -595,23 +682,43 @@ def _speed_verdict(
     candidate: dict[str, Any],
     *,
     quality: bool = True,
-    finite: bool = True,
     last: int = 10,
+    finite_last: int = 10,
+    both_ways: bool = False,
     spread: bool = True,
+    time_first: bool = False,
+    half: Callable[[Sequence[float]], tuple[float, float]] = _quartiles,
+    point: bool = False,
     middle: Callable[[Sequence[float]], float] = statistics.median,
 ) -> str:
     runs = (baseline, candidate)
-    ends = [run["losses"][-last:] for run in runs]
-    if quality:
-        if finite and not all(math.isfinite(loss) for end in ends for loss in end):
-            return NOT_COMPARABLE
-        if statistics.fmean(ends[1]) > 1.02 * statistics.fmean(ends[0]):
-            return NOT_COMPARABLE
-    (low, high), (other_low, other_high) = (_quartiles(run["seconds"]) for run in runs)
-    if spread and other_low <= high and low <= other_high:
-        return SAME
+    (low, high), (other_low, other_high) = (half(run["seconds"]) for run in runs)
     times = [middle(run["seconds"]) for run in runs]
+    if point:
+        other_low = other_high = times[1]
+    same = spread and other_low <= high and low <= other_high
+    if same and time_first:
+        return SAME
+    if quality and _is_worse(baseline, candidate, finite_last, last, both_ways):
+        return NOT_COMPARABLE
+    if same:
+        return SAME
     return FASTER if times[1] < times[0] else SLOWER
+
+
+def _is_worse(
+    baseline: dict[str, Any],
+    candidate: dict[str, Any],
+    finite_last: int,
+    last: int,
+    both_ways: bool,
+) -> bool:
+    """Whether one of the last losses is inf or NaN (of none with 0), or their mean is too high."""
+    checked = [run["losses"][-finite_last:] for run in (baseline, candidate) if finite_last]
+    if not all(math.isfinite(loss) for end in checked for loss in end):
+        return True
+    old, new = (statistics.fmean(run["losses"][-last:]) for run in (baseline, candidate))
+    return abs(new - old) > 0.02 * old if both_ways else new > 1.02 * old
 
 
 def _verdict_with(**changes: Any) -> Callable[..., str]:
@@ -632,25 +739,57 @@ speed_verdict = function_exercise(
         "nan-slips-through": Misconception(
             "nan > x is False, and so is nan < x, so a run that ended in nan passes your "
             "comparison. Ask math.isfinite of the last losses of both runs.",
-            _verdict_with(finite=False),
-            _verdict_with(finite=False, spread=False),
+            _verdict_with(finite_last=0),
+            _verdict_with(finite_last=0, spread=False),
         ),
         "one-loss": Misconception(
             "You judged the quality by the last loss alone, and one batch may be lucky. Take the "
             "mean of the last ten.",
             _verdict_with(last=1),
-            _verdict_with(last=1, spread=False),
+            _verdict_with(last=1, finite_last=1),
+            _verdict_with(last=1, finite_last=1, spread=False),
         ),
         "whole-curve": Misconception(
             "You averaged the losses of the whole run. The first ones are alike in every run and "
             "hide where it ends. Take the last ten.",
             _verdict_with(last=40),
-            _verdict_with(last=40, spread=False),
+            _verdict_with(last=40, finite_last=40),
+            _verdict_with(last=40, finite_last=40, spread=False),
         ),
         "spread-ignored": Misconception(
             "You compared the medians only. Where the middle halves of the samples overlap, the "
             "next run may say the opposite: that is no difference.",
             _verdict_with(spread=False),
+            _verdict_with(spread=False, middle=statistics.fmean),
+        ),
+        "times-first": Misconception(
+            "You asked for the times before the losses. Whether two runs differ in time means "
+            "nothing if one of them did not train as well: ask for the losses first.",
+            _verdict_with(time_first=True),
+        ),
+        "early-losses": Misconception(
+            "You ask every loss of a run to be finite. Asked for were the last ten: a loss that "
+            "was inf once, early, says nothing of where the run ends.",
+            _verdict_with(finite_last=40),
+        ),
+        "lower-refused": Misconception(
+            "You refuse a candidate whose loss is *lower* by more than 2%. Only a higher one is a "
+            "price that was paid for the speed.",
+            _verdict_with(both_ways=True),
+        ),
+        "mean-time": Misconception(
+            "You compared the means of the times, and two spikes decide them. Compare the medians.",
+            _verdict_with(middle=statistics.fmean),
+        ),
+        "full-range": Misconception(
+            "You compared the whole ranges, from the fastest to the slowest sample. One spike "
+            "makes them overlap: take the middle halves.",
+            _verdict_with(half=lambda seconds: (min(seconds), max(seconds))),
+        ),
+        "one-half-only": Misconception(
+            "You asked whether the candidate's median lies in the baseline's middle half. The "
+            "candidate has a middle half too: they overlap if each begins before the other ends.",
+            _verdict_with(point=True),
         ),
     },
     hints=(
@@ -763,6 +902,7 @@ def _judge_roofline(evidence: Any) -> Finding | Verdict:
     answers = evidence.get("dict") if isinstance(evidence, dict) else None
     if answers is None:
         return Finding("not-a-dict")
+    answers = {letter.strip().lower(): answer for letter, answer in answers.items()}
     given = {letter: answers.get(letter, "?") for letter in SITUATIONS}
     given = {k: v.strip().lower() if isinstance(v, str) else v for k, v in given.items()}
     left = [letter for letter, answer in given.items() if answer in ("?", None)]
@@ -788,14 +928,14 @@ read_roofline = Exercise(
     diagnoses={
         "beats-the-floor": "(g) is faster than the floor, which no code can be. Before you explain "
         "or improve a time, check that it can be true.",
-        "launch-bound": "(e) and (j) take tens of times their floor, and the floor is under a few "
-        "microseconds: the GPU waits for Python to launch. Faster arithmetic or fewer bytes make "
+        "launch-bound": "(e) and (j) take hundreds of times their floor, which is a fraction of a "
+        "microsecond: the GPU waits for Python to launch. Faster arithmetic or fewer bytes make "
         "the waiting longer and nothing else.",
         "bandwidth-bound": "(c), (d) and (i) are near their floor, and that floor is set by the "
         "bandwidth; they compute in 16 bits already. Only moving fewer bytes helps: more rows for "
         "each weight that is read, or fusing the op with its neighbours.",
-        "near-the-roof": "(b) is in 16 bits and reaches about 80% of the peak, which is what good "
-        "code reaches. There is nothing to win here; look elsewhere.",
+        "near-the-roof": "(b) is in 16 bits and reaches about 80% of the peak, as the best "
+        "products on such a GPU do. There is nothing to win here; look elsewhere.",
         "wrong-roof": "(a) and (h) are near the roof, but it is the roof of FP32 or TF32. Another "
         "precision has a higher one.",
         "odd-sizes": "(f) takes more than three times its floor, is far too large to wait for a "

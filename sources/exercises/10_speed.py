@@ -37,12 +37,13 @@ print(f"{1e3 * lying_time_step(gpu, step, 5, 21):.3f} ms")
 # %% [markdown]
 # Mend it, as `time_step`: the median time of one step in seconds, over `repeats` samples, each of
 # one step on a batch of its own, after `warm_up` runs that are not counted. Making a batch is not
-# part of the step.
+# part of the step. (One batch for all runs is as good.)
 #
 # `gpu` works like CUDA: a launch only queues the work. It has `clock()` (the host's, in seconds),
 # `synchronize()`, `make_batch()` (which also queues the copy of the batch), and `event()`, whose
-# `record()` and `elapsed_time(end)` do what those of `torch.cuda.Event` do. Your answer is tried on
-# devices with one trap each.
+# `record()`, `synchronize()` and `elapsed_time(end)` do what those of `torch.cuda.Event` do. Its time
+# passes on these clocks only: `time.perf_counter` and `torch.cuda.Event` would time your own machine.
+# Your answer is tried on devices with one trap each, and on one with several.
 
 
 # %% exercise="time_step"
@@ -88,11 +89,13 @@ candidate = gpu.program("BF16", seconds=2e-3)
 print(f"{lying_comparison(gpu, baseline, candidate, 5, 21):.2f} times as fast")
 
 # %% [markdown]
-# Mend it, as `compare_steps`, for devices that only queue the work, too: the speed-up, the baseline's median time divided by the candidate's,
-# over `repeats` samples of each. Leave the device's switches as the user has set them. And some
-# chips get slower as they get warm: what is measured second must not pay for that.
+# Mend it, as `compare_steps`: the speed-up, which is the baseline's median time divided by the
+# candidate's, over `repeats` samples of each, after `warm_up` runs of each that are not counted. It
+# must be right on devices that only queue the work, too.
 #
-# One batch, made once by `gpu.make_batch()`, is enough.
+# Leave the device's switches as the user has set them. Some chips get slower as they get warm: what
+# is measured second must not pay for that. One batch, made once by `gpu.make_batch()`, is enough;
+# making it is not part of a step.
 
 
 # %% exercise="compare_steps"
@@ -124,6 +127,8 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
 #   between two samples is interpolated between them, as `numpy.percentile`, `torch.quantile` and
 #   `statistics.quantiles(…, n=4, method="inclusive")` do;
 # - `"steady"`: True if the interquartile range is at most 3% of the median.
+#
+# Leave the list as it is: whoever calls you still needs the samples in their order.
 
 
 # %% exercise="summarise_times"
@@ -206,7 +211,8 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
 
 
 # %% [markdown] heading="read_roofline"
-# Ten reports of work on one H200, made up for this exercise. What would help most?
+# Ten reports of work on one H200, made up for this exercise, each with its floor by the data sheet.
+# Of what is listed here, what would help most? Fill in the ten words.
 #
 # - `"precision"`: compute in another of FP32, TF32, FP16 and BF16
 # - `"bytes"`: move fewer bytes for each FLOP (a larger batch, or ops fused)

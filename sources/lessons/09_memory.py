@@ -59,6 +59,10 @@ for name, make in makers.items():
 # image is loaded, in mixed precision too. "Smaller model footprints" is a myth, and so is the
 # half-size checkpoint.
 #
+# (Papers on large models count 16 bytes too, and mean others: 2 for a 16-bit weight, 2 for its
+# gradient, 12 for a float32 copy and Adam, as [ZeRO](https://arxiv.org/abs/1910.02054) does. Such a
+# model keeps master weights beside 16-bit ones. `torch.amp` does not.)
+#
 # ## What is kept for backward
 #
 # The rest grows with the batch: what the forward pass leaves behind for the backward pass.
@@ -95,8 +99,9 @@ print("autocast:", *saved_by(True)[1], sep="\n    ")
 # In float32: the batch, the hidden layer, the output, the target. Under autocast the hidden layer
 # is 16 bit, half the bytes: that is all that mixed precision saves. And three things are new. The
 # batch is kept a second time, as its 16-bit cast. The output is kept in float32 for the loss, which
-# computes there, beside the 16-bit output that your loop still holds. And there is a *weight*: the
-# second layer's 16-bit copy, which its backward needs.
+# computes there, beside the 16-bit output if your loop still holds it. And there is a *weight*: the
+# second layer's 16-bit copy, transposed, which its backward needs. (The first layer's backward needs
+# none: nobody asks for the gradient of the batch.)
 #
 # ## The cast cache
 #
@@ -213,10 +218,12 @@ print(f"{'left of the peak':40}{fp32_peak - data - sum(blocks.values()):>13,}")
 # %% [markdown]
 # Five blocks of 512 bytes are left. `mse_loss` leaves its number in a buffer as large as the output,
 # and the name `loss` of the run before keeps that buffer and, through its graph, the whole *old
-# network* until the first new loss replaces it. (Workspaces:
-# [cuBLAS](https://docs.nvidia.com/cuda/cublas/#results-reproducibility) writes this size as
-# `:4096:2:16:8`.) This is an account that fits, and no measurement; but it says why a peak from a
-# notebook needs a fresh kernel. The difference of the two runs is free of all that.
+# network* until the first new loss replaces it. (A workspace is scratch memory for cuBLAS, NVIDIA's
+# library of matrix products. PyTorch
+# [gives it](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)
+# `:4096:2:16:8`, that is 2 × 4096 + 8 × 16 KiB, and 32 MiB on Hopper.) This is an account that fits,
+# and no measurement; but it says why a peak from a notebook needs a fresh kernel. The difference of
+# the two runs is free of all that.
 #
 # So take the data out before you compare, and compare at the batch that you train with.
 #
@@ -308,7 +315,8 @@ for to_none in (False, True):
 # On a GPU, `torch.cuda.memory_allocated()` is what tensors hold now, `max_memory_allocated()` the
 # most since the last `torch.cuda.reset_peak_memory_stats()`. (`reset_max_memory_allocated` is its
 # [deprecated](https://docs.pytorch.org/docs/stable/generated/torch.cuda.reset_max_memory_allocated.html)
-# name.) `memory_reserved()` and `nvidia-smi` say more: what the allocator keeps for later.
+# name: it warns, and calls it.) `memory_reserved()` says more: what the allocator keeps for later too.
+# `nvidia-smi` says still more, for it counts what CUDA itself takes.
 # **Predict:** by how much will the allocator's figures differ from the count?
 
 # %% tags=["live"]
@@ -320,7 +328,7 @@ for precision in ("fp32", "amp fp16"):
 
 # %% [markdown]
 # On a machine with no CUDA this says "not measured here". On one that has it, expect a difference of
-# a few blocks of 512 bytes and of cuBLAS's workspaces, some megabytes each.
+# a few blocks of 512 bytes and of cuBLAS's workspaces, 8 or 32 MiB each.
 #
 # ## The next lever
 #

@@ -51,8 +51,9 @@ print(
 # ## A GPU whose true times are known
 #
 # To learn how a measurement lies one must know the truth. So here is a `PretendGpu`: a queue, a host
-# that runs ahead of it, and a clock that only these two move. Its times are made up; its traps are
-# those of a real GPU. This step takes 2 ms. **Predict:** what does the clock say?
+# (the CPU, where Python runs) that runs ahead of it, and a clock that only these two move. Its times
+# are made up; its traps are those of a real GPU. This step takes 2 ms. **Predict:** what does the
+# clock say?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -134,9 +135,10 @@ for in_turns in (False, True):
 
 # %% [markdown]
 # Two more lies need no clock. The data is made inside the timed region: both sides get slower by the
-# same amount, and the gain shrinks. Or the *baseline* is moved: against IEEE FP32, AMP looks twice as
-# good as against TF32 (below). What to write beside a number, then: GPU, versions, switches, warm-up,
-# repeats, median, spread, clock, and how the losses compare.
+# same amount, and the gain shrinks. Or the *baseline* is moved: AMP looks several times as good
+# against plain FP32 (called IEEE FP32, to tell it from TF32) as against TF32, as you will see below.
+# What to write beside a number, then: GPU, versions, switches, warm-up, repeats, median, spread,
+# clock, and how the losses compare.
 #
 # Here is the same on your machine, for real. On a CPU it is no claim about GPUs, and BF16 may be the
 # slower one. **Predict:** which wins, and how large is the spread?
@@ -147,16 +149,16 @@ x = torch.randn((4096, 4096) if device == "cuda" else (512, 512), device=device)
 low = x.bfloat16()
 
 
-def product(precision):
+def product(matrix, precision="ieee"):  # the switch costs time: so all three flip it
     with timing.fp32_precision(precision):
-        return x @ x
+        return matrix @ matrix
 
 
-steps = {"FP32": lambda: product("ieee"), "BF16": lambda: low @ low}
+steps = {"FP32": lambda: product(x), "BF16": lambda: product(low)}
 if why_not("tf32"):
     print("TF32 is not measured here:", why_not("tf32"))
 else:
-    steps["TF32"] = lambda: product("tf32")
+    steps["TF32"] = lambda: product(x, "tf32")
 for name, t in timing.compare(steps, device).items():
     print(f"{device} {name}: {1e6 * t.median:8.1f} µs, spread {t.spread:.1%}, by {t.clock}")
 
@@ -198,13 +200,14 @@ for one in GPUS:
 # %% [markdown]
 # These peaks are quoted, not measured: each `Gpu` in `amp_lessons.roofline` names NVIDIA's document.
 # They are for *dense* matrices. The H200's
-# [page](https://www.nvidia.com/en-us/data-center/h200/) says 1979 for FP16, "with sparsity"; dense is
-# half, 989. Whoever divides by 1979 reaches half of what they reached.
+# [page](https://www.nvidia.com/en-us/data-center/h200/) says 1979 for FP16, "with sparsity", which is
+# for weights of which two in four are zero; dense is half, 989. Whoever divides by 1979 reaches half
+# of what they reached.
 #
 # A *floor* is a promise: no code can be faster. It tells that the unnamed GPU was no T4 and no V100,
 # and no A100 unless TF32 was on. It also judges the result: on an H100 the run could take 2.5 s in
-# FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4 they would be decent. A speed-up
-# says nothing of that.
+# FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and 1.4 s, much less
+# so. A speed-up says nothing of that.
 #
 # ## The limit of AMP's speed-up
 #
@@ -222,9 +225,10 @@ for one in GPUS:
 # %% [markdown]
 # 14.8 against FP32 and 2 against TF32, on the same chip. That is the moved baseline: which of the two
 # a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
-# faster than its FP32. About 80% of the peak of a product is what good code reaches
-# (`timing.measured_peak` measures it on your GPU), and everything that is no product does not get
-# faster at all. So "AMP is two to three times faster on Ampere" is false as a rule: against TF32 it is
+# faster than its FP32. Nobody reaches a peak: the best products reached 87% of it on an A100 and 80%
+# on an H100, in BF16 ([measured](https://github.com/stas00/ml-engineering/blob/master/compute/accelerator/README.md#maximum-achievable-matmul-flops-comparison-table)
+# by others; `timing.measured_peak` measures it on your GPU). And what is no product gains less, or
+# nothing. So "AMP is two to three times faster on Ampere" is false as a rule: against TF32 it is
 # twice at most.
 #
 # ## TF32: know your baseline
@@ -244,8 +248,8 @@ with timing.fp32_precision("tf32"):
 print("outside:", timing.fp32_state())
 
 # %% [markdown]
-# Products: no ("none" means that nobody has asked, and that is IEEE). cuDNN's convolutions and RNNs:
-# yes. So with nothing set, a CNN's baseline on an A100 is TF32 and a transformer's is not. Since
+# Products: no ("none" means that nobody has asked, and that is IEEE). The convolutions and RNNs of
+# cuDNN, NVIDIA's library for them: yes. So with nothing set, a CNN's baseline on an A100 is TF32 and a transformer's is not. Since
 # PyTorch 2.9 the switches are called `fp32_precision`
 # ([notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices));
 # the old `allow_tf32` must not be mixed with them, and here it says so. Once you have autocast, TF32
@@ -275,19 +279,38 @@ print("FP16 is bound by compute from batch", next(enough))
 points = {}
 for batch in (1, 16, 256, 4096):
     intensity = Matmul(batch, 4096, 4096).intensity("fp16")
-    points[f"batch {batch}"] = {"at best": (intensity, h200.roof("fp16", intensity))}
+    points[f"batch {batch}"] = (intensity, h200.roof("fp16", intensity))
 peaks = {
     name: h200.peak(dtype) for name, dtype in (("FP16", "fp16"), ("TF32", "tf32"), ("FP32", "fp32"))
 }
-plots.roofline(
-    points, peaks, h200.bytes_per_second(), title="H200, by its data sheet: nothing measured"
-)
+title = "H200, by its data sheet: nothing measured"
+bandwidth = h200.bytes_per_second()
+plots.roofline({"FP16": points}, peaks, bandwidth, title=title, counted="each matrix moves once")
 
 # %% [markdown]
 # From 230 rows on. At batch 1 and 16 both formats wait for the weights to arrive, and FP16 helps by
 # 2, because they are half as many bytes. Only where both are bound by compute is it 14.8. Elementwise
 # ops (ReLU, dropout, the optimizer) lie far to the left, always: they get faster by moving fewer
-# bytes, in 16 bits or by fusing.
+# bytes, in 16 bits or by fusing (several ops in one, so that what lies between them is never stored).
+#
+# The factor of 2 is for weights that *are* FP16. Autocast's are FP32, and the cast moves bytes too: it
+# reads 4 and writes 2 for each weight, in every step. **Predict:** how many times as fast does autocast
+# make this layer's forward, the cast of its weight included, at batch 1? At 4096?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+cast = (4 + 2) * 4096 * 4096 / h200.bytes_per_second()  # seconds, at least
+for batch in (1, 16, 64, 256, 4096):
+    work = Matmul(m=batch, n=4096, k=4096)
+    fp32_floor, fp16_floor = (roofline.matmul_floor(h200, d, work) for d in ("fp32", "fp16"))
+    ratio = fp32_floor / (cast + fp16_floor)
+    print(f"batch {batch:5}: {ratio:5.2f} times as fast as FP32, at best")
+
+# %% [markdown]
+# At batch 1 autocast takes *twice* as long as FP32. (A cache may spare the copy a part of its way; the
+# 4 bytes of each weight have to be read all the same, so it cannot be faster.) With large batches the
+# cast is small beside the product. For inference with small batches, store the weights in 16 bits
+# (lesson 07).
 #
 # Try it with your GPU and your sizes. When is FP16 worth 14.8, when 2, when nothing?
 
@@ -331,17 +354,30 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # %% [markdown]
 # Nothing. Four times the speed helps from 50 to 12.5 µs and not from 2 to 0.5. Autocast even adds
 # launches: each cast is one. "No speed-up with AMP" very often means this, and the cure is fewer,
-# larger kernels: a larger batch, `torch.compile`, CUDA graphs.
+# larger kernels (a kernel is what one launch runs): a larger batch, `torch.compile`, or CUDA graphs,
+# which launch many kernels as one.
 #
 # 513 has another flaw. Tensor cores are fed in rows of 16 bytes, 8 numbers of 16 bits: sizes that are
 # no multiples of 8 work since cuBLAS 11, but below their best
 # ([NVIDIA's guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html)).
-# Pad a vocabulary of 50257 to 50304.
+# On an A100 multiples of 64 are best, says the guide. So a vocabulary of 50257 is padded to 50304.
+#
+# So where AMP brings no speed, look for one of these:
+#
+# | what is the matter | how it shows | what helps |
+# |---|---|---|
+# | launch-bound | floors of a few microseconds, times far above them | larger batch, `torch.compile`, CUDA graphs |
+# | data-bound | the step is fast, the loop is not | more workers, data ready in time |
+# | bandwidth-bound | mostly elementwise ops, or few rows | fuse, larger batch |
+# | the baseline is TF32 | `timing.fp32_state()` | nothing: 2 is the limit |
+# | no tensor cores for the format | before Volta; BF16 before Ampere | another format, another GPU |
+# | odd sizes | no multiples of 8 | pad |
+# | a CPU without native 16-bit arithmetic | `amp-lessons doctor` says which it has | FP32, or the format that is native |
 #
 # ## Memory, measured too
 #
-# The same run claimed to save memory. **Predict:** how much of its 7.5 GB is the 100 tensors of data
-# that were on the GPU before the first step?
+# The recipe's page claims to save memory. **Predict:** how much of that run's 7.5 GB is the 100 tensors
+# of data that were on the GPU before the first step?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -378,15 +414,15 @@ for mode, end in ends.items():
 # %% tags=["live"]
 plots.curves(
     {"fp16, scaled": runs["fp16"].losses, "fp16, unscaled": runs["fp16 unscaled"].losses},
-    title="The same work in the same time",
+    title="The same work, step by step",
     xlabel="step",
     ylabel="loss",
     alt="Loss by step: with a scaler it falls; without one it stays where it began.",
 )
 
 # %% [markdown]
-# FP16 without a scaler does the same work in the same time and learns nothing: a stopwatch would not
-# notice. Put the loss curves beside every speed-up; the bench records them for each mode.
+# FP16 without a scaler runs the same products and learns nothing: a stopwatch would not notice. Put
+# the loss curves beside every speed-up; the bench records them for each mode.
 #
 # ## What was really measured
 #

@@ -61,6 +61,18 @@ def best_lever(parts):
     return max(saved, key=saved.get)
 
 
+# === mutant: all_of_it_in_half -> model-halved
+def best_lever(parts):
+    halved = parts["activations_fp32"] + parts["parameters"] + parts["gradients"]
+    saved = {
+        "autocast": halved / 2,
+        "checkpointing": parts["activations_fp32"] - parts["checkpoints"],
+        "sgd": parts["optimizer"],
+    }
+    name = max(saved, key=saved.get)
+    return name if saved[name] > 0 else "none"
+
+
 # === correct: compares_totals
 def best_lever(parts):
     states = parts["parameters"] + parts["gradients"]

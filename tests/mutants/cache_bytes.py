@@ -110,6 +110,36 @@ def cache_bytes(model, x):
     return sum(seen.values())
 
 
+# === mutant: what_autograd_saves -> saved-for-backward
+def cache_bytes(model, x):
+    saved = {}
+
+    def pack(tensor):
+        if tensor.dtype == torch.bfloat16:
+            saved[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
+        output = model(x)
+    return sum(saved.values())
+
+
+# === mutant: leaves_its_hooks_behind -> changed-argument
+def cache_bytes(model, x):
+    used = set()
+
+    def note(layer, *_):
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            used.update(layer.parameters())
+
+    for layer in model.modules():
+        layer.register_forward_hook(note)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    return sum(2 * p.numel() for p in used if p.requires_grad and p.dtype == torch.float32)
+
+
 # === correct: hooks_and_a_set
 def cache_bytes(model, x):
     used = set()
@@ -151,3 +181,20 @@ def cache_bytes(model, x):
     with torch.autocast("cpu", dtype=torch.bfloat16), Watch():
         model(x)
     return sum(t.numel() * t.element_size() for t in kept.values())
+
+
+# === correct: walks_the_graph
+def cache_bytes(model, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = model(x)
+    found, seen, nodes = {}, set(), [output.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for source, _ in node.next_functions:
+            if "ToCopy" in node.name() and hasattr(source, "variable"):
+                found[id(source.variable)] = 2 * source.variable.numel()
+            nodes.append(source)
+    return sum(found.values())

@@ -120,7 +120,7 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     return old / new
 
 
-# === mutant: one_pair -> one-run
+# === mutant: one_pair -> too-few-runs
 def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     batch = gpu.make_batch()
     for _ in range(warm_up):
@@ -168,6 +168,126 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
             gpu.synchronize()
             times.append(gpu.clock() - start)
     return 100 * (statistics.median(old) / statistics.median(new) - 1)
+
+
+# === mutant: no_warm_up_at_all -> cold-start
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return statistics.median(old) / statistics.median(new)
+
+
+# === mutant: warm_up_taken_from_the_repeats -> too-few-runs
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return statistics.median(old[warm_up:]) / statistics.median(new[warm_up:])
+
+
+# === mutant: the_fastest_of_each -> not-the-median
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        baseline(batch)
+        candidate(batch)
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return min(old) / min(new)
+
+
+# === mutant: a_batch_for_each_sample_on_the_clock -> data-on-the-clock
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    for _ in range(warm_up):
+        baseline(gpu.make_batch())
+        candidate(gpu.make_batch())
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(gpu.make_batch())
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return statistics.median(old) / statistics.median(new)
+
+
+# === mutant: does_not_wait_for_the_copy -> not-synchronised
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    for _ in range(warm_up):
+        baseline(gpu.make_batch())
+        candidate(gpu.make_batch())
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            batch = gpu.make_batch()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return statistics.median(old) / statistics.median(new)
+
+
+# === mutant: pythons_own_clock -> another-clock
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    import time
+
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        baseline(batch)
+        candidate(batch)
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = time.perf_counter()
+            step(batch)
+            gpu.synchronize()
+            times.append(time.perf_counter() - start)
+    return statistics.median(old) / statistics.median(new)
+
+
+# === correct: turns_in_random_order_with_torchs_median
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    import random
+
+    import torch
+
+    def sample(step):
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        return gpu.clock() - start
+
+    batch = gpu.make_batch()
+    times = {baseline: [], candidate: []}
+    for turn in range(warm_up + repeats):
+        for step in random.sample([baseline, candidate], 2):
+            seconds = sample(step)
+            if turn >= warm_up:
+                times[step].append(seconds)
+    old, new = (torch.tensor(times[step]).median() for step in (baseline, candidate))
+    return old / new
 
 
 # === correct: events_and_the_median_of_ratios

@@ -33,6 +33,13 @@ def crossover(added, fp32_each, amp_each):
     return float("inf") if gain <= 0 else added // gain + 1
 
 
+# === mutant: never_only_where_equal -> never-forgotten
+def crossover(added, fp32_each, amp_each):
+    if fp32_each == amp_each:
+        return None
+    return added // (fp32_each - amp_each) + 1
+
+
 # === correct: searches
 def crossover(added, fp32_each, amp_each):
     def less(batch):

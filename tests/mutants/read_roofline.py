@@ -54,3 +54,8 @@ helps = {
     "i": "Bytes",
     "j": "Launches",
 }
+
+# === correct: letters_in_capitals
+groups = {"precision": "AH", "bytes": "CDI", "launches": "EJ"}
+helps = {letter: answer for answer, letters in groups.items() for letter in letters}
+helps.update(B="nothing", F="sizes", G="measurement")

@@ -60,6 +60,83 @@ def speed_verdict(baseline, candidate):
     return "faster" if new < old else "slower"
 
 
+# === mutant: clock_before_losses -> times-first
+def speed_verdict(baseline, candidate):
+    a, median, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, other, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)) or sum(new) > 1.02 * sum(old):
+        return "not comparable"
+    return "faster" if other < median else "slower"
+
+
+# === mutant: every_loss_must_be_finite -> early-losses
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, baseline["losses"] + candidate["losses"])):
+        return "not comparable"
+    if not all(map(math.isfinite, old + new)) or sum(new) > 1.02 * sum(old):
+        return "not comparable"
+    a, old, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new < old else "slower"
+
+
+# === mutant: two_percent_either_way -> lower-refused
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)) or abs(sum(new) - sum(old)) > 0.02 * sum(old):
+        return "not comparable"
+    a, old, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new < old else "slower"
+
+
+# === mutant: means_of_the_times -> mean-time
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)) or sum(new) > 1.02 * sum(old):
+        return "not comparable"
+    a, old, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    faster = statistics.mean(candidate["seconds"]) < statistics.mean(baseline["seconds"])
+    return "faster" if faster else "slower"
+
+
+# === mutant: fastest_to_slowest -> full-range
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)) or sum(new) > 1.02 * sum(old):
+        return "not comparable"
+    a, b = min(baseline["seconds"]), max(baseline["seconds"])
+    c, d = min(candidate["seconds"]), max(candidate["seconds"])
+    old = statistics.median(baseline["seconds"])
+    new = statistics.median(candidate["seconds"])
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new < old else "slower"
+
+
+# === mutant: its_median_in_the_others_half -> one-half-only
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)) or sum(new) > 1.02 * sum(old):
+        return "not comparable"
+    a, old, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    new = statistics.median(candidate["seconds"])
+    if a <= new <= b:
+        return "no difference"
+    return "faster" if new < old else "slower"
+
+
 # === correct: with_numpy_and_the_condition_turned_round
 def speed_verdict(baseline, candidate):
     import numpy as np
@@ -91,3 +168,18 @@ def speed_verdict(baseline, candidate):
         return "no difference"
     times = [statistics.median(run["seconds"]) for run in (baseline, candidate)]
     return ("faster", "slower")[times[1] > times[0]]
+
+
+# === correct: torch_and_numpys_where
+def speed_verdict(baseline, candidate):
+    import numpy as np
+    import torch
+
+    old, new = (torch.tensor(run["losses"])[-10:] for run in (baseline, candidate))
+    if not torch.cat((old, new)).isfinite().all() or new.mean() > 1.02 * old.mean():
+        return "not comparable"
+    shares = torch.tensor([0.25, 0.5, 0.75])
+    a, b = (torch.tensor(run["seconds"]).quantile(shares) for run in (baseline, candidate))
+    if torch.max(a[0], b[0]) <= torch.min(a[2], b[2]):
+        return "no difference"
+    return np.where(b[1] < a[1], "faster", "slower")

@@ -37,6 +37,16 @@ def step_ratio(fp32, amp):
     return (own[1] - own[0]) / own[0]
 
 
+# === mutant: in_percent -> not-a-ratio
+def step_ratio(fp32, amp):
+    return 100 * (amp["peak"] - amp["loaded"]) / (fp32["peak"] - fp32["loaded"])
+
+
+# === mutant: reserved_since_the_start -> reserved-taken
+def step_ratio(fp32, amp):
+    return (amp["reserved"] - amp["before"]) / (fp32["reserved"] - fp32["before"])
+
+
 # === correct: step_by_step
 def step_ratio(fp32, amp):
     own = []

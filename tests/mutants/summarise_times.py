@@ -54,6 +54,35 @@ def summarise_times(samples):
     return {"median": median, "iqr": high - low, "steady": high - low <= 0.03}
 
 
+# === mutant: medians_of_the_two_halves -> other-quartiles
+def summarise_times(samples):
+    ordered, n = sorted(samples), len(samples)
+    median = statistics.median(ordered)
+    iqr = statistics.median(ordered[(n + 1) // 2 :]) - statistics.median(ordered[: n // 2])
+    return {"median": median, "iqr": iqr, "steady": iqr <= 0.03 * median}
+
+
+# === mutant: no_interpolation -> other-quartiles
+def summarise_times(samples):
+    ordered, n = sorted(samples), len(samples)
+    median = statistics.median(ordered)
+    iqr = ordered[3 * n // 4] - ordered[n // 4]
+    return {"median": median, "iqr": iqr, "steady": iqr <= 0.03 * median}
+
+
+# === mutant: under_three_percent -> less-than
+def summarise_times(samples):
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return {"median": median, "iqr": high - low, "steady": high - low < 0.03 * median}
+
+
+# === mutant: sorts_the_callers_list -> changed-argument
+def summarise_times(samples):
+    samples.sort()
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return {"median": median, "iqr": high - low, "steady": high - low <= 0.03 * median}
+
+
 # === correct: numpy
 def summarise_times(samples):
     import numpy as np
@@ -91,3 +120,18 @@ def summarise_times(samples):
 
     median, iqr = at(0.5), at(0.75) - at(0.25)
     return dict(steady=iqr <= median * 0.03, iqr=iqr, median=median)
+
+
+# === correct: torch_in_float32
+def summarise_times(samples):
+    import torch
+
+    low, median, high = torch.quantile(torch.tensor(samples), torch.tensor([0.25, 0.5, 0.75]))
+    iqr = high - low
+    return {"median": median, "iqr": iqr, "steady": bool(iqr / median <= 0.03)}
+
+
+# === correct: in_percent
+def summarise_times(samples):
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return {"median": median, "iqr": high - low, "steady": 100 * (high - low) / median <= 3}

@@ -26,7 +26,7 @@ def time_step(gpu, step, warm_up, repeats):
     return statistics.median(times)
 
 
-# === mutant: synchronises_after_only -> copy-on-the-clock
+# === mutant: synchronises_after_only -> queue-on-the-clock
 def time_step(gpu, step, warm_up, repeats):
     for _ in range(warm_up):
         step(gpu.make_batch())
@@ -84,17 +84,72 @@ def time_step(gpu, step, warm_up, repeats):
 def time_step(gpu, step, warm_up, repeats):
     for _ in range(warm_up):
         step(gpu.make_batch())
-    gpu.synchronize()
     times = []
     for _ in range(repeats):
         gpu.synchronize()
         start = gpu.clock()
         batch = gpu.make_batch()
-        gpu.synchronize()
-        loaded = gpu.clock()
         step(batch)
         gpu.synchronize()
-        times.append(gpu.clock() - start if loaded - start > 1e-3 else gpu.clock() - loaded)
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+
+
+# === mutant: events_around_the_batch_too -> data-on-the-clock
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        start, end = gpu.event(), gpu.event()
+        start.record()
+        step(gpu.make_batch())
+        end.record()
+        gpu.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    return statistics.median(times)
+
+
+# === mutant: warm_up_still_in_the_queue -> queue-on-the-clock
+def time_step(gpu, step, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        step(batch)
+    start = gpu.clock()
+    for _ in range(repeats):
+        step(batch)
+    gpu.synchronize()
+    return (gpu.clock() - start) / repeats
+
+
+# === mutant: pythons_own_clock -> another-clock
+def time_step(gpu, step, warm_up, repeats):
+    import time
+
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = time.perf_counter()
+        step(batch)
+        gpu.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+# === mutant: warm_up_taken_from_the_repeats -> too-few-runs
+def time_step(gpu, step, warm_up, repeats):
+    times = []
+    for i in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        if i >= warm_up:
+            times.append(gpu.clock() - start)
     return statistics.median(times)
 
 
@@ -141,7 +196,7 @@ def time_step(gpu, step, warm_up, repeats):
     return min(times)
 
 
-# === mutant: a_single_sample -> one-run
+# === mutant: a_single_sample -> too-few-runs
 def time_step(gpu, step, warm_up, repeats):
     for _ in range(warm_up):
         step(gpu.make_batch())
@@ -205,6 +260,15 @@ def time_step(gpu, step, warm_up, repeats):
     return times
 
 
+# === mutant: results_of_the_last_check_by_heart -> wrong-value
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up + repeats):
+        step(gpu.make_batch())
+    gpu.synchronize()
+    gpu.clock()
+    return {(2, 11): 1.7e-3, (3, 11): 0.9e-3, (12, 15): 1.1e-3}.get((warm_up, repeats), 1.9e-3)
+
+
 # === correct: events
 def time_step(gpu, step, warm_up, repeats):
     for _ in range(warm_up):
@@ -264,3 +328,34 @@ def time_step(gpu, step, warm_up, repeats):
     batches = [gpu.make_batch() for _ in range(warm_up + repeats)]
     times = [clock.time(lambda: step(batch)) for batch in batches]
     return statistics.median(times[warm_up:])
+
+
+# === correct: timeit_with_the_gpus_clock
+def time_step(gpu, step, warm_up, repeats):
+    import timeit
+
+    def now():
+        gpu.synchronize()
+        return gpu.clock()
+
+    batch = gpu.make_batch()
+    timeit.repeat(lambda: step(batch), timer=now, repeat=warm_up, number=1)
+    return statistics.median(
+        timeit.repeat(lambda: step(batch), timer=now, repeat=repeats, number=1)
+    )
+
+
+# === correct: torchs_benchmark_timer_and_numpy
+def time_step(gpu, step, warm_up, repeats):
+    import numpy as np
+    from torch.utils.benchmark import Timer
+
+    def now():
+        gpu.synchronize()
+        return gpu.clock()
+
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        step(batch)
+    timer = Timer("step(batch)", globals={"step": step, "batch": batch}, timer=now)
+    return np.median([timer.timeit(1).median for _ in range(repeats)])

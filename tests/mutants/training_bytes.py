@@ -39,6 +39,11 @@ def training_bytes(parameters, optimizer, precision):
     return parameters * (2 * width + 4 * copies)
 
 
+# === mutant: always_four_bytes -> bf16-as-float32
+def training_bytes(parameters, optimizer, precision):
+    return 4 * parameters * (2 + {"sgd": 0, "momentum": 1, "adam": 2}[optimizer])
+
+
 # === correct: asks_torch
 def training_bytes(parameters, optimizer, precision):
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32

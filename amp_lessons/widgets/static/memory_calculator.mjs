@@ -35,7 +35,7 @@ const TITLES = {
   cast_cache: "cast cache",
 };
 const OWN = "sizes of your own";
-const ROW = { height: 46, gap: 22, top: 8, left: 92, right: 92 };
+const ROW = { height: 46, gap: 22, top: 8, left: 60, right: 92 };
 
 // ---- state -------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ function picture(fills) {
   let last = null;
   function draw(state) {
     last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 260);
+    const width = Math.max(node.parentElement?.clientWidth ?? 0, 220);
     const most = Math.max(...state.bars.map(({ total }) => total));
     const scale = (width - ROW.left - ROW.right) / most;
     node.setAttribute("width", width);

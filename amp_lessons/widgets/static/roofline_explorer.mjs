@@ -305,7 +305,7 @@ function picture() {
   let last = null;
   function draw(state) {
     last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 280);
+    const width = Math.max(node.parentElement?.clientWidth ?? 0, 220);
     const at = makeFrame(state, width);
     node.setAttribute("width", width);
     node.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
