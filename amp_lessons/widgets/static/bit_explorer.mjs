@@ -21,10 +21,9 @@ import {
 } from "./formats.mjs";
 import { fromText, loss, readNumber, toText } from "./typed.mjs";
 import {
+  assemble,
   control,
-  frame,
   h,
-  listen,
   plainModel,
   powerOfTwo,
   selectField,
@@ -446,40 +445,24 @@ function announcer() {
 }
 
 function render({ model, el }) {
-  let setting = false;
-  const read = () => readState(model);
-  const redraw = () => {
-    const state = read();
-    for (const piece of pieces) piece.draw(state);
-  };
-  // Several values go out in one message and are drawn once, so that neither Python nor the
-  // learner sees half of a change.
-  const set = (changes) => {
-    setting = true;
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    setting = false;
-    model.save_changes();
-    redraw();
-  };
-  const actions = makeActions(model, set);
-  const [number, lost] = [numberFacts(), lossFacts()];
-  const panels = {
-    nodes: [h("div", { class: "amp-columns" }, number.node, lost.node)],
-    draw: (state) => (number.draw(state), lost.draw(state)),
-  };
-  const pieces = [
-    controls(actions, read),
-    bitRow(actions, read),
-    formula(),
-    exactValue(),
-    neighbours(actions, read),
-    panels,
-    announcer(),
-  ];
-  el.append(frame("Bit explorer", ...pieces.flatMap(({ nodes }) => nodes)));
-  redraw();
   const names = ["value", "format", "code", "formats", "saturate"];
-  return listen(model, names, () => setting || redraw());
+  return assemble({ model, el }, "Bit explorer", names, readState, (set, read) => {
+    const actions = makeActions(model, set);
+    const [number, lost] = [numberFacts(), lossFacts()];
+    const panels = {
+      nodes: [h("div", { class: "amp-columns" }, number.node, lost.node)],
+      draw: (state) => (number.draw(state), lost.draw(state)),
+    };
+    return [
+      controls(actions, read),
+      bitRow(actions, read),
+      formula(),
+      exactValue(),
+      neighbours(actions, read),
+      panels,
+      announcer(),
+    ];
+  });
 }
 
 // The explorer on a page of its own. Options: value, format, formats, saturate.

@@ -39,7 +39,7 @@ export function control(tag, attributes, ...children) {
 }
 
 // The box around a widget.
-export function frame(name, ...children) {
+function frame(name, ...children) {
   return h("div", { class: "amp-widget", role: "group", "aria-label": name }, ...children);
 }
 
@@ -51,9 +51,23 @@ export function selectField(label, values, choose) {
   return { node: h("div", { class: "amp-field" }, h("label", { for: id }, label), select), select };
 }
 
-// A labelled text input, committed by Enter or by leaving it. `complain` shows a fault or, with
-// null, takes it back: `tell(label, fault)` writes it into the element with the id `errorId`.
-export function textField(label, errorId, tell, commit) {
+// What is wrong with the fields of a form, in one line below it.
+export function faultLine() {
+  const node = h("p", { class: "amp-error", role: "alert", id: uniqueId("error") });
+  const faults = new Map(); // by field
+  const tell = (label, fault) => {
+    if (fault) faults.set(label, fault);
+    else faults.delete(label);
+    node.textContent = [...faults.values()].join(" ");
+  };
+  return { node, tell };
+}
+
+// A labelled text input, read when Enter is pressed or when it is left. `parse(text)` gives a value
+// or throws an Error whose message is one line for the learner; `commit(value)` gets the value.
+// `draw(text)` shows a value, but not over what the learner types or has typed wrong; `reset(text)`
+// does it all the same.
+export function textField(label, faults, parse, commit) {
   const id = uniqueId("setting");
   const input = control("input", {
     id,
@@ -61,17 +75,42 @@ export function textField(label, errorId, tell, commit) {
     type: "text",
     spellcheck: "false",
     autocomplete: "off",
-    "aria-describedby": errorId,
-    onchange: commit,
-    onkeydown: (event) => event.key === "Enter" && commit(),
+    "aria-describedby": faults.node.id,
+    onchange: take,
+    onkeydown: (event) => event.key === "Enter" && take(),
   });
-  const node = h("div", { class: "amp-field" }, h("label", { for: id }, label), input);
-  const complain = (fault) => {
-    tell(label, fault);
+  function complain(fault) {
+    faults.tell(label, fault);
     if (fault) input.setAttribute("aria-invalid", "true");
     else input.removeAttribute("aria-invalid");
-  };
-  return { node, input, complain };
+  }
+  function take() {
+    let value;
+    try {
+      value = parse(input.value);
+    } catch (fault) {
+      return complain(fault.message);
+    }
+    complain(null);
+    commit(value);
+  }
+  function draw(text) {
+    const busy = input.hasAttribute("aria-invalid") || document.activeElement === input;
+    if (!busy) input.value = text;
+  }
+  function reset(text) {
+    complain(null);
+    input.value = text;
+  }
+  const node = h("div", { class: "amp-field" }, h("label", { for: id }, label), input);
+  return { node, draw, reset };
+}
+
+// The whole number that a learner typed, commas between thousands allowed; null if it is none.
+export function wholeNumber(text) {
+  const plain = text.trim();
+  const digits = /^\d{1,3}(,\d{3})+$/.test(plain) ? plain.replaceAll(",", "") : plain;
+  return digits !== "" && Number.isInteger(Number(digits)) ? Number(digits) : null;
 }
 
 // "−4" with a true minus sign, for text that is read and not copied.
@@ -86,9 +125,64 @@ export function powerOfTwo(exponent) {
 }
 
 // Call `listener` when one of these values of the model changes; gives back how to stop.
-export function listen(model, names, listener) {
+function listen(model, names, listener) {
   for (const name of names) model.on(`change:${name}`, listener);
   return () => names.forEach((name) => model.off(`change:${name}`, listener));
+}
+
+// A picture as wide as its box, drawn anew when that changes. `paint(state, width)` gives what it
+// says to who cannot see it, and its parts.
+export function picture(height, leastWidth, paint) {
+  const node = svg("svg", { class: "amp-picture", role: "img", height });
+  let last = null;
+  function draw(state) {
+    last = state;
+    const width = Math.max(node.parentElement?.clientWidth ?? 0, leastWidth);
+    const { label, parts } = paint(state, width);
+    node.setAttribute("width", width);
+    node.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    node.setAttribute("aria-label", label);
+    node.replaceChildren(...parts);
+  }
+  const box = h("div", { class: "amp-picture-box" }, node);
+  const watcher = new ResizeObserver(() => last && draw(last));
+  watcher.observe(box);
+  return { nodes: [box], draw, stop: () => watcher.disconnect() };
+}
+
+// One entry of a picture's legend: small marks in SVG, and a word.
+export function legendKey(text, ...marks) {
+  const size = { width: 16, height: 16, class: "amp-swatch", "aria-hidden": "true" };
+  return h("span", { class: "amp-key" }, svg("svg", size, ...marks), text);
+}
+
+// A widget of pieces { nodes, draw(state), stop() }, of which only the nodes are a must. They are
+// drawn when one of the values `names` changes. `makePieces(set, read)` gets `set`, which writes
+// several values as one change (one message, one drawing), and `read`, the state of the moment.
+// Gives back how to end it.
+export function assemble({ model, el }, title, names, readState, makePieces) {
+  let setting = false;
+  const read = () => readState(model);
+  const set = (values) => {
+    setting = true;
+    for (const [name, value] of Object.entries(values)) model.set(name, value);
+    setting = false;
+    model.save_changes();
+    redraw();
+  };
+  const pieces = makePieces(set, read);
+  function redraw() {
+    if (setting) return;
+    const state = read();
+    for (const piece of pieces) piece.draw?.(state);
+  }
+  el.append(frame(title, ...pieces.flatMap(({ nodes }) => nodes)));
+  redraw();
+  const stopListening = listen(model, names, redraw);
+  return () => {
+    stopListening();
+    for (const piece of pieces) piece.stop?.();
+  };
 }
 
 // What Jupyter's model is to a widget, for a page with no Python: values by name, and who listens.

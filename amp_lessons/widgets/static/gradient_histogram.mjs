@@ -11,10 +11,10 @@
 //                       2^0, 2^1, ...: [zero, subnormal, normal, overflow]
 
 import {
+  assemble,
   control,
-  frame,
   h,
-  listen,
+  picture,
   plainModel,
   powerOfTwo,
   selectField,
@@ -68,7 +68,7 @@ function grouped(count) {
 
 function controls(model, set) {
   const names = model.get("data").formats.map(({ name }) => name);
-  const format = selectField("Format", names, (name) => set("format", name));
+  const format = selectField("Format", names, (name) => set({ format: name }));
   const last = model.get("data").formats[0].fates.length - 1;
   const slider = control("input", {
     id: uniqueId("scale"),
@@ -76,7 +76,7 @@ function controls(model, set) {
     min: 0,
     max: last,
     step: 1,
-    oninput: () => set("scale_exponent", Number(slider.value)),
+    oninput: () => set({ scale_exponent: Number(slider.value) }),
   });
   // For the eye alone: the slider itself says it aloud.
   const shown = h("span", { class: "amp-scale", "aria-hidden": "true" });
@@ -294,49 +294,27 @@ function drawCounts(at) {
   });
 }
 
-function picture(patterns) {
-  const node = svg("svg", { class: "amp-picture", role: "img", height: HEIGHT });
+function histogram(patterns) {
   const clipIds = Object.fromEntries(FATES.map((fate) => [fate, uniqueId(`clip-${fate}`)]));
-  let last = null;
-  function draw(state) {
-    last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 280);
+  return picture(HEIGHT, 280, (state, width) => {
     const at = makeFrame(state, width);
-    node.setAttribute("width", width);
-    node.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    node.setAttribute("aria-label", `Histogram of gradients by power of two. ${summary(state)}`);
-    node.replaceChildren(
-      ...drawBands(state, at),
-      ...drawAxes(state, at),
-      ...drawBars(state, at, patterns, clipIds),
-      ...drawBandLabels(state, at),
-    );
-  }
-  const box = h("div", { class: "amp-picture-box" }, node);
-  const watcher = new ResizeObserver(() => last && draw(last));
-  watcher.observe(box);
-  return { nodes: [box], draw, stop: () => watcher.disconnect() };
+    const label = `Histogram of gradients by power of two. ${summary(state)}`;
+    const bars = drawBars(state, at, patterns, clipIds);
+    const [bands, axes] = [drawBands(state, at), drawAxes(state, at)];
+    return { label, parts: [...bands, ...axes, ...bars, ...drawBandLabels(state, at)] };
+  });
 }
 
 // ---- putting it together -----------------------------------------------------------------------
 
 function render({ model, el }) {
-  const set = (name, value) => {
-    model.set(name, value); // fires the model's event, which draws
-    model.save_changes();
-  };
-  const patterns = makePatterns();
-  const drawing = picture(patterns.fills);
-  const pieces = [controls(model, set), drawing, readout(patterns.fills), liveSummary()];
-  const nodes = pieces.flatMap((piece) => piece.nodes);
-  el.append(frame("Gradient histogram", patterns.node, ...nodes));
-  const redraw = () => {
-    const state = readState(model);
-    for (const piece of pieces) piece.draw(state);
-  };
-  redraw();
-  const stop = listen(model, ["data", "format", "scale_exponent"], redraw);
-  return () => (stop(), drawing.stop());
+  const names = ["data", "format", "scale_exponent"];
+  return assemble({ model, el }, "Gradient histogram", names, readState, (set) => {
+    const patterns = makePatterns();
+    const { fills } = patterns;
+    const hatches = { nodes: [patterns.node] };
+    return [hatches, controls(model, set), histogram(fills), readout(fills), liveSummary()];
+  });
 }
 
 // The histogram on a page of its own, with the `data` of a Python GradientHistogram.

@@ -5,14 +5,17 @@
 // `optimizer` and `against`; `data` holds the presets and the largest sizes.
 
 import {
-  frame,
+  assemble,
+  faultLine,
   h,
-  listen,
+  legendKey,
+  picture,
   plainModel,
   selectField,
   svg,
   textField,
   uniqueId,
+  wholeNumber,
 } from "./dom.mjs";
 import {
   HEAD_WIDTH,
@@ -64,7 +67,7 @@ function inUnits(bytes) {
 }
 
 function sizeFault(name, value, { most, kind }) {
-  const fine = Number.isInteger(value) && value >= 1 && value <= most[name];
+  const fine = value >= 1 && value <= most[name]; // null counts as 0
   if (!fine) return `${SIZES[name]} must be a whole number from 1 to ${most[name]}.`;
   if (name !== "width" || kind !== "gpt" || value % HEAD_WIDTH === 0) return null;
   return `The width of a GPT must be a multiple of ${HEAD_WIDTH}.`;
@@ -96,27 +99,20 @@ function controls(model, set) {
   const optimizer = choose("Optimizer", OPTIMIZERS, "optimizer");
   const against = choose("Beside FP32", AGAINST, "against");
 
-  const error = h("p", { class: "amp-error", role: "alert", id: uniqueId("error") });
-  const faults = new Map();
-  const tell = (label, fault) => {
-    if (fault) faults.set(label, fault);
-    else faults.delete(label);
-    error.textContent = [...faults.values()].join(" ");
-  };
+  const faults = faultLine();
   const sizes = Object.keys(SIZES).map((name) => {
-    const { node, input, complain } = textField(SIZES[name], error.id, tell, () => {
-      const value = Number(input.value.replaceAll(",", ""));
+    const parse = (text) => {
+      const value = wholeNumber(text);
       const fault = sizeFault(name, value, { most, kind: model.get("kind") });
-      complain(fault);
-      if (fault === null && value !== model.get(name)) set({ [name]: value });
-    });
-    return { name, node, input, complain };
+      if (fault !== null) throw new Error(fault);
+      return value;
+    };
+    return { name, field: textField(SIZES[name], faults, parse, (value) => set({ [name]: value })) };
   });
   // What was typed and refused is of no interest once other values take its place.
   const replace = (values) => {
-    sizes.forEach(({ complain }) => complain(null));
     set(values);
-    sizes.forEach(({ name, input }) => (input.value = model.get(name)));
+    sizes.forEach(({ name, field }) => field.reset(model.get(name)));
   };
 
   function draw({ settings, against: chosen, preset: matching }) {
@@ -124,15 +120,14 @@ function controls(model, set) {
     kind.draw(settings.kind);
     optimizer.draw(settings.optimizer);
     against.draw(chosen);
-    for (const { name, node, input } of sizes) {
-      node.hidden = name === "length" && settings.kind !== "gpt";
-      if (input.hasAttribute("aria-invalid") || document.activeElement === input) continue;
-      input.value = settings[name];
+    for (const { name, field } of sizes) {
+      field.node.hidden = name === "length" && settings.kind !== "gpt";
+      field.draw(settings[name]);
     }
   }
   const first = h("div", { class: "amp-controls" }, preset.node, kind.node, optimizer.node, against.node);
-  const second = h("div", { class: "amp-controls amp-sizes" }, ...sizes.map(({ node }) => node));
-  return { nodes: [first, second, error], draw };
+  const second = h("div", { class: "amp-controls amp-sizes" }, ...sizes.map(({ field }) => field.node));
+  return { nodes: [first, second, faults.node], draw };
 }
 
 // ---- the bars ----------------------------------------------------------------------------------
@@ -160,24 +155,14 @@ function makePatterns() {
   return { node: svg("svg", holder, svg("defs", {}, ...patterns)), fills };
 }
 
-function picture(fills) {
+function bars(fills) {
   const height = ROW.top + 2 * (ROW.height + ROW.gap);
-  const node = svg("svg", { class: "amp-picture", role: "img", height });
-  let last = null;
-  function draw(state) {
-    last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 220);
+  return picture(height, 220, (state, width) => {
     const most = Math.max(...state.bars.map(({ total }) => total));
     const scale = (width - ROW.left - ROW.right) / most;
-    node.setAttribute("width", width);
-    node.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    node.setAttribute("aria-label", summary(state));
-    node.replaceChildren(...state.bars.flatMap((bar, i) => drawBar(bar, i, scale, fills)));
-  }
-  const box = h("div", { class: "amp-picture-box" }, node);
-  const watcher = new ResizeObserver(() => last && draw(last));
-  watcher.observe(box);
-  return { nodes: [box, legend(fills)], draw, stop: () => watcher.disconnect() };
+    const parts = state.bars.flatMap((bar, i) => drawBar(bar, i, scale, fills));
+    return { label: summary(state), parts };
+  });
 }
 
 function drawBar({ precision, memory, total }, row, scale, fills) {
@@ -197,9 +182,8 @@ function drawBar({ precision, memory, total }, row, scale, fills) {
 
 function legend(fills) {
   const keys = PARTS.map((part) => {
-    const size = { width: 16, height: 16, class: "amp-swatch", "aria-hidden": "true" };
     const box = { class: "amp-memory-part", x: 1, y: 1, width: 14, height: 14, fill: fills[part] };
-    return h("span", { class: "amp-key" }, svg("svg", size, svg("rect", box)), TITLES[part]);
+    return legendKey(TITLES[part], svg("rect", box));
   });
   return h("p", { class: "amp-legend" }, ...keys);
 }
@@ -262,26 +246,12 @@ const NOTE =
 // ---- putting it together -----------------------------------------------------------------------
 
 function render({ model, el }) {
-  let drawing = false;
-  const set = (values) => {
-    drawing = true; // several values change as one
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    drawing = false;
-    model.save_changes();
-    redraw();
-  };
-  const patterns = makePatterns();
-  const chart = picture(patterns.fills);
-  const pieces = [controls(model, set), chart, verdict(), table()];
-  el.append(frame("Memory calculator", patterns.node, ...pieces.flatMap((piece) => piece.nodes)));
-  function redraw() {
-    if (drawing) return;
-    const state = readState(model);
-    for (const piece of pieces) piece.draw(state);
-  }
-  redraw();
-  const stop = listen(model, [...Object.keys(SIZES), "kind", "optimizer", "against"], redraw);
-  return () => (stop(), chart.stop());
+  const names = [...Object.keys(SIZES), "kind", "optimizer", "against"];
+  return assemble({ model, el }, "Memory calculator", names, readState, (set) => {
+    const { node, fills } = makePatterns();
+    const [hatches, keys] = [{ nodes: [node] }, { nodes: [legend(fills)] }];
+    return [hatches, controls(model, set), bars(fills), keys, verdict(), table()];
+  });
 }
 
 // The calculator on a page of its own, with the `data` of a Python MemoryCalculator.

@@ -11,7 +11,7 @@
 //                                           listed, inputs, measured, note }, a dtype or null
 //                                           where there is no result
 
-import { control, frame, h, listen, plainModel, selectField, uniqueId } from "./dom.mjs";
+import { assemble, control, h, plainModel, selectField, uniqueId } from "./dom.mjs";
 
 const DEVICE_NAMES = { cuda: "CUDA", cpu: "CPU" };
 const ASKED = { measured: "measured here", "fake tensors": "asked on fake tensors, with no GPU" };
@@ -66,20 +66,20 @@ function controls(model, set, list) {
     spellcheck: "false",
     autocomplete: "off",
     placeholder: "softmax, conv, loss …",
-    oninput: () => set("search", search.value),
+    oninput: () => set({ search: search.value }),
     onkeydown: (event) => {
       if (event.key === "ArrowDown") {
         event.preventDefault();
         list.enter();
       } else if (event.key === "Escape" && search.value) {
         event.stopPropagation();
-        set("search", "");
+        set({ search: "" });
       }
     },
   });
   const field = h("div", { class: "amp-field amp-grow" }, h("label", { for: id }, "Search ops"), search);
-  const dtype = selectField("16-bit dtype", dtypes, (value) => set("dtype", value));
-  const show = selectField("Show", shows, (value) => set("show", value));
+  const dtype = selectField("16-bit dtype", dtypes, (value) => set({ dtype: value }));
+  const show = selectField("Show", shows, (value) => set({ show: value }));
   const draw = () => {
     if (search.value !== model.get("search")) search.value = model.get("search");
     dtype.select.value = model.get("dtype");
@@ -97,7 +97,7 @@ function opList(model, set) {
   const rows = ops.map((op, i) => {
     const cells = devices.map(() => h("span", { class: "amp-policy-cell" }));
     const name = h("span", { class: "amp-op" }, op);
-    const attributes = { role: "option", class: "amp-option", onclick: () => set("op", op) };
+    const attributes = { role: "option", class: "amp-option", onclick: () => set({ op }) };
     const node = h("div", { id: uniqueId("op"), ...attributes }, name, ...cells);
     return { node, cells, i };
   });
@@ -133,7 +133,7 @@ function opList(model, set) {
   }
 
   function choose(i) {
-    set("op", ops[i]);
+    set({ op: ops[i] });
     reveal(i);
   }
 
@@ -236,22 +236,14 @@ function panel(policy, dtype) {
 // ---- putting it together -----------------------------------------------------------------------
 
 function render({ model, el }) {
-  const set = (name, value) => {
-    model.set(name, value); // fires the model's event, which draws
-    model.save_changes();
-  };
-  const list = opList(model, set);
-  const pieces = [controls(model, set, list), list, details(model)];
-  el.append(frame("Policy browser", ...pieces.flatMap((piece) => piece.nodes)));
-  const redraw = () => {
-    const state = readState(model);
-    for (const piece of pieces) piece.draw(state);
-  };
-  redraw();
-  // Where the row of the chosen op stands is known once the list is on the page.
-  const frameId = requestAnimationFrame(redraw);
-  const stop = listen(model, ["data", "op", "dtype", "search", "show"], redraw);
-  return () => (stop(), cancelAnimationFrame(frameId));
+  const names = ["data", "op", "dtype", "search", "show"];
+  return assemble({ model, el }, "Policy browser", names, readState, (set, read) => {
+    const list = opList(model, set);
+    // Where the row of the chosen op stands is known once the list is on the page.
+    const frameId = requestAnimationFrame(() => list.draw(read()));
+    const onceShown = { nodes: [], stop: () => cancelAnimationFrame(frameId) };
+    return [controls(model, set, list), list, details(model), onceShown];
+  });
 }
 
 // The browser on a page of its own, with the `data` of a Python PolicyBrowser.

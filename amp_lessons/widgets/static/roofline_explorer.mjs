@@ -7,7 +7,18 @@
 
 import { analyse, peak, ridge, roof, shareOfPeak, unaligned } from "./roofline.mjs";
 import { fromText, toText } from "./typed.mjs";
-import { control, frame, h, listen, plainModel, selectField, svg, uniqueId } from "./dom.mjs";
+import {
+  assemble,
+  faultLine,
+  h,
+  legendKey,
+  picture,
+  plainModel,
+  selectField,
+  svg,
+  textField,
+  wholeNumber,
+} from "./dom.mjs";
 
 const DTYPES = ["fp32", "tf32", "fp16", "bf16"];
 const DASHES = { fp32: "2 4", tf32: "8 4", fp16: "none", bf16: "none" };
@@ -90,13 +101,7 @@ function summary(state) {
 // ---- controls ----------------------------------------------------------------------------------
 
 function controls(model, set, read) {
-  const error = h("p", { class: "amp-error", role: "alert", id: uniqueId("error") });
-  const faults = new Map(); // what is wrong, by field
-  const tell = (field, fault) => {
-    if (fault) faults.set(field, fault);
-    else faults.delete(field);
-    error.textContent = [...faults.values()].join(" ");
-  };
+  const faults = faultLine();
   const names = model.get("data").gpus.map(({ name }) => name);
   const gpu = selectField("GPU", names, (name) => {
     const { peaks } = read().gpus.find((g) => g.name === name);
@@ -104,27 +109,26 @@ function controls(model, set, read) {
   });
   const dtype = selectField("Dtype", DTYPES, (name) => set({ dtype: name }));
   const sizes = ["m", "n", "k"].map((name) => {
-    const get = (state) => String(state.sizes[name]);
-    return typedField(name, get, readSize, error.id, tell, (value) => set({ [name]: value }));
+    const parse = (text) => readSize(text, name);
+    return { name, field: textField(name, faults, parse, (value) => set({ [name]: value })) };
   });
-  const getTime = ({ measured }) => (measured > 0 ? toText(measured) : "");
   const setTime = (value) => set({ measured: toText(value) });
-  const time = typedField("Measured (ms)", getTime, readTime, error.id, tell, setTime);
-  const fields = [...sizes, time];
-  const nodes = [gpu.node, dtype.node, ...fields.map(({ node }) => node)];
+  const time = textField("Measured (ms)", faults, readTime, setTime);
+  const nodes = [gpu.node, dtype.node, ...sizes.map(({ field }) => field.node), time.node];
   const draw = (state) => {
     gpu.select.value = state.gpu.name;
     for (const option of dtype.select.options) option.disabled = !(option.value in state.gpu.peaks);
     dtype.select.value = state.dtype;
-    for (const field of fields) field.draw(state);
+    for (const { name, field } of sizes) field.draw(state.sizes[name]);
+    time.draw(state.measured > 0 ? toText(state.measured) : "");
   };
-  return { nodes: [h("div", { class: "amp-controls" }, ...nodes), error], draw };
+  return { nodes: [h("div", { class: "amp-controls amp-products" }, ...nodes), faults.node], draw };
 }
 
 // Both give a number, or throw an Error whose message is one line for the learner.
 function readSize(text, name) {
-  const value = Number(text);
-  if (text.trim() && Number.isInteger(value) && value >= 1 && value <= LARGEST) return value;
+  const value = wholeNumber(text);
+  if (value >= 1 && value <= LARGEST) return value; // null counts as 0
   throw new Error(`${name} must be a whole number from 1 to ${LARGEST}, got “${text}”.`);
 }
 
@@ -132,37 +136,6 @@ function readTime(text) {
   const value = Number(text);
   if (value >= 0 && Number.isFinite(value)) return value;
   throw new Error(`The measured time must be a number of milliseconds, got “${text}”.`);
-}
-
-function typedField(name, get, readText, errorId, tell, commitValue) {
-  const id = uniqueId("typed");
-  const input = control("input", {
-    id,
-    class: "amp-setting amp-size",
-    type: "text",
-    inputmode: "decimal",
-    autocomplete: "off",
-    "aria-describedby": errorId,
-    onchange: commit,
-    onkeydown: (event) => event.key === "Enter" && commit(),
-  });
-  function commit() {
-    let value;
-    try {
-      value = readText(input.value, name);
-    } catch (fault) {
-      tell(name, fault.message);
-      return input.setAttribute("aria-invalid", "true");
-    }
-    tell(name, null);
-    input.removeAttribute("aria-invalid");
-    commitValue(value);
-  }
-  const draw = (state) => {
-    if (input.hasAttribute("aria-invalid")) return;
-    if (document.activeElement !== input) input.value = get(state);
-  };
-  return { node: h("div", { class: "amp-field" }, h("label", { for: id }, name), input), draw };
 }
 
 // ---- read-out ----------------------------------------------------------------------------------
@@ -300,59 +273,32 @@ function drawWork({ gpu, dtype, work, share }, at) {
   return parts;
 }
 
-function picture() {
-  const node = svg("svg", { class: "amp-picture", role: "img", height: HEIGHT });
-  let last = null;
-  function draw(state) {
-    last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 220);
+function roofs() {
+  return picture(HEIGHT, 220, (state, width) => {
     const at = makeFrame(state, width);
-    node.setAttribute("width", width);
-    node.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    node.setAttribute("aria-label", `Roofline, both axes logarithmic. ${summary(state)}`);
-    node.replaceChildren(...drawGround(at), ...drawRoofs(state, at), ...drawWork(state, at));
-  }
-  const box = h("div", { class: "amp-picture-box" }, node);
-  const watcher = new ResizeObserver(() => last && draw(last));
-  watcher.observe(box);
-  return { nodes: [box, legend()], draw, stop: () => watcher.disconnect() };
+    const label = `Roofline, both axes logarithmic. ${summary(state)}`;
+    return { label, parts: [...drawGround(at), ...drawRoofs(state, at), ...drawWork(state, at)] };
+  });
 }
 
 function legend() {
-  const key = (text, mark) => {
-    const size = { width: 16, height: 16, class: "amp-swatch", "aria-hidden": "true" };
-    return h("span", { class: "amp-key" }, svg("svg", size, mark), text);
-  };
   const dot = svg("circle", { class: "amp-work", cx: 8, cy: 8, r: 5 });
   const cross = svg("path", { class: "amp-reached", d: "M3 3L13 13M3 13L13 3" });
-  const keys = [key("the most that this product can reach", dot), key("measured", cross)];
-  return h("p", { class: "amp-legend" }, ...keys);
+  const most = legendKey("the most that this product can reach", dot);
+  return h("p", { class: "amp-legend" }, most, legendKey("measured", cross));
 }
 
 // ---- putting it together -----------------------------------------------------------------------
 
 function render({ model, el }) {
   const names = ["data", "gpu", "dtype", "m", "n", "k", "measured"];
-  let setting = false;
-  const set = (values) => {
-    setting = true; // several values change as one
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    setting = false;
-    model.save_changes();
-    redraw();
-  };
-  const read = () => readState(model);
-  const drawing = picture();
-  const pieces = [controls(model, set, read), drawing, readout(), liveSummary()];
-  el.append(frame("Roofline explorer", ...pieces.flatMap((piece) => piece.nodes)));
-  function redraw() {
-    if (setting) return;
-    const state = read();
-    for (const piece of pieces) piece.draw(state);
-  }
-  redraw();
-  const stop = listen(model, names, redraw);
-  return () => (stop(), drawing.stop());
+  return assemble({ model, el }, "Roofline explorer", names, readState, (set, read) => [
+    controls(model, set, read),
+    roofs(),
+    { nodes: [legend()] },
+    readout(),
+    liveSummary(),
+  ]);
 }
 
 // The explorer on a page of its own, with the `data` of a Python RooflineExplorer.

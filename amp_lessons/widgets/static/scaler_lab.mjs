@@ -9,15 +9,18 @@ import { FORMATS, makeFormat } from "./formats.mjs";
 import { fromText, readNumber, toText } from "./typed.mjs";
 import { initialState, nextState, settingFault, simulate } from "./scaler.mjs";
 import {
+  assemble,
   control,
-  frame,
+  faultLine,
   h,
-  listen,
+  legendKey,
+  picture,
   plainModel,
   powerOfTwo,
   svg,
   textField,
   uniqueId,
+  wholeNumber,
 } from "./dom.mjs";
 
 const SETTINGS = {
@@ -102,54 +105,39 @@ function shortScale(scale) {
 // ---- settings ----------------------------------------------------------------------------------
 
 function settingsForm(actions, read) {
-  const error = h("p", { class: "amp-error", role: "alert", id: uniqueId("error") });
-  const faults = new Map(); // what is wrong, by field
-  const tell = (field, fault) => {
-    if (fault) faults.set(field, fault);
-    else faults.delete(field);
-    error.textContent = [...faults.values()].join(" ");
+  const faults = faultLine();
+  const names = Object.keys(SETTINGS);
+  const fields = names.map((name) => settingField(name, faults, actions, read));
+  const steps = stepsField(faults, actions, read);
+  const all = [...fields, steps].map(({ node }) => node);
+  const draw = ({ settings, foundInf }) => {
+    names.forEach((name, i) => fields[i].draw(toText(settings[name])));
+    steps.draw(foundInf.length);
   };
-  const fields = Object.keys(SETTINGS).map((name) => settingField(name, actions, read, error.id, tell));
-  const steps = stepsField(actions, read, error.id, tell);
-  const all = [...fields, steps];
-  const node = h("div", { class: "amp-controls" }, ...all.map(({ node }) => node));
-  const draw = (state) => all.forEach((field) => field.draw(state));
-  return { nodes: [node, error], draw };
+  return { nodes: [h("div", { class: "amp-controls" }, ...all), faults.node], draw };
 }
 
-function settingField(name, actions, read, errorId, tell) {
-  const { node, input, complain } = textField(SETTINGS[name], errorId, tell, commit);
-  function commit() {
-    let value;
-    try {
-      ({ value } = readNumber(FP32, input.value));
-    } catch (fault) {
-      return complain(fault.message);
-    }
+function settingField(name, faults, actions, read) {
+  const parse = (text) => {
+    const { value } = readNumber(FP32, text);
     const fault = settingFault(name, value);
-    complain(fault);
-    if (fault === null && value !== read().settings[name]) actions.setSetting(name, value);
-  }
-  const draw = ({ settings }) => {
-    if (input.hasAttribute("aria-invalid")) return;
-    if (document.activeElement !== input) input.value = toText(settings[name]);
+    if (fault !== null) throw new Error(fault);
+    return value;
   };
-  return { node, draw };
+  return textField(SETTINGS[name], faults, parse, (value) => {
+    if (value !== read().settings[name]) actions.setSetting(name, value);
+  });
 }
 
-function stepsField(actions, read, errorId, tell) {
-  const { node, input, complain } = textField("Number of steps", errorId, tell, commit);
-  function commit() {
-    const count = Number(input.value);
-    const fine = Number.isInteger(count) && count >= 1 && count <= MOST_STEPS;
-    complain(fine ? null : `steps must be a whole number from 1 to ${MOST_STEPS}`);
-    if (fine && count !== read().foundInf.length) actions.setSteps(count);
-  }
-  const draw = ({ foundInf }) => {
-    if (input.hasAttribute("aria-invalid")) return;
-    if (document.activeElement !== input) input.value = foundInf.length;
+function stepsField(faults, actions, read) {
+  const parse = (text) => {
+    const count = wholeNumber(text);
+    if (count >= 1 && count <= MOST_STEPS) return count; // null counts as 0
+    throw new Error(`steps must be a whole number from 1 to ${MOST_STEPS}`);
   };
-  return { node, draw };
+  return textField("Number of steps", faults, parse, (count) => {
+    if (count !== read().foundInf.length) actions.setSteps(count);
+  });
 }
 
 // ---- the pattern -------------------------------------------------------------------------------
@@ -343,33 +331,22 @@ function summary({ settings, simulated, shown, foundInf }) {
   return `Scale by step. Start: ${shortScale(settings.init_scale)}; ${after}. ${where}`;
 }
 
-function picture() {
-  const node = svg("svg", { class: "amp-picture", role: "img", height: HEIGHT });
-  let last = null;
-  function draw(state) {
-    last = state;
-    const width = Math.max(node.parentElement?.clientWidth ?? 0, 260);
+function trajectory() {
+  return picture(HEIGHT, 260, (state, width) => {
     const at = makeFrame(state, width);
-    node.setAttribute("width", width);
-    node.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    node.setAttribute("aria-label", summary(state));
-    node.replaceChildren(...drawGround(state, at), ...drawScales(state, at));
-  }
-  const box = h("div", { class: "amp-picture-box" }, node);
-  const watcher = new ResizeObserver(() => last && draw(last));
-  watcher.observe(box);
-  return { nodes: [box, legend()], draw, stop: () => watcher.disconnect() };
+    return { label: summary(state), parts: [...drawGround(state, at), ...drawScales(state, at)] };
+  });
 }
 
 function legend() {
-  const key = (text, ...marks) => {
-    const size = { width: 16, height: 16, class: "amp-swatch", "aria-hidden": "true" };
-    return h("span", { class: "amp-key" }, svg("svg", size, ...marks), text);
-  };
   const square = svg("rect", { class: "amp-simulated", x: 2, y: 2, width: 12, height: 12 });
   const dot = svg("circle", { class: "amp-real", cx: 8, cy: 8, r: 3.5 });
   const band = svg("rect", { class: "amp-overflow-step", width: 16, height: 16 });
-  const keys = [key("real GradScaler", dot), key("simulator", square), key("overflow", band)];
+  const keys = [
+    legendKey("real GradScaler", dot),
+    legendKey("simulator", square),
+    legendKey("overflow", band),
+  ];
   return h("p", { class: "amp-legend" }, ...keys);
 }
 
@@ -417,28 +394,17 @@ function agreement({ real, simulated, shown }) {
 
 function render({ model, el }) {
   const names = [...Object.keys(SETTINGS), "found_inf", "answers", "real"];
-  let drawing = false;
-  const set = (values) => {
-    drawing = true; // several values change as one
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    drawing = false;
-    model.save_changes();
-    redraw();
-  };
-  const read = () => readState(model);
-  const actions = makeActions(model, set);
-  const chart = picture();
-  const form = settingsForm(actions, read);
-  const pieces = [form, patternRow(actions), predictions(actions, read), chart, table()];
-  el.append(frame("Scaler lab", ...pieces.flatMap((piece) => piece.nodes)));
-  function redraw() {
-    if (drawing) return;
-    const state = read();
-    for (const piece of pieces) piece.draw(state);
-  }
-  redraw();
-  const stop = listen(model, names, redraw);
-  return () => (stop(), chart.stop());
+  return assemble({ model, el }, "Scaler lab", names, readState, (set, read) => {
+    const actions = makeActions(model, set);
+    return [
+      settingsForm(actions, read),
+      patternRow(actions),
+      predictions(actions, read),
+      trajectory(),
+      { nodes: [legend()] },
+      table(),
+    ];
+  });
 }
 
 // The lab on a page of its own. Without Python there is no real trajectory.
