@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -116,12 +117,20 @@ class _Chart:
         self.losses.append(loss.item())
         self.most_rows = max(self.most_rows, self.rows + len(labels))
         if outputs.requires_grad:
-            self.rows += len(labels)
-            outputs.register_hook(lambda gradient: self._let_go(len(labels)))
+            self._hold(outputs, len(labels))
         return loss * self.weight
 
+    def _hold(self, outputs: Tensor, rows: int) -> None:
+        """Count these rows as in memory until backward comes by, or their graph is gone."""
+        self.rows += rows
+
+        def passed(gradient: Tensor) -> None:
+            let_go()
+
+        let_go = weakref.finalize(passed, self._let_go, rows)
+        outputs.register_hook(passed)
+
     def _let_go(self, rows: int) -> None:
-        """The backward pass has come by: the activations of these rows are needed no more."""
         self.rows -= rows
 
     @contextmanager
@@ -224,6 +233,35 @@ def _bypassing_loop(model, optimizer, scaler, loss_fn, batches) -> None:
         optimizer.step()
 
 
+def _forward_in(program: Callable, dtype: torch.dtype) -> Callable:
+    """The same program, with the forward pass of its model in another dtype than FP16."""
+
+    def run(model: nn.Module, *rest: Any) -> Any:
+        model.forward = _region(dtype, enabled=dtype != torch.float32)(model.forward)
+        return program(model, *rest)
+
+    return run
+
+
+def _not_in_fp16(program: Callable) -> Misconception:
+    """The mistake of mending a program by another precision."""
+    return Misconception(
+        "The rest is right, but the layers do not run in FP16 now. To change the precision was no "
+        "part of the mend.",
+        _forward_in(program, torch.float32),
+        _forward_in(program, torch.bfloat16),
+    )
+
+
+def _scaler_gone(program: Callable) -> Misconception:
+    """The mistake of mending a program by leaving out the scaler."""
+    return Misconception(
+        "This is mended, but the scaler is gone: nothing keeps small gradients from becoming zero "
+        "in FP16, and nothing skips a step that overflows. Keep scale, step and update.",
+        program,
+    )
+
+
 # ---- case 1, mend_finetune: an optimizer for parameters that are gone ---------------------------
 
 
@@ -322,6 +360,7 @@ mend_finetune = function_exercise(
             "weights. Keep scaler.scale, scaler.step and scaler.update.",
             _finetuning(_head, _bypassing_loop),
         ),
+        "not-in-fp16": _not_in_fp16(_finetuning(_head)),
     },
     hints=(
         "Which parameters does the optimizer hold when it is made, and which are in the loss?",
@@ -384,6 +423,15 @@ def _only_finite_gradients(model, optimizer, scaler, loss_fn, batches) -> None:
             _finish(scaler, optimizer)
 
 
+def _guarded_without_scaler(model, optimizer, scaler, loss_fn, batches) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = _forward(model, loss_fn, batch)
+        if loss.isfinite():
+            loss.backward()
+            optimizer.step()
+
+
 mend_guard = function_exercise(
     "mend_guard",
     cases=_guard_cases,
@@ -398,9 +446,9 @@ mend_guard = function_exercise(
             _guarded(lambda scaler: scaler.update()),
         ),
         "scale-blamed": Misconception(
-            "The scaler still sees the gradients of a bad batch. No step is made, but it blames its "
-            "scale and halves it each time. The data are bad, and a smaller scale does not mend "
-            "them: update() has to be left out too.",
+            "The scaler still sees the gradients of a bad batch. No step is made, but it blames "
+            "its scale and halves it each time. The data are bad, and a smaller scale does not "
+            "mend them: update() has to be left out too.",
             _guarded(None),
         ),
         "numbers-made-up": Misconception(
@@ -419,6 +467,8 @@ mend_guard = function_exercise(
             "data's fault; a finite loss with gradients that are not is the scale's.",
             _only_finite_gradients,
         ),
+        "scaler-bypassed": _scaler_gone(_guarded_without_scaler),
+        "not-in-fp16": _not_in_fp16(_guarded(lambda scaler: False)),
     },
     hints=(
         "What has the scaler seen since the last update when the batch was bad?",
@@ -586,6 +636,19 @@ def _rows(group: list[Batch]) -> int:
     return sum(len(y) for _, y in group)
 
 
+def _by_rows(batch: Batch, group: list[Batch]) -> float:
+    """The share of a group's rows that a micro-batch holds."""
+    return len(batch[1]) / _rows(group)
+
+
+def _unscaled_rows(model, optimizer, scaler, loss_fn, groups) -> None:
+    for group in groups:
+        optimizer.zero_grad()
+        for batch in group:
+            (_forward(model, loss_fn, batch) * _by_rows(batch, group)).backward()
+        optimizer.step()
+
+
 def _one_backward(model, optimizer, scaler, loss_fn, groups) -> None:
     for group in groups:
         optimizer.zero_grad()
@@ -602,7 +665,7 @@ def _one_big_batch(model, optimizer, scaler, loss_fn, groups) -> None:
 mend_uneven = function_exercise(
     "mend_uneven",
     cases=_uneven_cases,
-    reference=_accumulating(lambda batch, group: len(batch[1]) / _rows(group)),
+    reference=_accumulating(_by_rows),
     play=_play_uneven,
     same=within(3e-3),
     misconceptions={
@@ -627,7 +690,7 @@ mend_uneven = function_exercise(
             "You step after every micro-batch. The group was to make one step.",
             _accumulating(lambda batch, group: 1.0, each=True),
             _accumulating(lambda batch, group: 1 / len(group), each=True),
-            _accumulating(lambda batch, group: len(batch[1]) / _rows(group), each=True),
+            _accumulating(_by_rows, each=True),
         ),
         "one-big-batch": Misconception(
             "The gradient is right, since one backward pass goes through all micro-batches of a "
@@ -636,6 +699,8 @@ mend_uneven = function_exercise(
             _one_big_batch,
             _one_backward,
         ),
+        "scaler-bypassed": _scaler_gone(_unscaled_rows),
+        "not-in-fp16": _not_in_fp16(_accumulating(_by_rows)),
     },
     hints=(
         "A mean of 2 rows and a mean of 14 rows: how do you get the mean of the 16?",
@@ -711,6 +776,14 @@ def _step_decay(model, optimizer, scaler, decay) -> None:
     _add_decay(model, decay)
 
 
+def _decayed_without_scaler(model, optimizer, scaler, loss_fn, batches, decay) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        _forward(model, loss_fn, batch).backward()
+        _add_decay(model, decay)
+        optimizer.step()
+
+
 def _by_hand(model, optimizer, scaler, decay) -> None:
     for p in model.parameters():
         p.grad /= scaler.get_scale()
@@ -756,6 +829,8 @@ mend_decay = function_exercise(
             _decaying(_shrink_step),
             _decaying(_step_shrink),
         ),
+        "scaler-bypassed": _scaler_gone(_decayed_without_scaler),
+        "not-in-fp16": _not_in_fp16(_decaying(_unscale_decay_step)),
     },
     hints=(
         "How large is the scaled gradient beside decay * weight?",
@@ -872,6 +947,7 @@ mend_closure = function_exercise(
             "leaves the loss alone. step() divides gradients that were never multiplied.",
             _with_closure(_called_first),
         ),
+        "not-in-fp16": _not_in_fp16(_plain_loop),
     },
     hints=(
         "How often does the program run the forward pass for one batch?",
