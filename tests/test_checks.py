@@ -525,3 +525,98 @@ def test_a_number_where_none_was_right_is_a_wrong_value_and_not_a_wrong_type() -
         asked_for="a whole number, or None",
     )
     assert never.evaluate(lambda number: 0).diagnosis == "wrong-value"
+
+
+# ---- torch's global state around a check -------------------------------------------------------
+
+
+def state_of_torch():
+    depth = torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "threads": torch.get_num_threads(),
+        "random": torch.get_rng_state().tolist(),
+        "gradients": torch.is_grad_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "its dtype": torch.get_autocast_dtype("cpu"),
+        "its cache": torch.is_autocast_cache_enabled(),
+        "its depth": depth,
+    }
+
+
+def careless(x):
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    torch.manual_seed(1)
+    torch.set_grad_enabled(False)
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    torch.autocast("cpu", dtype=torch.float16, cache_enabled=False).__enter__()
+    return x
+
+
+def test_careless_answer_leaves_torch_as_it_was():
+    before = state_of_torch()
+    assert survives.evaluate(careless).state is State.WRONG
+    assert state_of_torch() == before
+
+
+def test_references_leave_torch_as_it_was():
+    from amp_lessons.checks import myths_and_clinic
+
+    before = state_of_torch()
+    assert myths_and_clinic.mend_uneven.evaluate(lambda *_: None).state is State.WRONG
+    assert state_of_torch() == before
+
+
+def doubled(layer, x):
+    return layer(x) * torch.tensor([2.0])
+
+
+def layer_exercise():
+    return function_exercise(
+        "survives",
+        cases=lambda: [Case((torch.nn.Linear(2, 2), torch.ones(1, 2)), "a layer")],
+        reference=doubled,
+        play=lambda answer: lambda layer, x: answer(layer, x).requires_grad,
+        misconceptions={},
+        hints=(),
+        lesson_learned="",
+    )
+
+
+def test_verdict_does_not_depend_on_what_the_notebook_did_to_torch():
+    evidence = layer_exercise().evidence(doubled)
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.float16):
+            before = state_of_torch()
+            exercise = layer_exercise()
+            assert exercise.evidence(doubled) == evidence == [{"value": True}]
+            assert exercise.verdict(evidence).passed
+            assert state_of_torch() == before
+            assert torch.is_inference_mode_enabled()
+    finally:
+        torch.set_default_dtype(dtype)
+
+
+def test_reference_and_models_run_once_however_often_is_judged():
+    calls = []
+
+    def noted(name, value):
+        return lambda x: calls.append(name) or value
+
+    exercise = function_exercise(
+        "survives",
+        cases=lambda: [Case((1.0,)), Case((2.0,))],
+        reference=noted("reference", 5.0),
+        misconceptions={"seven": Misconception("It is seven.", noted("model", 7.0))},
+        hints=(),
+        lesson_learned="",
+    )
+    for _ in range(3):
+        assert exercise.evaluate(lambda x: 7.0).diagnosis == "seven"
+        assert exercise.evaluate(lambda x: 5.0).passed
+    assert sorted(calls) == ["model", "model", "reference", "reference"]

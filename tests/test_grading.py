@@ -11,15 +11,15 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 
 import pytest
 
-from amp_lessons import course, grading, ipynb
-from amp_lessons.checks.exercise import Exercise
-from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons import checks, course, grading, ipynb
+from amp_lessons.checks.exercise import Finding
 from amp_lessons.grading import Limits, notebook, report, watch
 from amp_lessons.ipynb import NotebookError
 
@@ -337,15 +337,16 @@ def test_references_run_one_at_a_time_though_notebooks_run_together(monkeypatch)
     """They seed torch's global random numbers and hook its optimizers, so two would mix."""
     running, most = [], []
 
-    def verdict(exercise, evidence):
-        running.append(exercise.name)
+    def judge(evidence):
+        running.append(evidence)
         most.append(len(running))
         time.sleep(0.02)
-        running.remove(exercise.name)
-        return Verdict(State.PASSED, "")
+        running.remove(evidence)
+        return Finding()
 
-    monkeypatch.setattr(Exercise, "verdict", verdict)
     info = course.exercise_info("survives")
+    exercise = replace(checks.find(info.name), judge=judge)
+    monkeypatch.setattr(checks, "find", lambda name: exercise)
     submission = SimpleNamespace(steps_of=lambda name: ())
     run = SimpleNamespace(stopped={}, evidence={info.name: []})
     with ThreadPoolExecutor(4) as pool:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from amp_lessons.checks.evidence import as_json, observe
@@ -66,6 +67,9 @@ class Rule:
 
 Same = Callable[[Any, Any], bool]
 """Compares two plain values: expected, then seen."""
+
+Outcome = Callable[[Callable[..., Any], int], dict[str, Any]]
+"""What a function of ours does with the case of a number, in the form of a learner's evidence."""
 
 
 def exactly(expected: Any, seen: Any) -> bool:
@@ -185,6 +189,14 @@ def function_exercise(
         for slug, mistake in misconceptions.items()
     }
 
+    played = play(reference)
+    our_cases = cache(lambda: tuple(cases()))
+
+    @cache
+    def outcome(function: Callable[..., Any], number: int) -> dict[str, Any]:
+        """What a function of ours does with a case: found out once, for it never changes."""
+        return json.loads(as_json(observe(function, *our_cases()[number].args)))
+
     def probe(function: Callable[..., Any]) -> list[dict[str, Any]]:
         look = watched(observe) if rules else observe
         return [look(play(function), *case.args) for case in cases()]
@@ -195,7 +207,7 @@ def function_exercise(
         for slug, rule in rules.items():
             if any(rule.breaks(seen.get("ops", [])) for seen in done):
                 return Finding(slug)
-        return _judge(name, cases(), evidence, play(reference), models, same, asked_for)
+        return _judge(name, our_cases(), evidence, outcome, played, models, same, asked_for)
 
     named = {**rules, **misconceptions}
     texts = {slug: mistake.text for slug, mistake in named.items()}
@@ -206,6 +218,7 @@ def _judge(
     name: str,
     cases: Sequence[Case],
     evidence: Any,
+    outcome: Outcome,
     reference: Callable[..., Any],
     misconceptions: Mapping[str, Misconception],
     same: Same,
@@ -215,7 +228,7 @@ def _judge(
         return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
     if any("unattempted" in seen for seen in evidence):
         return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
-    expected = [_outcome(reference, case) for case in cases]
+    expected = [outcome(reference, number) for number in range(len(cases))]
     failed = [i for i, seen in enumerate(evidence) if not _same_outcome(expected[i], seen, same)]
     if not failed:
         changed = next((i for i, seen in enumerate(evidence) if "changed" in seen), None)
@@ -225,7 +238,7 @@ def _judge(
     lines = tuple(_line(name, cases[i], expected[i], evidence[i], same) for i in failed[:MAX_LINES])
     if len(failed) > MAX_LINES:
         lines += (f"and {len(failed) - MAX_LINES} more of {len(cases)} calls",)
-    named = _explanation(cases, expected, evidence, misconceptions, same)
+    named = _explanation(outcome, expected, evidence, misconceptions, same)
     if named:
         return Finding(named, lines)
     first = evidence[failed[0]]
@@ -248,11 +261,6 @@ def _judge(
     return Finding("wrong-value", lines)
 
 
-def _outcome(function: Callable[..., Any], case: Case) -> dict[str, Any]:
-    """What a function of ours does, in the same form as a learner's evidence."""
-    return json.loads(as_json(observe(function, *case.args)))
-
-
 def _same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
     if not isinstance(seen, dict):
         return False
@@ -262,7 +270,7 @@ def _same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
 
 
 def _explanation(
-    cases: Sequence[Case],
+    outcome: Outcome,
     expected: Sequence[dict[str, Any]],
     evidence: Sequence[dict[str, Any]],
     misconceptions: Mapping[str, Misconception],
@@ -275,8 +283,8 @@ def _explanation(
     for slug, misconception in misconceptions.items():
         for model in misconception.models:
             if all(
-                _explains(_outcome(model, case), seen, same, wanted)
-                for case, wanted, seen in zip(cases, expected, evidence, strict=True)
+                _explains(outcome(model, number), seen, same, wanted)
+                for number, (wanted, seen) in enumerate(zip(expected, evidence, strict=True))
             ):
                 return slug
     return ""

@@ -17,6 +17,7 @@ from typing import Any
 from amp_lessons import progress
 from amp_lessons.checks import display
 from amp_lessons.checks.evidence import UNATTEMPTED, as_json, describe_error
+from amp_lessons.checks.surroundings import usual_torch
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.course import ExerciseInfo, Lesson, Need, exercise_info, lesson_of
 
@@ -163,7 +164,8 @@ class Exercise:
         if not answer or any(part is ... for part in answer):
             return UNATTEMPTED
         try:
-            return json.loads(as_json(self.probe(*answer)))
+            with usual_torch():
+                return json.loads(as_json(self.probe(*answer)))
         except NotImplementedError:
             return UNATTEMPTED
         except Exception as error:
@@ -179,7 +181,8 @@ class Exercise:
             if "error" in evidence:
                 return error_verdict(evidence["error"])
         try:
-            finding = self.judge(evidence)
+            with usual_torch():
+                finding = self.judge(evidence)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
         if isinstance(finding, Verdict):

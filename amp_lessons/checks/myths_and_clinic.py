@@ -1,14 +1,15 @@
 """Lesson 12's exercises, the capstone: ten programs that are ill, each mended by the learner.
 
-A program is judged by what it leaves behind: how many steps were real, the dtype of gradients,
-outputs and parameters, the scale at each batch, the losses and the weights. While it runs, a
-`_Chart` notes all that, whatever optimizer or helper the program makes for itself.
+A program is judged by what it leaves behind: how many steps were real, the dtypes of gradients and
+parameters and those in which the layers ran, the scale at each batch, the losses and the weights.
+While it runs, a `_Chart` notes all that, whatever optimizer or helper the program makes for itself.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -91,19 +92,46 @@ class _Chart:
         self.weight = weight
         self.steps = 0
         self.gradients: set[str] = set()
-        self.outputs: list[str] = []
+        self.layers: dict[str, set[str]] = {}
         self.scales: list[float] = []
         self.losses: list[float] = []
-        self.rows: list[int] = []
+        self.rows = self.most_rows = 0
+
+    def listen(self, **modules: nn.Module) -> None:
+        """Note the dtypes that the linear layers of these give; the modules by the names given.
+
+        What is handed to the loss may have been cast, and says nothing of the products.
+        """
+        for name, module in modules.items():
+            dtypes = self.layers.setdefault(name, set())
+            for layer in module.modules():
+                if isinstance(layer, nn.Linear):
+                    layer.register_forward_hook(
+                        lambda layer, args, output, dtypes=dtypes: dtypes.add(_name(output.dtype))
+                    )
 
     def loss_fn(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """The mean cross entropy in float32, times the weight."""
         loss = cross_entropy(outputs.float(), labels)
-        self.outputs.append(_name(outputs.dtype))
         self.scales.append(self.scaler.get_scale())
         self.losses.append(loss.item())
-        self.rows.append(len(labels))
+        self.most_rows = max(self.most_rows, self.rows + len(labels))
+        if outputs.requires_grad:
+            self._hold(outputs, len(labels))
         return loss * self.weight
+
+    def _hold(self, outputs: Tensor, rows: int) -> None:
+        """Count these rows as in memory until backward comes by, or their graph is gone."""
+        self.rows += rows
+
+        def passed(gradient: Tensor) -> None:
+            let_go()
+
+        let_go = weakref.finalize(passed, self._let_go, rows)
+        outputs.register_hook(passed)
+
+    def _let_go(self, rows: int) -> None:
+        self.rows -= rows
 
     @contextmanager
     def watching(self) -> Iterator[_Chart]:
@@ -119,15 +147,16 @@ class _Chart:
     def forget_bad_losses(self) -> None:
         """Drop what was noted at batches whose loss is not finite."""
         good = [math.isfinite(loss) for loss in self.losses]
-        for notes in (self.outputs, self.scales, self.rows, self.losses):
+        for notes in (self.scales, self.losses):
             notes[:] = itertools.compress(notes, good)
 
     def _note_gradients(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         parameters = (p for group in optimizer.param_groups for p in group["params"])
-        self.gradients |= {_name(p.grad.dtype) for p in parameters if p.grad is not None}
+        if not _skips(optimizer):
+            self.gradients |= {_name(p.grad.dtype) for p in parameters if p.grad is not None}
 
-    def _count_step(self, *_: Any) -> None:
-        self.steps += 1
+    def _count_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self.steps += not _skips(optimizer)
 
     def left_behind(self, **modules: nn.Module) -> dict[str, Any]:
         """The evidence, in the order in which it is compared; weights by the names given."""
@@ -135,7 +164,7 @@ class _Chart:
         return {
             "optimizer steps": self.steps,
             "dtype of the gradients": ", ".join(sorted(self.gradients)),
-            "dtype of the outputs": _runs(self.outputs),
+            **{f"dtype from the {n}": ", ".join(sorted(d)) for n, d in self.layers.items()},
             **{f"dtype of the {n}'s weights": _kinds(ps) for n, ps in parts.items()},
             "scale at each batch": self.scales,
             "loss of each batch": self.losses,
@@ -151,9 +180,11 @@ def _kinds(tensors: Iterable[Tensor]) -> str:
     return ", ".join(sorted({_name(t.dtype) for t in tensors}))
 
 
-def _runs(words: Iterable[str]) -> str:
-    """A sequence in short: ``"4 x float16, 1 x float32"``."""
-    return ", ".join(f"{len(list(same))} x {word}" for word, same in itertools.groupby(words))
+def _skips(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the scaler lets a fused optimizer skip: it calls its step all the same, and hands it
+    ``found_inf``."""
+    found = getattr(optimizer, "found_inf", None)
+    return found is not None and bool(found)
 
 
 def _flat(tensors: Iterable[Tensor]) -> Tensor:
@@ -162,7 +193,9 @@ def _flat(tensors: Iterable[Tensor]) -> Tensor:
 
 
 def _floats(result: Any) -> Any:
-    """A list of losses, be they floats or tensors of one element, as floats."""
+    """The losses as a list of floats, be they a tensor, or a list of tensors of one element."""
+    if isinstance(result, Tensor):
+        return result.tolist()
     if type(result) not in (list, tuple):
         return result
     return [x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in result]
@@ -200,6 +233,35 @@ def _bypassing_loop(model, optimizer, scaler, loss_fn, batches) -> None:
         optimizer.step()
 
 
+def _forward_in(program: Callable, dtype: torch.dtype) -> Callable:
+    """The same program, with the forward pass of its model in another dtype than FP16."""
+
+    def run(model: nn.Module, *rest: Any) -> Any:
+        model.forward = _region(dtype, enabled=dtype != torch.float32)(model.forward)
+        return program(model, *rest)
+
+    return run
+
+
+def _not_in_fp16(program: Callable) -> Misconception:
+    """The mistake of mending a program by another precision."""
+    return Misconception(
+        "The rest is right, but the layers do not run in FP16 now. To change the precision was no "
+        "part of the mend.",
+        _forward_in(program, torch.float32),
+        _forward_in(program, torch.bfloat16),
+    )
+
+
+def _scaler_gone(program: Callable) -> Misconception:
+    """The mistake of mending a program by leaving out the scaler."""
+    return Misconception(
+        "This is mended, but the scaler is gone: nothing keeps small gradients from becoming zero "
+        "in FP16, and nothing skips a step that overflows. Keep scale, step and update.",
+        program,
+    )
+
+
 # ---- case 1, mend_finetune: an optimizer for parameters that are gone ---------------------------
 
 
@@ -208,7 +270,7 @@ class _Tuned(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.backbone = nn.Sequential(nn.Linear(INPUTS, 12), nn.Tanh())
+        self.backbone = nn.Sequential(nn.Linear(INPUTS, 12), nn.ReLU())
         self.head = nn.Linear(12, 5)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -226,6 +288,7 @@ def _play_finetune(train: Callable) -> Callable:
     def play(seed: int, count: int, spoiled: dict[int, float]) -> dict[str, Any]:
         chart, model = _Chart(), _seeded(seed, _Tuned)
         head = _seeded(seed + 1, lambda: nn.Linear(12, CLASSES))
+        chart.listen(layers=nn.ModuleList([model, head]))
         with chart.watching():
             train(
                 model, head, chart.scaler, chart.loss_fn, _batches(seed, [10] * count, spoiled), 0.5
@@ -297,6 +360,7 @@ mend_finetune = function_exercise(
             "weights. Keep scaler.scale, scaler.step and scaler.update.",
             _finetuning(_head, _bypassing_loop),
         ),
+        "not-in-fp16": _not_in_fp16(_finetuning(_head)),
     },
     hints=(
         "Which parameters does the optimizer hold when it is made, and which are in the loss?",
@@ -323,6 +387,7 @@ def _guard_cases() -> list[Case]:
 def _play_guard(train: Callable) -> Callable:
     def play(seed: int, count: int, spoiled: dict[int, float], init_scale: float):
         chart, model = _Chart(init_scale), _network(seed)
+        chart.listen(layers=model)
         batches = _batches(seed, [10] * count, spoiled)
         with chart.watching():
             train(model, _sgd(model), chart.scaler, chart.loss_fn, batches)
@@ -358,6 +423,15 @@ def _only_finite_gradients(model, optimizer, scaler, loss_fn, batches) -> None:
             _finish(scaler, optimizer)
 
 
+def _guarded_without_scaler(model, optimizer, scaler, loss_fn, batches) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = _forward(model, loss_fn, batch)
+        if loss.isfinite():
+            loss.backward()
+            optimizer.step()
+
+
 mend_guard = function_exercise(
     "mend_guard",
     cases=_guard_cases,
@@ -372,9 +446,9 @@ mend_guard = function_exercise(
             _guarded(lambda scaler: scaler.update()),
         ),
         "scale-blamed": Misconception(
-            "The guard is gone. The step is skipped all the same, since the scaler sees the NaN; "
-            "but it blames its scale and halves it for each bad batch. The data are bad, and a "
-            "smaller scale does not mend them.",
+            "The scaler still sees the gradients of a bad batch. No step is made, but it blames "
+            "its scale and halves it each time. The data are bad, and a smaller scale does not "
+            "mend them: update() has to be left out too.",
             _guarded(None),
         ),
         "numbers-made-up": Misconception(
@@ -393,6 +467,8 @@ mend_guard = function_exercise(
             "data's fault; a finite loss with gradients that are not is the scale's.",
             _only_finite_gradients,
         ),
+        "scaler-bypassed": _scaler_gone(_guarded_without_scaler),
+        "not-in-fp16": _not_in_fp16(_guarded(lambda scaler: False)),
     },
     hints=(
         "What has the scaler seen since the last update when the batch was bad?",
@@ -432,10 +508,13 @@ def _play_adapter(train: Callable) -> Callable:
         chart = _Chart(2.0**16, weight=SMALL)
         base = _seeded(seed, lambda: nn.Linear(INPUTS, CLASSES)).half().requires_grad_(False)
         adapter = _seeded(seed, _Adapter).half()
+        chart.listen(layers=nn.ModuleList([base, adapter]))
         batches = _batches(seed, [12] * count, spoiled)
         with chart.watching():
             train(base, adapter, chart.scaler, chart.loss_fn, batches, 0.5 / SMALL)
-        return chart.left_behind(adapter=adapter, base=base)
+        seen = chart.left_behind(adapter=adapter, base=base)
+        del seen["dtype of the adapter's weights"]  # FP16 again at the end, from FP32, is right too
+        return seen
 
     return play
 
@@ -524,12 +603,13 @@ def _uneven_cases() -> list[Case]:
 def _play_uneven(train: Callable) -> Callable:
     def play(seed: int, sizes: list[list[int]], spoiled: dict[int, float]) -> dict[str, Any]:
         chart, model = _Chart(), _network(seed)
+        chart.listen(layers=model)
         batches = iter(_batches(seed, itertools.chain(*sizes), spoiled))
         groups = [list(itertools.islice(batches, len(group))) for group in sizes]
         with chart.watching():
             train(model, _sgd(model), chart.scaler, chart.loss_fn, groups)
         seen = chart.left_behind(model=model)
-        return {"most rows at once": max(chart.rows, default=0)} | seen
+        return {"most rows at once": chart.most_rows} | seen
 
     return play
 
@@ -556,6 +636,27 @@ def _rows(group: list[Batch]) -> int:
     return sum(len(y) for _, y in group)
 
 
+def _by_rows(batch: Batch, group: list[Batch]) -> float:
+    """The share of a group's rows that a micro-batch holds."""
+    return len(batch[1]) / _rows(group)
+
+
+def _unscaled_rows(model, optimizer, scaler, loss_fn, groups) -> None:
+    for group in groups:
+        optimizer.zero_grad()
+        for batch in group:
+            (_forward(model, loss_fn, batch) * _by_rows(batch, group)).backward()
+        optimizer.step()
+
+
+def _one_backward(model, optimizer, scaler, loss_fn, groups) -> None:
+    for group in groups:
+        optimizer.zero_grad()
+        losses = [_forward(model, loss_fn, batch) * len(batch[1]) for batch in group]
+        scaler.scale(sum(losses) / _rows(group)).backward()
+        _finish(scaler, optimizer)
+
+
 def _one_big_batch(model, optimizer, scaler, loss_fn, groups) -> None:
     whole = [tuple(map(torch.cat, zip(*group, strict=True))) for group in groups]
     _plain_loop(model, optimizer, scaler, loss_fn, whole)
@@ -564,7 +665,7 @@ def _one_big_batch(model, optimizer, scaler, loss_fn, groups) -> None:
 mend_uneven = function_exercise(
     "mend_uneven",
     cases=_uneven_cases,
-    reference=_accumulating(lambda batch, group: len(batch[1]) / _rows(group)),
+    reference=_accumulating(_by_rows),
     play=_play_uneven,
     same=within(3e-3),
     misconceptions={
@@ -589,13 +690,17 @@ mend_uneven = function_exercise(
             "You step after every micro-batch. The group was to make one step.",
             _accumulating(lambda batch, group: 1.0, each=True),
             _accumulating(lambda batch, group: 1 / len(group), each=True),
-            _accumulating(lambda batch, group: len(batch[1]) / _rows(group), each=True),
+            _accumulating(_by_rows, each=True),
         ),
         "one-big-batch": Misconception(
-            "The gradient is right, since you put the micro-batches together. But then they are "
-            "in memory together, and they were cut because they do not fit.",
+            "The gradient is right, since one backward pass goes through all micro-batches of a "
+            "group. But until then their activations are in memory together, and they were cut "
+            "because these do not fit.",
             _one_big_batch,
+            _one_backward,
         ),
+        "scaler-bypassed": _scaler_gone(_unscaled_rows),
+        "not-in-fp16": _not_in_fp16(_accumulating(_by_rows)),
     },
     hints=(
         "A mean of 2 rows and a mean of 14 rows: how do you get the mean of the 16?",
@@ -621,6 +726,7 @@ def _decay_cases() -> list[Case]:
 def _play_decay(train: Callable) -> Callable:
     def play(seed: int, count: int, spoiled: dict[int, float], decay: float, init_scale: float):
         chart, model = _Chart(init_scale), _network(seed, 10)
+        chart.listen(layers=model)
         batches = _batches(seed, [10] * count, spoiled)
         with chart.watching():
             train(model, _sgd(model), chart.scaler, chart.loss_fn, batches, decay)
@@ -670,6 +776,14 @@ def _step_decay(model, optimizer, scaler, decay) -> None:
     _add_decay(model, decay)
 
 
+def _decayed_without_scaler(model, optimizer, scaler, loss_fn, batches, decay) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        _forward(model, loss_fn, batch).backward()
+        _add_decay(model, decay)
+        optimizer.step()
+
+
 def _by_hand(model, optimizer, scaler, decay) -> None:
     for p in model.parameters():
         p.grad /= scaler.get_scale()
@@ -715,6 +829,8 @@ mend_decay = function_exercise(
             _decaying(_shrink_step),
             _decaying(_step_shrink),
         ),
+        "scaler-bypassed": _scaler_gone(_decayed_without_scaler),
+        "not-in-fp16": _not_in_fp16(_decaying(_unscale_decay_step)),
     },
     hints=(
         "How large is the scaled gradient beside decay * weight?",
@@ -737,6 +853,7 @@ def _closure_cases() -> list[Case]:
 def _play_closure(train: Callable) -> Callable:
     def play(seed: int, count: int, spoiled: dict[int, float]) -> dict[str, Any]:
         chart, model = _Chart(2.0**16, weight=SMALL), _network(seed)
+        chart.listen(layers=model)
         batches = _batches(seed, [10] * count, spoiled)
         with chart.watching():
             train(model, _sgd(model, 0.5 / SMALL), chart.scaler, chart.loss_fn, batches)
@@ -773,6 +890,21 @@ def _by_name(scaler, optimizer, closure) -> None:
     scaler.update()
 
 
+def _checked_then_plain(model, optimizer, scaler, loss_fn, batches) -> None:
+    for batch in batches:
+
+        def closure(batch: Batch = batch) -> Tensor:
+            optimizer.zero_grad()
+            loss = _forward(model, loss_fn, batch)
+            loss.backward()
+            return loss
+
+        optimizer.zero_grad()
+        scaler.scale(_forward(model, loss_fn, batch)).backward()
+        scaler.step(optimizer, closure)
+        scaler.update()
+
+
 def _called_first(scaler, optimizer, closure) -> None:
     scaler.scale(closure())
     _finish(scaler, optimizer)
@@ -790,6 +922,7 @@ mend_closure = function_exercise(
             "closure, which makes another: not scaled, so the small ones are zero in FP16, and "
             "never checked. It also runs each batch twice.",
             _with_closure(_by_position),
+            _checked_then_plain,
         ),
         "closure-by-name": Misconception(
             "By name the scaler sees the closure and refuses it. That is the honest answer: with "
@@ -814,6 +947,7 @@ mend_closure = function_exercise(
             "leaves the loss alone. step() divides gradients that were never multiplied.",
             _with_closure(_called_first),
         ),
+        "not-in-fp16": _not_in_fp16(_plain_loop),
     },
     hints=(
         "How often does the program run the forward pass for one batch?",
@@ -831,15 +965,17 @@ def _moments_cases() -> list[Case]:
     return [
         Case((44, 30, 0.05, 1e-3), "30 batches, a loss with a weight of 0.001"),
         Case((45, 40, 0.03, 1e-4), "40 batches, a loss with a weight of 0.0001"),
+        Case((53, 20, 0.05, 0.3), "20 batches, a loss with a weight of 0.3"),
     ]
 
 
 def _play_moments(train: Callable) -> Callable:
     def play(seed: int, count: int, rate: float, weight: float) -> dict[str, Any]:
         chart, model = _Chart(weight=weight), _network(seed)
+        chart.listen(layers=model)
         train(model, chart.loss_fn, _batches(seed, [12] * count), rate)
         seen = chart.left_behind(model=model)
-        kept = ("dtype of the outputs", "dtype of the model's weights")
+        kept = ("dtype from the layers", "dtype of the model's weights")
         kept += ("loss of each batch", "the model's weights")
         return {key: seen[key] for key in kept}
 
@@ -938,6 +1074,7 @@ def _play_entropy(train: Callable) -> Callable:
         chart, model = _Chart(init_scale), _network(seed)
         with torch.no_grad():
             model[-1].weight.mul_(40.0)  # confident from the start: probabilities of 0 in FP16
+        chart.listen(layers=model)
         batches = _batches(seed, [10] * count)
         with chart.watching():
             losses = train(model, _sgd(model, 0.05), chart.scaler, chart.loss_fn, batches, bonus)
@@ -1052,16 +1189,14 @@ def _play_similarity(train: Callable) -> Callable:
         for _ in range(count):
             x = 300 * torch.randn(size, INPUTS, generator=random)
             batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
-        encoded: list[str] = []
-        encoder.register_forward_hook(lambda m, args, output: encoded.append(_name(output.dtype)))
+        chart.listen(encoder=encoder)
         optimizer = _sgd(encoder, 0.02)
-        with chart.watching():
+        with chart.watching(), _Products() as products:
             losses = train(encoder, optimizer, chart.scaler, batches, TEMPERATURE)
         seen = chart.left_behind(encoder=encoder)
-        for key in ("dtype of the outputs", "scale at each batch", "loss of each batch"):
-            del seen[key]
+        del seen["scale at each batch"], seen["loss of each batch"]  # no loss_fn is handed over
         return (
-            {"dtypes from the encoder": ", ".join(sorted(set(encoded)))}
+            {"products in bfloat16": products.count["bfloat16"]}
             | seen
             | {
                 "last scale": chart.scaler.get_scale(),
@@ -1110,6 +1245,16 @@ def _scores_clamped(a: Tensor, b: Tensor, temperature: float) -> Tensor:
     return (a @ b.T).clamp(-65504, 65504) / temperature
 
 
+def _scores_bfloat16(a: Tensor, b: Tensor, temperature: float) -> Tensor:
+    with _region(torch.bfloat16):
+        return (a @ b.T) / temperature
+
+
+def _scores_cast_to_bfloat16(a: Tensor, b: Tensor, temperature: float) -> Tensor:
+    with _region(enabled=False):
+        return (a.bfloat16() @ b.bfloat16().T).float() / temperature
+
+
 def _scores_float(a: Tensor, b: Tensor, temperature: float) -> Tensor:
     with _region(enabled=False):
         return (a.float() @ b.float().T) / temperature
@@ -1148,10 +1293,12 @@ mend_similarity = function_exercise(
             _matching(_scores_late, torch.bfloat16),
             _matching(_scores_early, torch.bfloat16),
             _matching(_scores_late, torch.bfloat16, scaled=False),
+            _matching(_scores_bfloat16),
+            _matching(_scores_cast_to_bfloat16),
         ),
         "autocast-left-out": Misconception(
-            "Everything runs in FP32 now. Only the product of the embeddings needs that; the "
-            "encoder was to stay in FP16.",
+            "The encoder runs in FP32 now. It was to stay in FP16: what overflows is the product "
+            "of the embeddings.",
             _matching(_scores_late, None),
         ),
     },
@@ -1217,6 +1364,11 @@ def _play_recompute(train: Callable) -> Callable:
         blocks = _seeded(seed, lambda: nn.ModuleList(_block() for _ in range(3)))
         head = _seeded(seed, lambda: nn.Linear(INPUTS, CLASSES))
         both = nn.ModuleList([blocks, head])
+        chart.listen(blocks=blocks, head=head)
+        layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
+        passes: list[nn.Module] = []
+        for layer in layers:
+            layer.register_forward_hook(lambda layer, *_: passes.append(layer))
         saved, kept = _Saved(both.parameters()), []
 
         def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -1230,8 +1382,11 @@ def _play_recompute(train: Callable) -> Callable:
         # Some 350 bytes a row without checkpoints, 70 with three, 180 with torch's
         # checkpoint_sequential, which leaves the last block as it is.
         roomy = bool(kept) and kept[0] > 240 * size
+        # Twice each; checkpoint_sequential runs a third of them once.
+        anew = len(passes) >= 1.6 * len(layers) * count
         return {
             "activations kept": "those of most layers" if roomy else "few",
+            "layers recomputed": "most" if anew else "few or none",
             "products in float32": products.count["float32"],
             "products in bfloat16": products.count["bfloat16"],
         } | chart.left_behind(model=both)
@@ -1279,6 +1434,16 @@ def _recomputing(
     return program
 
 
+def _run_in(context: Callable[[], Any]) -> Callable[[nn.Module, Tensor], Tensor]:
+    """A block that is run in a context, and is no checkpoint."""
+
+    def run(block: nn.Module, x: Tensor) -> Tensor:
+        with context():
+            return block(x)
+
+    return run
+
+
 def _by_hand_in(region: Callable[[], Any], cast: bool = False) -> Callable[..., Tensor]:
     return lambda block, x: _Recompute.apply(block, x, region, cast)
 
@@ -1315,10 +1480,17 @@ mend_recompute = function_exercise(
             _recomputing(_by_hand_in(nullcontext), backward=_region),
         ),
         "checkpoint-removed": Misconception(
-            "The dtypes are right because nothing is recomputed, or little: the layers' "
-            "activations are kept for the backward pass, and to save them was what the program "
-            "was for.",
-            _recomputing(lambda block, x: block(x)),
+            "The dtypes are right because nothing is recomputed: the layers' activations are kept "
+            "for the backward pass, and to do without them was what the program was for.",
+            _recomputing(_run_in(nullcontext)),
+            _recomputing(_run_in(torch.autograd.graph.save_on_cpu)),
+        ),
+        "blocks-untrained": Misconception(
+            "The blocks get no gradient, and only the head is trained. To autograd a Function of "
+            "your own, or a checkpoint with use_reentrant=True, depends on its inputs and not on "
+            "the parameters inside: one of its inputs has to require a gradient, and a batch does "
+            "not.",
+            _recomputing(_run_in(torch.no_grad)),
         ),
         "head-in-the-region": Misconception(
             "The head runs in FP16 now. It was kept in FP32 on purpose.",

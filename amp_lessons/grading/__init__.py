@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons.course import ExerciseInfo
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from amp_lessons.checks.verdict import Verdict
 
 __all__ = ["Graded", "Limits", "Mark", "grade", "grade_all"]
-
-# References seed torch's global random numbers and hook all optimizers: one at a time.
-_judging = Lock()
 
 
 def grade_all(
@@ -78,8 +75,7 @@ def _mark(info: ExerciseInfo, submission: Submission, run: Run) -> Mark:
         verdict = Verdict(State.ERROR, f"{stopped}.")
     elif info.name in run.evidence:
         try:
-            with _judging:
-                verdict = exercise.verdict(run.evidence[info.name])
+            verdict = exercise.verdict(run.evidence[info.name])
         except Exception as error:  # evidence that no probe of the course makes
             reason = f"What its check reported cannot be judged ({type(error).__name__})."
             verdict = Verdict(State.ERROR, reason)

@@ -8,8 +8,10 @@
 # For each case there is the program, as somebody brought it in, and what it says or does. Write it
 # anew under the name that is asked for. The check runs yours on several sets of data, also on batches
 # with an input of 300000 that FP16 cannot hold; such a batch overflows, and the scaler must skip its
-# step. It looks at the steps that were really made, the dtypes, the scale at each batch, the losses
-# and the weights, and at nothing else: any mend that leaves these right will pass.
+# step. It looks at the steps that were really made, the dtypes of the layers, the gradients and the
+# weights, the scale at each batch, the losses and the weights: any mend that leaves these right will
+# pass. Where a case names something more, such as the rows in memory, that is looked at too. Call
+# `loss_fn` once for each batch.
 
 # %%
 import math
@@ -53,7 +55,7 @@ def scaler(init_scale=2.0**10):
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.backbone = nn.Sequential(nn.Linear(6, 12), nn.Tanh())
+        self.backbone = nn.Sequential(nn.Linear(6, 12), nn.ReLU())
         self.head = nn.Linear(12, 5)
 
     def forward(self, x):
@@ -227,7 +229,8 @@ print("2 and 14 rows  ", weight_after([parts]))
 
 # %% [markdown]
 # Mend it, as `mend_uneven`: the gradient of a group is that of the mean over all its rows. `loss_fn`
-# gives the mean over a micro-batch. The micro-batches are cut because more rows do not fit at once.
+# gives the mean over a micro-batch. They are cut because the activations of two micro-batches do not
+# fit in memory together.
 
 
 # %% exercise="mend_uneven"
@@ -341,7 +344,7 @@ def mend_closure(model, optimizer, scaler, loss_fn, batches):
 
 
 # %% [markdown] heading="mend_moments"
-# Adam by hand, with its two averages in FP16: a third of the memory saved. The run is in BF16, so
+# Adam by hand, with its two averages in FP16, which takes half of their memory. The run is in BF16, so
 # there is no scaler. After one step the loss is NaN.
 
 

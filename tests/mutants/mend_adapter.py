@@ -86,3 +86,63 @@ def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
+
+
+# === correct: master_weights_beside_it
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    params = list(adapter.parameters())
+    masters = [p.detach().float().requires_grad_() for p in params]
+    optimizer = torch.optim.SGD(masters, lr=rate)
+    for x, y in batches:
+        adapter.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        for m, p in zip(masters, params):
+            m.grad = p.grad.float()
+        scaler.step(optimizer)
+        scaler.update()
+        with torch.no_grad():
+            for m, p in zip(masters, params):
+                p.copy_(m)
+
+
+# === correct: fused_optimizer
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    adapter.to(dtype=torch.float32)
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate, fused=True)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: outputs_cast_and_added_outside
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    adapter = adapter.type(torch.float32)
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            frozen, small = base(x), adapter(x)
+        loss = loss_fn(frozen.float() + small.float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: half_again_at_the_end
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    adapter.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    adapter.half()

@@ -164,3 +164,55 @@ def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
         scaler.update()
         losses.append(loss)
     return losses
+
+
+# === correct: logits_cast_and_loss_outside
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+        logits = logits.to(torch.float32)
+        lp = log_softmax(logits, dim=1)
+        entropy = -(lp.exp() * lp).sum(dim=1).mean()
+        loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: cross_entropy_with_itself
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            wide = logits.float()
+            entropy = cross_entropy(wide, wide.softmax(1))
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: losses_in_a_tensor
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            lp = log_softmax(logits.float(), 1)
+            entropy = -(lp.exp() * lp).sum(1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses = torch.tensor([*losses, loss.item()])
+    return losses

@@ -77,6 +77,18 @@ def mend_finetune(model, head, scaler, loss_fn, batches, rate):
         optimizer.step()
 
 
+# === mutant: all_in_float32 -> not-in-fp16
+def mend_finetune(model, head, scaler, loss_fn, batches, rate):
+    model.head = head
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 # === correct: group_added_later
 def mend_finetune(model, head, scaler, loss_fn, batches, rate):
     optimizer = torch.optim.SGD(model.head.parameters(), lr=rate)
@@ -106,3 +118,49 @@ def mend_finetune(model, head, scaler, loss_fn, batches, rate):
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
+
+
+# === correct: fused_optimizer
+def mend_finetune(model, head, scaler, loss_fn, batches, rate):
+    model.head = head
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=rate, fused=True)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: logits_cast_for_the_loss
+def mend_finetune(model, head, scaler, loss_fn, batches, rate):
+    model.head = head
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+        loss = loss_fn(logits.float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: backbone_frozen_and_all_parameters
+def mend_finetune(model, head, scaler, loss_fn, batches, rate):
+    for p in model.backbone.parameters():
+        p.requires_grad = False
+    setattr(model, "head", head)
+    optimizer = torch.optim.SGD(model.parameters(), rate, foreach=True)
+
+    def one(batch):
+        x, y = batch
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    [one(b) for b in batches]

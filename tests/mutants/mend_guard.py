@@ -69,6 +69,42 @@ def mend_guard(model, optimizer, scaler, loss_fn, batches):
             scaler.update()
 
 
+# === mutant: gradients_asked_and_update_all_the_same -> scale-blamed
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if all(p.grad.isfinite().all() for p in model.parameters()):
+            scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: scaler_left_out -> scaler-bypassed
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if loss.isfinite():
+            loss.backward()
+            optimizer.step()
+
+
+# === mutant: all_in_float32 -> not-in-fp16
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        if not loss.isfinite():
+            continue
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 # === correct: both_under_the_if
 def mend_guard(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
@@ -107,3 +143,30 @@ def mend_guard(model, optimizer, scaler, loss_fn, batches):
             scaler.update()
         except AssertionError:
             pass
+
+
+# === correct: good_batches_chosen_first
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    good = [(x, y) for x, y in batches if not x.isnan().any()]
+    for x, y in good:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = model(x)
+        loss = loss_fn(out.to(torch.float32), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: scale_put_back
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        if loss.isnan():
+            scaler.update(scaler.get_scale())
+        else:
+            scaler.update()

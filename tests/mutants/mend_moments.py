@@ -130,3 +130,47 @@ def mend_moments(model, loss_fn, batches, rate):
         for p in model.parameters():
             p.grad /= 2.0**10
         optimizer.step()
+
+
+# === correct: fused_optimizer_and_logits_cast
+def mend_moments(model, loss_fn, batches, rate):
+    o = torch.optim.Adam(model.parameters(), rate, fused=True)
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = model(x)
+        loss = loss_fn(out.float(), y)
+        loss.backward()
+        o.step()
+        o.zero_grad()
+
+
+# === correct: adam_with_a_scaler
+def mend_moments(model, loss_fn, batches, rate):
+    o = torch.optim.Adam(model.parameters(), rate)
+    s = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    for x, y in batches:
+        o.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        s.scale(loss).backward()
+        s.step(o)
+        s.update()
+
+
+# === correct: functional_call
+def mend_moments(model, loss_fn, batches, rate):
+    named = dict(model.named_parameters())
+    state = {k: (torch.zeros_like(p), torch.zeros_like(p)) for k, p in named.items()}
+    t = 0
+    for x, y in batches:
+        t += 1
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(torch.func.functional_call(model, named, (x,)), y)
+        gs = torch.autograd.grad(loss, list(named.values()))
+        for (k, p), g in zip(named.items(), gs):
+            m, v = state[k]
+            m = 0.9 * m + 0.1 * g
+            v = 0.999 * v + 0.001 * g.square()
+            state[k] = m, v
+            with torch.no_grad():
+                p.sub_(rate * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8))

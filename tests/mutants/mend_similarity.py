@@ -101,6 +101,57 @@ def mend_similarity(encoder, optimizer, scaler, batches, temperature):
     return losses
 
 
+# === mutant: bfloat16_for_the_scores -> bfloat16-region
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            a, b = encoder(x), encoder(z)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                scores = (a @ b.T) / temperature
+                loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: embeddings_cast_to_bfloat16 -> bfloat16-region
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            a, b = encoder(x), encoder(z)
+            with torch.autocast("cpu", enabled=False):
+                scores = (a.bfloat16() @ b.bfloat16().T) / temperature
+            loss = cross_entropy(scores.float(), torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: encoder_alone_in_float32 -> autocast-left-out
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            with torch.autocast("cpu", enabled=False):
+                a, b = encoder(x), encoder(z)
+            scores = (a / temperature) @ b.T
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
 # === correct: product_in_float32
 def mend_similarity(encoder, optimizer, scaler, batches, temperature):
     losses = []
@@ -158,6 +209,38 @@ def mend_similarity(encoder, optimizer, scaler, batches, temperature):
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.float16):
             scores = encoder(x) @ (encoder(z) / temperature).T
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: product_in_float64
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = encoder(x).double() @ encoder(z).double().T / temperature
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: lengths_taken_out
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            a, b = encoder(x), encoder(z)
+            na, nb = a.float().norm(dim=1, keepdim=True), b.float().norm(dim=1, keepdim=True)
+            scores = ((a / na) @ (b / nb).T) * (na * nb.T / temperature)
             loss = cross_entropy(scores, torch.arange(len(x)))
         scaler.scale(loss).backward()
         scaler.step(optimizer)
