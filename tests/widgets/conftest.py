@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -68,24 +69,53 @@ def open_page(chromium: Browser, site: str) -> Iterator[Callable[..., Page]]:
     assert complaints == []
 
 
+@pytest.fixture
+def mount(open_page: Callable[..., Page]) -> Callable[..., Page]:
+    """Open a page of one widget: the name of its module, and the values that it starts with."""
+
+    def mount_(
+        module: str, values: dict[str, Any], scheme: str = "light", width: int = 900
+    ) -> Page:
+        page = open_page("blank.html", scheme, width)
+        page.evaluate(
+            """async ([module, values]) => {
+              const { mount } = await import(module);
+              window.model = mount(document.getElementById("widget"), values);
+            }""",
+            [f"/{module}.mjs", values],
+        )
+        return page
+
+    return mount_
+
+
+@pytest.fixture(params=list(itertools.product(("light", "dark"), (900, 400))), ids=str)
+def look(request: pytest.FixtureRequest) -> tuple[str, int]:
+    """A colour scheme and a width in pixels."""
+    return request.param
+
+
 def _is_foreign(url: str, site: str) -> bool:
     return not url.startswith((site + "/", "data:", "blob:"))
 
 
 @pytest.fixture(scope="session")
-def accessibility() -> Callable[[Page], list[str]]:
-    """What axe-core finds wrong with a page, of any impact: a line for each rule broken."""
+def faultless() -> Callable[[Page], None]:
+    """Asserts that axe-core finds no fault in a page, of any impact, and that nothing sticks out
+    of it to the side."""
     axe = Axe()
 
-    def problems(page: Page) -> list[str]:
+    def check(page: Page) -> None:
         response = axe.run(page).response
         assert response["passes"], "axe checked nothing"
-        return [
+        faults = [
             f"{v['id']} ({v['impact']}): {[node['html'][:160] for node in v['nodes']]}"
             for v in response["violations"]
         ]
+        assert faults == []
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
 
-    return problems
+    return check
 
 
 # Presses nothing itself: waits for the next key and for the frame after it. The screen holds the
