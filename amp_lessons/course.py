@@ -271,7 +271,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="11_past_one_gpu",
         title="Past one eager GPU",
         minutes=50,
-        prerequisites=("08_losses_and_ops",),
+        prerequisites=("07_training_loops", "08_losses_and_ops"),
         shows=(
             Shown("A compiled backward pass with the wrong autocast, beside eager's"),
             Shown("Two ranks under DDP and FSDP2, one of which overflows"),

@@ -172,7 +172,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         10, SCALER, "Only the optimizer step belongs outside autocast", "quiz page", "false",
-        "the backward pass belongs outside; a step inside changes nothing, and gains nothing",
+        "the backward pass belongs outside too; a step of SGD or Adam inside changes and gains nothing",
         5, f"{AMP_DOCS}#torch.autocast",
     ),
     Myth(

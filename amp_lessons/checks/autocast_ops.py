@@ -1090,5 +1090,5 @@ low_flop_share = function_exercise(
         "out.",
     ),
     same=within(1e-6),
-    lesson_learned="AMP may run most of the FLOPs in 16 bits. It hardly ever runs most of the ops.",
+    lesson_learned="Few of autocast's rules cast to 16 bits, and those few do most of the FLOPs.",
 )

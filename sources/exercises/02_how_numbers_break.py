@@ -135,5 +135,5 @@ faults |= {"d": "no fault"}
 ### END SOLUTION
 
 # %% [markdown]
-# Next: the lessons on training itself build on these three faults: loss scaling answers the
-# first, autocast's choice of dtypes the second, FP32 weights the third.
+# Next: lesson 03 trains a network with a remedy for each of the three faults: loss scaling for the
+# first, FP32 for the fragile parts for the second, FP32 weights for the third.

@@ -51,7 +51,7 @@ def result_dtype(op, device, region, inputs):
 # Here are five functions as people write them for float32. Under autocast three of them raise, one
 # raises in one of the two formats, and one gives a wrong number without a word. Mend each so that
 # it gives **float32**, in a region of float16, in one of bfloat16, and with no region open. What runs
-# in 16 bits now shall still run in 16 bits: `x @ weight` must not become a float32 product. And the
+# in 16 bits now must still run in 16 bits: `x @ weight` must not become a float32 product. And the
 # head of `classify` stays a float32 product.
 #
 # All but `classify` are called *inside* the caller's region; `classify` opens its own. Edit the
@@ -164,8 +164,8 @@ def dtype_offenders(model, x, expected, region):
 # products, `features @ features.T`.
 #
 # It is called inside somebody's autocast region, on a CPU or on CUDA, in float16 or bfloat16. The
-# linear layer shall run in the region's dtype. The inner products reach many millions, so they
-# shall be computed, and returned, in float32. After the call the region must be as it was. With no
+# linear layer runs in the region's dtype. The inner products reach many millions, so they have to
+# be computed, and returned, in float32. After the call the region must be as it was. With no
 # region open, everything is float32 anyway.
 
 

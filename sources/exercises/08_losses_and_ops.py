@@ -118,7 +118,7 @@ def safe_rms_norm(x, weight, eps):
 # other: `x + block(x)`.
 #
 # `x` has the shape (rows, width) and is float32, or comes from a first layer in 16 bits. `blocks` is a list of
-# modules with float32 weights, each a norm and a linear layer. The linear layers shall run in 16
+# modules with float32 weights, each a norm and a linear layer. The linear layers run in 16
 # bits, in `region`, which is `torch.float16` or `torch.bfloat16`; no region is open when you are
 # called. The stream may grow past 65504, and the blocks may add little to something large. Return
 # the stream in float32, and leave x as it is.
@@ -269,4 +269,4 @@ class Energy(torch.autograd.Function):
 ### END SOLUTION
 
 # %% [markdown]
-# Next: the lessons on memory and speed, where the price of each float32 tensor is counted.
+# Next: lessons 09 and 10, on memory and speed, where the price of each float32 tensor is counted.

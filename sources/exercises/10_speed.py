@@ -245,4 +245,5 @@ helps |= dict.fromkeys("ej", "launches") | {"b": "nothing", "f": "sizes", "g": "
 ### END SOLUTION
 
 # %% [markdown]
-# Next: run `amp-lessons bench` on the GPU that you use, and ask of its table what you asked here.
+# Next: run `amp-lessons bench` on the GPU that you use, and ask of its table what you asked here. Lesson 11 goes past one
+# eager GPU.

@@ -565,4 +565,5 @@ def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
 
 
 # %% [markdown]
-# That was the last of the graded exercises. Lesson 13, the interview room, has the questions.
+# That was the last exercise of the course. Next: a model of yours. `amp-lessons explain` shows what
+# autocast does to it, and `amp-lessons bench` what that gains.

@@ -12,12 +12,12 @@
 # %% [markdown]
 # ## The smallest model there is
 #
-# FP16 is a number format with 16 bits, half of FP32's. Mixed precision training does most of its
-# arithmetic in such a format: suitable hardware does more of it per second, and each stored value
+# FP16 is a number format with 16 bits, half of those of FP32, PyTorch's default. Mixed precision
+# training does most of its arithmetic in such a format: suitable hardware does more of it per second, and each stored value
 # takes half the bytes.
 #
 # Here is a model with one weight, one input and one loss. Nothing in it is unusual; two of its
-# factors are simply small.
+# factors are small.
 
 # %%
 import torch
@@ -124,7 +124,7 @@ for device in devices():
         print(f"    computes in {name} natively: {yes_or_no(fact)}")
 
 # %% [markdown]
-# For FP16 and BF16 a "no" does not mean that the format cannot be used. Without native arithmetic
+# BF16 and TF32 are two more formats; lesson 01 has them. For FP16 and BF16 a "no" does not mean that the format cannot be used. Without native arithmetic
 # the results are the same kind of numbers, rounded to the same format, only slower. (TF32 is
 # another matter: it exists only inside a GPU.) So what is *true* of a format can be shown on your
 # machine, and what is *fast* often cannot.

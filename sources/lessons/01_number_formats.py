@@ -94,7 +94,8 @@ for f in FORMATS.values():
 # %% [markdown]
 # `eps` is the distance from 1 to the next number. "Smallest" is the smallest positive number of
 # all; why that differs from the smallest *normal* one comes below. `torch.finfo` gives the other
-# three figures for the formats that torch can store.
+# three figures for the formats that torch can store. Torch calls them `float32`, `float16` (`half` for short)
+# and `bfloat16`; in this course FP16 names the format, and float16 the dtype of a tensor in it.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -162,7 +163,7 @@ for name, x in (
 
 # %% [markdown]
 # In BF16 everything of this kind happens eight times sooner. **Predict:** what is 256 + 1 in
-# BF16? And 1 + 2^-8?
+# BF16? And $1 + 2^{-8}$?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -282,8 +283,7 @@ print("and FP32's exponents:", TF32.max_exponent == FP32.max_exponent)
 
 # %% [markdown]
 # So a TF32 product has about three correct digits, as one of FP16 numbers has, without FP16's small
-# range.
-# Whether your GPU does it is another matter. The next cell measures, if it can.
+# range. Whether your GPU does it is another matter. The next cell measures, if it can.
 
 # %% tags=["live"]
 from amp_lessons.device import why_not

@@ -102,7 +102,8 @@ print("256 ** 2 =", (torch.tensor(256.0, dtype=half) ** 2).item())
 
 # %% [markdown]
 # Squares are where it happens in practice: a norm, a variance, a mean of squares. The result would
-# fit; a step on the way does not.
+# fit; a step on the way does not. **Predict:** the root of the mean square of four times 300, in three
+# ways: by squaring first, by dividing first, and in FP32?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -200,7 +201,7 @@ plots.curves(
 # is 2048 times as large as it ([Micikevicius et al.](https://arxiv.org/abs/1710.03740), section
 # 3.1), and from 4096 times on it always is. In BF16 the two are 256 and 512. So the weights that
 # the optimizer updates are kept in FP32: that is what *master weights* are for. (In PyTorch's AMP
-# they are simply the parameters, and the 16-bit copies are temporary.)
+# they are the parameters themselves, and the 16-bit copies are temporary.)
 #
 # Why two figures? The ulp is the same for 1.0 and for 1.999, so half an ulp is 1/2048 of the one
 # and 1/4096 of the other. **Predict:** how many of all weights does an update of weight/2048 leave
@@ -383,4 +384,4 @@ for number in (1e-8, 1e8):
 
 # %% [markdown]
 # **Next:** four exercises in `exercises/02_how_numbers_break.ipynb`: a sum that keeps its small
-# terms, a log-softmax, a mask, and ten faults to name.
+# terms, a log-softmax, a mask, and ten faults to name. Then lesson 03: AMP from scratch.

@@ -292,7 +292,7 @@ print("norm by squares in FP32:   ", "finite:", bool(scaled.square().sum().sqrt(
 # %% [markdown]
 # The squares add up to more than 65504 before the root is taken.
 #
-# Inside a matrix product it is the kernel that accumulates: tensor cores multiply 16-bit numbers
+# Inside a matrix product it is the *kernel*, the code that computes it, that accumulates: tensor cores multiply 16-bit numbers
 # and can add the products up in FP32. **Predict:** a row of 4,096 ones times a column of ones. What
 # does PyTorch's FP16 product give, and what does a 16-bit accumulator give?
 

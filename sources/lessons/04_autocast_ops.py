@@ -24,7 +24,7 @@ half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 # %% [markdown]
 # ## A policy, not a cast
 #
-# Here is a region of autocast around seven ops. **Predict:** the dtype of each result. The inputs are
+# The block of a `with torch.autocast(…)` is called a *region*. Here is one around seven ops. **Predict:** the dtype of each result. The inputs are
 # float32, and so is the weight.
 
 # %%
@@ -47,7 +47,7 @@ print("x, weight      ", x.dtype, weight.dtype)
 # for float16 with bfloat16, since neither holds the other's numbers. x and the weight are as they
 # were: autocast casts copies on the way into an op, so you cast neither inputs nor model yourself.
 #
-# So *"AMP runs most operations in FP16"* is not true. It runs the ops on a list in 16 bits; those
+# So *"AMP runs most operations in FP16"* is not true as it stands. It moves the ops on a list to 16 bits; those
 # happen to do most of the arithmetic. (In the exercises you count how much.)
 
 # %% [markdown]
@@ -488,7 +488,7 @@ for name, message in messages.items():
 # | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |
 # | a custom `autograd.Function` | its backward runs without the region of its forward | `custom_fwd`, `custom_bwd`: lesson 08 |
 #
-# A mismatch that raises is the harmless kind. A half that leaks without a word goes on to overflow
+# A mismatch that raises is the harmless kind. A 16-bit tensor that leaks without a word goes on to overflow
 # somewhere else.
 
 # %% [markdown]
@@ -644,4 +644,4 @@ print("3.", layer.weight.dtype, layer.weight.grad.dtype, saved_input.dtype)
 # %% [markdown]
 # **Next:** five exercises in `exercises/04_autocast_ops.ipynb`: an oracle for dtypes, five mismatches
 # to mend, assertions for a whole model, one op to keep in float32, and how much really runs in 16
-# bits.
+# bits. Then lesson 05: regions, cache, threads.

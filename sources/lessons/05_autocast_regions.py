@@ -75,7 +75,7 @@ with warnings.catch_warnings(record=True) as caught:
 print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast_dtype}")
 
 # %% [markdown]
-# The old `autocast` knows one device and takes no `device_type`: nobody can have run that answer.
+# The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run.
 # Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated since
 # 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
 #
@@ -714,9 +714,7 @@ with torch.inference_mode():
 # %% [markdown]
 # ## The same on CUDA
 #
-# Without a GPU, CUDA's rules can still be asked: a fake tensor has a device and a dtype, and no
-# data. `torch.autocast("cuda")` turns itself off where there is no CUDA, so the state is set by
-# hand here. **Predict:** do the region, the quiet leak and the thread behave as on the CPU?
+# CUDA's rules can be asked of fake tensors, with the state set by hand (lesson 04). **Predict:** do the region, the quiet leak and the thread behave as on the CPU?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -830,4 +828,5 @@ with region, ThreadPoolExecutor() as pool:
 
 # %% [markdown]
 # **Next:** six exercises in `exercises/05_autocast_regions.ipynb`: the border of a step, a leak, a
-# submodule in float32, a cast counter, the frozen loop, and a thread that keeps its autocast.
+# submodule in float32, a cast counter, the frozen loop, and a thread that keeps its autocast. Then
+# lesson 06: GradScaler.

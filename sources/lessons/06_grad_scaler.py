@@ -532,7 +532,8 @@ print("loss", loss.item(), " skipped", len(log.skipped_steps), "of 20  scale", l
 #
 # To decide about a step, Python has to know whether there was an inf: `step` calls `.item()`, and
 # on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) updates all
-# its weights in one kernel; it takes the scale and the record of inf as tensors and decides inside.
+# its weights in one kernel; it takes the scale and the record of inf, which PyTorch calls `found_inf`, as tensors and
+# decides inside.
 # **Predict:** three steps, the second with an overflow: how many times is `optimizer.step` called,
 # and how many numbers does the scaler read? (A hook, here, is a function that PyTorch calls after
 # each `optimizer.step`.)
@@ -680,4 +681,5 @@ print("BF16:", (torch.tensor(300.0, dtype=bfloat) * 300).item())
 
 # %% [markdown]
 # **Next:** six exercises in `exercises/06_grad_scaler.ipynb`: your own GradScaler, a log of skips,
-# the scale predicted, a schedule, clipping, and the causes of a sinking scale.
+# the scale predicted, a schedule, clipping, and the causes of a sinking scale. Then lesson 07: real
+# training loops.

@@ -837,4 +837,4 @@ print("running mean", norm.running_mean.item())
 
 # %% [markdown]
 # **Next:** six exercises in `exercises/08_losses_and_ops.ipynb`: four losses to stabilise, unit vectors, a
-# safe RMS norm, a stream in float32, and two Functions to get right.
+# safe RMS norm, a stream in float32, and two Functions to get right. Then lesson 09: memory.

@@ -427,4 +427,4 @@ print("3.", f"{1 - (19 - 15) / (20 - 15):.0%} less")
 
 # %% [markdown]
 # **Next:** five exercises in `exercises/09_memory.ipynb`: bytes a parameter, the crossover, the cast
-# cache, two reports to read, and the lever that helps.
+# cache, two reports to read, and the lever that helps. Then lesson 10: speed, measured.

@@ -5,7 +5,7 @@
 # recompute activations in the right dtype, train on several ranks with a scaler that they agree on,
 # and say what FP8 training adds.
 #
-# **Time** 50 minutes. **Needs** lesson 08; no GPU. One cell starts two processes.
+# **Time** 50 minutes. **Needs** lessons 07 and 08; no GPU. One cell starts two processes.
 #
 # So far one process ran one operation after the other. Here something else runs your model: a
 # compiler, a second forward pass inside the backward, other processes. Each can leave the precision
@@ -14,7 +14,6 @@
 # %%
 import inspect
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
@@ -481,28 +480,9 @@ for loop, counts in ranks[0].reports["all-reduces"].items():
 # end. An inf in a batch that was not exchanged stays in the local sum, and reaches everybody with the
 # last exchange. But step on gradients that were never exchanged, and each rank decides alone again.
 #
-# ## DataParallel's threads
+# `nn.DataParallel`, the old way, has threads instead of ranks, and hands autocast to them without its
+# dtype (lesson 05). Decorate `forward` with the region, or put the region inside it; better, use DDP.
 #
-# `nn.DataParallel`, the old way, runs its replicas in *threads*. Autocast's state belongs to a thread
-# (lesson 05). **Predict:** in which dtype does a thread compute that was started under autocast, and
-# what if the forward method is decorated?
-
-# %%
-# NBVAL_CHECK_OUTPUT
-layer, decorated = nn.Linear(4, 4), nn.Linear(4, 4)
-decorated.forward = torch.autocast("cpu", dtype=bfloat)(decorated.forward)
-with torch.autocast("cpu", dtype=bfloat), ThreadPoolExecutor(max_workers=1) as other_thread:
-    for name, module in (("as it is: ", layer), ("decorated:", decorated)):
-        print(name, other_thread.submit(module, torch.ones(1, 4)).result().dtype)
-
-# %% [markdown]
-# DataParallel carries one bit over: its
-# [`parallel_apply`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/parallel_apply.py)
-# asks whether autocast is on and enters it in each thread, without the dtype. Under BF16 autocast
-# its threads would run with the default of their GPU, FP16 (not measured here: it takes two GPUs).
-# Decorate `forward`, or put the region inside it; better, use DDP.
-
-# %% [markdown]
 # ## FP8's idea
 #
 # Hopper's tensor cores multiply 8-bit floats at
@@ -737,4 +717,4 @@ for letter, scale in zip("abc", (640.0, 0.0016, 65536.0), strict=True):
 # %% [markdown]
 # **Next:** six exercises in `exercises/11_past_one_gpu.ipynb`: compiled equals eager, a checkpointed
 # block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and a tensor in
-# FP8. None of them starts a second process.
+# FP8. None of them starts a second process. Then lesson 12: myths, tested, and the clinic.

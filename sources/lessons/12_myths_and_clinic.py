@@ -489,11 +489,11 @@ def weights_after(step_inside):
 same = torch.equal(gradient_of_fp32_part(False), gradient_of_fp32_part(True))
 cases = {"backward may stand inside": same}
 same = torch.equal(weights_after(False), weights_after(True))
-trials.test(10, cases | {"a step inside does harm": not same})
+trials.test(10, cases | {"a step of Adam inside does harm": not same})
 
 # %% [markdown]
-# The other way round: `step()` has nothing that autocast would cast, and `backward()` has. Keep both
-# outside.
+# The other way round: Adam's `step()` has nothing that autocast would cast, and `backward()` has. A
+# few optimizers multiply matrices in their step (lesson 05). Keep both outside.
 #
 # ### Myth 14: The basic FP16 loop needs no scaler
 #
@@ -646,7 +646,7 @@ cases = {
 trials.test(19, cases)
 
 # %% [markdown]
-# A gradient that underflows is just 0, and the loss stands still. For a NaN look for *large* numbers
+# A gradient that underflows is 0, and the loss stands still. For a NaN look for *large* numbers
 # first, and then for a logarithm or a quotient that gets a 0 (pitfalls 18 and 19).
 #
 # ## Inference and devices
@@ -1166,7 +1166,7 @@ plots.curves(
 # %% [markdown]
 # The casts of the first forward pass stay in the cache until the *outermost* region ends. The weights
 # move, and nobody looks at them. A disabled region counts as a region: `enabled=False` around a loop
-# that opens its own regions freezes it just the same.
+# that opens its own regions freezes it all the same.
 #
 # ### Pitfall 14: Clipped before unscale_
 #
