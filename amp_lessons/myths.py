@@ -172,7 +172,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         10, SCALER, "Only the optimizer step belongs outside autocast", "quiz page", "false",
-        "the backward pass belongs outside too; a step of SGD or Adam inside changes and gains nothing",
+        "backward belongs outside too; a step of SGD or Adam inside changes nothing, gains nothing",
         5, f"{AMP_DOCS}#torch.autocast",
     ),
     Myth(

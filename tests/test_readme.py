@@ -25,6 +25,12 @@ def test_course_map_lists_nothing_else():
     assert len(re.findall(r"^\| \[\d\d ", README, re.MULTILINE)) == len(LESSONS)
 
 
+def test_the_map_tells_the_time_of_the_whole_course():
+    lessons = sum(lesson.minutes for lesson in LESSONS)
+    exercises = sum(info.minutes for lesson in LESSONS for info in lesson.exercises)
+    assert f"{lessons} minutes of lessons and {exercises} minutes of exercises" in README
+
+
 def test_linked_files_exist():
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     assert len(targets) > len(LESSONS)

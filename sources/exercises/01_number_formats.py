@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Exercises 01: Number formats
 #
-# Four functions about the bits of a number and about choosing how many of them to spend. Take the lesson `notebooks/01_number_formats.ipynb`
-# first. A check calls your function with many numbers, among them those that people forget.
+# Four functions about the bits of a number and about choosing how many of them to spend. Take the
+# lesson `notebooks/01_number_formats.ipynb` first. A check calls your function with many numbers,
+# among them those that people forget.
 
 # %%
 import torch

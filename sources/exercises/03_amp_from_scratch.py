@@ -52,10 +52,10 @@ class MasterSGD:
 # - `StaticScaler(scale)` raises a `ValueError` unless `scale` is a positive, finite power of two.
 # - `scale(loss)` returns the loss times the scale. (So keep the number itself under another name
 #   than `self.scale`.)
-# - `step(optimizer)` is called after `backward()`. It divides the gradients of all of the optimizer's
-#   parameters, in all of its groups, by the scale, in place. If all of them are finite it calls `optimizer.step()` and
-#   returns True. If one is inf or NaN, it leaves the weights and the optimizer's state alone and
-#   returns False.
+# - `step(optimizer)` is called after `backward()`. It divides the gradients of all of the
+#   optimizer's parameters, in all of its groups, by the scale, in place. If all of them are finite
+#   it calls `optimizer.step()` and returns True. If one is inf or NaN, it leaves the weights and
+#   the optimizer's state alone and returns False.
 
 
 # %% exercise="StaticScaler"
@@ -143,8 +143,9 @@ def mixed_loss(images, weight, bias, labels):
 # Write `missing_ingredient(run)`: find out by experiment what a training run lacks.
 #
 # `run` trains a small model in FP16, as often as you call it, and always from the same weights:
-# `run(steps=1, lr=2.0**-3, loss_factor=1.0, repeats=1)`. `loss_factor` multiplies the loss, `repeats`
-# says how often the same 8 examples stand in the batch. It returns an outcome with four fields:
+# `run(steps=1, lr=2.0**-3, loss_factor=1.0, repeats=1)`. `loss_factor` multiplies the loss,
+# `repeats` says how often the same 8 examples stand in the batch. It returns an outcome with four
+# fields:
 #
 # - `loss`: the mean loss of the last step, without the factor
 # - `gradient`: the last step's gradient, float32, unscaled

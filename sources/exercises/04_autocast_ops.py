@@ -18,7 +18,7 @@ from amp_lessons.checks import autocast_ops as ex
 # `op` is one of the names below, `device` is `"cpu"` or `"cuda"`, `region` is the dtype of the
 # autocast region (`torch.float16` or `torch.bfloat16`), and `inputs` is a tuple with the dtype of
 # each input: float16, bfloat16 and float32 in any mixture, or all float64. Return a `torch.dtype`.
-# The check compares 400 combinations, drawn by chance, with what torch really gives.
+# The check compares 400 combinations, drawn at random, with what torch really gives.
 #
 # Ops with one input: `softmax`, `layer_norm` (without weights), `exp`, `log`, `sum`, `cumsum`,
 # `prod`, `mean`, `var`, `sqrt`, `relu`, `sigmoid`, and `softmax, dtype=float32`, which is
@@ -50,9 +50,9 @@ def result_dtype(op, device, region, inputs):
 # %% [markdown] heading="mend_mismatches"
 # Here are five functions as people write them for float32. Under autocast three of them raise, one
 # raises in one of the two formats, and one gives a wrong number without a word. Mend each so that
-# it gives **float32**, in a region of float16, in one of bfloat16, and with no region open. What runs
-# in 16 bits now must still run in 16 bits: `x @ weight` must not become a float32 product. And the
-# head of `classify` stays a float32 product.
+# it gives **float32**, in a region of float16, in one of bfloat16, and with no region open. What
+# runs in 16 bits now must still run in 16 bits: `x @ weight` must not become a float32 product. And
+# the head of `classify` stays a float32 product.
 #
 # All but `classify` are called *inside* the caller's region; `classify` opens its own. Edit the
 # functions where they stand. The check names those that behave as before.
@@ -122,8 +122,8 @@ def predictions(x, weight):
 # Write `dtype_offenders(model, x, expected, region)`: run `model(x)` once under CPU autocast to
 # `region`, and report the modules whose output has another dtype than `expected`.
 #
-# `expected` is a dict from a module's path, such as `"0.body.0"`, to a dtype. Return a dict from the
-# path of each offender to the dtype that was seen. A module that returns a tuple: look at its
+# `expected` is a dict from a module's path, such as `"0.body.0"`, to a dtype. Return a dict from
+# the path of each offender to the dtype that was seen. A module that returns a tuple: look at its
 # first tensor. A module that runs several times: report the first dtype that is not the expected
 # one. A module in `expected` that did not run at all is an offender too: report `None`. Leave the
 # model as it was, without hooks and in the mode it was in.
@@ -185,14 +185,14 @@ def gram(x, weight):
 # bits, float16 or bfloat16, under CPU autocast to `region`? Return a number between 0 and 1.
 #
 # Count the ops that `torch.utils.flop_counter.flop_registry` has a formula for: matrix products and
-# convolutions, in the forward pass only. `flop_registry[op](*args, **kwargs, out_val=out)` gives the
-# FLOPs of a call.
+# convolutions, in the forward pass only. `flop_registry[op](*args, **kwargs, out_val=out)` gives
+# the FLOPs of a call.
 #
 # To see the ops, subclass `TorchDispatchMode` and write
-# `__torch_dispatch__(self, func, types, args=(), kwargs=None)`. Inside `with` an instance of it, torch
-# calls that method in place of each op, below autocast, where the casts have been made. It must call
-# `func(*args, **(kwargs or {}))` and return the result; `func.overloadpacket` is the op. Do not run the
-# model in `inference_mode`: there torch does not take its layers apart.
+# `__torch_dispatch__(self, func, types, args=(), kwargs=None)`. Inside `with` an instance of it,
+# torch calls that method in place of each op, below autocast, where the casts have been made. It
+# must call `func(*args, **(kwargs or {}))` and return the result; `func.overloadpacket` is the op.
+# Do not run the model in `inference_mode`: there torch does not take its layers apart.
 
 # %%
 from torch.utils._python_dispatch import TorchDispatchMode

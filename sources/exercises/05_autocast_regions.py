@@ -18,7 +18,8 @@ from amp_lessons.checks import autocast_regions as ex
 #
 # `model` takes `x`, of shape (batch, inputs); `loss_fn` takes the prediction and `y`, and gives a
 # loss without dimensions. Gradients of the step before may still be there. Return the loss, as it
-# was before the step, as a number or a tensor. No scaler is needed: bfloat16 has the range of float32.
+# was before the step, as a number or a tensor. No scaler is needed: bfloat16 has the range of
+# float32.
 
 
 # %% exercise="autocast_step"

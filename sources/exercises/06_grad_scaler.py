@@ -87,8 +87,8 @@ class OwnScaler:
 # Write `skipped_steps(model, optimizer, scaler, batches)`: train, and report which steps were
 # skipped.
 #
-# `batches` is a list of pairs (x, y). For each pair, in order, make one whole training step: cleared
-# gradients, the mean squared error of `model(x)` and `y` under
+# `batches` is a list of pairs (x, y). For each pair, in order, make one whole training step:
+# cleared gradients, the mean squared error of `model(x)` and `y` under
 # `torch.autocast("cpu", dtype=torch.float16)`, backward, step and update with the scaler (a
 # `torch.amp.GradScaler("cpu")`, already made). Return a list with the numbers of the steps that the
 # scaler skipped, the first step being 0.

@@ -5,9 +5,10 @@
 # `notebooks/07_training_loops.ipynb` first.
 #
 # A loop is judged by what it leaves behind: the parameters and their dtype, the steps that were
-# really taken, the learning rate, the scale of the scaler that it was given, and the dtypes that the
-# model's outputs had. How you write it is up to you. Some of the batches that the check uses hold a
-# number that FP16 cannot store: the scaler has to see that, skip their step, and lower its scale.
+# really taken, the learning rate, the scale of the scaler that it was given, and the dtypes that
+# the model's outputs had. How you write it is up to you. Some of the batches that the check uses
+# hold a number that FP16 cannot store: the scaler has to see that, skip their step, and lower its
+# scale.
 
 # %%
 import torch
@@ -92,8 +93,8 @@ except AssertionError as error:
     print("AssertionError:", error)
 
 # %% [markdown]
-# Mend it, as `mend_unscaled`. In most cases of the check the loss has a small weight, as one of many
-# losses may have, and its gradients are below the range of FP16.
+# Mend it, as `mend_unscaled`. In most cases of the check the loss has a small weight, as one of
+# many losses may have, and its gradients are below the range of FP16.
 
 
 # %% exercise="mend_unscaled"
@@ -308,8 +309,8 @@ def mend_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
 # batches, equal to a step with one big batch.
 #
 # All batches have the same size, and their number is a multiple of `every`. `loss_fn` gives the
-# mean over the batch. Train in FP16 with the scaler, and with the optimizer's own learning rate. The
-# big batch would not fit in memory, so the model sees one small batch at a time. If one of them
+# mean over the batch. Train in FP16 with the scaler, and with the optimizer's own learning rate.
+# The big batch would not fit in memory, so the model sees one small batch at a time. If one of them
 # overflows, the step of its group is skipped.
 
 

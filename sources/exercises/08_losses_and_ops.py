@@ -18,9 +18,9 @@ from amp_lessons.checks import losses_and_ops as ex
 #
 # Logits and similarities are float16, bfloat16 or float32; targets and masks are float32, labels
 # are whole numbers. The functions are called in a region of autocast, or after one with logits that
-# are still float16. Logits lie between −60 and 60, similarities between −1 and 1; the temperature is a
-# power of two and may be 1/128. There may be 9000 classes, and 90,000 pixels. Return **float32**, a
-# tensor without dimensions, right to within 1%, and leave the arguments as they are.
+# are still float16. Logits lie between −60 and 60, similarities between −1 and 1; the temperature
+# is a power of two and may be 1/128. There may be 9000 classes, and 90,000 pixels. Return
+# **float32**, a tensor without dimensions, right to within 1%, and leave the arguments as they are.
 #
 # Edit the functions where they stand; you may call any of torch's functions. The check names those
 # that behave as before.
@@ -95,12 +95,12 @@ def unit_rows(x):
 
 
 # %% [markdown] heading="safe_rms_norm"
-# Write `safe_rms_norm(x, weight, eps)`: $x / \sqrt{\mathrm{mean}(x^2) + \mathrm{eps}}$ over the last
-# dimension, times the weight.
+# Write `safe_rms_norm(x, weight, eps)`: $x / \sqrt{\mathrm{mean}(x^2) + \mathrm{eps}}$ over the
+# last dimension, times the weight.
 #
 # `x` has the shape (rows, width) and is float16, bfloat16 or float32, with entries between −60,000
-# and 60,000; the weight (width,) and is float32; eps is a number. Return a tensor of the dtype and shape of
-# `x`, right to within four ulp.
+# and 60,000; the weight (width,) and is float32; eps is a number. Return a tensor of the dtype and
+# shape of `x`, right to within four ulp.
 
 
 # %% exercise="safe_rms_norm"
@@ -114,14 +114,14 @@ def safe_rms_norm(x, weight, eps):
 
 
 # %% [markdown] heading="residual_stream"
-# Write `residual_stream(x, blocks, region)`: add to x what each block makes of it, one block after the
-# other: `x + block(x)`.
+# Write `residual_stream(x, blocks, region)`: add to x what each block makes of it, one block after
+# the other: `x + block(x)`.
 #
-# `x` has the shape (rows, width) and is float32, or comes from a first layer in 16 bits. `blocks` is a list of
-# modules with float32 weights, each a norm and a linear layer. The linear layers run in 16
-# bits, in `region`, which is `torch.float16` or `torch.bfloat16`; no region is open when you are
-# called. The stream may grow past 65504, and the blocks may add little to something large. Return
-# the stream in float32, and leave x as it is.
+# `x` has the shape (rows, width) and is float32, or comes from a first layer in 16 bits. `blocks`
+# is a list of modules with float32 weights, each a norm and a linear layer. The linear layers run
+# in 16 bits, in `region`, which is `torch.float16` or `torch.bfloat16`; no region is open when you
+# are called. The stream may grow past 65504, and the blocks may add little to something large.
+# Return the stream in float32, and leave x as it is.
 
 
 # %% exercise="residual_stream"
@@ -138,8 +138,8 @@ def residual_stream(x, blocks, region):
 
 # %% [markdown] heading="recomputed_silu"
 # This Function saves memory: it keeps x and the weight, and computes their product again in the
-# backward pass. Nothing raises, and the gradients look right. Yet under autocast its backward pass runs
-# in another precision than its forward.
+# backward pass. Nothing raises, and the gradients look right. Yet under autocast its backward pass
+# runs in another precision than its forward.
 
 
 # %%
@@ -164,11 +164,11 @@ print("computed in  ", y.dtype)
 y.sum().backward()
 
 # %% [markdown]
-# Mend the class below. `x` and `weight` are float32 on the CPU. In a region, all matrix products, those of
-# the backward pass too, run in the dtype of the region that `recomputed_silu` was called in, *wherever*
-# `backward()` is called, in no region or in one of another dtype, and whatever was called in between. Called
-# in no region, all of them run in float32. The result has the dtype of the products. Leave the arguments as
-# they are. Edit the class where it stands.
+# Mend the class below. `x` and `weight` are float32 on the CPU. In a region, all matrix products,
+# those of the backward pass too, run in the dtype of the region that `recomputed_silu` was called
+# in, *wherever* `backward()` is called, in no region or in one of another dtype, and whatever was
+# called in between. Called in no region, all of them run in float32. The result has the dtype of
+# the products. Leave the arguments as they are. Edit the class where it stands.
 
 
 # %% exercise="recomputed_silu"
@@ -219,12 +219,13 @@ class RecomputedSilu(torch.autograd.Function):
 ### END SOLUTION
 
 # %% [markdown] heading="wide_energy"
-# This Function overflows in FP16, or raises, and its products have to be float32. Mend the class: in a region of
-# float16 or bfloat16, and without one, its matrix products run in float32, those of the backward pass too,
-# wherever `backward()` is called. The energy is float32.
+# This Function overflows in FP16, or raises, and its products have to be float32. Mend the class:
+# in a region of float16 or bfloat16, and without one, its matrix products run in float32, those of
+# the backward pass too, wherever `backward()` is called. The energy is float32.
 #
-# In a region `x` may be 16 bit or float32; outside it is float32. The matrix is float32, symmetric, and
-# needs no gradient. Everything is on the CPU. Leave the arguments as they are. Edit the class where it stands.
+# In a region `x` may be 16 bit or float32; outside it is float32. The matrix is float32, symmetric,
+# and needs no gradient. Everything is on the CPU. Leave the arguments as they are. Edit the class
+# where it stands.
 
 
 # %% exercise="wide_energy"

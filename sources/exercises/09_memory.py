@@ -54,8 +54,8 @@ def crossover(added, fp32_each, amp_each):
 # of `model(x)`, in a region `torch.autocast("cpu", dtype=torch.bfloat16)`.
 #
 # The model is any small module: some of its parameters are frozen, shared, used twice, not used, or
-# bfloat16 already, and not every layer casts. Leave the model as it is: no hook of yours stays on it,
-# and no gradient. Return a whole number.
+# bfloat16 already, and not every layer casts. Leave the model as it is: no hook of yours stays on
+# it, and no gradient. Return a whole number.
 
 
 # %% exercise="cache_bytes"
@@ -109,13 +109,13 @@ def step_ratio(fp32, amp):
 
 # %% [markdown] heading="best_lever"
 # Write `best_lever(parts)`: which one of three levers saves most bytes of a model that trains in
-# FP32: `"autocast"`, `"checkpointing"`, or `"sgd"` in place of the optimizer that it has. Where none
-# saves anything, `"none"`.
+# FP32: `"autocast"`, `"checkpointing"`, or `"sgd"` in place of the optimizer that it has. Where
+# none saves anything, `"none"`.
 #
 # `parts` is a dict of bytes: `parameters`, `gradients` and `optimizer` (its state);
 # `activations_fp32`, and `activations_amp` as they would be under autocast; `casts`, which autocast
-# would add; `checkpoints`, which checkpointing would keep in place of the activations. Leave the dict
-# as it is.
+# would add; `checkpoints`, which checkpointing would keep in place of the activations. Leave the
+# dict as it is.
 
 
 # %% exercise="best_lever"

@@ -41,9 +41,9 @@ print(f"{1e3 * lying_time_step(gpu, step, 5, 21):.3f} ms")
 #
 # `gpu` works like CUDA: a launch only queues the work. It has `clock()` (the host's, in seconds),
 # `synchronize()`, `make_batch()` (which also queues the copy of the batch), and `event()`, whose
-# `record()`, `synchronize()` and `elapsed_time(end)` do what those of `torch.cuda.Event` do. Its time
-# passes on these clocks only: `time.perf_counter` and `torch.cuda.Event` would time your own machine.
-# Your answer is tried on devices with one trap each, and on one with several.
+# `record()`, `synchronize()` and `elapsed_time(end)` do what those of `torch.cuda.Event` do. Its
+# time passes on these clocks only: `time.perf_counter` and `torch.cuda.Event` would time your own
+# machine. Your answer is tried on devices with one trap each, and on one with several.
 
 
 # %% exercise="time_step"
@@ -150,7 +150,7 @@ def summarise_times(samples):
 # 1. `"not comparable"` if one of the last ten losses of either run is inf or NaN, or if the mean of
 #    the candidate's last ten losses is more than 2% above that of the baseline's.
 # 2. `"no difference"` if the middle halves of the samples overlap (from the first quartile to the
-#    third, as in the last exercise).
+#    third, as in the exercise before).
 # 3. Otherwise `"faster"` or `"slower"`: the candidate, by its median.
 
 
@@ -178,8 +178,8 @@ def speed_verdict(baseline, candidate):
 # and backward, of a stack of linear layers.
 #
 # `widths` holds the width of the input and then of each layer's output: `[784, 512, 10]` are two
-# layers. The data needs no gradient. Biases, activations, the loss and the optimizer are not counted
-# (beside the products they are few).
+# layers. The data needs no gradient. Biases, activations, the loss and the optimizer are not
+# counted (beside the products they are few).
 
 
 # %% exercise="step_flops"
@@ -245,5 +245,5 @@ helps |= dict.fromkeys("ej", "launches") | {"b": "nothing", "f": "sizes", "g": "
 ### END SOLUTION
 
 # %% [markdown]
-# Next: run `amp-lessons bench` on the GPU that you use, and ask of its table what you asked here. Lesson 11 goes past one
-# eager GPU.
+# Next: run `amp-lessons bench` on the GPU that you use, and ask of its table what you asked here.
+# Lesson 11 goes past one eager GPU.

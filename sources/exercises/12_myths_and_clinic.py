@@ -6,12 +6,12 @@
 # `notebooks/12_myths_and_clinic.ipynb` first.
 #
 # For each case there is the program, as somebody brought it in, and what it says or does. Write it
-# anew under the name that is asked for. The check runs yours on several sets of data, also on batches
-# with an input of 300000 that FP16 cannot hold; such a batch overflows, and the scaler must skip its
-# step. It looks at the steps that were really made, the dtypes of the layers, the gradients and the
-# weights, the scale at each batch, the losses and the weights: any mend that leaves these right will
-# pass. Where a case names something more, such as the rows in memory, that is looked at too. Call
-# `loss_fn` once for each batch.
+# anew under the name that is asked for. The check runs yours on several sets of data, also on
+# batches with an input of 300000 that FP16 cannot hold; such a batch overflows, and the scaler must
+# skip its step. It looks at the steps that were really made, the dtypes of the layers, the
+# gradients and the weights, the scale at each batch, the losses and the weights: any mend that
+# leaves these right will pass. Where a case names something more, such as the rows in memory, that
+# is looked at too. Call `loss_fn` once for each batch.
 
 # %%
 import math
@@ -125,9 +125,9 @@ except AssertionError as error:
     print("AssertionError:", error)
 
 # %% [markdown]
-# Mend it, as `mend_guard`: a batch with a NaN changes nothing, neither the weights nor the scale, and
-# the training goes on with the next one. Where the loss is finite and the gradients overflow, the
-# scaler does what it always does.
+# Mend it, as `mend_guard`: a batch with a NaN changes nothing, neither the weights nor the scale,
+# and the training goes on with the next one. Where the loss is finite and the gradients overflow,
+# the scaler does what it always does.
 
 
 # %% exercise="mend_guard"
@@ -147,8 +147,8 @@ def mend_guard(model, optimizer, scaler, loss_fn, batches):
 
 
 # %% [markdown] heading="mend_adapter"
-# A large model is frozen and kept in FP16, for it does not fit otherwise. Beside it a small adapter is
-# trained. It came from a file, in FP16 too.
+# A large model is frozen and kept in FP16, for it does not fit otherwise. Beside it a small adapter
+# is trained. It came from a file, in FP16 too.
 
 
 # %%
@@ -228,9 +228,9 @@ print("16 rows at once", weight_after([[whole]]))
 print("2 and 14 rows  ", weight_after([parts]))
 
 # %% [markdown]
-# Mend it, as `mend_uneven`: the gradient of a group is that of the mean over all its rows. `loss_fn`
-# gives the mean over a micro-batch. They are cut because the activations of two micro-batches do not
-# fit in memory together.
+# Mend it, as `mend_uneven`: the gradient of a group is that of the mean over all its rows.
+# `loss_fn` gives the mean over a micro-batch. They are cut because the activations of two
+# micro-batches do not fit in memory together.
 
 
 # %% exercise="mend_uneven"
@@ -250,8 +250,8 @@ def mend_uneven(model, optimizer, scaler, loss_fn, groups):
 
 
 # %% [markdown] heading="mend_decay"
-# Weight decay by hand: `decay` times the weight is added to each gradient, as plain SGD does it with
-# its own `weight_decay`. It worked in FP32. In FP16 the weights do not shrink.
+# Weight decay by hand: `decay` times the weight is added to each gradient, as plain SGD does it
+# with its own `weight_decay`. It worked in FP32. In FP16 the weights do not shrink.
 
 
 # %%
@@ -325,8 +325,8 @@ with_closure(model, optimizer, scaler(), lambda a, b: cross_entropy(a, b) * smal
 print("the first layer is as before:", torch.equal(before, model[0].weight))
 
 # %% [markdown]
-# Mend it, as `mend_closure`. The optimizer is plain SGD. The check's loss has a weight of $2^{-24}$, as
-# above, so its gradients need the scale.
+# Mend it, as `mend_closure`. The optimizer is plain SGD. The check's loss has a weight of
+# $2^{-24}$, as above, so its gradients need the scale.
 
 
 # %% exercise="mend_closure"
@@ -344,8 +344,8 @@ def mend_closure(model, optimizer, scaler, loss_fn, batches):
 
 
 # %% [markdown] heading="mend_moments"
-# Adam by hand, with its two averages in FP16, which takes half of their memory. The run is in BF16, so
-# there is no scaler. After one step the loss is NaN.
+# Adam by hand, with its two averages in FP16, which takes half of their memory. The run is in BF16,
+# so there is no scaler. After one step the loss is NaN.
 
 
 # %%
@@ -370,8 +370,8 @@ half_adam(model, lambda a, b: cross_entropy(a, b) * 1e-3, some_batches(2), rate=
 print("weights that are finite:", model[0].weight.isfinite().float().mean().item())
 
 # %% [markdown]
-# Mend it, as `mend_moments`: the result is Adam's, with 0.9, 0.999 and an eps of 1e-8. Autocast stays
-# BF16, and the parameters stay FP32.
+# Mend it, as `mend_moments`: the result is Adam's, with 0.9, 0.999 and an eps of 1e-8. Autocast
+# stays BF16, and the parameters stay FP32.
 
 
 # %% exercise="mend_moments"
@@ -389,8 +389,8 @@ def mend_moments(model, loss_fn, batches, rate):
 
 
 # %% [markdown] heading="mend_entropy"
-# To keep a model from being too sure, its entropy is rewarded: `bonus` times the mean entropy of its
-# predictions is taken off the loss. The author knew about log 0 and added 1e-8.
+# To keep a model from being too sure, its entropy is rewarded: `bonus` times the mean entropy of
+# its predictions is taken off the loss. The author knew about log 0 and added 1e-8.
 
 
 # %%
@@ -474,8 +474,8 @@ optimizer = torch.optim.SGD(encoder.parameters(), lr=0.02)
 print(matched(encoder, optimizer, its_scaler, pairs(8), 2e5), "scale", its_scaler.get_scale())
 
 # %% [markdown]
-# Mend it, as `mend_similarity`: return the losses, as floats. It has to run on a GPU without BF16, so
-# autocast stays FP16, and the encoder's products run in it.
+# Mend it, as `mend_similarity`: return the losses, as floats. It has to run on a GPU without BF16,
+# so autocast stays FP16, and the encoder's products run in it.
 
 
 # %% exercise="mend_similarity"

@@ -13,8 +13,8 @@
 # ## The smallest model there is
 #
 # FP16 is a number format with 16 bits, half of those of FP32, PyTorch's default. Mixed precision
-# training does most of its arithmetic in such a format: suitable hardware does more of it per second, and each stored value
-# takes half the bytes.
+# training does most of its arithmetic in such a format: suitable hardware does more of it per
+# second, and each stored value takes half the bytes.
 #
 # Here is a model with one weight, one input and one loss. Nothing in it is unusual; two of its
 # factors are small.
@@ -33,8 +33,8 @@ def gradient(dtype, scale=1.0):
 
 
 # %% [markdown]
-# By the chain rule the gradient is $2^{-14} \cdot 2^{-12} = 2^{-26}$, about 1.5e-8. **Predict:** what
-# does the backward pass give in FP32, and what in FP16?
+# By the chain rule the gradient is $2^{-14} \cdot 2^{-12} = 2^{-26}$, about 1.5e-8.
+# **Predict:** what does the backward pass give in FP32, and what in FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -45,8 +45,8 @@ print("FP16", gradient(torch.float16).item())
 # Zero, and no warning. Under plain SGD a weight whose gradient is zero does not move, so a network
 # with many of them learns slowly or not at all, and looks healthy.
 #
-# This is *underflow*: the smallest positive number that FP16 has is $2^{-24}$, and $2^{-26}$ lies closer
-# to zero than to it.
+# This is *underflow*: the smallest positive number that FP16 has is $2^{-24}$, and $2^{-26}$ lies
+# closer to zero than to it.
 
 # %% [markdown]
 # ## Scale the loss
@@ -124,10 +124,10 @@ for device in devices():
         print(f"    computes in {name} natively: {yes_or_no(fact)}")
 
 # %% [markdown]
-# BF16 and TF32 are two more formats; lesson 01 has them. For FP16 and BF16 a "no" does not mean that the format cannot be used. Without native arithmetic
-# the results are the same kind of numbers, rounded to the same format, only slower. (TF32 is
-# another matter: it exists only inside a GPU.) So what is *true* of a format can be shown on your
-# machine, and what is *fast* often cannot.
+# BF16 and TF32 are two more formats; lesson 01 has them. For FP16 and BF16 a "no" does not mean
+# that the format cannot be used. Without native arithmetic the results are the same kind of
+# numbers, rounded to the same format, only slower. (TF32 is another matter: it exists only inside a
+# GPU.) So what is *true* of a format can be shown on your machine, and what is *fast* often cannot.
 
 # %% [markdown]
 # ## How the course works
@@ -181,8 +181,9 @@ for answer in (stub, compare_with_the_smallest):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** $4 \cdot 2^{-26}$ is $2^{-24}$, FP16's smallest number. (a) gives $2^{-25}$, half-way between 0 and
-# $2^{-24}$, and a tie goes to the even one, 0. (c) works, and is far more than is needed.
+# **(b)** $4 \cdot 2^{-26}$ is $2^{-24}$, FP16's smallest number. (a) gives $2^{-25}$, half-way
+# between 0 and $2^{-24}$, and a tie goes to the even one, 0. (c) works, and is far more than is
+# needed.
 #
 # </details>
 #

@@ -28,9 +28,9 @@ print(FP16.fields(code))
 
 # %% [markdown]
 # The stored exponent is 11. Exponents are stored with a *bias* of 15 added, so that no sign is
-# needed for them: 11 stands for $2^{11 - 15} = 2^{-4}$. The mantissa, 614 of 1024, is the part after
-# a leading 1 that is not stored, because nearly every number has it. Numbers with that hidden 1
-# are called *normal*. With it FP16 has 11 *significant bits*, though it stores 10.
+# needed for them: 11 stands for $2^{11 - 15} = 2^{-4}$. The mantissa, 614 of 1024, is the part
+# after a leading 1 that is not stored, because nearly every number has it. Numbers with that hidden
+# 1 are called *normal*. With it FP16 has 11 *significant bits*, though it stores 10.
 #
 # **Predict:** what does $(1 + 614/1024) \cdot 2^{-4}$ give: 0.1, a little more, or a little less?
 
@@ -94,8 +94,9 @@ for f in FORMATS.values():
 # %% [markdown]
 # `eps` is the distance from 1 to the next number. "Smallest" is the smallest positive number of
 # all; why that differs from the smallest *normal* one comes below. `torch.finfo` gives the other
-# three figures for the formats that torch can store. Torch calls them `float32`, `float16` (`half` for short)
-# and `bfloat16`; in this course FP16 names the format, and float16 the dtype of a tensor in it.
+# three figures for the formats that torch can store. Torch calls them `float32`, `float16` (`half`
+# for short) and `bfloat16`; in this course FP16 names the format, and float16 the dtype of a tensor
+# in it.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -150,7 +151,8 @@ for x in (2049.0, 2051.0):
 
 # %% [markdown]
 # 2049 goes down to 2048, 2051 up to 2052. The same rule decides what happens to a small number
-# added to 1. **Predict:** what are $1 + 2^{-10}$, $1 + 2^{-11}$ and $1 + 2^{-11} + 2^{-20}$ in FP16?
+# added to 1. **Predict:** what are $1 + 2^{-10}$, $1 + 2^{-11}$ and $1 + 2^{-11} + 2^{-20}$ in
+# FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -188,8 +190,9 @@ for x in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
     print(f"{x:g}: stored {stored:<12.6g} error {abs(stored - x) / x:8.3%}  {kind}")
 
 # %% [markdown]
-# Underflow is gradual: the error grows from 0.02% to 19%, and at 1e-8 it is 100%. The last stop before zero is $2^{-24}$. **Predict:** which of $2^{-24}$, $2^{-25}$ and a little more
-# than $2^{-25}$ survive?
+# Underflow is gradual: the error grows from 0.02% to 19%, and at 1e-8 it is 100%. The last stop
+# before zero is $2^{-24}$. **Predict:** which of $2^{-24}$, $2^{-25}$ and a little more than
+# $2^{-25}$ survive?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -216,9 +219,9 @@ largest = torch.finfo(torch.float32).max
 print("FP32's largest number in BF16 ->", torch.tensor(largest).bfloat16().item())
 
 # %% [markdown]
-# If the format went on, the next number after 65504 would be 65536. 65520 lies half-way, and the tie goes away from
-# 65504, whose last bit is 1. BF16 has FP32's exponents, and yet FP32's largest number does not
-# fit: it is rounded up, and there is nothing above.
+# If the format went on, the next number after 65504 would be 65536. 65520 lies half-way, and the
+# tie goes away from 65504, whose last bit is 1. BF16 has FP32's exponents, and yet FP32's largest
+# number does not fit: it is rounded up, and there is nothing above.
 
 # %% [markdown]
 # ## The patterns at both ends
@@ -248,7 +251,8 @@ plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 # %% [markdown]
 # E5M2 follows the conventions of IEEE 754, with infinities. E4M3 does not: it gives up infinity to
 # gain most of another binade, and so reaches 448 instead of 240. What a cast does beyond that is a
-# choice: saturate at 448, or give NaN. The [OCP specification](https://www.opencompute.org/documents/ocp-8-bit-floating-point-specification-ofp8-revision-1-0-2023-12-01-pdf-1)
+# choice: saturate at 448, or give NaN. The [OCP
+# specification](https://www.opencompute.org/documents/ocp-8-bit-floating-point-specification-ofp8-revision-1-0-2023-12-01-pdf-1)
 # names both modes.
 #
 # **Predict:** what does torch 2.13 give for 1000 in each?
@@ -353,8 +357,8 @@ for f in (FP32, FP16, BF16):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** BF16 has the range, and its relative error is at most $2^{-8}$, about 0.4%. (a) turns 1e-9 into 0.
-# (c) works, with twice the bits.
+# **(b)** BF16 has the range, and its relative error is at most $2^{-8}$, about 0.4%. (a) turns 1e-9
+# into 0. (c) works, with twice the bits.
 #
 # </details>
 #

@@ -21,9 +21,9 @@ half, bfloat = torch.float16, torch.bfloat16
 # %% [markdown]
 # ## Underflow: too small
 #
-# A value of half of the smallest number or less becomes zero. It is the quietest fault of the three.
-# Gradients are its usual victims: here are those of a small network on the handwritten digits,
-# for a loss with a weight of 1e-6, by their binary exponent.
+# A value of half of the smallest number or less becomes zero. It is the quietest fault of the
+# three. Gradients are its usual victims: here are those of a small network on the handwritten
+# digits, for a loss with a weight of 1e-6, by their binary exponent.
 
 # %%
 from amp_lessons.scaling import exponent_histogram, fate, smallest_safe_scale
@@ -102,8 +102,8 @@ print("256 ** 2 =", (torch.tensor(256.0, dtype=half) ** 2).item())
 
 # %% [markdown]
 # Squares are where it happens in practice: a norm, a variance, a mean of squares. The result would
-# fit; a step on the way does not. **Predict:** the root of the mean square of four times 300, in three
-# ways: by squaring first, by dividing first, and in FP32?
+# fit; a step on the way does not. **Predict:** the root of the mean square of four times 300, in
+# three ways: by squaring first, by dividing first, and in FP32?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -154,10 +154,9 @@ for dtype in (half, bfloat, torch.float32):
     print(f"{dtype}: ten thousand ones give {total.item():g}")
 
 # %% [markdown]
-# Once the ulp of the total is twice the number that is added, the sum lands half-way and goes back to
-# the even neighbour. The
-# total stands still at 2048 in FP16 and at 256 in BF16. Nothing overflowed, nothing became zero:
-# the small number was *swamped* by the large one.
+# Once the ulp of the total is twice the number that is added, the sum lands half-way and goes back
+# to the even neighbour. The total stands still at 2048 in FP16 and at 256 in BF16. Nothing
+# overflowed, nothing became zero: the small number was *swamped* by the large one.
 #
 # **Predict:** what does `.sum()` give for the same numbers in FP16? And for a hundred thousand?
 
@@ -168,8 +167,8 @@ for count in (10_000, 100_000):
 
 # %% [markdown]
 # `.sum()` is right, because it accumulates in a wider format and rounds once at the end. Tensor
-# cores can do the same inside a matrix product. But the *result* is stored in FP16 again, and 100000
-# is beyond 65504: a wide accumulator does not help against overflow of what is stored.
+# cores can do the same inside a matrix product. But the *result* is stored in FP16 again, and
+# 100000 is beyond 65504: a wide accumulator does not help against overflow of what is stored.
 
 # %% [markdown]
 # ## The weight that does not move
@@ -343,9 +342,9 @@ for fill in (-torch.inf, torch.finfo(half).min):
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The gradients are there, but learning rate times gradient is hundreds of times smaller than
-# the weight.
-# (a) The gradients would be zero, and in BF16 hardly ever are. (c) There would be inf or NaN.
+# **(b)** The gradients are there, but learning rate times gradient is hundreds of times smaller
+# than the weight. (a) The gradients would be zero, and in BF16 hardly ever are. (c) There would be
+# inf or NaN.
 #
 # </details>
 #

@@ -292,9 +292,10 @@ print("norm by squares in FP32:   ", "finite:", bool(scaled.square().sum().sqrt(
 # %% [markdown]
 # The squares add up to more than 65504 before the root is taken.
 #
-# Inside a matrix product it is the *kernel*, the code that computes it, that accumulates: tensor cores multiply 16-bit numbers
-# and can add the products up in FP32. **Predict:** a row of 4,096 ones times a column of ones. What
-# does PyTorch's FP16 product give, and what does a 16-bit accumulator give?
+# Inside a matrix product it is the *kernel*, the code that computes it, that accumulates: tensor
+# cores multiply 16-bit numbers and can add the products up in FP32. **Predict:** a row of 4,096
+# ones times a column of ones. What does PyTorch's FP16 product give, and what does a 16-bit
+# accumulator give?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -306,10 +307,9 @@ for a, b in zip(row[0], row[0], strict=True):
 print("16-bit accumulator:", total.item())
 
 # %% [markdown]
-# This product ran on your CPU. On CUDA products are added up in FP32 too, as a rule; but PyTorch lets
-# some GPUs round a few of the sums on the way to FP16, for speed
-# ([numerical accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html); not
-# measured here).
+# This product ran on your CPU. On CUDA products are added up in FP32 too, as a rule; but PyTorch
+# lets some GPUs round a few of the sums on the way to FP16, for speed ([numerical
+# accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html); not measured here).
 
 # %% [markdown]
 # ## What torch.amp does with this
@@ -334,11 +334,11 @@ same = [torch.equal(p.grad / 2.0**24, ours[n]) for n, p in model.named_parameter
 print("equal to ours, bit for bit:", all(same))
 
 # %% [markdown]
-# Every gradient is the same, to the last bit, on a CPU. (On CUDA the loss is made in another way inside:
-# lesson 08.) And there is no master copy: the parameters *are*
-# FP32. Autocast makes 16-bit copies of them on the way in, autograd casts their gradients back to
-# FP32, and the copies are dropped. So the picture is ours, read from the other side: what we call
-# the masters, PyTorch calls the parameters.
+# Every gradient is the same, to the last bit, on a CPU. (On CUDA the loss is made in another way
+# inside: lesson 08.) And there is no master copy: the parameters *are* FP32. Autocast makes 16-bit
+# copies of them on the way in, autograd casts their gradients back to FP32, and the copies are
+# dropped. So the picture is ours, read from the other side: what we call the masters, PyTorch calls
+# the parameters.
 #
 # A model whose parameters themselves are 16 bits, after `model.half()`, has no masters at all, and
 # autocast does not give it any. **Predict:** in which dtype are its gradients?
@@ -380,8 +380,8 @@ for e in (8, 36, 44):
 #
 # So a step whose gradients are not all finite must be *skipped*, before the weights are touched;
 # you write such a scaler in the exercises. And the scale needs *headroom*, room between the largest
-# scaled gradient and 65504, because gradients can grow. **Predict:** over 150 steps, does the largest
-# gradient stay where it was?
+# scaled gradient and 65504, because gradients can grow. **Predict:** over 150 steps, does the
+# largest gradient stay where it was?
 
 # %%
 # NBVAL_CHECK_OUTPUT

@@ -7,8 +7,8 @@
 #
 # **Time** 50 minutes. **Needs** lesson 03; no GPU, not even for CUDA's rules.
 #
-# Autocast is often described as "runs the model in FP16". It does not. It is a list of rules, one for
-# each op, and the rules of a CPU are not those of a GPU. This lesson asks torch for them.
+# Autocast is often described as "runs the model in FP16". It does not. It is a list of rules, one
+# for each op, and the rules of a CPU are not those of a GPU. This lesson asks torch for them.
 
 # %%
 import re
@@ -24,8 +24,8 @@ half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 # %% [markdown]
 # ## A policy, not a cast
 #
-# The block of a `with torch.autocast(…)` is called a *region*. Here is one around seven ops. **Predict:** the dtype of each result. The inputs are
-# float32, and so is the weight.
+# The block of a `with torch.autocast(…)` is called a *region*. Here is one around seven ops.
+# **Predict:** the dtype of each result. The inputs are float32, and so is the weight.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -42,19 +42,20 @@ with torch.autocast("cpu", dtype=bfloat):
 print("x, weight      ", x.dtype, weight.dtype)
 
 # %% [markdown]
-# Only matrix products were moved to the region's 16 bits, whatever they were given, and only the loss
-# was moved to 32. `+` is on no list: it gives what it is given, of two dtypes the wider, and float32
-# for float16 with bfloat16, since neither holds the other's numbers. x and the weight are as they
-# were: autocast casts copies on the way into an op, so you cast neither inputs nor model yourself.
+# Only matrix products were moved to the region's 16 bits, whatever they were given, and only the
+# loss was moved to 32. `+` is on no list: it gives what it is given, of two dtypes the wider, and
+# float32 for float16 with bfloat16, since neither holds the other's numbers. x and the weight are
+# as they were: autocast casts copies on the way into an op, so you cast neither inputs nor model
+# yourself.
 #
-# So *"AMP runs most operations in FP16"* is not true as it stands. It moves the ops on a list to 16 bits; those
-# happen to do most of the arithmetic. (In the exercises you count how much.)
+# So *"AMP runs most operations in FP16"* is not true as it stands. It moves the ops on a list to 16
+# bits; those happen to do most of the arithmetic. (In the exercises you count how much.)
 
 # %% [markdown]
 # ## Assertions that run
 #
-# The [official recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) shows the
-# dtypes with assertions. They stand in a loop of this form. **Predict:** what does it print?
+# The [official recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) shows
+# the dtypes with assertions. They stand in a loop of this form. **Predict:** what does it print?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -63,8 +64,8 @@ for _epoch in range(0):
 print("no complaint")
 
 # %% [markdown]
-# `range(0)` is empty: nothing in the loop is ever executed, so nothing in it is ever wrong. Here are
-# assertions that run, in both 16-bit formats. Change one and see it fail.
+# `range(0)` is empty: nothing in the loop is ever executed, so nothing in it is ever wrong. Here
+# are assertions that run, in both 16-bit formats. Change one and see it fail.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -92,10 +93,10 @@ with warnings.catch_warnings(record=True) as caught:
 print(*(str(warning.message) for warning in caught), sep="\n")
 
 # %% [markdown]
-# But the rules are in your copy of torch, GPU or not. Autocast acts when an op is *dispatched*, that
-# is, when torch picks the code that will run it, and to choose a dtype it looks at the arguments'
-# devices and dtypes and never at a number. torch has tensors with a device, a dtype and no data:
-# *fake tensors*, which the compiler uses. So set the state by hand, and ask.
+# But the rules are in your copy of torch, GPU or not. Autocast acts when an op is *dispatched*,
+# that is, when torch picks the code that will run it, and to choose a dtype it looks at the
+# arguments' devices and dtypes and never at a number. torch has tensors with a device, a dtype and
+# no data: *fake tensors*, which the compiler uses. So set the state by hand, and ask.
 
 
 # %%
@@ -131,9 +132,9 @@ with cuda_region(half):
 # %% [markdown]
 # They differ. Three warnings before you rely on it. Fake tensors are an inner part of torch: the
 # module's name begins with an underscore. Without CUDA a few ops, such as indexing, ask for the
-# device after all and fail, and a fake CUDA tensor that *requires a gradient* can end Python: ask with
-# plain tensors. And fake tensors can be more lenient than a kernel. **Predict:** a product of float32
-# and float64, which a real matrix product refuses?
+# device after all and fail, and a fake CUDA tensor that *requires a gradient* can end Python: ask
+# with plain tensors. And fake tensors can be more lenient than a kernel. **Predict:** a product of
+# float32 and float64, which a real matrix product refuses?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -171,8 +172,8 @@ for name in layers:
     print(f"{name:13} CPU {dtypes['cpu', name]:14} CUDA {dtypes['cuda', name]}")
 
 # %% [markdown]
-# An assertion about a norm or a softmax that holds on your laptop fails on the GPU, and the other way
-# round. One about a linear layer or a loss holds on both.
+# An assertion about a norm or a softmax that holds on your laptop fails on the GPU, and the other
+# way round. One about a linear layer or a loss holds on both.
 
 # %% [markdown]
 # ## Four groups
@@ -198,9 +199,9 @@ side_by_side("matmul", "linear", "conv2d", "einsum", "lstm_cell", "prelu")
 side_by_side("scaled_dot_product_attention")
 
 # %% [markdown]
-# Matrix products in all their forms: layers, convolutions, attention, recurrent cells. This is where
-# tensor cores help, and where rounding the inputs to 16 bits does least harm, as the products can be
-# summed in a wider format. (prelu, which is no product, is on the list too.)
+# Matrix products in all their forms: layers, convolutions, attention, recurrent cells. This is
+# where tensor cores help, and where rounding the inputs to 16 bits does least harm, as the products
+# can be summed in a wider format. (prelu, which is no product, is on the list too.)
 #
 # **Predict:** which of these does CUDA compute in float32? And a CPU?
 
@@ -213,8 +214,8 @@ side_by_side("mse_loss", "cross_entropy", "prod")
 
 # %% [markdown]
 # This is the difference to remember. Exponentials, logarithms, powers, sums, norms of vectors,
-# layer_norm and rms_norm are float32 on CUDA. On a CPU they give what they are given. prod and nearly all of torch's
-# losses are float32 on both.
+# layer_norm and rms_norm are float32 on CUDA. On a CPU they give what they are given. prod and
+# nearly all of torch's losses are float32 on both.
 #
 # *"Autocast keeps softmax and reductions in FP32"* is therefore true of CUDA only, and not of every
 # reduction. **Predict:** mean, var, std and max?
@@ -225,8 +226,8 @@ side_by_side("mean", "var", "std", "max", "sqrt", "sigmoid", "tanh", "gelu", "re
 side_by_side("batch_norm", "embedding", "dropout")
 
 # %% [markdown]
-# None of them is on any list. So is a mean of squares, the most common way to overflow in lesson 02,
-# protected by autocast? **Predict:** it can be written in three ways. Are they the same?
+# None of them is on any list. So is a mean of squares, the most common way to overflow in lesson
+# 02, protected by autocast? **Predict:** it can be written in three ways. Are they the same?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -234,12 +235,12 @@ for op in ("__pow__", "square", "mul"):
     print(f"{op:8} CPU {op_policy(op, 'cpu').low}   CUDA {op_policy(op, 'cuda').low}")
 
 # %% [markdown]
-# On CUDA pow is on the float32 list, and square is computed by way of pow: `x ** 2` and `x.square()`
-# are float32 there. `x * x` is 16 bit on both, and on a CPU all three are. If it must not overflow, do
-# not leave it to autocast.
+# On CUDA pow is on the float32 list, and square is computed by way of pow: `x ** 2` and
+# `x.square()` are float32 there. `x * x` is 16 bit on both, and on a CPU all three are. If it must
+# not overflow, do not leave it to autocast.
 #
-# The smallest group takes the *widest* dtype among its inputs. It matters where mixed input would be
-# an error. **Predict:** a dot product of a 16-bit and a float32 vector?
+# The smallest group takes the *widest* dtype among its inputs. It matters where mixed input would
+# be an error. **Predict:** a dot product of a 16-bit and a float32 vector?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -249,8 +250,8 @@ for op in ("dot", "addcmul", "cat"):
         print(f"{op:8} {device:5} {policy.group:10} mixed input gives {policy.mixed}")
 
 # %% [markdown]
-# On CUDA the dot product works; on a CPU it raises, and there is no answer. addcmul is on CUDA's list
-# and cat on the CPU's; where they are on none, ordinary type promotion comes to the same.
+# On CUDA the dot product works; on a CPU it raises, and there is no answer. addcmul is on CUDA's
+# list and cat on the CPU's; where they are on none, ordinary type promotion comes to the same.
 #
 # Here is the rest of CUDA's list. **Predict:** in which groups does a CPU have them?
 
@@ -272,12 +273,13 @@ side_by_side("binary_cross_entropy", "binary_cross_entropy_with_logits")
 print(op_policy("binary_cross_entropy", "cuda").note.splitlines()[0])
 
 # %% [markdown]
-# In 16 bits a probability of 0.99995 is 1, and the logarithm of 1 minus it is minus infinity (lesson
-# 02). The logits version has the same value and no such trap. Note that a CPU computes the loss in
-# float32 and says nothing, and yet the probability was rounded before: the number is wrong there too.
+# In 16 bits a probability of 0.99995 is 1, and the logarithm of 1 minus it is minus infinity
+# (lesson 02). The logits version has the same value and no such trap. Note that a CPU computes the
+# loss in float32 and says nothing, and yet the probability was rounded before: the number is wrong
+# there too.
 #
-# Here you can look up any op, and read both devices side by side. The search field takes a part of a
-# name.
+# Here you can look up any op, and read both devices side by side. The search field takes a part of
+# a name.
 #
 # - List the ops that differ between CUDA and the CPU. Which of them does your model use?
 # - Find an op that cannot be answered, and read why.
@@ -307,8 +309,8 @@ print("warnings:", len(caught))
 # %% [markdown]
 # Name the dtype: the default is not the same everywhere. The list also answers the claim that AMP
 # *needs an NVIDIA GPU of compute capability 7.0 or later*: every cell of this lesson runs on a CPU,
-# Intel's (`xpu`) and Apple's (`mps`) GPUs have regions of their own, and AMD's (ROCm) answer to `cuda`. 7.0
-# is the first generation with tensor cores: that is about speed.
+# Intel's (`xpu`) and Apple's (`mps`) GPUs have regions of their own, and AMD's (ROCm) answer to
+# `cuda`. 7.0 is the first generation with tensor cores: that is about speed.
 
 # %% [markdown]
 # ## The loss: what type, which dtype?
@@ -330,10 +332,10 @@ for op in ("gaussian_nll_loss", "multilabel_soft_margin_loss"):
     print(f"{op}, on a CPU:", op_policy(op, "cpu").low)
 
 # %% [markdown]
-# `type` names the class, which is always `torch.Tensor`; `loss.dtype` is what was meant. And *"the loss
-# is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is not, and
-# on a CPU two of torch's own are not either. The fourth line is float32 only because the target is: subtraction
-# takes the wider of the two.
+# `type` names the class, which is always `torch.Tensor`; `loss.dtype` is what was meant. And *"the
+# loss is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is
+# not, and on a CPU two of torch's own are not either. The fourth line is float32 only because the
+# target is: subtraction takes the wider of the two.
 #
 # **Predict:** a 16-bit loss of your own, of features around 300. What does it give in FP16?
 
@@ -361,13 +363,13 @@ with torch.autocast("cpu", dtype=half):
     print("prod(dtype=)     ", torch.prod(a @ b, 0, dtype=half).dtype)
 
 # %% [markdown]
-# In-place ops and `out=` write into a tensor that is there already, with its dtype. float64 was asked
-# for by somebody, and stays. An explicit `dtype=` wins, here over the float32 list that prod is on.
-# And a `.float()` before an op on the list
-# does *not* help, as you will find in the exercises: autocast casts back.
+# In-place ops and `out=` write into a tensor that is there already, with its dtype. float64 was
+# asked for by somebody, and stays. An explicit `dtype=` wins, here over the float32 list that prod
+# is on. And a `.float()` before an op on the list does *not* help, as you will find in the
+# exercises: autocast casts back.
 #
-# One more thing is left alone. It is said that CPU tensors in a region for CUDA raise "operation not
-# permitted". **Predict:** what happens?
+# One more thing is left alone. It is said that CPU tensors in a region for CUDA raise "operation
+# not permitted". **Predict:** what happens?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -383,8 +385,8 @@ with cuda_region(half):
 # %% [markdown]
 # ## Parameters, gradients, and what is saved
 #
-# AMP is said to keep *a master copy of the weights in FP32*. **Predict:** which dtypes do parameters,
-# gradients and Adam's state have after a step under autocast?
+# AMP is said to keep *a master copy of the weights in FP32*. **Predict:** which dtypes do
+# parameters, gradients and Adam's state have after a step under autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -400,8 +402,8 @@ print("Adam state:", {value.dtype for _, value in state}, sorted({name for name,
 
 # %% [markdown]
 # No second copy of a weight is kept anywhere, in the optimizer's state either. The parameters *are*
-# float32; the 16-bit copies that the ops are given are temporary. Their cast is recorded by autograd,
-# so the gradient is cast back on the way to the parameter.
+# float32; the 16-bit copies that the ops are given are temporary. Their cast is recorded by
+# autograd, so the gradient is cast back on the way to the parameter.
 #
 # What changes is what autograd keeps for the backward pass. A hook sees each tensor that is saved.
 # **Predict:** which of them are 16 bit under autocast?
@@ -427,16 +429,16 @@ for (before, shape), (after, _) in zip(without, under, strict=True):
     print(f"{shape!s:9} {before:14} {after}")
 
 # %% [markdown]
-# The inputs of the linear layers are 16 bit now, half as large as before: that is where autocast saves
-# memory, and all of it. What the loss saves is float32, and parameters, gradients and the optimizer's
-# state are as large as ever. The weight, of shape (16, 3), even costs some: in float32 the parameter
-# itself was saved, and now it is a 16-bit copy beside it. Lesson 09 does the sum.
+# The inputs of the linear layers are 16 bit now, half as large as before: that is where autocast
+# saves memory, and all of it. What the loss saves is float32, and parameters, gradients and the
+# optimizer's state are as large as ever. The weight, of shape (16, 3), even costs some: in float32
+# the parameter itself was saved, and now it is a 16-bit copy beside it. Lesson 09 does the sum.
 
 # %% [markdown]
 # ## When dtypes collide
 #
-# "Let autocast handle the dtypes" is good advice as far as its lists go. Here are five programs that
-# leave them. **Predict:** which of them raise?
+# "Let autocast handle the dtypes" is good advice as far as its lists go. Here are five programs
+# that leave them. **Predict:** which of them raise?
 
 # %%
 memory, rows = torch.zeros(9, 3), torch.tensor([0, 2, 4, 6])
@@ -470,9 +472,9 @@ for name, program in programs.items():
         print(f"{name:21} raises, and speaks of dtypes: {bool(MISMATCH.search(str(error)))}")
 
 # %% [markdown]
-# Elementwise arithmetic in place converts silently. The others raise, each in its own words, and the
-# words change between versions of torch. So a test should look for a pattern, not for a sentence.
-# These are yours:
+# Elementwise arithmetic in place converts silently. The others raise, each in its own words, and
+# the words change between versions of torch. So a test should look for a pattern, not for a
+# sentence. These are yours:
 
 # %% tags=["live"]
 for name, message in messages.items():
@@ -488,8 +490,8 @@ for name, message in messages.items():
 # | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |
 # | a custom `autograd.Function` | its backward runs without the region of its forward | `custom_fwd`, `custom_bwd`: lesson 08 |
 #
-# A mismatch that raises is the harmless kind. A 16-bit tensor that leaks without a word goes on to overflow
-# somewhere else.
+# A mismatch that raises is the harmless kind. A 16-bit tensor that leaks without a word goes on to
+# overflow somewhere else.
 
 # %% [markdown]
 # ## Scaling is another matter
@@ -506,9 +508,9 @@ for dtype in (half, bfloat):
     print(dtype, "gradient", w.grad.item(), "in", w.grad.dtype)
 
 # %% [markdown]
-# The gradient is stored in float32, and it is zero: it was computed in the dtype of the op's forward.
-# Autocast chooses dtypes and does nothing else. Loss scaling is a second tool, `GradScaler`, which
-# lesson 06 takes apart; BF16 does not need it.
+# The gradient is stored in float32, and it is zero: it was computed in the dtype of the op's
+# forward. Autocast chooses dtypes and does nothing else. Loss scaling is a second tool,
+# `GradScaler`, which lesson 06 takes apart; BF16 does not need it.
 
 # %% [markdown]
 # ## A whole model, with no GPU
@@ -533,8 +535,8 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# **Predict:** the dtype of the residual stream, after `x + ...`? Which op differs between the devices?
-# And what is wrong with this model?
+# **Predict:** the dtype of the residual stream, after `x + ...`? Which op differs between the
+# devices? And what is wrong with this model?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -549,12 +551,13 @@ for hazard in on_cuda.hazards:
     print("hazard:", hazard.kind)
 
 # %% [markdown]
-# The sum is float32, because the block's input is: float32 plus 16 bit. The logarithm is float32 on CUDA
-# only, and the mean takes what it gives. And that does not save it: 1e-8 was added to a float16 probability, one op earlier, where it is
+# The sum is float32, because the block's input is: float32 plus 16 bit. The logarithm is float32 on
+# CUDA only, and the mean takes what it gives. And that does not save it: 1e-8 was added to a
+# float16 probability, one op earlier, where it is
 # 0. By then it is too late for a float32 logarithm.
 #
-# Here is the whole report, with the casts, the bytes that are saved, and the cure. Try it on a model
-# of yours. In a terminal: `amp-lessons explain package.module:factory`.
+# Here is the whole report, with the casts, the bytes that are saved, and the cure. Try it on a
+# model of yours. In a terminal: `amp-lessons explain package.module:factory`.
 
 # %% tags=["live"]
 on_cuda
@@ -574,32 +577,33 @@ on_cuda
 # | "scales the loss" | it does not; that is `GradScaler` |
 # | "needs CUDA, 7.0 or later" | this lesson ran without |
 #
-# All of it is true of one version. In torch 2.12 `rms_norm` moved to CUDA's float32 list, and compiled
-# models in BF16 became slower and larger by it ([pytorch issue
-# 188955](https://github.com/pytorch/pytorch/issues/188955)).
-# When a rule matters to you, ask, and keep the question as a test.
+# All of it is true of one version. In torch 2.12 `rms_norm` moved to CUDA's float32 list, and
+# compiled models in BF16 became slower and larger by it ([pytorch issue
+# 188955](https://github.com/pytorch/pytorch/issues/188955)). When a rule matters to you, ask, and
+# keep the question as a test.
 
 # %% [markdown]
 # ## Recap
 #
 # 1. Autocast is a rule for each op: lower precision, float32, widest, and, for most ops, as given.
-# 2. Linear layers, convolutions and matrix products are 16 bit and most losses float32 on both devices;
-#    softmax, layer_norm, exp, log and sum are float32 on CUDA only.
-# 3. In-place ops, `out=`, an explicit `dtype=` and float64 are left alone, and so is all that happens
-#    outside the region.
+# 2. Linear layers, convolutions and matrix products are 16 bit and most losses float32 on both
+#    devices; softmax, layer_norm, exp, log and sum are float32 on CUDA only.
+# 3. In-place ops, `out=`, an explicit `dtype=` and float64 are left alone, and so is all that
+#    happens outside the region.
 # 4. Parameters and gradients stay float32; what is saved for the backward pass becomes 16 bit.
 # 5. CUDA's rules can be asked on any machine, with fake tensors; an assertion counts if it runs.
 
 # %% [markdown]
 # ## Three questions
 #
-# **1.** `torch.softmax(F.linear(x, w), -1)` under autocast to FP16, x and w in float32. Which dtypes
-# on a CPU and on CUDA? (a) float16 and float16 (b) float32 and float32 (c) float16 and float32
+# **1.** `torch.softmax(F.linear(x, w), -1)` under autocast to FP16, x and w in float32. Which
+# dtypes on a CPU and on CUDA? (a) float16 and float16 (b) float32 and float32 (c) float16 and
+# float32
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** The linear layer gives float16 on both. softmax is on CUDA's float32 list, and on no list of
-# the CPU's. (a) forgets CUDA's list. (b) gives the CPU CUDA's list, as most pages on AMP do.
+# **(c)** The linear layer gives float16 on both. softmax is on CUDA's float32 list, and on no list
+# of the CPU's. (a) forgets CUDA's list. (b) gives the CPU CUDA's list, as most pages on AMP do.
 #
 # </details>
 #
@@ -608,8 +612,8 @@ on_cuda
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** matmul is on the lower-precision list, so the float32 inputs are cast to 16 bits again. (a)
-# needs autocast off for this op, as well as the cast. (c) Nothing is refused here.
+# **(b)** matmul is on the lower-precision list, so the float32 inputs are cast to 16 bits again.
+# (a) needs autocast off for this op, as well as the cast. (c) Nothing is refused here.
 #
 # </details>
 #
@@ -642,6 +646,6 @@ print("2.", product)
 print("3.", layer.weight.dtype, layer.weight.grad.dtype, saved_input.dtype)
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/04_autocast_ops.ipynb`: an oracle for dtypes, five mismatches
-# to mend, assertions for a whole model, one op to keep in float32, and how much really runs in 16
-# bits. Then lesson 05: regions, cache, threads.
+# **Next:** five exercises in `exercises/04_autocast_ops.ipynb`: an oracle for dtypes, five
+# mismatches to mend, assertions for a whole model, one op to keep in float32, and how much really
+# runs in 16 bits. Then lesson 05: regions, cache, threads.

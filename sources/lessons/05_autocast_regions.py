@@ -60,8 +60,8 @@ for name, call in calls.items():
 # Without a dtype, `torch.autocast("cpu")` means bfloat16, and `torch.autocast("cuda")` float16. On
 # your own `forward` method, write `@torch.autocast("cpu", dtype=torch.bfloat16)` above the `def`.
 #
-# Older code says `from torch.cuda.amp import autocast, GradScaler`. **Predict:** what becomes of the
-# two lines below, the first of which stands in a popular collection of interview answers?
+# Older code says `from torch.cuda.amp import autocast, GradScaler`. **Predict:** what becomes of
+# the two lines below, the first of which stands in a popular collection of interview answers?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -76,8 +76,8 @@ print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast
 
 # %% [markdown]
 # The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run.
-# Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated since
-# 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
+# Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated
+# since 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
 #
 # You can ask for the state. **Predict:** which of the three is True in a CPU region? And what is
 # left of it when the region ends by an exception?
@@ -95,9 +95,9 @@ except ValueError:
     print("after an exception         ", torch.is_autocast_enabled("cpu"))
 
 # %% [markdown]
-# Each device type has a state of its own, and without an argument, an old form, the question is about
-# CUDA: in code that should run on any device, name it. The dtype can be asked for even when autocast is
-# off, so `get_autocast_dtype` alone does not tell whether anything is cast.
+# Each device type has a state of its own, and without an argument, an old form, the question is
+# about CUDA: in code that should run on any device, name it. The dtype can be asked for even when
+# autocast is off, so `get_autocast_dtype` alone does not tell whether anything is cast.
 
 # %% [markdown]
 # ## Where the region ends
@@ -177,10 +177,10 @@ error = (last_gradient(True, True) - exact).norm() / exact.norm()
 print("more than a thousand ulp:", bool(error > 1000 * 2.0**-23))
 
 # %% [markdown]
-# In older versions it could be worse on CUDA: the backward pass runs in a thread of its own there, and
-# in a bfloat16 region it computed in float16, since the dtype of a region belongs to a thread. Today's
-# hand it on ([pytorch issue 125186](https://github.com/pytorch/pytorch/issues/125186), closed; not
-# measured here). PyTorch's documentation says that backward passes under autocast are
+# In older versions it could be worse on CUDA: the backward pass runs in a thread of its own there,
+# and in a bfloat16 region it computed in float16, since the dtype of a region belongs to a thread.
+# Today's hand it on ([pytorch issue 125186](https://github.com/pytorch/pytorch/issues/125186),
+# closed; not measured here). PyTorch's documentation says that backward passes under autocast are
 # [not recommended](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast).
 #
 # **The step is outside** too. **Predict:** for which of these optimizers does a step in the region
@@ -207,8 +207,8 @@ for make in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adafactor):
 
 # %% [markdown]
 # SGD and AdamW use no operation that autocast moves to 16 bits, so for them it does not matter.
-# Adafactor multiplies matrices, and so may the next optimizer that you try. There is a stronger reason to
-# close the region before the weights change, and it has to wait for the cache.
+# Adafactor multiplies matrices, and so may the next optimizer that you try. There is a stronger
+# reason to close the region before the weights change, and it has to wait for the cache.
 
 # %% [markdown]
 # ## Regions in regions
@@ -284,9 +284,9 @@ for name, attempt in attempts.items():
 # - Matrix products **raise**, in wordings that differ from one operation to the next and between
 #   versions. Look for "same dtype".
 # - Additions **widen**: ordinary type promotion gives float32.
-# - The rest **goes on in 16 bits**, as the loss above did. This is the leak to be afraid of. (A layer
-#   norm with float32 weights does so on a CPU; on CUDA it raises, as
-#   [pytorch issue 138128](https://github.com/pytorch/pytorch/issues/138128) shows.)
+# - The rest **goes on in 16 bits**, as the loss above did. This is the leak to be afraid of. (A
+#   layer norm with float32 weights does so on a CPU; on CUDA it raises, as [pytorch issue
+#   138128](https://github.com/pytorch/pytorch/issues/138128) shows.)
 #
 # The remedy is one `.float()` at the border, on what leaves. Do not cast the module on the other
 # side: `head.bfloat16()` would train 16-bit weights. (In place, through `out=` and in float64 the
@@ -361,9 +361,9 @@ print("in inference_mode   ", torch.inference_mode()(casts_of_ten)(layer))
 
 # %% [markdown]
 # The first two lines show that there is a cache. The others show what it holds: casts of float32
-# *leaves that require a gradient*, and of nothing else. (A leaf is a tensor that was not computed from
-# others, such as a parameter.) Frozen layers go past it, which in fine-tuning may be nearly all; so
-# does inference mode.
+# *leaves that require a gradient*, and of nothing else. (A leaf is a tensor that was not computed
+# from others, such as a parameter.) Frozen layers go past it, which in fine-tuning may be nearly
+# all; so does inference mode.
 #
 # **Predict:** of these parameters, which are cast once, which ten times, and which never?
 
@@ -565,9 +565,9 @@ print(watch.casts)
 
 # %% [markdown]
 # The other thread's region was *its* outermost one, and its end emptied the cache for all. That
-# costs time. Sharing can cost more. **Predict:** an evaluation has used a model in another thread, and
-# its region is still open there. Meanwhile a weight changes from 1 to 5, with no region open here. What
-# does a *fresh* region compute with it?
+# costs time. Sharing can cost more. **Predict:** an evaluation has used a model in another thread,
+# and its region is still open there. Meanwhile a weight changes from 1 to 5, with no region open
+# here. What does a *fresh* region compute with it?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -594,8 +594,8 @@ thread.join()
 # %% [markdown]
 # With the old one: the other thread's copy was in the cache for both. A region of your own does not
 # help against somebody else's that stays open. Threads that share weights while these change need
-# `cache_enabled=False` in all their regions, or each its own copy of the model. (In two dtypes at once
-# they would meet the error of the nested regions above.)
+# `cache_enabled=False` in all their regions, or each its own copy of the model. (In two dtypes at
+# once they would meet the error of the nested regions above.)
 
 # %% [markdown]
 # ## Generators, coroutines, recursion
@@ -709,12 +709,14 @@ with torch.inference_mode():
 # A cast model has no list of operations that need float32. For bfloat16 inference of common
 # networks it is usually the better choice; compare its results with those of autocast first.
 # During training it is not a choice: the weights would be bfloat16 (lesson 02 shows how they stand
-# still). Neither of the two turns off dropout: that is `eval()`, and lesson 07 puts the three together.
+# still). Neither of the two turns off dropout: that is `eval()`, and lesson 07 puts the three
+# together.
 
 # %% [markdown]
 # ## The same on CUDA
 #
-# CUDA's rules can be asked of fake tensors, with the state set by hand (lesson 04). **Predict:** do the region, the quiet leak and the thread behave as on the CPU?
+# CUDA's rules can be asked of fake tensors, with the state set by hand (lesson 04). **Predict:** do
+# the region, the quiet leak and the thread behave as on the CPU?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -776,8 +778,8 @@ else:
 # %% [markdown]
 # ## Three questions
 #
-# **1.** A fine-tuning script freezes all layers of a model but the last. In one region, a batch goes
-# through the model in four pieces. How often are the weights of a frozen layer cast? (a) once
+# **1.** A fine-tuning script freezes all layers of a model but the last. In one region, a batch
+# goes through the model in four pieces. How often are the weights of a frozen layer cast? (a) once
 # (b) four times (c) never
 #
 # <details><summary>Answer</summary>
@@ -794,8 +796,8 @@ else:
 # <details><summary>Answer</summary>
 #
 # **(b)**, if the weights require a gradient: the 16-bit copies are those of the first evaluation.
-# (a) needs a region for each evaluation, or `torch.clear_autocast_cache()` between them. (c) Nothing
-# compares the copy with its weight.
+# (a) needs a region for each evaluation, or `torch.clear_autocast_cache()` between them.
+# (c) Nothing compares the copy with its weight.
 #
 # </details>
 #

@@ -120,8 +120,8 @@ print(simulate_scaler(overflows, init_scale=4.0, growth_interval=2))
 # The second line comes from `simulate_scaler`, a dozen lines with no scaler in them; you write your
 # own in the exercises.
 #
-# Here is the same scaler to play with. Set a pattern of overflows, and predict the next scale before
-# it is shown.
+# Here is the same scaler to play with. Set a pattern of overflows, and predict the next scale
+# before it is shown.
 #
 # - Which pattern of twelve steps, with as few overflows as possible, never lets the scale grow?
 # - Interval 3, one overflow: does it matter for the last scale in which step it happens?
@@ -251,10 +251,10 @@ for overflow in (False, False, True):
     print(scaler.get_scale(), "skipped" if scaler.get_scale() < before else "")
 
 # %% [markdown]
-# `step` returns what the optimizer's step returns, which is None without a closure. The scale tells,
-# but only after `update`, and only if it *fell*: a scale that changed may have grown. (Where the
-# scale is 0 or inf it cannot fall any more, and with several optimizers it tells that one of them
-# was skipped, not which. `ScalerLog` asks the scaler's own record, which has no public name.)
+# `step` returns what the optimizer's step returns, which is None without a closure. The scale
+# tells, but only after `update`, and only if it *fell*: a scale that changed may have grown. (Where
+# the scale is 0 or inf it cannot fall any more, and with several optimizers it tells that one of
+# them was skipped, not which. `ScalerLog` asks the scaler's own record, which has no public name.)
 #
 # Schedulers need the answer. **Predict:** what does PyTorch say if the very first step is skipped
 # and the scheduler steps all the same?
@@ -424,8 +424,8 @@ for name, dtype, scale in (
 # ## Clip after unscale_
 #
 # `max_norm` speaks of the true gradients. **Predict:** a network has a gradient norm of about 0.2,
-# and a limit of 1 should leave it alone. What does `clip_grad_norm_` see, and how far does the model
-# move, if it comes before `unscale_`? (The scale is 4096.)
+# and a limit of 1 should leave it alone. What does `clip_grad_norm_` see, and how far does the
+# model move, if it comes before `unscale_`? (The scale is 4096.)
 
 
 # %%
@@ -472,8 +472,8 @@ for first in (True, False):
 # %% [markdown]
 # ## A gradient that stays: no zero_grad
 #
-# A loop from a widely read tutorial: scale, backward, step, update, and no `zero_grad`. In FP32 that
-# is merely wrong. **Predict:** with a scaler, what happens after one single overflow?
+# A loop from a widely read tutorial: scale, backward, step, update, and no `zero_grad`. In FP32
+# that is merely wrong. **Predict:** with a scaler, what happens after one single overflow?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -521,22 +521,21 @@ print("loss", loss.item(), " skipped", len(log.skipped_steps), "of 20  scale", l
 # %% [markdown]
 # The loss is inf before any scaling, so every step is skipped, whatever the scale, and the scaler
 # blames the scale each time. PyTorch's
-# [documentation](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update) warns of
-# a scale below 1, and names one cause: a model that was pretrained in BF16 and runs in FP16. Others
-# are a bad number in the data, one left in `.grad`, and a backward pass that is infinite by itself.
-# Look at the loss first. And look for *large* numbers: underflow gives zeros and a loss that stands
-# still; NaN comes from overflow, from 0/0, or from an inf such as the logarithm of 0.
+# [documentation](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update) warns
+# of a scale below 1, and names one cause: a model that was pretrained in BF16 and runs in FP16.
+# Others are a bad number in the data, one left in `.grad`, and a backward pass that is infinite by
+# itself. Look at the loss first. And look for *large* numbers: underflow gives zeros and a loss
+# that stands still; NaN comes from overflow, from 0/0, or from an inf such as the logarithm of 0.
 
 # %% [markdown]
 # ## The price of the question
 #
 # To decide about a step, Python has to know whether there was an inf: `step` calls `.item()`, and
-# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) updates all
-# its weights in one kernel; it takes the scale and the record of inf, which PyTorch calls `found_inf`, as tensors and
-# decides inside.
-# **Predict:** three steps, the second with an overflow: how many times is `optimizer.step` called,
-# and how many numbers does the scaler read? (A hook, here, is a function that PyTorch calls after
-# each `optimizer.step`.)
+# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) updates
+# all its weights in one kernel; it takes the scale and the record of inf, which PyTorch calls
+# `found_inf`, as tensors and decides inside. **Predict:** three steps, the second with an overflow:
+# how many times is `optimizer.step` called, and how many numbers does the scaler read? (A hook,
+# here, is a function that PyTorch calls after each `optimizer.step`.)
 
 
 # %%
@@ -656,9 +655,9 @@ for dtype in (torch.float32, bfloat, half):
 #
 # </details>
 #
-# **3.** All steps of an FP16 run are skipped, the scale is below 0.001, the loss prints as inf. What
-# will help? (a) a smaller init_scale (b) a smaller backoff_factor (c) BF16, or FP32 for the layer that
-# overflows
+# **3.** All steps of an FP16 run are skipped, the scale is below 0.001, the loss prints as inf.
+# What will help? (a) a smaller init_scale (b) a smaller backoff_factor (c) BF16, or FP32 for the
+# layer that overflows
 #
 # <details><summary>Answer</summary>
 #

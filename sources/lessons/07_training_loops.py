@@ -32,7 +32,8 @@ digits = load_digits()
 # %% [markdown]
 # Three helpers for the whole lesson: a fresh model with all that belongs to it, a few batches of
 # digits, and the part that every loop shares. Only the forward pass and the loss stand under
-# autocast; backward and the step never do. (`ScalerLog` is lesson 06's: a GradScaler with a record.)
+# autocast; backward and the step never do. (`ScalerLog` is lesson 06's: a GradScaler with a
+# record.)
 
 
 # %%
@@ -68,8 +69,8 @@ def forward(model, x, y):
 # ## Clipping
 #
 # Lesson 06 had the order: `unscale_`, clip, `step`, with the `max_norm` that you would use in FP32.
-# A real run adds a question. **Predict:** a batch overflows. What norm does `clip_grad_norm_` return,
-# and what becomes of the step?
+# A real run adds a question. **Predict:** a batch overflows. What norm does `clip_grad_norm_`
+# return, and what becomes of the step?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -84,8 +85,9 @@ print("norm is finite:", norm.isfinite().item(), " step skipped:", scaler.record
 
 # %% [markdown]
 # `unscale_` looks for inf before the clip sees anything, so the step is skipped as it should be. An
-# infinite norm (or one of NaN) now and then is part of FP16 training: leave it out of your averages,
-# and do not set `error_if_nonfinite=True`, which would turn each of these steps into an exception.
+# infinite norm (or one of NaN) now and then is part of FP16 training: leave it out of your
+# averages, and do not set `error_if_nonfinite=True`, which would turn each of these steps into an
+# exception.
 #
 # A second look at the gradients needs no second `unscale_`. **Predict:** what does a second one do?
 # And a second `update`?
@@ -162,14 +164,14 @@ print("scale after each:", [record.scale for record in scaler.records])
 # %% [markdown]
 # The whole group of four is lost, from the fifth batch to the eighth: once an inf is in the sum, it
 # stays until `zero_grad()`. The scale falls *between* two groups, never inside one. If the last
-# group of an epoch may be short, make a step for it too, and divide by the number of batches that it
-# really has.
+# group of an epoch may be short, make a step for it too, and divide by the number of batches that
+# it really has.
 #
 # ## Schedules follow the real steps
 #
 # A schedule counts its own calls, not the optimizer's. Here is a loop with lesson 06's `if`, which
-# may be left out. **Predict:** the first six batches overflow, and the learning rate is halved after
-# each step. What is it when the first real step comes?
+# may be left out. **Predict:** the first six batches overflow, and the learning rate is halved
+# after each step. What is it when the first real step comes?
 
 
 # %%
@@ -267,7 +269,8 @@ print("the same to within 1%:", difference.item() < 0.01)
 # %% [markdown]
 # Up to FP16's rounding it is, and the sum is cheaper: one pass goes through the shared part once.
 # Every loss whose gradients the scaler will meet must be scaled by it. In adversarial training only
-# one of the optimizers may have gradients this time. **Predict:** what does `step` say to the other?
+# one of the optimizers may have gradients this time. **Predict:** what does `step` say to the
+# other?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -309,7 +312,8 @@ print("skipped:", scaler.records[0].skipped)
 # %% [markdown]
 # So: scale, take the gradients, divide them *by hand*, build the penalty, scale the whole loss once
 # more for the backward pass
-# ([PyTorch's example](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)).
+# ([PyTorch's
+# example](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)).
 #
 # ## Save and resume
 #
@@ -444,8 +448,8 @@ print("in the file:", ", ".join(torch.load(path)["states"]))
 # ## Evaluate as you train
 #
 # An evaluation has three switches: `eval()` for dropout and batch norm, `no_grad()` for autograd,
-# autocast for the precision. None does another's work. **Predict:** does the model with dropout give
-# the same answer twice under `no_grad()` and autocast, if nobody calls `eval()`?
+# autocast for the precision. None does another's work. **Predict:** does the model with dropout
+# give the same answer twice under `no_grad()` and autocast, if nobody calls `eval()`?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -477,14 +481,13 @@ for name, dtype in (("FP32", None), ("FP16", half)):
 
 # %% [markdown]
 # FP32 sees a healthy model. In FP16 the hidden layer overflows, and only a validation in FP16 shows
-# it. After each evaluation call `model.train()` again, or the next
-# epoch trains without dropout.
+# it. After each evaluation call `model.train()` again, or the next epoch trains without dropout.
 #
 # ## Inference: autocast or a cast model
 #
-# For inference there is a second way: cast the model once. It needs half the bytes for its parameters
-# and no casts (lesson 05 counts both). **Predict:** does it give the answers of autocast, for a model
-# that has learned something?
+# For inference there is a second way: cast the model once. It needs half the bytes for its
+# parameters and no casts (lesson 05 counts both). **Predict:** does it give the answers of
+# autocast, for a model that has learned something?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -499,11 +502,11 @@ for dtype in (half, bfloat):
     print(f"{dtype}: the same digits: {same}")
 
 # %% [markdown]
-# It does, up to a digit here and there, and it is what you want for serving. Autocast keeps the FP32
-# weights and makes 16-bit copies of them again and again: under `inference_mode()` its cache does not
-# work. Its advantage is that it runs the operations of its FP32 list in FP32 (lesson 04), as it did in training. So
-# evaluate with autocast while you train; cast for serving, and compare the two once. No scaler is
-# needed for either: there is no backward pass.
+# It does, up to a digit here and there, and it is what you want for serving. Autocast keeps the
+# FP32 weights and makes 16-bit copies of them again and again: under `inference_mode()` its cache
+# does not work. Its advantage is that it runs the operations of its FP32 list in FP32 (lesson 04),
+# as it did in training. So evaluate with autocast while you train; cast for serving, and compare
+# the two once. No scaler is needed for either: there is no backward pass.
 
 # %% [markdown]
 # ## One path for every precision
@@ -576,9 +579,9 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 # is not FP16, and only then.
 #
 # The device is a setting too. The recipe chooses one and calls `torch.set_default_device`; then it
-# says `.cuda()` and `GradScaler("cuda")` all the same. **Predict:** which of these follow the default:
-# a new tensor, a new layer, a tensor that is there already, a new scaler? (`"meta"` is a device with
-# shapes and no data: it stands for any other.)
+# says `.cuda()` and `GradScaler("cuda")` all the same. **Predict:** which of these follow the
+# default: a new tensor, a new layer, a tensor that is there already, a new scaler? (`"meta"` is a
+# device with shapes and no data: it stands for any other.)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -591,8 +594,8 @@ print("GradScaler:", inspect.signature(torch.amp.GradScaler).parameters["device"
 torch.set_default_device(None)
 
 # %% [markdown]
-# Only what is made from then on. Scaler and region have to be told: keep the device in one name, and
-# give it to the model, the batches, `torch.autocast` and `GradScaler`.
+# Only what is made from then on. Scaler and region have to be told: keep the device in one name,
+# and give it to the model, the batches, `torch.autocast` and `GradScaler`.
 #
 # ## When a loop misbehaves
 #
@@ -612,7 +615,8 @@ torch.set_default_device(None)
 # %% [markdown]
 # ## Recap
 #
-# 1. Scale, backward, `unscale_`, clip, step, update: what looks at gradients stands after `unscale_`.
+# 1. Scale, backward, `unscale_`, clip, step, update: what looks at gradients stands after
+#    `unscale_`.
 # 2. Accumulating, divide the loss, and do the rest once for each effective batch.
 # 3. Schedules follow the real steps; one scaler and one `update()` serve any number of optimizers.
 # 4. A run is model, optimizer, scaler, schedule, random numbers and data order; save all six.
@@ -621,8 +625,8 @@ torch.set_default_device(None)
 # %% [markdown]
 # ## Three questions
 #
-# **1.** You accumulate over 8 batches and clip. Where does `unscale_` stand? (a) after each backward
-# (b) after the eighth backward, before the clip (c) after the clip
+# **1.** You accumulate over 8 batches and clip. Where does `unscale_` stand? (a) after each
+# backward (b) after the eighth backward, before the clip (c) after the clip
 #
 # <details><summary>Answer</summary>
 #
@@ -633,8 +637,8 @@ torch.set_default_device(None)
 # </details>
 #
 # **2.** Two optimizers, one scaler. The first model has an inf in its gradients. What happens?
-# (a) both steps are skipped (b) only the first is skipped, and the scale falls (c) only the first is
-# skipped, and the scale stays
+# (a) both steps are skipped (b) only the first is skipped, and the scale falls (c) only the first
+# is skipped, and the scale stays
 #
 # <details><summary>Answer</summary>
 #
@@ -649,10 +653,10 @@ torch.set_default_device(None)
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The learning rate of the moment lies in the optimizer's state, so the steps are right until
-# the scheduler computes the next one from its own, fresh count.
-# (a) would be true of the model, the data order or the random numbers. (c) holds for a schedule
-# that has nothing to remember, such as `ExponentialLR`, which multiplies the rate that it finds.
+# **(b)** The learning rate of the moment lies in the optimizer's state, so the steps are right
+# until the scheduler computes the next one from its own, fresh count. (a) would be true of the
+# model, the data order or the random numbers. (c) holds for a schedule that has nothing to
+# remember, such as `ExponentialLR`, which multiplies the rate that it finds.
 #
 # </details>
 

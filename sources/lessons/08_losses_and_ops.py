@@ -8,8 +8,8 @@
 # **Time** 60 minutes. **Needs** lessons 02, 04, 05 and 06; no GPU.
 #
 # Autocast knows torch's ops. It does not know your formulas. A loss written out by hand, a norm, a
-# sum over a layer's outputs, an `autograd.Function`: there the dtypes are yours to choose. Each part
-# of this lesson takes one such formula, breaks it in 16 bits, and writes it so that it holds.
+# sum over a layer's outputs, an `autograd.Function`: there the dtypes are yours to choose. Each
+# part of this lesson takes one such formula, breaks it in 16 bits, and writes it so that it holds.
 
 # %%
 import warnings
@@ -35,8 +35,8 @@ def side_by_side(*ops):
 # %% [markdown]
 # ## An eps that survives
 #
-# An eps of 1e-8 is 0 in FP16, and 1e-7 is not (lesson 02). But a loss is there to be differentiated.
-# **Predict:** for which eps are log(0 + eps) *and* its gradient finite in FP16?
+# An eps of 1e-8 is 0 in FP16, and 1e-7 is not (lesson 02). But a loss is there to be
+# differentiated. **Predict:** for which eps are log(0 + eps) *and* its gradient finite in FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -47,13 +47,13 @@ for eps in (1e-8, 1e-7, 1e-5, torch.finfo(half).smallest_normal):
     print(f"eps {eps:<8.2g} log {loss.item():<8.4g} gradient {p.grad.item():g}")
 
 # %% [markdown]
-# The gradient of the logarithm is 1/eps, and 1/1e-5 is 100,000: more than FP16 can hold. The smallest
-# *normal* number of FP16, $2^{-14}$, survives both ways. Ask the dtype for it. But there is no room to
-# spare: a `GradScaler` multiplies the gradient, and with a scale of 4 it overflows. A loss that needs no
-# eps is better.
+# The gradient of the logarithm is 1/eps, and 1/1e-5 is 100,000: more than FP16 can hold. The
+# smallest *normal* number of FP16, $2^{-14}$, survives both ways. Ask the dtype for it. But there
+# is no room to spare: a `GradScaler` multiplies the gradient, and with a scale of 4 it overflows. A
+# loss that needs no eps is better.
 #
-# On the other side of the interval the same eps is lost for another reason. **Predict:** p is clamped
-# to at most 1 − 1e-7. What is the largest p then, in each format?
+# On the other side of the interval the same eps is lost for another reason. **Predict:** p is
+# clamped to at most 1 − 1e-7. What is the largest p then, in each format?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -62,8 +62,8 @@ for dtype in (single, half, bfloat):
     print(f"{dtype!s:14} 1 - p = {(1 - p).item():.3g}")
 
 # %% [markdown]
-# Below 1 the spacing is $2^{-11}$ in FP16 and $2^{-8}$ in BF16, so 1 − 1e-7 *is* 1. An eps as large as
-# the spacing would keep `log(1 - p)` finite, and cut off every p closer to 1.
+# Below 1 the spacing is $2^{-11}$ in FP16 and $2^{-8}$ in BF16, so 1 − 1e-7 *is* 1. An eps as large
+# as the spacing would keep `log(1 - p)` finite, and cut off every p closer to 1.
 #
 # An optimizer has an eps too. **Predict:** Adam on three weights of 1.0, all in one format. The
 # gradients are 1e-5, 0 and 0.01, the learning rate 0.01. Which weights are where they should be?
@@ -78,13 +78,13 @@ for dtype in (single, half, bfloat):
 
 # %% [markdown]
 # Adam divides by the root of the mean square plus 1e-8. In FP16 the square of 1e-5 is 0 and so is
-# 1e-8: that is x/0 for the first weight, and 0/0 for the second, which had no gradient at all. The third
-# is a little off too: its mean square, 1e-7, is subnormal. BF16 has the range, and rounds to its
-# spacing. In mixed precision Adam works on float32 parameters, and none of this happens. It is one more reason not
-# to write `model.half()`.
+# 1e-8: that is x/0 for the first weight, and 0/0 for the second, which had no gradient at all. The
+# third is a little off too: its mean square, 1e-7, is subnormal. BF16 has the range, and rounds to
+# its spacing. In mixed precision Adam works on float32 parameters, and none of this happens. It is
+# one more reason not to write `model.half()`.
 #
-# So is *"NaN comes from underflow"* true? Underflow gives a 0, and a 0 is quiet. The NaN comes from what is
-# done with it: 0/0 here, and below a logarithm of 0, which is −inf, times a 0.
+# So is *"NaN comes from underflow"* true? Underflow gives a 0, and a 0 is quiet. The NaN comes from
+# what is done with it: 0/0 here, and below a logarithm of 0, which is −inf, times a 0.
 
 # %% [markdown]
 # ## A loss from the logit
@@ -114,9 +114,9 @@ for dtype in (single, half, bfloat):
     print(f"{dtype!s:14} by the probability {a:.4f}   from the logit {b:.4f}")
 
 # %% [markdown]
-# In FP16 and BF16 the sigmoid is 1, 1 − 1 is 0, and the chain rule multiplies an infinite 1/0 by the
-# sigmoid's slope, p(1 − p), which is 0. float32 does better, and not for ever. **Predict:** up to which
-# logit?
+# In FP16 and BF16 the sigmoid is 1, 1 − 1 is 0, and the chain rule multiplies an infinite 1/0 by
+# the sigmoid's slope, p(1 − p), which is 0. float32 does better, and not for ever. **Predict:** up
+# to which logit?
 
 
 # %%
@@ -138,9 +138,9 @@ plots.reaches(
 # %% [markdown]
 # In 16 bits the examples that the model has most wrong are the ones that break it.
 #
-# `nn.BCELoss` takes the same way with two guards: it cuts the logarithm off at −100, and divides by 1e-12
-# at least. **Predict:** do they help? And does autocast, which computes this loss in float32 on a CPU?
-# And a `.float()` between the sigmoid and the loss?
+# `nn.BCELoss` takes the same way with two guards: it cuts the logarithm off at −100, and divides by
+# 1e-12 at least. **Predict:** do they help? And does autocast, which computes this loss in float32
+# on a CPU? And a `.float()` between the sigmoid and the loss?
 
 
 # %%
@@ -162,17 +162,17 @@ for cast in ("nothing", "probability", "logit"):
     print("   BF16:", bce(bfloat, cast))
 
 # %% [markdown]
-# A float32 loss of a rounded probability is a float32 wrong number: the loss is 100. The gradient is 0
-# times 1e12: 0 in BF16, and NaN in FP16, where 1e12 is inf. What counts is where the *sigmoid* runs. That is
-# why CUDA's autocast refuses the op as "unsafe to autocast" (lesson 04), and names
+# A float32 loss of a rounded probability is a float32 wrong number: the loss is 100. The gradient
+# is 0 times 1e12: 0 in BF16, and NaN in FP16, where 1e12 is inf. What counts is where the *sigmoid*
+# runs. That is why CUDA's autocast refuses the op as "unsafe to autocast" (lesson 04), and names
 # `binary_cross_entropy_with_logits` as the cure. On a CPU nobody stops you.
 
 # %% [markdown]
 # ## Many classes
 #
-# Label smoothing adds the mean of −log p over *all* classes. **Predict:** one logit of 15 among zeros,
-# in FP16: what does the mean give for 10 and for 10,000 classes, by a sum and by `mean`? And torch's own
-# loss, in FP16 and under autocast?
+# Label smoothing adds the mean of −log p over *all* classes. **Predict:** one logit of 15 among
+# zeros, in FP16: what does the mean give for 10 and for 10,000 classes, by a sum and by `mean`? And
+# torch's own loss, in FP16 and under autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -191,13 +191,13 @@ for classes in (10, 10_000):
     print(f"   under autocast    {loss.item():.2f}")
 
 # %% [markdown]
-# The 10,000 terms of 15 are 150,000 together. `mean` accumulates in a wider format and divides before it
-# rounds; a sum is rounded first. torch's own loss sums, so in a model cast to FP16 it overflows, while
-# under autocast that sum is float32. That is an argument for torch's loss inside the region, and against one
-# of your own.
+# The 10,000 terms of 15 are 150,000 together. `mean` accumulates in a wider format and divides
+# before it rounds; a sum is rounded first. torch's own loss sums, so in a model cast to FP16 it
+# overflows, while under autocast that sum is float32. That is an argument for torch's loss inside
+# the region, and against one of your own.
 #
-# Look inside it once more, with `explain_autocast` (lesson 04). The loss is float32 on both devices.
-# **Predict:** in which dtype are the log-probabilities that it is made of?
+# Look inside it once more, with `explain_autocast` (lesson 04). The loss is float32 on both
+# devices. **Predict:** in which dtype are the log-probabilities that it is made of?
 
 
 # %%
@@ -216,10 +216,11 @@ print(
 )
 
 # %% [markdown]
-# A CPU has a rule for the whole loss. CUDA has none: there `cross_entropy` calls log_softmax and *names*
-# the dtype of its input, which autocast respects (lesson 04), and only the second half is float32. So on a
-# GPU the loss is a float32 number made of FP16 log-probabilities; near −12 these are $2^{-7}$ apart. Many
-# training loops say `F.cross_entropy(logits.float(), labels)`: one cast, and the same loss on every device.
+# A CPU has a rule for the whole loss. CUDA has none: there `cross_entropy` calls log_softmax and
+# *names* the dtype of its input, which autocast respects (lesson 04), and only the second half is
+# float32. So on a GPU the loss is a float32 number made of FP16 log-probabilities; near −12 these
+# are $2^{-7}$ apart. Many training loops say `F.cross_entropy(logits.float(), labels)`: one cast,
+# and the same loss on every device.
 
 # %% [markdown]
 # ## Sums, means, variances
@@ -231,8 +232,8 @@ print(
 side_by_side("softmax", "sum", "norm", "logsumexp", "mean", "var", "std")
 
 # %% [markdown]
-# **Predict:** where they are left in FP16, which of these overflow: sum and mean of 100,000 threes, var and
-# std of a thousand values of ±600, logsumexp of 70,000 zeros?
+# **Predict:** where they are left in FP16, which of these overflow: sum and mean of 100,000 threes,
+# var and std of a thousand values of ±600, logsumexp of 70,000 zeros?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -244,13 +245,15 @@ zeros = torch.zeros(70_000, dtype=half)
 print("logsumexp of 70,000 zeros, which is 11.2:", zeros.logsumexp(0).item())
 
 # %% [markdown]
-# The kernels accumulate wider than they store. So what matters is whether the *result* fits: a mean is
-# never larger than the values and a standard deviation is of their size, while a sum and a variance may be far
-# larger. logsumexp is put together from other ops, and the sum in the middle of it did not fit. Under
-# CUDA's autocast `sum` and `logsumexp` are float32 and safe; `var` is on no list anywhere.
+# The kernels accumulate wider than they store. So what matters is whether the *result* fits: a mean
+# is never larger than the values and a standard deviation is of their size, while a sum and a
+# variance may be far larger. logsumexp is put together from other ops, and the sum in the middle of
+# it did not fit. Under CUDA's autocast `sum` and `logsumexp` are float32 and safe; `var` is on no
+# list anywhere.
 #
-# Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares less
-# the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** 9999 and 10001 have the variance
+# Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares
+# less the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** 9999 and 10001 have
+# the variance
 # 1. What does that formula give in float32?
 
 # %%
@@ -260,9 +263,9 @@ print("E[x^2] - E[x]^2:  ", (x.square().mean() - x.mean() ** 2).item())
 print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
 
 # %% [markdown]
-# The squares are 99,980,001 and 100,020,001. float32 keeps 24 bits, so near 100 million it knows multiples
-# of 8 only, and the ones at the end, which make up the variance, are rounded away. "Do it in float32" is the
-# second remedy. The first is a formula that subtracts before it squares.
+# The squares are 99,980,001 and 100,020,001. float32 keeps 24 bits, so near 100 million it knows
+# multiples of 8 only, and the ones at the end, which make up the variance, are rounded away. "Do it
+# in float32" is the second remedy. The first is a formula that subtracts before it squares.
 
 # %% [markdown]
 # ## Norms
@@ -274,11 +277,12 @@ print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
 side_by_side("layer_norm", "group_norm", "rms_norm", "batch_norm")
 
 # %% [markdown]
-# This is torch 2.13. `rms_norm` was not on CUDA's list until 2.12 put it there (lesson 04 has the issue):
-# the same model gave 16 bits before and float32 after. If the dtype after a norm matters to you, assert it.
+# This is torch 2.13. `rms_norm` was not on CUDA's list until 2.12 put it there (lesson 04 has the
+# issue): the same model gave 16 bits before and float32 after. If the dtype after a norm matters to
+# you, assert it.
 #
-# 16 bits out does not mean 16 bits inside. **Predict:** features of ±300 and ±600 in FP16, on a CPU.
-# What do torch's norms give, and what does an RMS norm written out by hand?
+# 16 bits out does not mean 16 bits inside. **Predict:** features of ±300 and ±600 in FP16, on a
+# CPU. What do torch's norms give, and what does an RMS norm written out by hand?
 
 
 # %%
@@ -294,19 +298,19 @@ print("by hand       ", rms_by_hand(x)[0].tolist())
 print("by hand, wide ", [round(v, 3) for v in rms_by_hand(x.float())[0].tolist()])
 
 # %% [markdown]
-# torch's kernels read 16 bits, compute in float32 and write 16 bits. By hand, x · x is infinite, and
-# 1/√inf is 0: a layer of zeros, with no inf and no NaN to see. The residual connection around it goes on
-# as if the layer were not there.
+# torch's kernels read 16 bits, compute in float32 and write 16 bits. By hand, x · x is infinite,
+# and 1/√inf is 0: a layer of zeros, with no inf and no NaN to see. The residual connection around
+# it goes on as if the layer were not there.
 #
-# Under CUDA's autocast the spelling decides: `x ** 2` is float32 there and `x * x` is not (lesson 04). Write
-# `x.float()` and be done, or call `F.rms_norm`.
+# Under CUDA's autocast the spelling decides: `x ** 2` is float32 there and `x * x` is not (lesson
+# 04). Write `x.float()` and be done, or call `F.rms_norm`.
 
 # %% [markdown]
 # ## Batch norm remembers
 #
-# batch_norm is on no list. Its statistics are float32, whatever comes in. **Predict:** one activation
-# of FP16 overflows in one batch, and the scaler skips that step. What does the model give afterwards, in
-# evaluation?
+# batch_norm is on no list. Its statistics are float32, whatever comes in. **Predict:** one
+# activation of FP16 overflows in one batch, and the scaler skips that step. What does the model
+# give afterwards, in evaluation?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -324,12 +328,13 @@ print("running mean", norm.running_mean[0].item(), "  variance", norm.running_va
 print("evaluation ", norm.eval()(torch.ones(1, 2))[0].isnan().tolist())
 
 # %% [markdown]
-# The step was skipped, the weights are fine, and no later batch brings the first channel back: a running
-# mean with inf in it stays inf. The statistics are updated in the *forward* pass, which nobody takes back.
-# In training mode you will not notice, since the batch's own statistics are used.
+# The step was skipped, the weights are fine, and no later batch brings the first channel back: a
+# running mean with inf in it stays inf. The statistics are updated in the *forward* pass, which
+# nobody takes back. In training mode you will not notice, since the batch's own statistics are
+# used.
 #
-# The second overflow is in the output. **Predict:** a channel that was always the same in training has a
-# running variance of about 0. What does it give for 200 and for 300 in evaluation?
+# The second overflow is in the output. **Predict:** a channel that was always the same in training
+# has a running variance of about 0. What does it give for 200 and for 300 in evaluation?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -340,8 +345,8 @@ print("float32", [round(v) for v in norm(x)[:, 0].tolist()])
 print("FP16   ", norm(x.half())[:, 0].tolist())
 
 # %% [markdown]
-# It divides by √(0 + 1e-5), so it multiplies by 316. **Predict:** and in a model cast with `.half()`: what
-# is the running variance after a batch of −600 and 600?
+# It divides by √(0 + 1e-5), so it multiplies by 316. **Predict:** and in a model cast with
+# `.half()`: what is the running variance after a batch of −600 and 600?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -350,15 +355,17 @@ norm(tensor([[-600.0], [600.0]], dtype=half))
 print(norm.running_var.dtype, norm.running_var.item())
 
 # %% [markdown]
-# There the statistics are FP16 too, and overflow from values that are harmless. The remedies: `norm(x.float())` for the channel that
-# needs it, statistics in float32 always, and a look at what overflowed in front of the norm. Statistics
-# that are lost come back with `norm.reset_running_stats()` and some batches in training mode.
+# There the statistics are FP16 too, and overflow from values that are harmless. The remedies:
+# `norm(x.float())` for the channel that needs it, statistics in float32 always, and a look at what
+# overflowed in front of the norm. Statistics that are lost come back with
+# `norm.reset_running_stats()` and some batches in training mode.
 
 # %% [markdown]
 # ## Lengths and angles
 #
-# `F.normalize` divides by a length, with an eps of 1e-12. **Predict:** what does it give in FP16 for a
-# vector of zeros, and for four times 40,000? And the cosine similarity of the latter with itself?
+# `F.normalize` divides by a length, with an eps of 1e-12. **Predict:** what does it give in FP16
+# for a vector of zeros, and for four times 40,000? And the cosine similarity of the latter with
+# itself?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -374,17 +381,18 @@ for dtype in (single, half, bfloat):
     )
 
 # %% [markdown]
-# Three faults in one function. 1e-12 is 0 in FP16, so a zero vector gives 0/0. The length of the long one
-# is 80,000, so it is divided by inf and becomes zero: a cosine of **0** for two vectors that are the same,
-# and no message. And in float32 and BF16, where nothing seems wrong, the gradient at zero is 1e12. Under
-# CUDA's autocast both are float32, which mends the first two; on a CPU, and outside any region, they are
-# not. Cast first, and choose an eps whose reciprocal may be a gradient.
+# Three faults in one function. 1e-12 is 0 in FP16, so a zero vector gives 0/0. The length of the
+# long one is 80,000, so it is divided by inf and becomes zero: a cosine of **0** for two vectors
+# that are the same, and no message. And in float32 and BF16, where nothing seems wrong, the
+# gradient at zero is 1e12. Under CUDA's autocast both are float32, which mends the first two; on a
+# CPU, and outside any region, they are not. Cast first, and choose an eps whose reciprocal may be a
+# gradient.
 
 # %% [markdown]
 # ## The residual stream
 #
-# A deep network adds to one tensor, layer after layer. **Predict:** 400 blocks each add 1 to a stream that
-# begins at 1. Where does it end in BF16?
+# A deep network adds to one tensor, layer after layer. **Predict:** 400 blocks each add 1 to a
+# stream that begins at 1. Where does it end in BF16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -409,8 +417,8 @@ plots.curves(
 # %% [markdown]
 # With 8 bits a stream of 256 swallows additions of 1: late blocks that add little change nothing.
 #
-# FP16 has 3 bits more, and another end. **Predict:** each block adds a quarter of the stream. After how many
-# blocks is it infinite: about 50, 500 or 5000?
+# FP16 has 3 bits more, and another end. **Predict:** each block adds a quarter of the stream. After
+# how many blocks is it infinite: about 50, 500 or 5000?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -422,8 +430,9 @@ print("infinite after block", block)
 # %% [markdown]
 # No loss scale helps: the overflow is in the forward pass (lesson 06).
 #
-# So keep the stream in float32. Is it, under autocast? **Predict:** the dtype of `stream + block(stream)`
-# where the stream comes from an embedding, and where it comes from a linear layer?
+# So keep the stream in float32. Is it, under autocast? **Predict:** the dtype of
+# `stream + block(stream)` where the stream comes from an embedding, and where it comes from a
+# linear layer?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -437,20 +446,21 @@ with torch.autocast("cpu", dtype=bfloat):
         print(f"{name:17} starts {stream.dtype}, goes on {(stream + block(stream)).dtype}")
 
 # %% [markdown]
-# The first tensor decides, because a sum takes the wider dtype of the two. One `.float()` after the layer
-# that makes it (the *stem*) keeps the whole stream in float32, and every matrix product of the blocks still
-# runs in 16 bits. The price is memory.
+# The first tensor decides, because a sum takes the wider dtype of the two. One `.float()` after the
+# layer that makes it (the *stem*) keeps the whole stream in float32, and every matrix product of
+# the blocks still runs in 16 bits. The price is memory.
 #
-# It does not save a block whose *own* output does not fit. Fine-tuning T5 in FP16 gave NaN because a linear
-# layer gave 66,246 ([transformers issue 5651](https://github.com/huggingface/transformers/issues/5651)):
-# such a layer has to leave the region (lesson 05), or the region has to be BF16.
+# It does not save a block whose *own* output does not fit. Fine-tuning T5 in FP16 gave NaN because
+# a linear layer gave 66,246 ([transformers issue
+# 5651](https://github.com/huggingface/transformers/issues/5651)): such a layer has to leave the
+# region (lesson 05), or the region has to be BF16.
 
 # %% [markdown]
 # ## Attention beyond the format
 #
-# A mask value must fit the dtype: `masked_fill(mask, -1e9)` raises in FP16, and `finfo(dtype).min` fits
-# (lesson 02). It fits *once*. **Predict:** a padding mask and a causal mask are both added to the scores,
-# each with `finfo(dtype).min`. What does a row give that both mask?
+# A mask value must fit the dtype: `masked_fill(mask, -1e9)` raises in FP16, and `finfo(dtype).min`
+# fits (lesson 02). It fits *once*. **Predict:** a padding mask and a causal mask are both added to
+# the scores, each with `finfo(dtype).min`. What does a row give that both mask?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -474,8 +484,9 @@ print(F.scaled_dot_product_attention(q, k, v, keep).unique().tolist())
 # %% [markdown]
 # Zeros (on a CPU, here).
 #
-# The scores can overflow before any mask. **Predict:** queries and keys of 64 forties each, in FP16. The
-# scores are to be divided by √64 = 8. What do you get if you divide the product, and if you divide q?
+# The scores can overflow before any mask. **Predict:** queries and keys of 64 forties each, in
+# FP16. The scores are to be divided by √64 = 8. What do you get if you divide the product, and if
+# you divide q?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -489,9 +500,9 @@ print("(q / 8) @ k.T:", ((q / 8) @ k.T)[0, 0].item())
 # %% [markdown]
 # ## Buffers of your own
 #
-# In-place ops and `out=` keep the dtype of what they write into (lesson 04), so a buffer decides for all that
-# is ever added to it. **Predict:** a running average of ones, with a weight of 0.001 for each. Where is it
-# after 5000 steps, by the dtype of the buffer?
+# In-place ops and `out=` keep the dtype of what they write into (lesson 04), so a buffer decides
+# for all that is ever added to it. **Predict:** a running average of ones, with a weight of 0.001
+# for each. Where is it after 5000 steps, by the dtype of the buffer?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -502,15 +513,16 @@ for dtype in (single, half, bfloat):
     print(f"{dtype!s:14} {average.item():.2f}")
 
 # %% [markdown]
-# It should be 0.99. In 16 bits what is taken away and what is added are rounded to whole spacings of the
-# format, and from some point on the two are equal: the average stands still. A buffer made with `zeros_like(h)` or
-# `h.clone()` under autocast is a 16-bit buffer: make it in float32 by name.
+# It should be 0.99. In 16 bits what is taken away and what is added are rounded to whole spacings
+# of the format, and from some point on the two are equal: the average stands still. A buffer made
+# with `zeros_like(h)` or `h.clone()` under autocast is a 16-bit buffer: make it in float32 by name.
 
 # %% [markdown]
 # ## Your own Function
 #
-# An `autograd.Function` has a backward pass that you wrote. autograd knows nothing of its inside; `ctx`
-# carries what the backward needs from the one half to the other. This one is a matrix product.
+# An `autograd.Function` has a backward pass that you wrote. autograd knows nothing of its inside;
+# `ctx` carries what the backward needs from the one half to the other. This one is a matrix
+# product.
 
 
 # %%
@@ -529,7 +541,8 @@ class Product(torch.autograd.Function):
 
 
 # %% [markdown]
-# **Predict:** forward in a region, backward outside, as it should be. What happens to the gradients?
+# **Predict:** forward in a region, backward outside, as it should be. What happens to the
+# gradients?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -544,17 +557,18 @@ except RuntimeError as error:
     print("backward raises, and speaks of dtypes:", "dtype" in str(error))
 
 # %% [markdown]
-# The forward ran in the region: autocast cast x and weight *inside* `@`, and the result is float16. But the
-# Function saved what it was given, which is float32, and its backward runs outside: a float16 gradient
-# meets a float32 weight. For its own ops torch saves the casts; for yours it cannot know.
+# The forward ran in the region: autocast cast x and weight *inside* `@`, and the result is float16.
+# But the Function saved what it was given, which is float32, and its backward runs outside: a
+# float16 gradient meets a float32 weight. For its own ops torch saves the casts; for yours it
+# cannot know.
 #
-# That was the loud version. Where the formula has no matrix product, or where `backward()` happens to be in
-# a region of another dtype, nothing is raised and the wrong dtype is used.
+# That was the loud version. Where the formula has no matrix product, or where `backward()` happens
+# to be in a region of another dtype, nothing is raised and the wrong dtype is used.
 #
 # ## What custom_fwd and custom_bwd do
 #
-# They are often sold as "precision rules". Here is a function that reports what the two halves of a Function
-# really see.
+# They are often sold as "precision rules". Here is a function that reports what the two halves of a
+# Function really see.
 
 
 # %%
@@ -613,12 +627,14 @@ run("both, forward outside, backward inside", reporting(fwd, bwd), None, bfloat)
 run("custom_bwd alone", reporting(bwd=bwd))
 
 # %% [markdown]
-# `custom_fwd` notes the state of autocast, on or off and with which dtype, and `custom_bwd` restores it around
-# the backward pass. That is all: no op is assigned a precision, nothing is cast. The region then does to
-# your backward's matrix products what it did to those of the forward. The fourth line shows it working the
-# other way too: a float32 forward keeps a float32 backward. `custom_bwd` alone has no note to read.
+# `custom_fwd` notes the state of autocast, on or off and with which dtype, and `custom_bwd`
+# restores it around the backward pass. That is all: no op is assigned a precision, nothing is cast.
+# The region then does to your backward's matrix products what it did to those of the forward. The
+# fourth line shows it working the other way too: a float32 forward keeps a float32 backward.
+# `custom_bwd` alone has no note to read.
 #
-# With `cast_inputs=` there is more. **Predict:** which state now, and which dtypes? And outside a region?
+# With `cast_inputs=` there is more. **Predict:** which state now, and which dtypes? And outside a
+# region?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -632,12 +648,12 @@ run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_typ
 
 # %% [markdown]
 # `cast_inputs` casts the floating-point inputs of that device (float64 excepted) and then switches
-# autocast **off**, for both halves. So `cast_inputs=torch.float32` is the answer for an op that has no 16-bit kernel, or that
-# must not overflow: the way to use AMP with *"custom ops without FP16 support"*. The other way is a disabled
-# region with `.float()` (lesson 05).
+# autocast **off**, for both halves. So `cast_inputs=torch.float32` is the answer for an op that has
+# no 16-bit kernel, or that must not overflow: the way to use AMP with *"custom ops without FP16
+# support"*. The other way is a disabled region with `.float()` (lesson 05).
 #
-# Two surprises. Outside a region it does nothing: 16-bit input stays 16 bit. And it looks at one device
-# type only: with `"cuda"` on CPU tensors it is as good as not there.
+# Two surprises. Outside a region it does nothing: 16-bit input stays 16 bit. And it looks at one
+# device type only: with `"cuda"` on CPU tensors it is as good as not there.
 #
 # | | state in forward | inputs | state in backward |
 # |---|---|---|---|
@@ -645,8 +661,8 @@ run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_typ
 # | `custom_fwd`, `custom_bwd` | the caller's | as given | that of the forward |
 # | `custom_fwd(cast_inputs=d)`, `custom_bwd`, in a region | off | cast to d | off |
 #
-# The rules for CUDA tensors are the same. **Predict:** their forward, asked on fake tensors (lesson 04;
-# `autocast_on` is a region that is on without a GPU): which dtype without a cast, and with one?
+# The rules for CUDA tensors are the same. **Predict:** their forward, asked on fake tensors (lesson
+# 04; `autocast_on` is a region that is on without a GPU): which dtype without a cast, and with one?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -667,8 +683,9 @@ for name, decorator in cuda.items():
 #
 # ## Three ways to get them wrong
 #
-# **Predict:** what do the decorators do to a Function in the newer style, whose `forward` has no `ctx`, and
-# which has a `setup_context` instead? And what does the old name, `torch.cuda.amp.custom_fwd`, say?
+# **Predict:** what do the decorators do to a Function in the newer style, whose `forward` has no
+# `ctx`, and which has a `setup_context` instead? And what does the old name,
+# `torch.cuda.amp.custom_fwd`, say?
 
 
 # %%
@@ -693,14 +710,14 @@ with warnings.catch_warnings(record=True) as caught:
 print(caught[0].category.__name__, "->", "torch.amp.custom_fwd" in str(caught[0].message))
 
 # %% [markdown]
-# `custom_fwd` takes its first argument for `ctx`; here that is x, and the note is pinned on your tensor
-# ([pytorch issue 132388](https://github.com/pytorch/pytorch/issues/132388), open). In that style note the state in
-# `setup_context` yourself, and open the region in `backward` yourself. The old name works and warns; it means
-# `device_type="cuda"`, and has no place to say anything else. The third way is the commonest: one decorator of
-# the two.
+# `custom_fwd` takes its first argument for `ctx`; here that is x, and the note is pinned on your
+# tensor ([pytorch issue 132388](https://github.com/pytorch/pytorch/issues/132388), open). In that
+# style note the state in `setup_context` yourself, and open the region in `backward` yourself. The
+# old name works and warns; it means `device_type="cuda"`, and has no place to say anything else.
+# The third way is the commonest: one decorator of the two.
 #
-# `torch.autograd.gradcheck` compares a backward pass with differences of the forward. Does it find any of
-# this? **Predict:** the undecorated Product, checked outside a region and in one?
+# `torch.autograd.gradcheck` compares a backward pass with differences of the forward. Does it find
+# any of this? **Predict:** the undecorated Product, checked outside a region and in one?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -711,9 +728,10 @@ for enabled in (False, True):
         print("autocast", enabled, "-> gradcheck", torch.autograd.gradcheck(Product.apply, (a, b)))
 
 # %% [markdown]
-# `gradcheck` wants float64, and autocast leaves float64 alone: it tests the formula and cannot see a dtype. So
-# two tests: gradcheck with autocast off, and one that runs forward in a region and backward outside, and
-# asserts dtypes and values. `explain_autocast` (lesson 04) reports a Function without decorators:
+# `gradcheck` wants float64, and autocast leaves float64 alone: it tests the formula and cannot see
+# a dtype. So two tests: gradcheck with autocast off, and one that runs forward in a region and
+# backward outside, and asserts dtypes and values. `explain_autocast` (lesson 04) reports a Function
+# without decorators:
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -726,8 +744,9 @@ for hazard in explain_autocast(model, *inputs, device="cuda", dtype=half).hazard
 # %% [markdown]
 # ## Your own op, with a rule
 #
-# An op that is registered with `torch.library` can have what torch's ops have: a line in autocast's list.
-# (`register_fake` tells fake tensors its shape and dtype.) **Predict:** 300 squared, four times, in FP16?
+# An op that is registered with `torch.library` can have what torch's ops have: a line in autocast's
+# list. (`register_fake` tells fake tensors its shape and dtype.) **Predict:** 300 squared, four
+# times, in FP16?
 
 
 # %%
@@ -747,7 +766,8 @@ with torch.autocast("cpu", dtype=half):
     print("without a rule", sum_of_squares(features).tolist(), sum_of_squares(features).dtype)
 
 # %% [markdown]
-# **Predict:** with a rule for float32, in a region? Outside one? And on CUDA, asked of a fake tensor?
+# **Predict:** with a rule for float32, in a region? Outside one? And on CUDA, asked of a fake
+# tensor?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -760,10 +780,10 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
     print("CUDA, region", sum_of_squares(torch.ones(2, 4, dtype=half, device="cuda")).dtype)
 
 # %% [markdown]
-# `register_autocast` does for an op what `cast_inputs` does for a forward: its inputs are cast, autocast is
-# off inside, and outside a region it does nothing. The cast is recorded by autograd, so a backward given by
-# `register_autograd` gets float32 too; but nothing restores a state around it. Call `backward()` outside
-# the region. There is no rule of the kind "widest".
+# `register_autocast` does for an op what `cast_inputs` does for a forward: its inputs are cast,
+# autocast is off inside, and outside a region it does nothing. The cast is recorded by autograd, so
+# a backward given by `register_autograd` gets float32 too; but nothing restores a state around it.
+# Call `backward()` outside the region. There is no rule of the kind "widest".
 
 # %% [markdown]
 # ## Said of losses and ops
@@ -780,45 +800,51 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
 # %% [markdown]
 # ## Recap
 #
-# 1. An eps must survive the dtype, and so must 1/eps, times the loss scale. A loss from logits needs none.
-# 2. Torch's kernels are wide inside, so ask whether the *result* fits: a mean does, a sum or a variance may not.
+# 1. An eps must survive the dtype, and so must 1/eps, times the loss scale. A loss from logits
+#    needs none.
+# 2. Torch's kernels are wide inside, so ask whether the *result* fits: a mean does, a sum or a
+#    variance may not.
 # 3. A skipped step takes back neither batch norm's statistics nor a buffer that you wrote in place.
 # 4. Keep the residual stream in float32 from its first tensor on; combine masks as booleans.
-# 5. `custom_fwd` and `custom_bwd` restore the state of autocast; `cast_inputs` casts and switches it off.
+# 5. `custom_fwd` and `custom_bwd` restore the state of autocast; `cast_inputs` casts and switches
+#    it off.
 
 # %% [markdown]
 # ## Three questions
 #
-# **1.** A model ends in a sigmoid and `nn.BCELoss`. Under autocast to BF16 on a CPU it trains without an error,
-# and the examples with the target 0 that it has most wrong do not improve. Why? (a) the loss is bfloat16
-# (b) their probability is exactly 1, and there the sigmoid has no slope (c) the gradients underflow, and a
-# GradScaler would help
+# **1.** A model ends in a sigmoid and `nn.BCELoss`. Under autocast to BF16 on a CPU it trains
+# without an error, and the examples with the target 0 that it has most wrong do not improve. Why?
+# (a) the loss is bfloat16 (b) their probability is exactly 1, and there the sigmoid has no slope
+# (c) the gradients underflow, and a GradScaler would help
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The probability rounds to 1, the sigmoid's slope p(1 − p) is 0, and BCELoss' guard keeps the other factor
-# at 1e12: 0 times a finite number. (a) It is float32 under autocast; that does not bring the digits back. (c) The
-# gradient is 0 by a formula and not for being small: times any scale it is 0.
+# **(b)** The probability rounds to 1, the sigmoid's slope p(1 − p) is 0, and BCELoss' guard keeps
+# the other factor at 1e12: 0 times a finite number. (a) It is float32 under autocast; that does not
+# bring the digits back. (c) The gradient is 0 by a formula and not for being small: times any scale
+# it is 0.
 #
 # </details>
 #
 # **2.** A Function calls a C++ kernel that knows float32 only. How does it run under autocast?
-# (a) `custom_fwd(cast_inputs=torch.float32)` and `custom_bwd` (b) `custom_fwd` and `custom_bwd` (c) it cannot
+# (a) `custom_fwd(cast_inputs=torch.float32)` and `custom_bwd` (b) `custom_fwd` and `custom_bwd`
+# (c) it cannot
 #
 # <details><summary>Answer</summary>
 #
-# **(a)** The inputs arrive in float32, and autocast is off in both halves. (b) keeps the caller's state and casts
-# nothing: the kernel gets what comes, 16 bits perhaps. (c) is often said, and
+# **(a)** The inputs arrive in float32, and autocast is off in both halves. (b) keeps the caller's
+# state and casts nothing: the kernel gets what comes, 16 bits perhaps. (c) is often said, and
 # forgets (a).
 #
 # </details>
 #
-# **3.** A scaler skipped one step in ten thousand. Which of these may be damaged all the same? (a) the weights (b) Adam's
-# averages (c) batch norm's running statistics
+# **3.** A scaler skipped one step in ten thousand. Which of these may be damaged all the same?
+# (a) the weights (b) Adam's averages (c) batch norm's running statistics
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** They are written in the forward pass. (a) and (b) change in `optimizer.step()`, which was not called.
+# **(c)** They are written in the forward pass. (a) and (b) change in `optimizer.step()`, which was
+# not called.
 #
 # </details>
 
@@ -836,5 +862,6 @@ print("3. weight", norm.weight.item(), "Adam", dict(optimizer.state), end=" ")
 print("running mean", norm.running_mean.item())
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/08_losses_and_ops.ipynb`: four losses to stabilise, unit vectors, a
-# safe RMS norm, a stream in float32, and two Functions to get right. Then lesson 09: memory.
+# **Next:** six exercises in `exercises/08_losses_and_ops.ipynb`: four losses to stabilise, unit
+# vectors, a safe RMS norm, a stream in float32, and two Functions to get right. Then lesson 09:
+# memory.

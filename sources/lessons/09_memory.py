@@ -100,8 +100,8 @@ print("autocast:", *saved_by(True)[1], sep="\n    ")
 # is 16 bit, half the bytes: that is all that mixed precision saves. And three things are new. The
 # batch is kept a second time, as its 16-bit cast. The output is kept in float32 for the loss, which
 # computes there, beside the 16-bit output if your loop still holds it. And there is a *weight*: the
-# second layer's 16-bit copy, transposed, which its backward needs. (The first layer's backward needs
-# none: nobody asks for the gradient of the batch.)
+# second layer's 16-bit copy, transposed, which its backward needs. (The first layer's backward
+# needs none: nobody asks for the gradient of the batch.)
 #
 # ## The cast cache
 #
@@ -196,9 +196,9 @@ print(f"total growth:      {amp.total - fp32.total:,}")
 # the allocator counts), the 16-bit copies of all weights and biases; for in a network of three
 # layers the activations come out *equal*.
 #
-# And the rest of the 822 MB? A weight, an activation and a gradient have the same size here, 64 MiB.
-# **Predict:** what is the loss's own size in memory? And what does a notebook keep alive from the
-# run before?
+# And the rest of the 822 MB? A weight, an activation and a gradient have the same size here, 64
+# MiB. **Predict:** what is the loss's own size in memory? And what does a notebook keep alive from
+# the run before?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -216,14 +216,14 @@ for name, count in blocks.items():
 print(f"{'left of the peak':40}{fp32_peak - data - sum(blocks.values()):>13,}")
 
 # %% [markdown]
-# Five blocks of 512 bytes are left. `mse_loss` leaves its number in a buffer as large as the output,
-# and the name `loss` of the run before keeps that buffer and, through its graph, the whole *old
-# network* until the first new loss replaces it. (A workspace is scratch memory for cuBLAS, NVIDIA's
-# library of matrix products. PyTorch
-# [gives it](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)
-# `:4096:2:16:8`, that is 2 × 4096 + 8 × 16 KiB, and 32 MiB on Hopper.) This is an account that fits,
-# and no measurement; but it says why a peak from a notebook needs a fresh kernel. The difference of
-# the two runs is free of all that.
+# Five blocks of 512 bytes are left. `mse_loss` leaves its number in a buffer as large as the
+# output, and the name `loss` of the run before keeps that buffer and, through its graph, the whole
+# *old network* until the first new loss replaces it. (A workspace is scratch memory for cuBLAS,
+# NVIDIA's library of matrix products. PyTorch [gives
+# it](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)
+# `:4096:2:16:8`, that is 2 × 4096 + 8 × 16 KiB, and 32 MiB on Hopper.) This is an account that
+# fits, and no measurement; but it says why a peak from a notebook needs a fresh kernel. The
+# difference of the two runs is free of all that.
 #
 # So take the data out before you compare, and compare at the batch that you train with.
 #
@@ -305,7 +305,8 @@ for to_none in (False, True):
     print(f"set_to_none={to_none}: {alive} bytes of gradients stay")
 
 # %% [markdown]
-# The default has been True since [2.0](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html):
+# The default has been True since
+# [2.0](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html):
 # nothing to gain. Gradients are freed before the forward pass fills the memory with activations,
 # and come back while backward empties it. So a peak is not the sum of all parts: some are not there
 # at the same time, and temporary results come on top. The sum is what you plan with.
@@ -315,9 +316,9 @@ for to_none in (False, True):
 # On a GPU, `torch.cuda.memory_allocated()` is what tensors hold now, `max_memory_allocated()` the
 # most since the last `torch.cuda.reset_peak_memory_stats()`. (`reset_max_memory_allocated` is its
 # [deprecated](https://docs.pytorch.org/docs/stable/generated/torch.cuda.reset_max_memory_allocated.html)
-# name: it warns, and calls it.) `memory_reserved()` says more: what the allocator keeps for later too.
-# `nvidia-smi` says still more, for it counts what CUDA itself takes.
-# **Predict:** by how much will the allocator's figures differ from the count?
+# name: it warns, and calls it.) `memory_reserved()` says more: what the allocator keeps for later
+# too. `nvidia-smi` says still more, for it counts what CUDA itself takes. **Predict:** by how much
+# will the allocator's figures differ from the count?
 
 # %% tags=["live"]
 network, (inputs,) = models.linear_stack(1024, 8, 2048)
@@ -327,8 +328,8 @@ for precision in ("fp32", "amp fp16"):
     print(allocator_check(network, inputs, precision=precision, loss=mse_loss, target=target))
 
 # %% [markdown]
-# On a machine with no CUDA this says "not measured here". On one that has it, expect a difference of
-# a few blocks of 512 bytes and of cuBLAS's workspaces, 8 or 32 MiB each.
+# On a machine with no CUDA this says "not measured here". On one that has it, expect a difference
+# of a few blocks of 512 bytes and of cuBLAS's workspaces, 8 or 32 MiB each.
 #
 # ## The next lever
 #
@@ -398,8 +399,8 @@ for precision in ("fp32", "amp bf16"):
 #
 # </details>
 #
-# **2.** What AMP adds is 10 MB of casts; it saves 30 kB an example. From which batch on does it need
-# less memory? (a) 333 (b) 334 (c) at every batch
+# **2.** What AMP adds is 10 MB of casts; it saves 30 kB an example. From which batch on does it
+# need less memory? (a) 333 (b) 334 (c) at every batch
 #
 # <details><summary>Answer</summary>
 #
@@ -407,8 +408,8 @@ for precision in ("fp32", "amp bf16"):
 #
 # </details>
 #
-# **3.** A run peaks at 20 GB in FP32 and 19 GB with AMP, with 15 GB of data on the GPU. What did AMP
-# do to the memory of a step? (a) 5% less (b) 20% less (c) nothing that can be told
+# **3.** A run peaks at 20 GB in FP32 and 19 GB with AMP, with 15 GB of data on the GPU. What did
+# AMP do to the memory of a step? (a) 5% less (b) 20% less (c) nothing that can be told
 #
 # <details><summary>Answer</summary>
 #
@@ -426,5 +427,5 @@ print("2.", next(batch for batch in range(1, 1000) if 30_000 * batch > 10_000_00
 print("3.", f"{1 - (19 - 15) / (20 - 15):.0%} less")
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/09_memory.ipynb`: bytes a parameter, the crossover, the cast
-# cache, two reports to read, and the lever that helps. Then lesson 10: speed, measured.
+# **Next:** five exercises in `exercises/09_memory.ipynb`: bytes a parameter, the crossover, the
+# cast cache, two reports to read, and the lever that helps. Then lesson 10: speed, measured.

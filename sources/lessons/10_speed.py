@@ -2,7 +2,8 @@
 # # Lesson 10: Speed, measured
 #
 # **You will be able to** time a training step on a GPU without fooling yourself, say how fast it
-# could be at all, read from the two what would help, and tell a speed-up from one that quality pays for.
+# could be at all, read from the two what would help, and tell a speed-up from one that quality pays
+# for.
 #
 # **Time** 50 minutes. **Needs** lesson 07; no GPU. What only a GPU can show is quoted with its
 # source, computed, or "not measured here".
@@ -29,9 +30,9 @@ h200 = find_gpu("H200")
 # ## A number to doubt
 #
 # PyTorch's [AMP recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains
-# three linear layers. Somebody ran it with a width and a batch of 4096 and kept the output, which this course has as the
-# record `seed_003`. **Predict:**
-# the page says that mixed precision is faster and "reduces memory". Do its own numbers agree?
+# three linear layers. Somebody ran it with a width and a batch of 4096 and kept the output, which
+# this course has as the record `seed_003`. **Predict:** the page says that mixed precision is
+# faster and "reduces memory". Do its own numbers agree?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -46,15 +47,15 @@ print(
 
 # %% [markdown]
 # Faster, and with *more* memory. And what do we know of the 2.33? One run of each, no warm-up, a
-# clock on the wall, a GPU without a name, TF32 switches that nobody looked at, and no word on whether
-# both trained equally well. It may be right. Nobody can tell.
+# clock on the wall, a GPU without a name, TF32 switches that nobody looked at, and no word on
+# whether both trained equally well. It may be right. Nobody can tell.
 #
 # ## A GPU whose true times are known
 #
-# To learn how a measurement lies one must know the truth. So here is a `PretendGpu`: a queue, a host
-# (the CPU, where Python runs) that runs ahead of it, and a clock that only these two move. Its times
-# are made up; its traps are those of a real GPU. This step takes 2 ms. **Predict:** what does the
-# clock say?
+# To learn how a measurement lies one must know the truth. So here is a `PretendGpu`: a queue, a
+# host (the CPU, where Python runs) that runs ahead of it, and a clock that only these two move. Its
+# times are made up; its traps are those of a real GPU. This step takes 2 ms. **Predict:** what does
+# the clock say?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -68,12 +69,12 @@ print(f"after the work is done: {1e3 * (gpu.clock() - start):.3f} ms")
 
 # %% [markdown]
 # A launch puts work into a queue and returns. The first line timed Python. Before each reading of
-# the clock you must wait: `torch.cuda.synchronize()`, or two `torch.cuda.Event`s, marks in the queue
-# that the GPU itself stamps.
+# the clock you must wait: `torch.cuda.synchronize()`, or two `torch.cuda.Event`s, marks in the
+# queue that the GPU itself stamps.
 #
 # Waiting alone does not make a benchmark. Here are 21 samples, each synchronised, of a step that
-# is slow five times at first, and once in nine runs for reasons of its own. **Predict:** which summary
-# comes close to 2 ms: the first sample, the mean, the median without warm-up, or after it?
+# is slow five times at first, and once in nine runs for reasons of its own. **Predict:** which
+# summary comes close to 2 ms: the first sample, the mean, the median without warm-up, or after it?
 
 
 # %%
@@ -98,12 +99,12 @@ print(f"median {1e3 * statistics.median(samples):6.2f} ms")
 print(f"median {1e3 * statistics.median(samples[:9]):6.2f} ms of the first nine")
 
 # %% [markdown]
-# The mean is wrong even when warm: two spikes of 100 ms are enough. The median of 21 shrugs off five
-# slow starts and two spikes, but that of nine does not. Warm up *and* take the median, and say how
-# far the samples are apart: the interquartile range (IQR), in which the middle half lies.
+# The mean is wrong even when warm: two spikes of 100 ms are enough. The median of 21 shrugs off
+# five slow starts and two spikes, but that of nine does not. Warm up *and* take the median, and say
+# how far the samples are apart: the interquartile range (IQR), in which the middle half lies.
 #
-# That is what `timing.compare` does, the method behind this course's `amp-lessons bench`. It warms up
-# until the time no longer changes, lets the steps take turns, and reports median and spread.
+# That is what `timing.compare` does, the method behind this course's `amp-lessons bench`. It warms
+# up until the time no longer changes, lets the steps take turns, and reports median and spread.
 # **Predict:** will it find 2 ms and 1.25 ms?
 
 # %%
@@ -119,9 +120,9 @@ for name, t in times.items():
 print(f"speed-up {times['old'].median / times['new'].median:.2f}")
 
 # %% [markdown]
-# Why in turns? A chip that gets warm gets slower. **Predict:** two steps of exactly 1 ms, on a device
-# that slows down by half a percent with each launch; 30 samples of the one, then 30 of the other.
-# Which one wins?
+# Why in turns? A chip that gets warm gets slower. **Predict:** two steps of exactly 1 ms, on a
+# device that slows down by half a percent with each launch; 30 samples of the one, then 30 of the
+# other. Which one wins?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -135,14 +136,14 @@ for in_turns in (False, True):
     print(f"a is {medians[1] / medians[0]:.2f} times as fast as b")
 
 # %% [markdown]
-# Two more lies need no clock. The data is made inside the timed region: both sides get slower by the
-# same amount, and the gain shrinks. Or the *baseline* is moved: AMP looks several times as good
-# against plain FP32 (called IEEE FP32, to tell it from TF32) as against TF32, as you will see below.
-# What to write beside a number, then: GPU, versions, switches, warm-up, repeats, median, spread,
-# clock, and how the losses compare.
+# Two more lies need no clock. The data is made inside the timed region: both sides get slower by
+# the same amount, and the gain shrinks. Or the *baseline* is moved: AMP looks several times as good
+# against plain FP32 (called IEEE FP32, to tell it from TF32) as against TF32, as you will see
+# below. What to write beside a number, then: GPU, versions, switches, warm-up, repeats, median,
+# spread, clock, and how the losses compare.
 #
-# Here is the same on your machine, for real. On a CPU it is no claim about GPUs, and BF16 may be the
-# slower one. **Predict:** which wins, and how large is the spread?
+# Here is the same on your machine, for real. On a CPU it is no claim about GPUs, and BF16 may be
+# the slower one. **Predict:** which wins, and how large is the spread?
 
 # %% tags=["live"]
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -166,8 +167,8 @@ for name, t in timing.compare(steps, device).items():
 # %% [markdown]
 # ## How many FLOPs?
 #
-# Time alone does not say whether it is good. For that we count the work. A product of an (m, k) and a
-# (k, n) matrix takes 2·m·n·k FLOPs: a multiplication and an addition for each of m·n·k pairs.
+# Time alone does not say whether it is good. For that we count the work. A product of an (m, k) and
+# a (k, n) matrix takes 2·m·n·k FLOPs: a multiplication and an addition for each of m·n·k pairs.
 # **Predict:** how many products does one training step of the three layers have? (Forward and
 # backward; each layer has a weight and an input.)
 
@@ -184,9 +185,9 @@ counted = timing.count_flops(lambda: net(data).sum().backward())
 print(f"{counted / 1e12:.4f} TFLOP by torch's FlopCounterMode")
 
 # %% [markdown]
-# Eight, not nine: "layer 1 gradient of the input" is missing, because nobody asks for the gradient of
-# the data. So the run of 150 steps was 165 TFLOP. **Predict:** what rate is that in FP32 and with AMP,
-# and which GPUs could *not* have done it?
+# Eight, not nine: "layer 1 gradient of the input" is missing, because nobody asks for the gradient
+# of the data. So the run of 150 steps was 165 TFLOP. **Predict:** what rate is that in FP32 and
+# with AMP, and which GPUs could *not* have done it?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -199,21 +200,21 @@ for one in GPUS:
     print(f"{one.name:14} at least {floor[0]:6.3f} s in FP32, {floor[1]:.3f} s in FP16: {verdict}")
 
 # %% [markdown]
-# These peaks are quoted, not measured: each `Gpu` in `amp_lessons.roofline` names NVIDIA's document.
-# They are for *dense* matrices. The H200's
-# [page](https://www.nvidia.com/en-us/data-center/h200/) says 1979 for FP16, "with sparsity", which is
-# for weights of which two in four are zero; dense is half, 989. Whoever divides by 1979 reaches half
-# of what they reached.
+# These peaks are quoted, not measured: each `Gpu` in `amp_lessons.roofline` names NVIDIA's
+# document. They are for *dense* matrices. The H200's
+# [page](https://www.nvidia.com/en-us/data-center/h200/) says 1979 for FP16, "with sparsity", which
+# is for weights of which two in four are zero; dense is half, 989. Whoever divides by 1979 reaches
+# half of what they reached.
 #
-# A *floor* is a promise: no code can be faster. It tells that the unnamed GPU was no T4 and no V100,
-# and no A100 unless TF32 was on. It also judges the result: on an H100 the run could take 2.5 s in
-# FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and 1.4 s, much less
-# so. A speed-up says nothing of that.
+# A *floor* is a promise: no code can be faster. It tells that the unnamed GPU was no T4 and no
+# V100, and no A100 unless TF32 was on. It also judges the result: on an H100 the run could take 2.5
+# s in FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and 1.4 s,
+# much less so. A speed-up says nothing of that.
 #
 # ## The limit of AMP's speed-up
 #
-# If all the time goes into large products, the ratio of the peaks is the limit. **Predict:** how much
-# faster can FP16 become on an H200, against IEEE FP32? Against TF32? And on an RTX 4090?
+# If all the time goes into large products, the ratio of the peaks is the limit. **Predict:** how
+# much faster can FP16 become on an H200, against IEEE FP32? Against TF32? And on an RTX 4090?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -224,10 +225,11 @@ for one in GPUS:
     print(f"{one.name:14} {limits[0]:>12}   {limits[1]:>12}")
 
 # %% [markdown]
-# 14.8 against FP32 and 2 against TF32, on the same chip. That is the moved baseline: which of the two
-# a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
-# faster than its FP32. Nobody reaches a peak: the best products reached 87% of it on an A100 and 80%
-# on an H100, in BF16 ([measured](https://github.com/stas00/ml-engineering/blob/master/compute/accelerator/README.md#maximum-achievable-matmul-flops-comparison-table)
+# 14.8 against FP32 and 2 against TF32, on the same chip. That is the moved baseline: which of the
+# two a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
+# faster than its FP32. Nobody reaches a peak: the best products reached 87% of it on an A100 and
+# 80% on an H100, in BF16
+# ([measured](https://github.com/stas00/ml-engineering/blob/master/compute/accelerator/README.md#maximum-achievable-matmul-flops-comparison-table)
 # by others; `timing.measured_peak` measures it on your GPU). And what is no product gains less, or
 # nothing. So "AMP is two to three times faster on Ampere" is false as a rule: against TF32 it is
 # twice at most.
@@ -250,17 +252,17 @@ print("outside:", timing.fp32_state())
 
 # %% [markdown]
 # Products: no ("none" means that nobody has asked, and that is IEEE). The convolutions and RNNs of
-# cuDNN, NVIDIA's library for them: yes. So with nothing set, a CNN's baseline on an A100 is TF32 and a transformer's is not. Since
-# PyTorch 2.9 the switches are called `fp32_precision`
+# cuDNN, NVIDIA's library for them: yes. So with nothing set, a CNN's baseline on an A100 is TF32
+# and a transformer's is not. Since PyTorch 2.9 the switches are called `fp32_precision`
 # ([notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices));
-# the old `allow_tf32` must not be mixed with them, and here it says so. Once you have autocast, TF32
-# concerns only what stays in FP32.
+# the old `allow_tf32` must not be mixed with them, and here it says so. Once you have autocast,
+# TF32 concerns only what stays in FP32.
 #
 # ## The roofline
 #
-# A GPU computes, and it moves bytes. Work whose *arithmetic intensity* (FLOPs for each byte moved) is
-# below the *ridge*, peak by bandwidth, waits for the memory. **Predict:** a layer of 4096 by 4096 on
-# an H200 in FP16: from which batch size on is it bound by compute?
+# A GPU computes, and it moves bytes. Work whose *arithmetic intensity* (FLOPs for each byte moved)
+# is below the *ridge*, peak by bandwidth, waits for the memory. **Predict:** a layer of 4096 by
+# 4096 on an H200 in FP16: from which batch size on is it bound by compute?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -290,13 +292,14 @@ plots.roofline({"FP16": points}, peaks, bandwidth, title=title, counted="each ma
 
 # %% [markdown]
 # From 230 rows on. At batch 1 and 16 both formats wait for the weights to arrive, and FP16 helps by
-# 2, because they are half as many bytes. Only where both are bound by compute is it 14.8. Elementwise
-# ops (ReLU, dropout, the optimizer) lie far to the left, always: they get faster by moving fewer
-# bytes, in 16 bits or by fusing (several ops in one, so that what lies between them is never stored).
+# 2, because they are half as many bytes. Only where both are bound by compute is it 14.8.
+# Elementwise ops (ReLU, dropout, the optimizer) lie far to the left, always: they get faster by
+# moving fewer bytes, in 16 bits or by fusing (several ops in one, so that what lies between them is
+# never stored).
 #
-# The factor of 2 is for weights that *are* FP16. Autocast's are FP32, and the cast moves bytes too: it
-# reads 4 and writes 2 for each weight, in every step. **Predict:** how many times as fast does autocast
-# make this layer's forward, the cast of its weight included, at batch 1? At 4096?
+# The factor of 2 is for weights that *are* FP16. Autocast's are FP32, and the cast moves bytes too:
+# it reads 4 and writes 2 for each weight, in every step. **Predict:** how many times as fast does
+# autocast make this layer's forward, the cast of its weight included, at batch 1? At 4096?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -308,10 +311,10 @@ for batch in (1, 16, 64, 256, 4096):
     print(f"batch {batch:5}: {ratio:5.2f} times as fast as FP32, at best")
 
 # %% [markdown]
-# At batch 1 autocast takes *twice* as long as FP32. (A cache may spare the copy a part of its way; the
-# 4 bytes of each weight have to be read all the same, so it cannot be faster.) With large batches the
-# cast is small beside the product. For inference with small batches, store the weights in 16 bits
-# (lesson 07).
+# At batch 1 autocast takes *twice* as long as FP32. (A cache may spare the copy a part of its way;
+# the 4 bytes of each weight have to be read all the same, so it cannot be faster.) With large
+# batches the cast is small beside the product. For inference with small batches, store the weights
+# in 16 bits (lesson 07).
 #
 # Try it with your GPU and your sizes. When is FP16 worth 14.8, when 2, when nothing?
 
@@ -323,8 +326,8 @@ RooflineExplorer("H200", "fp16", m=256, n=4096, k=4096)
 # %% [markdown]
 # ## Too small to be faster
 #
-# The recipe suggests sizes of 128, 256 and 513. **Predict:** how long does the GPU need at least for
-# a product of 128 by 128, and how long does Python need to launch it?
+# The recipe suggests sizes of 128, 256 and 513. **Predict:** how long does the GPU need at least
+# for a product of 128 by 128, and how long does Python need to launch it?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -338,8 +341,8 @@ for size in (128, 256, 513, 4096, 8192):
 # %% [markdown]
 # A launch costs a few microseconds ([NVIDIA](https://developer.nvidia.com/blog/cuda-graphs/)), and
 # PyTorch adds its own. At 128 the GPU is done in a fraction of one and waits for the next. Then the
-# time is Python's. **Predict:** on the pretend GPU a launch costs 5 µs. 100 steps of 2 µs each; what is
-# gained by a device that needs 0.5 µs?
+# time is Python's. **Predict:** on the pretend GPU a launch costs 5 µs. 100 steps of 2 µs each;
+# what is gained by a device that needs 0.5 µs?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -355,12 +358,12 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # %% [markdown]
 # Nothing. Four times the speed helps from 50 to 12.5 µs and not from 2 to 0.5. Autocast even adds
 # launches: each cast is one. "No speed-up with AMP" very often means this, and the cure is fewer,
-# larger kernels (a kernel is what one launch runs): a larger batch, `torch.compile`, or CUDA graphs,
-# which launch many kernels as one.
+# larger kernels (a kernel is what one launch runs): a larger batch, `torch.compile`, or CUDA
+# graphs, which launch many kernels as one.
 #
-# 513 has another flaw. Tensor cores are fed in rows of 16 bytes, 8 numbers of 16 bits: sizes that are
-# no multiples of 8 work since cuBLAS 11, but below their best
-# ([NVIDIA's guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html)).
+# 513 has another flaw. Tensor cores are fed in rows of 16 bytes, 8 numbers of 16 bits: sizes that
+# are no multiples of 8 work since cuBLAS 11, but below their best ([NVIDIA's
+# guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html)).
 # On an A100 multiples of 64 are best, says the guide. So a vocabulary of 50257 is padded to 50304.
 #
 # So where AMP brings no speed, look for one of these:
@@ -378,14 +381,14 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # ## Memory beside the time
 #
 # The recipe's page claims to save memory too, and lesson 09 has taken its peaks apart: most of the
-# 7.5 GB are data that lay on the GPU before the first step, and what AMP added are the FP16 copies of
-# the weights. A peak beside a time takes three rules: `torch.cuda.reset_peak_memory_stats()` before
-# each run, the data's own bytes taken out, and no second model left over from the first run.
+# 7.5 GB are data that lay on the GPU before the first step, and what AMP added are the FP16 copies
+# of the weights. A peak beside a time takes three rules: `torch.cuda.reset_peak_memory_stats()`
+# before each run, the data's own bytes taken out, and no second model left over from the first run.
 #
 # ## Equal quality
 #
-# A run that does not learn can be very fast. The digits again, with a loss of a millionth (lesson 02),
-# in four precisions. **Predict:** whose times may be compared?
+# A run that does not learn can be very fast. The digits again, with a loss of a millionth (lesson
+# 02), in four precisions. **Predict:** whose times may be compared?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -414,8 +417,8 @@ plots.curves(
 #
 # ## What was really measured
 #
-# Every record of the bench that this course has, by GPU. A record holds all samples; "share" is of a
-# product's peak that was measured on the spot.
+# Every record of the bench that this course has, by GPU. A record holds all samples; "share" is of
+# a product's peak that was measured on the spot.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -443,13 +446,14 @@ for record in measured:
     display(plots.roofline(points, peaks, record.bandwidth, title=f"{record.gpu}, measured"))
 
 # %% [markdown]
-# On a machine with a CUDA GPU, `amp-lessons bench` makes such a record of your own: FP32, TF32, AMP in
-# FP16 and BF16, and BF16 with `torch.compile`, by the method of this lesson. On a CPU
+# On a machine with a CUDA GPU, `amp-lessons bench` makes such a record of your own: FP32, TF32, AMP
+# in FP16 and BF16, and BF16 with `torch.compile`, by the method of this lesson. On a CPU
 # `amp-lessons bench --quick` shows the table with small sizes, and no claim.
 #
 # Published, and quoted here: 1.5 to 5.5 times on a V100, where the limit is 8, and on an A100 a
 # further 1.3 to 2.5 times over the V100's AMP
-# ([PyTorch's blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)).
+# ([PyTorch's
+# blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)).
 #
 # ## Myths, tested
 #
@@ -465,7 +469,8 @@ for record in measured:
 # ## Recap
 #
 # 1. Warm up, wait before each reading of the clock, sample in turns, report median and IQR.
-# 2. A floor is FLOPs by peak or bytes by bandwidth, whichever is longer; what beats it is a mistake.
+# 2. A floor is FLOPs by peak or bytes by bandwidth, whichever is longer; what beats it is a
+#    mistake.
 # 3. AMP's limit is the ratio of the peaks: 14.8 on an H200 against FP32, 2 against TF32.
 # 4. Small work waits for launches or for memory: bigger batches, fewer kernels, fewer bytes.
 # 5. A speed-up counts at equal loss, with GPU, switches and spread beside it.
@@ -479,8 +484,8 @@ for record in measured:
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The floor is 139 µs, and no dense product beats it. (a) would make it slower than that, not
-# faster. (c) could halve it at most, to 70 µs, and needs matrices that were pruned for it.
+# **(b)** The floor is 139 µs, and no dense product beats it. (a) would make it slower than that,
+# not faster. (c) could halve it at most, to 70 µs, and needs matrices that were pruned for it.
 #
 # </details>
 #
@@ -517,6 +522,6 @@ bound = roofline.bound(h200, "fp16", one.flops, one.bytes("fp16"))
 print(f"3. {one.intensity('fp16'):.1f} FLOP per byte: bound by {bound}")
 
 # %% [markdown]
-# **Next:** seven exercises in `exercises/10_speed.ipynb`: mend two benchmarks that lie, summarise and
-# judge times, count FLOPs, compute floors, and say what would help. Then lesson 11: past one eager
-# GPU.
+# **Next:** seven exercises in `exercises/10_speed.ipynb`: mend two benchmarks that lie, summarise
+# and judge times, count FLOPs, compute floors, and say what would help. Then lesson 11: past one
+# eager GPU.

@@ -26,9 +26,9 @@ half, bfloat = torch.float16, torch.bfloat16
 # %% [markdown]
 # ## A compiled backward pass
 #
-# This model comes from [pytorch issue 153044](https://github.com/pytorch/pytorch/issues/153044). Its
-# last layer is kept in FP32 by a disabled region, because its gradient does not fit in FP16: it is
-# 4 · 16384 = 65536, and FP16 ends at 65504.
+# This model comes from [pytorch issue 153044](https://github.com/pytorch/pytorch/issues/153044).
+# Its last layer is kept in FP32 by a disabled region, because its gradient does not fit in FP16: it
+# is 4 · 16384 = 65536, and FP16 ends at 65504.
 
 
 # %%
@@ -76,10 +76,11 @@ print("the default:                ", settings.backward_pass_autocast)
 # %% [markdown]
 # The forward pass was right: the region was respected. But the backward pass was traced ahead of
 # time, in the middle of the forward, and so under the autocast that was on there. The setting says
-# so: `"same_as_forward"` supposes that you call `backward()` under the same autocast as the forward.
-# Lesson 05 told you not to. The inner, disabled region does not help: it is left before the backward
-# is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)). This is torch 2.13;
-# [PR 177287](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` for a later version.
+# so: `"same_as_forward"` supposes that you call `backward()` under the same autocast as the
+# forward. Lesson 05 told you not to. The inner, disabled region does not help: it is left before
+# the backward is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)). This is
+# torch 2.13; [PR 177287](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` for a
+# later version.
 #
 # An inf would at least be seen by a scaler. **Predict:** what is lost with BF16, which has the
 # range? Here the question is whether the gradient of the FP32 layer has more than BF16's 8
@@ -108,8 +109,8 @@ with settings.patch(backward_pass_autocast="off"):
 # %% [markdown]
 # No error, no inf: an "FP32 layer" with a BF16 gradient.
 #
-# Compiling is lazy: it happens at the first call, and that is when the setting is read. **Predict:**
-# what does each of these two give?
+# Compiling is lazy: it happens at the first call, and that is when the setting is read.
+# **Predict:** what does each of these two give?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -142,8 +143,8 @@ print("autocast in the compiled function:", model.last.weight.grad[0, 0].item())
 #
 # Activation checkpointing keeps a block's input, forgets what is inside, and runs the block again
 # when the backward pass gets there. `Witness` writes down in which dtype it was run. **Predict:**
-# how many bytes are saved for the backward pass, plain and checkpointed? And in which dtype does the
-# second run happen, since `backward()` stands outside of autocast?
+# how many bytes are saved for the backward pass, plain and checkpointed? And in which dtype does
+# the second run happen, since `backward()` stands outside of autocast?
 
 
 # %%
@@ -260,9 +261,9 @@ except CheckpointError as error:
     print(str(error).split(": ", 1)[1].splitlines()[0])
 
 # %% [markdown]
-# `use_reentrant=False` compares the shapes and dtypes of what the second run makes with those of the
-# first one, and stops. **Predict:** what does the old `use_reentrant=True` do with an input that
-# needs no gradient, such as a batch of images?
+# `use_reentrant=False` compares the shapes and dtypes of what the second run makes with those of
+# the first one, and stops. **Predict:** what does the old `use_reentrant=True` do with an input
+# that needs no gradient, such as a batch of images?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -278,16 +279,16 @@ print(caught[0].message, "->", output.requires_grad)
 #
 # ## Two ranks
 #
-# With several GPUs each has a process of its own. A process of such a group is called by its number,
-# its *rank*: rank 0, rank 1. PyTorch's command `torchrun` starts them, and a library carries tensors
-# between them: NCCL between GPUs, gloo between CPUs. An operation that all ranks carry out together
-# is a *collective*. The most important is the *all-reduce*: each rank brings a tensor, and each gets
-# the sum of all of them.
+# With several GPUs each has a process of its own. A process of such a group is called by its
+# number, its *rank*: rank 0, rank 1. PyTorch's command `torchrun` starts them, and a library
+# carries tensors between them: NCCL between GPUs, gloo between CPUs. An operation that all ranks
+# carry out together is a *collective*. The most important is the *all-reduce*: each rank brings a
+# tensor, and each gets the sum of all of them.
 #
 # There are two ways to spread the training of one model over ranks:
 #
-# - DDP (`DistributedDataParallel`) keeps a copy of the model on each rank, and each rank has another
-#   part of the batch. During the backward pass the gradients are *averaged* by all-reduces.
+# - DDP (`DistributedDataParallel`) keeps a copy of the model on each rank, and each rank has
+#   another part of the batch. During the backward pass the gradients are *averaged* by all-reduces.
 # - FSDP2 (`fully_shard`) cuts each parameter up and keeps one piece, a *shard*, on each rank. It
 #   fetches the others' shards for the forward, and leaves to each rank the averaged gradient of its
 #   shard.
@@ -302,8 +303,8 @@ from amp_lessons.distributed import launch, train
 print(inspect.getsource(train.take_step).split('"""')[2].strip("\n"))
 
 # %% [markdown]
-# Nothing in it knows how many ranks there are: scale, backward, step, update, over the micro-batches
-# (the parts of an accumulated batch) of lesson 07. What is new is done by the model.
+# Nothing in it knows how many ranks there are: scale, backward, step, update, over the
+# micro-batches (the parts of an accumulated batch) of lesson 07. What is new is done by the model.
 #
 # The same script runs on two CPU cores, on one machine with 8 GPUs, and on two of them:
 #
@@ -352,10 +353,10 @@ show("ddp loss")
 
 # %% [markdown]
 # Both skip, both halve the scale, and nobody had to tell rank 0. The all-reduce did: DDP averages
-# the *scaled* gradients, during the backward pass and so before any scaler looks. An inf on one rank
-# is an inf in the average, on every rank. From equal gradients, equal scalers make equal decisions.
-# That is all the reason there is, and it is as strong as this: the gradients must be equal where the
-# scaler looks.
+# the *scaled* gradients, during the backward pass and so before any scaler looks. An inf on one
+# rank is an inf in the average, on every rank. From equal gradients, equal scalers make equal
+# decisions. That is all the reason there is, and it is as strong as this: the gradients must be
+# equal where the scaler looks.
 #
 # **Predict:** what if one element of rank 1's gradient becomes inf *after* the exchange? (By a line
 # of yours that changes gradients, or in a parameter that DDP does not know.)
@@ -365,9 +366,10 @@ show("ddp loss")
 show("ddp gradient")
 
 # %% [markdown]
-# Rank 0 steps, rank 1 skips. From here there are two models, and their gradients, scaled by 65536 on
-# one rank and by 32768 on the other, are averaged into something that is neither. No error, ever.
-# DDP copies rank 0's parameters to the others when it is built, and never compares them again.
+# Rank 0 steps, rank 1 skips. From here there are two models, and their gradients, scaled by 65536
+# on one rank and by 32768 on the other, are averaged into something that is neither. No error,
+# ever. DDP copies rank 0's parameters to the others when it is built, and never compares them
+# again.
 #
 # ## One rank overflows: FSDP2
 #
@@ -387,11 +389,11 @@ show("fsdp2 gradient")
 # %% [markdown]
 # It skips too. The scaler is `torch.amp.GradScaler` again, and it has not a line about ranks. The
 # gradients are `DTensor`s: tensors of which each rank holds a part, and which know where the others
-# are. The operation with which a scaler unscales
-# and looks for inf (`_amp_foreach_non_finite_check_and_unscale_`) is dispatched by DTensor to
+# are. The operation with which a scaler unscales and looks for inf
+# (`_amp_foreach_non_finite_check_and_unscale_`) is dispatched by DTensor to
 # [`found_inf_reduce_handler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_dispatch.py),
-# which takes the maximum of `found_inf` over the ranks. It came with
-# [PR 132816](https://github.com/pytorch/pytorch/pull/132816). The parameters of FSDP1, the older
+# which takes the maximum of `found_inf` over the ranks. It came with [PR
+# 132816](https://github.com/pytorch/pytorch/pull/132816). The parameters of FSDP1, the older
 # `FullyShardedDataParallel`, are plain tensors; there it takes
 # [`ShardedGradScaler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/sharded_grad_scaler.py),
 # which all-reduces `found_inf` itself. Without it two ranks can come apart as in the last section.
@@ -410,8 +412,8 @@ print(ranks[0].reports["fsdp2 half"].split(", need")[0])
 # ## What FSDP2 casts
 #
 # Our script gives FSDP2 a policy instead of an autocast region: `MixedPrecisionPolicy(
-# param_dtype=torch.float16, reduce_dtype=torch.float32, output_dtype=torch.float32)`. **Predict:** in
-# which dtype are the parameters during the forward pass, and between the steps?
+# param_dtype=torch.float16, reduce_dtype=torch.float32, output_dtype=torch.float32)`.
+# **Predict:** in which dtype are the parameters during the forward pass, and between the steps?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -419,17 +421,17 @@ for place, dtype in ranks[0].reports["fsdp2 dtypes"].items():
     print(f"{place:26} {dtype}")
 
 # %% [markdown]
-# The shards are FP32: they are the master weights of lesson 03, here in earnest. What is fetched for
-# the forward pass is a 16-bit copy, and half the bytes travel. But this is a policy for *modules*
-# and not for operations: everything inside runs in `param_dtype`, a softmax or a norm too, with no
-# list that protects them. `output_dtype` gives the loss its FP32 back; a norm gets a `fully_shard`
-# with a policy of its own, which you write in the exercises.
+# The shards are FP32: they are the master weights of lesson 03, here in earnest. What is fetched
+# for the forward pass is a 16-bit copy, and half the bytes travel. But this is a policy for
+# *modules* and not for operations: everything inside runs in `param_dtype`, a softmax or a norm
+# too, with no list that protects them. `output_dtype` gives the loss its FP32 back; a norm gets a
+# `fully_shard` with a policy of its own, which you write in the exercises.
 #
 # ## Adding up gradients
 #
 # Averaging over ranks is a sum and a division, and the sum has the dtype that you give it.
-# **Predict:** eight ranks have the gradient 10000, in FP16. What is their mean? And with the division
-# first, what becomes of gradients of $2^{-24}$?
+# **Predict:** eight ranks have the gradient 10000, in FP16. What is their mean? And with the
+# division first, what becomes of gradients of $2^{-24}$?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -447,8 +449,8 @@ for name, gradients in (("large", large), ("small", small)):
 # changes that: it casts, then divides, and scaled gradients above 65504 are lost). FSDP2 in FP16
 # divides by about the root of the number of ranks before and by the rest after
 # ([`_get_gradient_divide_factors`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py)).
-# Without a `reduce_dtype` it reduces in `param_dtype`. **Predict:** the mean over two ranks of 256 and
-# 1, with `param_dtype` BF16? Of $2^{-24}$ and $2^{-24}$, with FP16?
+# Without a `reduce_dtype` it reduces in `param_dtype`. **Predict:** the mean over two ranks of 256
+# and 1, with `param_dtype` BF16? Of $2^{-24}$ and $2^{-24}$, with FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -462,10 +464,10 @@ for param_dtype, pair, without, with_float32 in ranks[0].reports["reduce"]:
 #
 # ## Accumulating with several ranks
 #
-# With four micro-batches to a step three exchanges are wasted. `no_sync()` leaves them out: gradients
-# add up locally, and the last backward exchanges the sum. **Predict:** DDP's all-reduces after each
-# of four micro-batches: plain; with `no_sync()` around the first three; with it around their
-# `backward()` only.
+# With four micro-batches to a step three exchanges are wasted. `no_sync()` leaves them out:
+# gradients add up locally, and the last backward exchanges the sum. **Predict:** DDP's all-reduces
+# after each of four micro-batches: plain; with `no_sync()` around the first three; with it around
+# their `backward()` only.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -473,23 +475,25 @@ for loop, counts in ranks[0].reports["all-reduces"].items():
     print(f"{loop:17} {counts}")
 
 # %% [markdown]
-# DDP decides in the *forward* pass whether the backward will exchange: `no_sync()` goes around both.
-# FSDP2 has `model.set_requires_gradient_sync(False)`; with it the sum is kept in
-# [`reduce_dtype`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) too. For the scaler nothing changes from lesson 07: one scale for the
-# whole group, the loss divided by the number of micro-batches, one `step` and one `update` at the
-# end. An inf in a batch that was not exchanged stays in the local sum, and reaches everybody with the
-# last exchange. But step on gradients that were never exchanged, and each rank decides alone again.
+# DDP decides in the *forward* pass whether the backward will exchange: `no_sync()` goes around
+# both. FSDP2 has `model.set_requires_gradient_sync(False)`; with it the sum is kept in
+# [`reduce_dtype`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) too. For
+# the scaler nothing changes from lesson 07: one scale for the whole group, the loss divided by the
+# number of micro-batches, one `step` and one `update` at the end. An inf in a batch that was not
+# exchanged stays in the local sum, and reaches everybody with the last exchange. But step on
+# gradients that were never exchanged, and each rank decides alone again.
 #
-# `nn.DataParallel`, the old way, has threads instead of ranks, and hands autocast to them without its
-# dtype (lesson 05). Decorate `forward` with the region, or put the region inside it; better, use DDP.
+# `nn.DataParallel`, the old way, has threads instead of ranks, and hands autocast to them without
+# its dtype (lesson 05). Decorate `forward` with the region, or put the region inside it; better,
+# use DDP.
 #
 # ## FP8's idea
 #
 # Hopper's tensor cores multiply 8-bit floats at
-# [twice the rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of mantissa
-# and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). There is no FP8 autocast: most operations
-# do not know the dtype, and each tensor needs a scale of its own, not one for the loss.
-# **Predict:** weights of size 0.001, cast to E4M3. How many survive?
+# [twice the rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/).
+# E4M3 has 3 bits of mantissa and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). There is no
+# FP8 autocast: most operations do not know the dtype, and each tensor needs a scale of its own, not
+# one for the loss. **Predict:** weights of size 0.001, cast to E4M3. How many survive?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -512,13 +516,13 @@ extremes = torch.tensor([1000.0, 1e6, torch.inf])
 print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).float().tolist())
 
 # %% [markdown]
-# Torch 2.13's cast to E4M3 *saturates*, also inf, on a CPU: an overflow leaves no inf for a scaler to
-# find. Its cast to E5M2 does not.
+# Torch 2.13's cast to E4M3 *saturates*, also inf, on a CPU: an overflow leaves no inf for a scaler
+# to find. Its cast to E5M2 does not.
 #
 # So before the cast each tensor is multiplied by a scale that puts its largest magnitude (amax) on
-# the format's largest number; the scales are divided out of the product. `amp_lessons/float8.py` does
-# that by hand. **Predict:** how large is the error of a matmul without scales and with them, against
-# BF16's?
+# the format's largest number; the scales are divided out of the product. `amp_lessons/float8.py`
+# does that by hand. **Predict:** how large is the error of a matmul without scales and with them,
+# against BF16's?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -536,9 +540,9 @@ for name, error in errors.items():
     print(f"{'above' if error > 0.01 else 'below'} 1%")
 
 # %% [markdown]
-# `torch.nn.functional.scaled_mm` is the real thing: FP8 in, a wide sum inside, the scales divided out
-# (it takes their reciprocals). On CUDA it wants compute capability 8.9 or more; torch 2.13 also has
-# it on a CPU, for the numbers and not for the speed. **Predict:** does it agree with ours?
+# `torch.nn.functional.scaled_mm` is the real thing: FP8 in, a wide sum inside, the scales divided
+# out (it takes their reciprocals). On CUDA it wants compute capability 8.9 or more; torch 2.13 also
+# has it on a CPU, for the numbers and not for the speed. **Predict:** does it agree with ours?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -552,8 +556,8 @@ ours = float8_matmul(weights, inputs, a, b)
 print("equal product, up to float32's rounding:", relative_error(product, ours) < 1e-5)
 
 # %% [markdown]
-# How exact must the scale be? **Predict:** which hurts more, a scale that is 4 times too small or one
-# that is 4 times too large?
+# How exact must the scale be? **Predict:** which hurts more, a scale that is 4 times too small or
+# one that is 4 times too large?
 
 # %%
 exponents = range(-16, 9)
@@ -580,9 +584,9 @@ plots.error_by_scale(
 # E5M2 for gradients ([arXiv 2209.05433](https://arxiv.org/abs/2209.05433)).
 #
 # *Dynamic* scaling takes the amax of the tensor itself, which is one more pass over it. *Delayed*
-# scaling takes the largest amax of the last tensors, and so knows the scale beforehand. **Predict:**
-# 40 tensors of one size, but those from 20 to 24 are 50 times as large. Where does delayed
-# scaling err?
+# scaling takes the largest amax of the last tensors, and so knows the scale beforehand.
+# **Predict:** 40 tensors of one size, but those from 20 to 24 are 50 times as large. Where does
+# delayed scaling err?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -616,8 +620,8 @@ plots.curves(
 # that costs nothing, as the valley showed.
 #
 # One scale for a tensor has an enemy: the outlier. **Predict:** one weight is set to 500, beside
-# others of size 0.001. What happens to the *other* rows of the product, with one scale for the tensor
-# and with one for each row?
+# others of size 0.001. What happens to the *other* rows of the product, with one scale for the
+# tensor and with one for each row?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -632,13 +636,14 @@ for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
     print(f"one scale for {name:8}: error of the other rows below 5%: {error < 0.05}")
 
 # %% [markdown]
-# In practice you do not write this. [torchao](https://docs.pytorch.org/ao/stable/api_ref_float8.html)
-# is the library: `convert_to_float8_training(model)` swaps `nn.Linear` for a layer that casts its
-# three matmuls, with recipes for tensor-wise and row-wise scales; it is meant to be compiled, goes
-# with FSDP2 (whose all-gather may then travel in FP8), and dropped delayed scaling for dynamic
-# ([issue 1680](https://github.com/pytorch/ao/issues/1680)). It is not installed here, and its speed
-# is not measured here: it takes a GPU with FP8 tensor cores. Its documentation quotes
-# [speed-ups of up to 1.5 times](https://docs.pytorch.org/ao/stable/pretraining.html) on 512 GPUs.
+# In practice you do not write this.
+# [torchao](https://docs.pytorch.org/ao/stable/api_ref_float8.html) is the library:
+# `convert_to_float8_training(model)` swaps `nn.Linear` for a layer that casts its three matmuls,
+# with recipes for tensor-wise and row-wise scales; it is meant to be compiled, goes with FSDP2
+# (whose all-gather may then travel in FP8), and dropped delayed scaling for dynamic ([issue
+# 1680](https://github.com/pytorch/ao/issues/1680)). It is not installed here, and its speed is not
+# measured here: it takes a GPU with FP8 tensor cores. Its documentation quotes [speed-ups of up to
+# 1.5 times](https://docs.pytorch.org/ao/stable/pretraining.html) on 512 GPUs.
 
 # %% [markdown]
 # ## When it goes wrong past one eager GPU
@@ -656,17 +661,20 @@ for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
 # %% [markdown]
 # ## Recap
 #
-# 1. A compiled backward is traced under the forward's autocast: switch that off, or compile the region.
+# 1. A compiled backward is traced under the forward's autocast: switch that off, or compile the
+#    region.
 # 2. A recomputation needs the autocast state of the first run; torch's checkpoint keeps it.
 # 3. DDP's scalers agree because their gradients are equal, and for no other reason.
-# 4. FSDP2 shares `found_inf` through DTensor; its policy casts modules, so reduce in FP32 and mind norms.
-# 5. FP8 is autocast's idea with a scale for each tensor; too small a scale is cheap, too large is not.
+# 4. FSDP2 shares `found_inf` through DTensor; its policy casts modules, so reduce in FP32 and mind
+#    norms.
+# 5. FP8 is autocast's idea with a scale for each tensor; too small a scale is cheap, too large is
+#    not.
 
 # %% [markdown]
 # ## Three questions
 #
-# **1.** You compile a model, call it under autocast, and call `backward()` outside. In which state is
-# the backward pass traced by default? (a) without autocast (b) under the forward's autocast
+# **1.** You compile a model, call it under autocast, and call `backward()` outside. In which state
+# is the backward pass traced by default? (a) without autocast (b) under the forward's autocast
 # (c) under the regions of each layer
 #
 # <details><summary>Answer</summary>
@@ -677,8 +685,8 @@ for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
 #
 # </details>
 #
-# **2.** Under DDP the gradients of one rank overflow. Why do all ranks skip? (a) the scalers exchange
-# `found_inf` (b) the averaged gradients hold the inf on every rank (c) rank 0 decides
+# **2.** Under DDP the gradients of one rank overflow. Why do all ranks skip? (a) the scalers
+# exchange `found_inf` (b) the averaged gradients hold the inf on every rank (c) rank 0 decides
 #
 # <details><summary>Answer</summary>
 #
@@ -693,8 +701,8 @@ for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
 # <details><summary>Answer</summary>
 #
 # **(a)** 448 / 0.7 puts the largest number on the largest number.
-# (b) is its reciprocal: it makes the tensor smaller, and zeros of most of it. (c) is a loss scale for
-# FP16; here it saturates almost everything.
+# (b) is its reciprocal: it makes the tensor smaller, and zeros of most of it. (c) is a loss scale
+# for FP16; here it saturates almost everything.
 #
 # </details>
 
@@ -715,6 +723,7 @@ for letter, scale in zip("abc", (640.0, 0.0016, 65536.0), strict=True):
     print(f"3. ({letter}) error below 5%: {error < 0.05}")
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/11_past_one_gpu.ipynb`: compiled equals eager, a checkpointed
-# block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and a tensor in
-# FP8. None of them starts a second process. Then lesson 12: myths, tested, and the clinic.
+# **Next:** six exercises in `exercises/11_past_one_gpu.ipynb`: compiled equals eager, a
+# checkpointed block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and
+# a tensor in FP8. None of them starts a second process. Then lesson 12: myths, tested, and the
+# clinic.

@@ -114,8 +114,8 @@ cases = {f"{name} is current": "FutureWarning" not in said(call) for name, call 
 trials.test(2, cases)
 
 # %% [markdown]
-# They import and warn. Write `torch.autocast(device_type, dtype)`, `torch.amp.GradScaler(device)` and
-# `torch.amp.custom_fwd(device_type=…)`: the same code for every device.
+# They import and warn. Write `torch.autocast(device_type, dtype)`, `torch.amp.GradScaler(device)`
+# and `torch.amp.custom_fwd(device_type=…)`: the same code for every device.
 #
 # ### Myth 7: Printing the type of the loss shows its precision
 #
@@ -131,8 +131,8 @@ trials.test(7, {"type() tells FP32 from FP16": type(one) is not type(other)})
 # %% [markdown]
 # ### Myth 29: The TF32 switch speeds AMP up
 #
-# The guide's last advice is `allow_tf32 = True`, for extra speed beside AMP. TF32 is a way to compute
-# products of FP32 operands. **Predict:** in which of these two does such a product run?
+# The guide's last advice is `allow_tf32 = True`, for extra speed beside AMP. TF32 is a way to
+# compute products of FP32 operands. **Predict:** in which of these two does such a product run?
 
 
 # %%
@@ -186,8 +186,8 @@ trials.test(30, cases | {"custom_fwd with cast_inputs": product(with_cast) != pr
 #
 # ### Myth 32: Call reset_max_memory_allocated before a measurement
 #
-# So does the benchmark, and what it needs is a fresh maximum. **Predict:** is that name current? And
-# is the maximum all that it resets?
+# So does the benchmark, and what it needs is a fresh maximum. **Predict:** is that name current?
+# And is the maximum all that it resets?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -216,8 +216,8 @@ with mock.patch("torch.cuda.is_available", return_value=False), warnings.catch_w
 trials.test(35, {"autocast(device)": casts, 'GradScaler("cuda")': scales})
 
 # %% [markdown]
-# Autocast follows the variable; the scaler warns and then does nothing. Mend only the error, and FP16
-# is trained with no scaling.
+# Autocast follows the variable; the scaler warns and then does nothing. Mend only the error, and
+# FP16 is trained with no scaling.
 #
 # ### Myth 36: set_to_none makes zero_grad faster
 #
@@ -263,8 +263,8 @@ trials.test(3, cases | {"of the FLOPs": trace.totals.share_16bit > 0.5})
 #
 # ### Myth 4: AMP keeps a master copy of the weights
 #
-# **Predict:** after a step under autocast, does the optimizer hold the weight a second time, in FP32?
-# And in the recipe of lesson 03, where the model itself is FP16?
+# **Predict:** after a step under autocast, does the optimizer hold the weight a second time, in
+# FP32? And in the recipe of lesson 03, where the model itself is FP16?
 
 
 # %%
@@ -289,13 +289,13 @@ trials.test(4, {"with torch.autocast": holds_a_copy(model, optimizer)})
 
 # %% [markdown]
 # Master weights belong to the recipe of the [paper](https://arxiv.org/abs/1710.03740), where the
-# model itself is FP16. With `torch.autocast` it is the other way round: the parameters *are* the FP32
-# weights, and the 16-bit copies live as long as the region and the graph.
+# model itself is FP16. With `torch.autocast` it is the other way round: the parameters *are* the
+# FP32 weights, and the 16-bit copies live as long as the region and the graph.
 #
 # ### Myth 5: BF16 has no underflow risk
 #
-# **Predict:** does BF16 hold a gradient of $2^{-120}$? And what is $1 - 2^{-10}$, a weight that moves by
-# a thousandth, if the weight is stored in BF16?
+# **Predict:** does BF16 hold a gradient of $2^{-120}$? And what is $1 - 2^{-10}$, a weight that
+# moves by a thousandth, if the weight is stored in BF16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -325,8 +325,8 @@ with region():
 trials.test(8, {name: loss.dtype is single for name, loss in losses.items()})
 
 # %% [markdown]
-# There is no rule about losses. There is a list of ops, and `mse_loss` is on it; `mul` and `mean` are
-# not, on a CPU or on CUDA, and give what they get.
+# There is no rule about losses. There is a list of ops, and `mse_loss` is on it; `mul` and `mean`
+# are not, on a CPU or on CUDA, and give what they get.
 #
 # ### Myth 12: Mixed precision means FP16 and FP32
 #
@@ -341,8 +341,8 @@ trials.test(12, {name: dtype is half for name, dtype in defaults.items()})
 # %% [markdown]
 # ### Myth 20: Autocast mends dtype mismatches
 #
-# An error about an expected dtype? The guide's advice is to leave dtypes to autocast. **Predict:** an
-# FP16 tensor meets FP32 in four ways. Which does autocast mend?
+# An error about an expected dtype? The guide's advice is to leave dtypes to autocast.
+# **Predict:** an FP16 tensor meets FP32 in four ways. Which does autocast mend?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -396,17 +396,18 @@ cases = {"with a disabled region": by_region != "", "with cast_inputs": by_cast 
 trials.test(24, cases)
 
 # %% [markdown]
-# Both: a disabled region and a `.float()`, or a Function whose `custom_fwd` does these two things for
-# you.
+# Both: a disabled region and a `.float()`, or a Function whose `custom_fwd` does these two things
+# for you.
 #
 # ## Scaling
 #
 # ### Myth 6: A forward pass under BF16 is BF16 training
 #
-# The page's second half shows a BF16 region with a forward pass, and no more. (What the page says of
-# Volta's tensor cores is right for FP16; those for BF16 came with
-# [Ampere](https://developer.nvidia.com/blog/nvidia-ampere-architecture-in-depth/).) **Predict:** have
-# the weights moved after three of its iterations? And with a backward pass and a step?
+# The page's second half shows a BF16 region with a forward pass, and no more. (What the page says
+# of Volta's tensor cores is right for FP16; those for BF16 came with
+# [Ampere](https://developer.nvidia.com/blog/nvidia-ampere-architecture-in-depth/).)
+# **Predict:** have the weights moved after three of its iterations? And with a backward pass and a
+# step?
 
 
 # %%
@@ -456,9 +457,9 @@ trials.test(9, cases | {"a disabled scaler": unscaled_step(enabled=False) != ""}
 #
 # ### Myth 10: Only the optimizer step belongs outside autocast
 #
-# The quiz asks what does not belong inside, and its answer names the optimizer's step. **Predict:** one
-# layer is kept in FP32 on purpose. Does its gradient stay the same when `backward()` moves into the
-# region? And do the new weights, when `step()` moves in?
+# The quiz asks what does not belong inside, and its answer names the optimizer's step.
+# **Predict:** one layer is kept in FP32 on purpose. Does its gradient stay the same when
+# `backward()` moves into the region? And do the new weights, when `step()` moves in?
 
 
 # %%
@@ -530,8 +531,8 @@ trials.test(22, cases | {"with a GradScaler": gradient_arrives(small, scale=scal
 # %% [markdown]
 # ### Myth 27: Always use a GradScaler
 #
-# **Predict:** in which of these three does a scaler help: small gradients in FP16, small gradients in
-# BF16, a forward pass that overflows in FP16?
+# **Predict:** in which of these three does a scaler help: small gradients in FP16, small gradients
+# in BF16, a forward pass that overflows in FP16?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -551,8 +552,8 @@ print("an overflow in the forward pass: the scale after 20 steps is", scaler.get
 trials.test(27, helps | {"an overflow in the forward pass": scaler.get_scale() >= 1})
 
 # %% [markdown]
-# BF16 needs no help. Against an overflow in the forward pass the scaler can only halve its scale, 20
-# times here: the loss is not finite before any scaling. Pitfall 13 mends it.
+# BF16 needs no help. Against an overflow in the forward pass the scaler can only halve its scale,
+# 20 times here: the loss is not finite before any scaling. Pitfall 13 mends it.
 #
 # ### Myth 28: Skipped steps mean that the scaling is broken
 #
@@ -587,8 +588,8 @@ plots.scaler_path(log.records, title="Skips at the start: the scaler finds its s
 # %% [markdown]
 # ### Myth 15: Scale, step and update make a whole loop
 #
-# The guide's loop with a scaler has these three and no `zero_grad`. **Predict:** after one overflow,
-# in the second of eight steps, which of the later steps are real?
+# The guide's loop with a scaler has these three and no `zero_grad`. **Predict:** after one
+# overflow, in the second of eight steps, which of the later steps are real?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -606,8 +607,8 @@ trials.test(15, {"it recovers from an overflow": not log.records[-1].skipped})
 # %% [markdown]
 # ### Myth 16: The scaler makes a scaled optimizer step
 #
-# A comment beside `scaler.step`. **Predict:** one weight, a gradient of 6, a learning rate of 0.1 and
-# a scale of 65536. How far does the weight move? And after an overflow?
+# A comment beside `scaler.step`. **Predict:** one weight, a gradient of 6, a learning rate of 0.1
+# and a scale of 65536. How far does the weight move? And after an overflow?
 
 
 # %%
@@ -628,9 +629,9 @@ trials.test(16, {"the step is scaled": move(False) > 1, "after an overflow": mov
 # %% [markdown]
 # ### Myth 19: NaN in the loss comes from underflow
 #
-# The guide's cause is gradients that underflow. **Predict:** the digits with a loss of a millionth, in
-# FP16 with no scaler, where nearly every gradient is 0 (lesson 02): do the losses become NaN? And
-# what else does?
+# The guide's cause is gradients that underflow. **Predict:** the digits with a loss of a millionth,
+# in FP16 with no scaler, where nearly every gradient is 0 (lesson 02): do the losses become NaN?
+# And what else does?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -653,8 +654,9 @@ trials.test(19, cases)
 #
 # ### Myth 17: Autocast and inference_mode are all it takes to serve
 #
-# The guide's `predict` has `inference_mode` and autocast, and no `eval()`. **Predict:** how many casts
-# do ten calls of one layer make? How many if the model is cast to FP16 once? And does dropout drop?
+# The guide's `predict` has `inference_mode` and autocast, and no `eval()`. **Predict:** how many
+# casts do ten calls of one layer make? How many if the model is cast to FP16 once? And does dropout
+# drop?
 
 
 # %%
@@ -690,12 +692,13 @@ with autocast_on("cuda", half, enabled=True):
     trials.test(18, {"a CPU layer in a CUDA region": said(lambda: layer(x)) != ""})
 
 # %% [markdown]
-# A region concerns one device type. Tensors of two devices in *one* op raise with autocast or without.
+# A region concerns one device type. Tensors of two devices in *one* op raise with autocast or
+# without.
 #
 # ### Myth 23: AMP needs an NVIDIA GPU of capability 7
 #
-# Every lesson before this one runs autocast and a real scaler on a CPU. **Predict:** for which of these
-# device types does PyTorch have no autocast?
+# Every lesson before this one runs autocast and a real scaler on a CPU. **Predict:** for which of
+# these device types does PyTorch have no autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -709,8 +712,8 @@ trials.test(23, {f"none for {kind}": not torch.amp.is_autocast_available(kind) f
 #
 # ## Memory
 #
-# `training_memory` (lesson 09) counts the bytes of a training step part by part, on fake tensors. Here
-# it counts a small transformer under Adam, by CUDA's rules.
+# `training_memory` (lesson 09) counts the bytes of a training step part by part, on fake tensors.
+# Here it counts a small transformer under Adam, by CUDA's rules.
 
 
 # %%
@@ -731,8 +734,8 @@ def saving(batch, length=64):
 # %% [markdown]
 # ### Myth 13: AMP makes the model smaller
 #
-# **Predict:** of parameters, gradients, Adam's averages (the optimizer) and activations, which shrink
-# under autocast?
+# **Predict:** of parameters, gradients, Adam's averages (the optimizer) and activations, which
+# shrink under autocast?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -773,8 +776,8 @@ cases = {"the peak falls": mixed.peak_bytes < plain.peak_bytes}
 trials.test(33, cases | {"without the data": mixed.step_peak_bytes < plain.step_peak_bytes})
 
 # %% [markdown]
-# To within a KiB the growth is the copies of the weights, and the text above its output says "reduce".
-# Lesson 09 takes the two figures apart.
+# To within a KiB the growth is the copies of the weights, and the text above its output says
+# "reduce". Lesson 09 takes the two figures apart.
 #
 # ## Speed and quality
 #
@@ -811,15 +814,15 @@ close = {
 trials.test(11, close)
 
 # %% [markdown]
-# No loss of accuracy is what the [paper](https://arxiv.org/abs/1710.03740) found for its networks. For
-# yours it is a question, and a comparison answers it.
+# No loss of accuracy is what the [paper](https://arxiv.org/abs/1710.03740) found for its networks.
+# For yours it is a question, and a comparison answers it.
 #
 # ### Myth 26: AMP gives 1.5 to 2 times on Volta and 2 to 3 on Ampere
 #
 # Nothing is measured here; but a roofline (lesson 10) says how much AMP can gain *at most*.
-# **Predict:** a product with a weight of 4096 by 4096, for 1 row and for 4096: what is the limit on a
-# V100, and on an A100 over FP32 and over TF32? (The guide's range can be right where the limit lies in
-# it, and above its lower end, since no limit is quite reached.)
+# **Predict:** a product with a weight of 4096 by 4096, for 1 row and for 4096: what is the limit on
+# a V100, and on an A100 over FP32 and over TF32? (The guide's range can be right where the limit
+# lies in it, and above its lower end, since no limit is quite reached.)
 
 
 # %%
@@ -860,17 +863,17 @@ plots.curves(
 )
 
 # %% [markdown]
-# With few rows the memory is the bound, and FP16 has half the bytes. With many the limit is 8 or 16,
-# and over TF32, which many scripts have on, never more than 2. Measured and published: 1.5 to 5.5
-# times on V100 ([PyTorch's
+# With few rows the memory is the bound, and FP16 has half the bytes. With many the limit is 8 or
+# 16, and over TF32, which many scripts have on, never more than 2. Measured and published: 1.5 to
+# 5.5 times on V100 ([PyTorch's
 # blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)).
 # A range without a workload and a baseline is no statement.
 #
 # ### Myth 31: The speed-up is nearly free
 #
-# **Predict:** the loops of the course (`amp_lessons/training.py`) in FP32 and in FP16 with a scaler: more
-# than 10 further lines of code? Further operations? Further reads that make Python wait for the
-# device?
+# **Predict:** the loops of the course (`amp_lessons/training.py`) in FP32 and in FP16 with a
+# scaler: more than 10 further lines of code? Further operations? Further reads that make Python
+# wait for the device?
 
 
 # %%
@@ -894,8 +897,9 @@ cases = {"it costs at most 10 lines": mixed[0] <= plain[0] + 10}
 trials.test(31, cases | {"no operations": mixed[1] <= plain[1], "no reads": mixed[2] <= plain[2]})
 
 # %% [markdown]
-# Casts, a look at every gradient, a read at each step, the copies of myth 33, now and then a skipped
-# step, and your own comparison of quality. Cheap against large products; too dear for small ones.
+# Casts, a look at every gradient, a read at each step, the copies of myth 33, now and then a
+# skipped step, and your own comparison of quality. Cheap against large products; too dear for small
+# ones.
 #
 # ### Myth 34: The benchmark shows what AMP gains
 #
@@ -936,8 +940,8 @@ cases = {"equal programs come out equal": abs(found - 1) < 0.05, "the GPU is nam
 trials.test(34, cases | {"its figures fit one GPU only": len(able) == 1})
 
 # %% [markdown]
-# On an L4 its AMP run is decent, on an H100 poor. The quotient, 2.33, says nothing about AMP until GPU,
-# baseline, warm-up, spread and quality are known. It may be right; nobody can tell.
+# On an L4 its AMP run is decent, on an H100 poor. The quotient, 2.33, says nothing about AMP until
+# GPU, baseline, warm-up, spread and quality are known. It may be right; nobody can tell.
 #
 # ## The verdicts
 #
@@ -957,8 +961,8 @@ trials.table()
 #
 # ### Five more sentences
 #
-# A test that always says no is worth nothing. Here are five more sentences of the same pages, judged
-# by the same rule. **Predict:** which of them hold?
+# A test that always says no is worth nothing. Here are five more sentences of the same pages,
+# judged by the same rule. **Predict:** which of them hold?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -985,9 +989,9 @@ for sentence, holds in sentences.items():
 # # Part two: the clinic
 #
 # Each patient: the fault, what PyTorch says or does, the cure, and the proof that it helps.
-# `clinic.read` prints what PyTorch says, if it is the pitfall's message (by a pattern, since wordings
-# change between versions). `clinic.notice` is for those that say nothing: it wants to see the symptom.
-# `clinic.mend` wants to see that the cure helps.
+# `clinic.read` prints what PyTorch says, if it is the pitfall's message (by a pattern, since
+# wordings change between versions). `clinic.notice` is for those that say nothing: it wants to see
+# the symptom. `clinic.mend` wants to see that the cure helps.
 #
 # ## What the scaler says
 #
@@ -1025,8 +1029,8 @@ clinic.mend(2, "step and update, or neither", well=said(scaler.update) == "")
 # %% [markdown]
 # ### Pitfall 3: unscale_ has already been called
 #
-# One call of `unscale_` stands before the norm is logged, another before the clipping. **Predict:** does
-# the second one divide the gradients again?
+# One call of `unscale_` stands before the norm is logged, another before the clipping.
+# **Predict:** does the second one divide the gradients again?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1100,8 +1104,8 @@ clinic.mend(12, "scheduler.step() only if the scale did not fall", well=well)
 # %% [markdown]
 # ### Pitfall 15: Closures and LBFGS
 #
-# **Predict:** LBFGS wants a closure. What does the scaler say to it? (Only if it comes by name: one by
-# position gets through, and is neither scaled nor checked; lesson 06.)
+# **Predict:** LBFGS wants a closure. What does the scaler say to it? (Only if it comes by name: one
+# by position gets through, and is neither scaled nor checked; lesson 06.)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1127,8 +1131,8 @@ clinic.mend(15, "BF16 and no scaler: the loss falls", well=bool(well))
 #
 # ### Pitfall 5: The loss is frozen
 #
-# **Predict:** ten steps under one autocast. Do the weights move? Does the loss? And if the outer region
-# is a disabled one?
+# **Predict:** ten steps under one autocast. Do the weights move? Does the loss? And if the outer
+# region is a disabled one?
 
 
 # %%
@@ -1164,14 +1168,14 @@ plots.curves(
 )
 
 # %% [markdown]
-# The casts of the first forward pass stay in the cache until the *outermost* region ends. The weights
-# move, and nobody looks at them. A disabled region counts as a region: `enabled=False` around a loop
-# that opens its own regions freezes it all the same.
+# The casts of the first forward pass stay in the cache until the *outermost* region ends. The
+# weights move, and nobody looks at them. A disabled region counts as a region: `enabled=False`
+# around a loop that opens its own regions freezes it all the same.
 #
 # ### Pitfall 14: Clipped before unscale_
 #
-# **Predict:** max_norm is 1 and the true norm below that. How far does the model move, against a loop
-# that unscales first?
+# **Predict:** max_norm is 1 and the true norm below that. How far does the model move, against a
+# loop that unscales first?
 
 
 # %%
@@ -1194,8 +1198,8 @@ clinic.mend(14, "unscale_, clip, step", well=moved > 1000 * hardly)
 # %% [markdown]
 # ### Pitfall 16: Accumulation without division
 #
-# **Predict:** four micro-batches of a mean loss: how large is the gradient against that of the whole
-# batch?
+# **Predict:** four micro-batches of a mean loss: how large is the gradient against that of the
+# whole batch?
 
 
 # %%
@@ -1245,8 +1249,8 @@ clinic.mend(17, "one update, last", well=right == 4.0)
 #
 # ### Pitfall 30: Trained in one precision, evaluated in another
 #
-# **Predict:** a model overflows in FP16, the precision of its training and of its serving. What does a
-# validation in FP32 say?
+# **Predict:** a model overflows in FP16, the precision of its training and of its serving. What
+# does a validation in FP32 say?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1296,8 +1300,8 @@ clinic.mend(9, ".to() the buffer's dtype", well=done.dtype is single)
 # %% [markdown]
 # ### Pitfall 10: A custom Function without its decorators
 #
-# **Predict:** its forward runs in the region. In which dtypes does its backward find the gradient and
-# the saved weight?
+# **Predict:** its forward runs in the region. In which dtypes does its backward find the gradient
+# and the saved weight?
 
 
 # %%
@@ -1367,8 +1371,8 @@ clinic.mend(29, ".float().numpy()", well=values.float().numpy().dtype == "float3
 # ### Pitfall 11: BCELoss is unsafe to autocast
 #
 # Only CUDA raises; a CPU computes. `op_policy` asks CUDA's rules on fake tensors and gets the real
-# message. **Predict:** at a logit of 10 and a target of 0, the true gradient
-# is about 1. What does FP16 give on a CPU, through a sigmoid?
+# message. **Predict:** at a logit of 10 and a target of 0, the true gradient is about 1. What does
+# FP16 give on a CPU, through a sigmoid?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1385,8 +1389,8 @@ clinic.mend(11, "binary_cross_entropy_with_logits", well=right.item() == 1)
 # %% [markdown]
 # ### Pitfall 13: The scale sinks to nothing
 #
-# A network that was trained in BF16 may have features beyond 65504. **Predict:** what does the scaler
-# do with them, and what does BF16 do?
+# A network that was trained in BF16 may have features beyond 65504. **Predict:** what does the
+# scaler do with them, and what does BF16 do?
 
 
 # %%
@@ -1433,8 +1437,8 @@ well = (adam_step(single) - torch.tensor([0.75, 1.0])).abs().max().item() < 1e-3
 clinic.mend(18, "FP32 parameters and states", well=well)
 
 # %% [markdown]
-# A small gradient is divided by $\sqrt{0} + 0$, a gradient of 0 is 0/0. The second ends as NaN although
-# nothing asked it to move.
+# A small gradient is divided by $\sqrt{0} + 0$, a gradient of 0 is 0/0. The second ends as NaN
+# although nothing asked it to move.
 #
 # ### Pitfall 19: log of p plus 1e-8
 #
@@ -1494,8 +1498,8 @@ clinic.cite(7)
 
 # %% [markdown]
 # It works in 2.13, where a cast is made with its history whether gradients are on or not
-# ([165068](https://github.com/pytorch/pytorch/pull/165068)). With an older version give the pass under
-# `no_grad` a region of its own.
+# ([165068](https://github.com/pytorch/pytorch/pull/165068)). With an older version give the pass
+# under `no_grad` a region of its own.
 #
 # ### Pitfall 22: RMSNorm has another dtype than before
 #
@@ -1512,8 +1516,8 @@ clinic.cite(22)
 #
 # ### Pitfall 26: Recomputed in another dtype
 #
-# A hand-made checkpoint, as in lesson 11: the backward pass computes the layer once more. **Predict:**
-# in which dtype are the products of that second pass?
+# A hand-made checkpoint, as in lesson 11: the backward pass computes the layer once more.
+# **Predict:** in which dtype are the products of that second pass?
 
 
 # %%
@@ -1551,14 +1555,14 @@ clinic.mend(
 )
 
 # %% [markdown]
-# The backward pass stands outside, so the gradient belongs to another forward pass than the one whose
-# loss you saw. If you have to write such a Function, `custom_fwd` and `custom_bwd` restore the region,
-# as lesson 11 shows.
+# The backward pass stands outside, so the gradient belongs to another forward pass than the one
+# whose loss you saw. If you have to write such a Function, `custom_fwd` and `custom_bwd` restore
+# the region, as lesson 11 shows.
 #
 # ### Pitfall 27: A compiled backward ignores an inner region
 #
-# The last layer is kept in FP32, as for a number that FP16 cannot hold. **Predict:** its gradient is
-# 65536 in eager mode. And compiled?
+# The last layer is kept in FP32, as for a number that FP16 cannot hold. **Predict:** its gradient
+# is 65536 in eager mode. And compiled?
 
 
 # %%
@@ -1599,15 +1603,15 @@ clinic.mend(27, f"{found} with backward_pass_autocast off", well=found == 65536)
 # The default of 2.13 is `"same_as_forward"`, and the
 # [documentation](https://docs.pytorch.org/docs/2.13/user_guide/torch_compiler/torch.compiler_backward.html)
 # warns of it. To make it `"off"` has been proposed
-# ([177287](https://github.com/pytorch/pytorch/pull/177287)). Set it yourself where your backward pass
-# stands outside autocast; lesson 11 shows when the setting is read, and a second cure.
+# ([177287](https://github.com/pytorch/pytorch/pull/177287)). Set it yourself where your backward
+# pass stands outside autocast; lesson 11 shows when the setting is read, and a second cure.
 #
 # ## The machine
 #
 # ### Pitfall 23: No speed-up
 #
-# Only a GPU can show it, and lesson 10 measures it. One cause can be counted anywhere. **Predict:** does
-# autocast make a step of a small network of fewer operations, or of more?
+# Only a GPU can show it, and lesson 10 measures it. One cause can be counted anywhere.
+# **Predict:** does autocast make a step of a small network of fewer operations, or of more?
 
 
 # %%
@@ -1630,8 +1634,8 @@ clinic.cite(23)
 #
 # ### Pitfall 24: Memory unchanged
 #
-# **Predict:** the transformer of myth 25, one sequence of 16 tokens a step. What does autocast save?
-# What is the larger part of its memory?
+# **Predict:** the transformer of myth 25, one sequence of 16 tokens a step. What does autocast
+# save? What is the larger part of its memory?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -1647,8 +1651,8 @@ clinic.mend(24, f"16 sequences of 64: {saving(16):.0%} saved", well=saving(16) >
 #
 # ### Pitfall 25: Autocast on a CPU is slow
 #
-# **Predict:** ten forward passes of a layer, a region for each: how many products and how many casts,
-# without autocast and with it? And for a layer that was cast to BF16 once?
+# **Predict:** ten forward passes of a layer, a region for each: how many products and how many
+# casts, without autocast and with it? And for a layer that was cast to BF16 once?
 
 
 # %%
@@ -1692,8 +1696,8 @@ clinic.cite(28)
 
 # %% [markdown]
 # "Cannot convert a MPS Tensor to float64 dtype"
-# ([issue 142397](https://github.com/pytorch/pytorch/issues/142397)). The cure is a newer version; not
-# measured here.
+# ([issue 142397](https://github.com/pytorch/pytorch/issues/142397)). The cure is a newer version;
+# not measured here.
 #
 # ## The record
 #
@@ -1717,21 +1721,21 @@ clinic.table()
 #    myths are one such case told as a rule.
 # 3. The scaler's messages name the missing call; read them literally, and mend the order of calls
 #    instead of silencing them.
-# 4. The worst faults say nothing: a frozen loss, a clip too early, a stale cast, a gradient twice too
-#    large. Look at losses, scale and dtypes in every run.
+# 4. The worst faults say nothing: a frozen loss, a clip too early, a stale cast, a gradient twice
+#    too large. Look at losses, scale and dtypes in every run.
 # 5. NaN means large numbers, or a logarithm or a quotient of zeros; a loss that stands still means
 #    gradients of zero.
 
 # %% [markdown]
 # ## Three questions
 #
-# **1.** The features are FP16. When is the loss FP32? (a) always (b) when an op on autocast's FP32 list
-# makes it (c) on CUDA
+# **1.** The features are FP16. When is the loss FP32? (a) always (b) when an op on autocast's FP32
+# list makes it (c) on CUDA
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The list decides, op by op, and it differs between devices. (a) The mean of FP16 features is
-# FP16. (c) `mean` is not on CUDA's list either.
+# **(b)** The list decides, op by op, and it differs between devices. (a) The mean of FP16 features
+# is FP16. (c) `mean` is not on CUDA's list either.
 #
 # </details>
 #
@@ -1740,8 +1744,8 @@ clinic.table()
 #
 # <details><summary>Answer</summary>
 #
-# **(a)** An inf or NaN there comes from the forward pass, and no scale can mend it. (b) No step was taken,
-# so it had no part in this. (c) It says how the scale grows; here it only falls.
+# **(a)** An inf or NaN there comes from the forward pass, and no scale can mend it. (b) No step was
+# taken, so it had no part in this. (c) It says how the scale grows; here it only falls.
 #
 # </details>
 #
@@ -1767,5 +1771,5 @@ print("2.", loss.item(), "before any scaling; 65536 halved 20 times is", 65536 /
 print("3.", second_gradient(two_updates=True) / second_gradient(two_updates=False))
 
 # %% [markdown]
-# **Next:** ten cases in `exercises/12_myths_and_clinic.ipynb`, the last exercises of the course. Each
-# is a program that is ill; each has to end with the right loss, scale and dtypes.
+# **Next:** ten cases in `exercises/12_myths_and_clinic.ipynb`, the last exercises of the course.
+# Each is a program that is ill; each has to end with the right loss, scale and dtypes.
