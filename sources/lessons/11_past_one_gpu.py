@@ -225,6 +225,7 @@ print("the same gradients:", all(map(torch.equal, plain, by_hand)))
 # costs the memory and the time that autocast was to save. (Had `.to(output.dtype)` not been there,
 # torch would have complained about a gradient of the wrong dtype. Who adds it silences the alarm.)
 # The mend is lesson 08's: `custom_fwd` notes the autocast state, `custom_bwd` restores it.
+# **Predict:** what does the witness see now?
 
 # %%
 # NBVAL_CHECK_OUTPUT
