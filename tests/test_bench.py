@@ -39,8 +39,9 @@ class Clock:
         self.count += 1
         if self.count > self.stop_after:
             raise self.error("CUDA error: an illegal memory access\nCompile with more options")
-        step()
-        return next(self.seconds) * calls
+        for _ in range(calls):
+            step()
+        return next(self.seconds)
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,13 @@ def test_a_row_has_all_samples_the_work_and_the_losses():
     assert row.peak_bytes is None, "a CPU does not count its peak"
     assert len(row.losses) == 12
     assert report.clock == "a fake"
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(1.0, 1), (0.05, 1), (0.02, 3), (0.001, 50)])
+def test_a_short_pass_is_repeated_until_a_sample_has_its_time(seconds, passes):
+    report = measure(tiny(), clock=Clock(seconds))
+    assert report.rows[0]["calls"] == passes * 2  # two batches a pass
+    assert report.read()[0].samples_s == (seconds / 2,) * 3
 
 
 def test_the_losses_are_those_of_a_plain_loop():
@@ -405,8 +413,9 @@ def test_a_size_past_any_memory_is_one_line():
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, torch.OutOfMemoryError])
 def test_finished_rows_are_kept(error):
-    # Warm-up is 6 turns a mode; the second workload ends after one full round of samples and a bit.
-    clock = Clock(stop_after=(12 + 6) + (12 + 5), error=error)
+    # Warm-up is 6 turns a mode, and one more says how long a pass is; the second workload ends
+    # after one full round of samples and a bit.
+    clock = Clock(stop_after=(14 + 6) + (14 + 5), error=error)
     workloads = [tiny(), bench.mlp(4, 16, batches=2, epochs=2)]
     report = runner.run(workloads, (FP32, BF16), CPU, repeats=3, clock=clock)
     assert [len(row.samples_s) for row in report.read()] == [3, 3, 3, 2]
@@ -426,7 +435,7 @@ def test_an_error_before_the_samples_leaves_no_half_row():
 
 
 def test_tables_show_speed_spread_and_share():
-    report = measure(tiny(), clock=Clock(2.0, 2.0, 2.2))
+    report = measure(tiny(), clock=Clock(2.0, 2.2, 2.0))
     (table,) = shown.tables(report, wide=True)
     cells = [list(column.cells) for column in table.columns]
     assert cells[0] == ["FP32", "AMP BF16"]

@@ -35,6 +35,10 @@ from amp_lessons.timing import (
 Tell = Callable[[str], object]
 """Hears of each piece of work that is done."""
 
+LEAST_SAMPLE = 0.05
+"""Seconds that a sample lasts at least: what the machine does beside it hits a shorter one whole or
+not at all."""
+
 DEPARTURE = 0.1
 """A loss curve departs if its last quarter lies further from float32's than this share of how far
 float32's loss has fallen."""
@@ -252,7 +256,12 @@ def _bench(
             turns, settled = warm_up(step, clock)
             found[name] |= {"warm_up": turns, "settled": settled}
             tell(f"{workload.name}: warm-up of {name}")
-        for name, seconds in take_turns(steps, clock, repeats):
+        # One number of passes for all, so that no sample is over in a moment.
+        fastest = min(clock.time(step, 1) for step in steps.values()) if steps else LEAST_SAMPLE
+        passes = max(1, math.ceil(LEAST_SAMPLE / fastest)) if fastest > 0 else 1
+        for name in steps:
+            found[name]["calls"] = passes * workload.batches
+        for name, seconds in take_turns(steps, clock, repeats, passes):
             found[name]["samples_s"].append(seconds / workload.batches)
             tell(f"{workload.name}: {name}")
     finally:
@@ -313,7 +322,6 @@ def _finished(
                 "workload": workload.name,
                 "mode": mode.name,
                 **facts,
-                "calls": workload.batches,
                 "step_flops": planned.step_flops,
                 "step_bytes": planned.step_bytes[mode.autocast],
                 "roof": report.flops.get(mode.roof),
