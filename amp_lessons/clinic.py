@@ -187,7 +187,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         12, LOOP, "lr_scheduler.step before optimizer.step", "the first step was skipped",
-        "step the scheduler only if the scale did not fall", 7,
+        "step the scheduler only if the scale did not fall", 6,
         pattern=r"Detected call of `lr_scheduler.step\(\)` before `optimizer.step\(\)`",
     ),
     Pitfall(
@@ -243,7 +243,7 @@ PITFALLS: tuple[Pitfall, ...] = (
     ),
     Pitfall(
         25, MACHINE, "Autocast on a CPU is slow", "casts, and no native 16-bit arithmetic",
-        "BF16 where the CPU has it, else FP32", 0,
+        "BF16 where the CPU has it, else FP32", 10,
     ),
     Pitfall(
         26, MACHINERY, "Recomputed in another dtype",

@@ -208,7 +208,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         18, INFERENCE, "CPU tensors under CUDA autocast raise an error", "guide", "false",
-        "a region of one device leaves the tensors of another alone", 5,
+        "a region of one device leaves the tensors of another alone", 4,
     ),
     Myth(
         19, SCALER, "NaN in the loss comes from underflow", "guide", "true only when",
@@ -216,7 +216,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         20, OPS, "Autocast mends dtype mismatches", "guide", "true only when",
-        "the op stands inside the region and allocates its own result", 5,
+        "the op stands inside the region and allocates its own result", 4,
         f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
@@ -230,7 +230,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         23, INFERENCE, "AMP needs an NVIDIA GPU of capability 7", "guide", "false",
-        "autocast works on CPU, XPU and MPS too, and CUDA's means ROCm as well", 0, AMP_DOCS,
+        "autocast works on CPU, XPU and MPS too, and CUDA's means ROCm as well", 4, AMP_DOCS,
     ),
     Myth(
         24, OPS, "An op without FP16 support rules AMP out", "guide", "false",
