@@ -378,12 +378,29 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # | odd sizes | no multiples of 8 | pad |
 # | a CPU without native 16-bit arithmetic | `amp-lessons doctor` says which it has | FP32, or the format that is native |
 #
+# Whether a GPU has BF16 is a question with a trap. **Predict:** what does
+# `torch.cuda.is_bf16_supported()` count, if you say nothing more?
+
+# %%
+# NBVAL_CHECK_OUTPUT
+import inspect
+
+print(inspect.signature(torch.cuda.is_bf16_supported))
+
+# %% [markdown]
+# Emulation too: it says True for any GPU that can make a BF16 tensor, tensor cores or not, such as
+# a V100. Ask with `including_emulation=False`, as the bench and the doctor do.
+#
 # ## Memory beside the time
 #
 # The recipe's page claims to save memory too, and lesson 09 has taken its peaks apart: most of the
 # 7.5 GB are data that lay on the GPU before the first step, and what AMP added are the FP16 copies
 # of the weights. A peak beside a time takes three rules: `torch.cuda.reset_peak_memory_stats()`
 # before each run, the data's own bytes taken out, and no second model left over from the first run.
+# The recipe also calls `gc.collect()` and `torch.cuda.empty_cache()`. The first frees tensors that
+# only a cycle of references keeps alive. The second
+# [gives cached blocks back](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)
+# to the driver: `nvidia-smi` shows less, and what your tensors hold stays the same.
 #
 # ## Equal quality
 #
