@@ -18,11 +18,12 @@ help:
 lab: $(VENV)/.lab
 	$(BIN)/amp-lessons lab $(ARGS)
 
-# One thread a process: two test processes with two threads each spend their time in waiting.
+# One thread a process: two test processes with two threads each spend their time in waiting. In
+# the order of the files, for xdist's own order puts the few tests that take long at the end.
 test: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 notebooks: $(VENV)/.tests
 	$(BIN)/python tools/build_notebooks.py

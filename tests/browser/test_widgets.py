@@ -46,18 +46,29 @@ def cells() -> dict[str, Any]:
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": made}
 
 
-@pytest.fixture
-def notebook(chromium: Any, tmp_path: Path) -> Iterator[Notebook]:
-    """The notebook, open in a JupyterLab of its own. The system prefers dark and JupyterLab starts
-    light: the widgets must follow JupyterLab."""
-    workspace = tmp_path / "workspace"
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a JupyterLab, and the folder that it shows."""
+    folder = tmp_path_factory.mktemp("lab")
+    workspace = folder / "workspace"
     workspace.mkdir()
-    (workspace / "widgets.ipynb").write_text(json.dumps(cells()), encoding="utf-8")
+    with running_lab(workspace, folder / "home") as address:
+        yield address, workspace
+
+
+@pytest.fixture
+def notebook(chromium: Any, lab: tuple[str, Path], request: pytest.FixtureRequest) -> Any:
+    """The notebook, in a file and with a kernel of its own. The system prefers dark and JupyterLab
+    is light: the widgets must follow JupyterLab."""
+    address, workspace = lab
+    name = f"{request.node.name}.ipynb"
+    (workspace / name).write_text(json.dumps(cells()), encoding="utf-8")
     size = {"width": 1300, "height": 1500}
-    with running_lab(workspace, tmp_path / "home") as address:
-        opened = Notebook(chromium, address, "widgets.ipynb", color_scheme="dark", viewport=size)
-        yield opened
-        opened.close()
+    opened = Notebook(chromium, address, name, color_scheme="dark", viewport=size)
+    opened.theme("JupyterLab Light")
+    yield opened
+    opened.page.evaluate("() => jupyterapp.commands.execute('kernelmenu:shutdown')")
+    opened.close()
 
 
 def run_cell(page: Any, index: int) -> None:
@@ -88,7 +99,7 @@ def what_python_reads(page: Any, expected: str, cell: int = 2) -> str:
 
 
 @pytest.mark.browser
-def test_both_widgets(notebook: Notebook) -> None:
+def test_the_bit_explorer_and_the_histogram(notebook: Notebook) -> None:
     page = notebook.page
     run_cell(page, 0)
     run_cell(page, 1)
