@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from amp_lessons.trace.fakes import (
     autocast_on,
@@ -29,6 +29,7 @@ from amp_lessons.trace.fakes import (
     quiet,
     rng_kept,
     stand_in,
+    tensors_in,
 )
 from amp_lessons.trace.recorder import (
     Calls,
@@ -130,7 +131,7 @@ def training_memory(
     saved, casts = _forward(copied, args, loss, wanted, precision, device, mode)
     parameters = _bytes(copied.parameters())
     trained = _bytes(p for p in copied.parameters() if p.requires_grad)
-    batch = {storage_id(t): t for t in tree_leaves((args, wanted)) if isinstance(t, Tensor)}
+    batch = {storage_id(t): t for t in tensors_in((args, wanted))}
     apart = batch.keys() | casts.sizes.keys()
     return Memory(
         parameters=parameters,
@@ -174,9 +175,8 @@ def _forward(copied, args, loss, target, precision, device, mode) -> tuple[Saved
             stack.enter_context(context)
         output = copied(*args)
         value = output if loss is None else loss(output, target)
-        for tensor in tree_leaves((output, value)):
-            if isinstance(tensor, Tensor):
-                saved.add(tensor)
+        for tensor in tensors_in((output, value)):
+            saved.add(tensor)
     return saved, casts
 
 

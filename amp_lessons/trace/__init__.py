@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_leaves
 
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.fakes import (
@@ -26,6 +25,7 @@ from amp_lessons.trace.fakes import (
     quiet,
     rng_kept,
     stand_in,
+    tensors_in,
 )
 from amp_lessons.trace.recorder import (
     Calls,
@@ -125,7 +125,7 @@ class _Pass:
             except Exception as error:
                 self.error = error
                 return
-        tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+        tensors = tensors_in(output)
         self.functions = rules.of_functions(tensors)
         if enabled:
             self.backward_casts = self._backward([t for t in tensors if t.grad_fn is not None])
@@ -139,7 +139,15 @@ class _Pass:
                 torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
         except Exception:
             return None
+        self.functions += rules.of_backward(casts.refused)
         return casts.count
+
+    def trouble(self) -> str:
+        """Why this pass would not run with real tensors; "" if it would."""
+        if self.error is not None:
+            return _first_line(self.error)
+        refused = filter(None, map(rules.dtypes_in_one_op, self.recorder.events))
+        return next((hazard.message for hazard in refused), "")
 
     def explanation(self, plain: _Pass | None) -> Explanation:
         """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
@@ -151,9 +159,12 @@ class _Pass:
             *self.functions,
         ]
         notes = _notes(events, self.device)
-        if plain is not None and plain.error is not None:
-            notes.append(f"without autocast the model does not run: {_first_line(plain.error)}")
-        fp32 = plain.saved.total if plain is not None and plain.error is None else None
+        if self.recorder.recomputes and self.backward_casts is None:
+            notes.append("a checkpointed part casts again in backward; that is not counted")
+        trouble = plain.trouble() if plain is not None else ""
+        if trouble:
+            notes.append(f"without autocast the model does not run: {trouble}")
+        fp32 = plain.saved.total if plain is not None and not trouble else None
         return Explanation(
             type(self.model).__name__,
             self.device,
