@@ -80,7 +80,7 @@ def explain_autocast(
     low = _check(model, device, dtype)
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     kwargs = dict(kwargs or {})
-    _check_inputs(model, inputs, kwargs)
+    check_inputs(model, inputs, kwargs)
     check_device(device)
     with _no_inference_mode():
         amp = _Pass(model, device, low)
@@ -187,7 +187,7 @@ class _Pass:
             place += f" ({type(self.copy.get_submodule(path)).__name__})"
         at = f", op {op}" if op else ""
         code = f" ({where})" if where else ""
-        message = f"stopped in {place}{at}{code}: {_reason(self.error)}"
+        message = f"stopped in {place}{at}{code}: {reason(self.error)}"
         return TraceError(message, path, op, where, self.explanation(None))
 
 
@@ -207,7 +207,8 @@ def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
     return low
 
 
-def _check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse too few inputs, too many, or unknown ones. Raises `TraceError`."""
     try:
         inspect.signature(model.forward).bind(*inputs, **kwargs)
     except TypeError as error:
@@ -237,7 +238,8 @@ _REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
 )
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a model cannot be traced, in one line with the cure where one is known."""
     name, text = type(error).__name__, _first_line(error)
     for matches, words in _REASONS:
         if matches(name):

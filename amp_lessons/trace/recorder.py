@@ -124,12 +124,10 @@ class Recorder(TorchDispatchMode):
         by_autocast = self._in_autocast and self.call not in _CONVERSIONS
         by_autocast = by_autocast or self.acting_as_autocast
         try:
-            result = _without_kernel(name, args) or func(*args, **kwargs)
+            result = run_op(func, args, kwargs)
         except Exception as error:
             self.failed = (error, self.path[-1], name)
             raise
-        if name in ("aten::native_batch_norm", "aten::native_group_norm"):
-            result = _real_statistics(args, result)
         outputs = tuple(t for t in tree_leaves(result) if isinstance(t, Tensor))
         if name == "aten::_to_copy" and by_autocast and _changes_dtype(args[0], result):
             self._note_cast(args[0], result)
@@ -572,10 +570,19 @@ def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dic
     return args, {k: v if isinstance(v, Tensor) else indexed(v) for k, v in kwargs.items()}
 
 
-def _without_kernel(name: str, args: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
+def run_op(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An op on fake tensors, with the results that a real kernel gives."""
+    name = op_name(func)
+    if name == "_thnn_fused_gru_cell":
+        return _gru_cell(args)
+    result = func(*args, **kwargs)
+    if name in ("native_batch_norm", "native_group_norm"):
+        return _real_statistics(args, result)
+    return result
+
+
+def _gru_cell(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """The results of the GRU's CUDA cell, which alone among the RNNs' has no fake kernel."""
-    if name != "aten::_thnn_fused_gru_cell":
-        return None
     hidden = args[2]
     return torch.empty_like(hidden), hidden.new_empty(hidden.shape[0], 5 * hidden.shape[1])
 
