@@ -209,6 +209,7 @@ def simulate_records(
     the scale is a float32, its product with a factor is taken in float64 and rounded to float32.
     """
     check_settings(init_scale, growth_factor, backoff_factor, growth_interval)
+    check_pattern(found_inf)
     scale, clean_steps = _float32(init_scale), 0
     records = []
     for step, overflow in enumerate(bool(found) for found in found_inf):
@@ -247,14 +248,22 @@ def check_settings(
     if isinstance(growth_interval, bool) or not isinstance(growth_interval, Integral):
         raise TypeError(f"growth_interval must be an int, got {type(growth_interval).__name__}")
     largest = torch.finfo(torch.float32).max
-    if not (0 < init_scale <= largest or init_scale == math.inf):
+    fits = 0 < init_scale <= largest and _float32(init_scale) > 0
+    if not (fits or init_scale == math.inf):
         raise ValueError(f"init_scale must be a positive float32, got {init_scale}")
     if not growth_factor > 1:
         raise ValueError(f"growth_factor must be greater than 1, got {growth_factor}")
     if not 0 < backoff_factor < 1:
         raise ValueError(f"backoff_factor must be between 0 and 1, got {backoff_factor}")
-    if growth_interval < 1:
-        raise ValueError(f"growth_interval must be 1 or more, got {growth_interval}")
+    if not 1 <= growth_interval < 2**63:
+        raise ValueError(f"growth_interval must be 1 or more, and an int64, got {growth_interval}")
+
+
+def check_pattern(found_inf: Iterable[bool]) -> None:
+    """Refuse what is no sequence of yes and no. Raises TypeError."""
+    if isinstance(found_inf, str | bytes) or not isinstance(found_inf, Iterable):
+        kind = type(found_inf).__name__
+        raise TypeError(f"found_inf must be a list of True and False, one a step, not {kind}")
 
 
 def torch_records(
@@ -271,6 +280,7 @@ def torch_records(
     """
     settings = (init_scale, growth_factor, backoff_factor, growth_interval)
     check_settings(*settings)
+    check_pattern(found_inf)
     parameter = torch.nn.Parameter(torch.zeros(()))
     optimizer = torch.optim.SGD([parameter], lr=0.0)
     log = ScalerLog(torch.amp.GradScaler("cpu", *settings))

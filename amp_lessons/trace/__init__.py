@@ -139,7 +139,8 @@ class _Pass:
                 torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
         except Exception:
             return None
-        self.functions += rules.of_backward(casts.refused)
+        if not any(map(rules.dtypes_in_one_op, self.recorder.events)):  # otherwise it never ran
+            self.functions += rules.of_backward(casts.refused)
         return casts.count
 
     def trouble(self) -> str:

@@ -205,8 +205,7 @@ class Recorder(TorchDispatchMode):
             if _is_complement(name, args) and inputs:
                 origin.before, origin.complement = inputs[0][1], True
             if name in _CONSTANTS:
-                number = args[_CONSTANTS[name]]
-                origin.constant = float(number) if isinstance(number, int | float) else None
+                origin.constant = _held(args[_CONSTANTS[name]], out.dtype)
             self._remember(out, origin)
 
     def origin(self, tensor: Tensor) -> Origin:
@@ -460,6 +459,14 @@ def lost_eps(
     numbers = [sign * n for n in (*args[1:2], *constants) if isinstance(n, int | float)]
     limit = smallest(outputs[0].dtype) / 2
     return next((eps for eps in numbers if 0 < eps <= limit), None)
+
+
+def _held(number: Any, dtype: torch.dtype) -> float | None:
+    """The number that a tensor is filled with; None if that raises, as past a format's end."""
+    if not isinstance(number, int | float):
+        return None
+    raises = dtype in LOW and torch.finfo(dtype).max < abs(number) < math.inf
+    return None if raises else float(number)
 
 
 def _is_complement(name: str, args: tuple[Any, ...]) -> bool:
