@@ -248,15 +248,16 @@ def check_settings(
     if isinstance(growth_interval, bool) or not isinstance(growth_interval, Integral):
         raise TypeError(f"growth_interval must be an int, got {type(growth_interval).__name__}")
     largest = torch.finfo(torch.float32).max
-    fits = 0 < init_scale <= largest and _float32(init_scale) > 0
-    if not (fits or init_scale == math.inf):
+    if not (0 < init_scale <= largest or init_scale == math.inf):
         raise ValueError(f"init_scale must be a positive float32, got {init_scale}")
     if not growth_factor > 1:
         raise ValueError(f"growth_factor must be greater than 1, got {growth_factor}")
     if not 0 < backoff_factor < 1:
         raise ValueError(f"backoff_factor must be between 0 and 1, got {backoff_factor}")
-    if not 1 <= growth_interval < 2**63:
-        raise ValueError(f"growth_interval must be 1 or more, and an int64, got {growth_interval}")
+    if growth_interval < 1:
+        raise ValueError(f"growth_interval must be 1 or more, got {growth_interval}")
+    if growth_interval >= 2**63:
+        raise ValueError(f"growth_interval must fit in an int64, got {growth_interval}")
 
 
 def check_pattern(found_inf: Iterable[bool]) -> None:

@@ -68,9 +68,9 @@ def load_digits(validation_share: float = 0.25, seed: int = 0) -> Digits:
         seed: of the shuffle.
 
     Raises:
-        ValueError: if the share is not above 0 and below 1.
+        ValueError: if the share is not between 0 and 1.
     """
-    if not 0 < validation_share < 1:
+    if not 0 <= validation_share <= 1:
         raise ValueError(f"validation_share must be between 0 and 1, got {validation_share}")
     from sklearn.datasets import load_digits as load
 

@@ -39,7 +39,6 @@ REFUSED = {
     "scale None": (TypeError, lambda: scaling.fates(ONES, [1.0, None])),
     "pattern None": (TypeError, lambda: simulate_scaler(None)),
     "pattern text": (TypeError, lambda: torch_records("yn")),
-    "a scale that float32 rounds to 0": (ValueError, lambda: simulate_scaler([], init_scale=1e-50)),
     "no int64": (ValueError, lambda: torch_records([], growth_interval=2**63)),
     "no function to time": (ValueError, lambda: timing.compare({"a": 3}, repeats=2)),
     "a list of steps": (ValueError, lambda: timing.compare([print], repeats=2)),

@@ -264,8 +264,8 @@ def reduction_in_low(event: Event) -> Hazard | None:
         event,
         "reduction in 16 bit",
         "watch",
-        f"{name.strip('_')} gives {short(dtype)}: autocast has no rule for it on this device, and "
-        f"the result {risk}",
+        f"{name.strip('_')} gives {short(dtype)}: autocast leaves it in 16 bit here, and the "
+        f"result {risk}",
         "reduce in float32: x.float().mean(), or dtype=torch.float32 where there is one",
     )
 

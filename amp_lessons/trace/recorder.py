@@ -205,7 +205,7 @@ class Recorder(TorchDispatchMode):
             if _is_complement(name, args) and inputs:
                 origin.before, origin.complement = inputs[0][1], True
             if name in _CONSTANTS:
-                origin.constant = _held(args[_CONSTANTS[name]], out.dtype)
+                origin.constant = _held(name, args[_CONSTANTS[name]], out.dtype)
             self._remember(out, origin)
 
     def origin(self, tensor: Tensor) -> Origin:
@@ -461,10 +461,12 @@ def lost_eps(
     return next((eps for eps in numbers if 0 < eps <= limit), None)
 
 
-def _held(number: Any, dtype: torch.dtype) -> float | None:
+def _held(name: str, number: Any, dtype: torch.dtype) -> float | None:
     """The number that a tensor is filled with; None if that raises, as past a format's end."""
     if not isinstance(number, int | float):
         return None
+    if name == "aten::scalar_tensor":  # which rounds it to inf
+        return float(number)
     raises = dtype in LOW and torch.finfo(dtype).max < abs(number) < math.inf
     return None if raises else float(number)
 
