@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import os
 import random
 import warnings
 import zipfile
@@ -61,12 +62,13 @@ def save_checkpoint(path: str | Path, **parts: Stateful) -> None:
             read back: torch loads tensors and plain Python data alone (``weights_only``), no
             objects of other classes.
     """
+    _check_path(path)
     _check_parts(parts)
     content = {
         "format": FORMAT,
         "torch": str(torch.__version__),
         "kinds": {name: _kind(part) for name, part in parts.items()},
-        "states": {name: part.state_dict() for name, part in parts.items()},
+        "states": {name: _state_of(name, part) for name, part in parts.items()},
         "random": _random_state(),
     }
     stream = io.BytesIO()
@@ -98,6 +100,7 @@ def load_checkpoint(path: str | Path, *, other_torch: bool = False, **parts: Sta
         CheckpointError: if the file is missing, damaged, no checkpoint, of other parts or of
             another torch, or a part refuses its state. Nothing has been loaded then.
     """
+    _check_path(path)
     _check_parts(parts)
     content = _read(Path(path))
     faults = _faults(content, parts)
@@ -123,6 +126,18 @@ def _load_all(path: str | Path, parts: Mapping[str, Stateful], states: Mapping[s
             raise CheckpointError(
                 f"{path} does not fit, nothing was loaded: {name}: {_line(error)}"
             ) from error
+
+
+def _state_of(name: str, part: Stateful) -> Mapping[str, Any]:
+    try:
+        return part.state_dict()
+    except Exception as error:  # a part may be of any class
+        raise CheckpointError(f"{name} does not give its state: {_line(error)}") from error
+
+
+def _check_path(path: str | Path) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise CheckpointError(f"path must be the name of a file, not {type(path).__name__}")
 
 
 def _check_parts(parts: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ goes wrong is told in one line on standard error, with a non-zero exit; a traceb
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -417,8 +418,9 @@ def explain(
     from amp_lessons.trace import target as loading
 
     try:
-        model, inputs = loading.load(target, shapes or ())
-        explained = trace.explain_autocast(model, *inputs, device=device, dtype=dtype)
+        with contextlib.redirect_stdout(sys.stderr):  # what the model prints is no part of ours
+            model, inputs = loading.load(target, shapes or ())
+            explained = trace.explain_autocast(model, *inputs, device=device, dtype=dtype)
     except trace.TraceError as error:
         warn(str(error))
         raise typer.Exit(1) from error

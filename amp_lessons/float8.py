@@ -73,9 +73,14 @@ class DelayedScale:
     Args:
         length: how many magnitudes to remember.
         format: the target.
+
+    Raises:
+        ValueError: if ``length`` is not a whole number of 1 or more.
     """
 
     def __init__(self, length: int = 16, format: Format = FP8_E4M3) -> None:
+        if not isinstance(length, int) or length < 1:
+            raise ValueError(f"length must be a whole number, 1 or more, got {length!r}")
         self.history: deque[Tensor] = deque(maxlen=length)
         self.format = format
 

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
+from amp_lessons.trace import TraceError, check_inputs, reason
 from amp_lessons.trace.fakes import (
     autocast_on,
     check_device,
@@ -29,6 +30,7 @@ from amp_lessons.trace.fakes import (
     quiet,
     rng_kept,
     stand_in,
+    tensors_in,
 )
 from amp_lessons.trace.recorder import (
     Calls,
@@ -36,6 +38,7 @@ from amp_lessons.trace.recorder import (
     SavedBytes,
     gpu_attention,
     is_cached,
+    run_op,
     storage_id,
 )
 from amp_lessons.trace.report import size
@@ -120,7 +123,10 @@ def training_memory(
         TraceError: for a model that cannot be traced.
     """
     _check(precision, optimizer, device)
+    if loss is not None and not callable(loss):
+        raise ValueError(f"loss must be called as loss(output, target); got {loss!r}")
     check_model(model)
+    check_inputs(getattr(model, "_orig_mod", model), inputs, {})
     check_device(device)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     floats = torch.bfloat16 if precision == "bf16" else None
@@ -130,7 +136,7 @@ def training_memory(
     saved, casts = _forward(copied, args, loss, wanted, precision, device, mode)
     parameters = _bytes(copied.parameters())
     trained = _bytes(p for p in copied.parameters() if p.requires_grad)
-    batch = {storage_id(t): t for t in tree_leaves((args, wanted)) if isinstance(t, Tensor)}
+    batch = {storage_id(t): t for t in tensors_in((args, wanted))}
     apart = batch.keys() | casts.sizes.keys()
     return Memory(
         parameters=parameters,
@@ -155,7 +161,7 @@ class CastCache(TorchDispatchMode):
         self._copies: list[Tensor] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
+        result = run_op(func, args, kwargs or {})
         if func is torch.ops.aten._to_copy.default and is_cached(args[0], result):
             self.sizes[storage_id(result)] = result.untyped_storage().nbytes()
             self._copies.append(result)
@@ -172,12 +178,19 @@ def _forward(copied, args, loss, target, precision, device, mode) -> tuple[Saved
             stack.enter_context(context)
         for context in (saved.counted(), gpu_attention(calls), casts, calls):
             stack.enter_context(context)
-        output = copied(*args)
-        value = output if loss is None else loss(output, target)
-        for tensor in tree_leaves((output, value)):
-            if isinstance(tensor, Tensor):
-                saved.add(tensor)
+        output = _called("the model", copied, *args)
+        value = output if loss is None else _called("the loss", loss, output, target)
+        for tensor in tensors_in((output, value)):
+            saved.add(tensor)
     return saved, casts
+
+
+def _called(what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call it; raises `TraceError` with one line if it fails."""
+    try:
+        return function(*args)
+    except Exception as error:
+        raise TraceError(f"{what} cannot be run on fake tensors: {reason(error)}") from error
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
@@ -195,7 +208,12 @@ def crossover_batch(fp32: Sequence[Memory], amp: Sequence[Memory]) -> int | None
 
     Returns:
         The batch, or None if AMP never needs less.
+
+    Raises:
+        ValueError: if it is not the memory of two batches each.
     """
+    if any(not all(isinstance(m, Memory) for m in two) or len(two) != 2 for two in (fp32, amp)):
+        raise ValueError("crossover_batch needs two of Memory for each: of a batch of 1 and of 2")
     ahead = amp[0].total - fp32[0].total  # what AMP adds with a batch of one
     gain = (fp32[1].total - fp32[0].total) - (amp[1].total - amp[0].total)
     if ahead < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import Literal
 
 Bound = Literal["compute", "bandwidth"]
@@ -151,7 +152,7 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         ValueError: if there is none; the message lists those that there are.
     """
-    words = _words(name)
+    words = _words(str(name))
     for gpu in GPUS:
         if _words(gpu.name)[0] in words and not _OTHER_MODELS & set(words):
             return gpu
@@ -183,10 +184,7 @@ class Matmul:
     name: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
-            size = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be a whole number, 1 or more, got {size!r}")
+        _check_sizes(m=self.m, n=self.n, k=self.k)
 
     @property
     def flops(self) -> int:
@@ -203,7 +201,12 @@ class Matmul:
 
 
 def matmul_flops(m: int, n: int, k: int) -> int:
-    """FLOPs of an (m, k) by (k, n) product: 2·m·n·k."""
+    """FLOPs of an (m, k) by (k, n) product: 2·m·n·k.
+
+    Raises:
+        ValueError: if a size is not a whole number of 1 or more.
+    """
+    _check_sizes(m=m, n=n, k=k)
     return 2 * m * n * k
 
 
@@ -211,9 +214,10 @@ def matmul_bytes(m: int, n: int, k: int, dtype: str) -> int:
     """Bytes that an (m, k) by (k, n) product moves at least, in ``dtype``.
 
     Raises:
-        ValueError: if the dtype is unknown.
+        ValueError: if the dtype is unknown, or a size is not a whole number of 1 or more.
     """
     _check_dtype(dtype)
+    _check_sizes(m=m, n=n, k=k)
     return BYTES[dtype] * (m * k + k * n + m * n)
 
 
@@ -227,13 +231,19 @@ def floor_seconds(gpu: Gpu, dtype: str, flops: float, moved: float = 0.0) -> flo
         moved: bytes to move.
 
     Raises:
-        ValueError: as `Gpu.peak` does.
+        ValueError: if one of them is negative or no number, or as `Gpu.peak` does.
     """
+    _check_amounts(flops=flops, moved=moved)
     return max(flops / gpu.peak(dtype), moved / gpu.bytes_per_second())
 
 
 def bound(gpu: Gpu, dtype: str, flops: float, moved: float) -> Bound:
-    """Which of the two decides the floor: ``"compute"`` or ``"bandwidth"``."""
+    """Which of the two decides the floor: ``"compute"`` or ``"bandwidth"``.
+
+    Raises:
+        ValueError: as `floor_seconds` does.
+    """
+    _check_amounts(flops=flops, moved=moved)
     return "compute" if flops / gpu.peak(dtype) >= moved / gpu.bytes_per_second() else "bandwidth"
 
 
@@ -250,6 +260,7 @@ def share_of_peak(gpu: Gpu, dtype: str, flops: float, seconds: float) -> float:
     Raises:
         ValueError: if the time is not positive, or as `Gpu.peak` does.
     """
+    _check_amounts(flops=flops, seconds=seconds)
     if not seconds > 0:
         raise ValueError(f"seconds must be positive, got {seconds!r}")
     return flops / seconds / gpu.peak(dtype)
@@ -320,6 +331,18 @@ def seed_floor(gpu: Gpu, dtype: str) -> float:
     """The seconds below which that run cannot be done, by its matrix products alone."""
     products = training_matmuls(SEED_WIDTHS, SEED_BATCH)
     return SEED_STEPS * sum(matmul_floor(gpu, dtype, work) for work in products)
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} must be a whole number, 1 or more, got {size!r}")
+
+
+def _check_amounts(**amounts: float) -> None:
+    for name, amount in amounts.items():
+        if not isinstance(amount, Real) or not amount >= 0:
+            raise ValueError(f"{name} must be a number, 0 or more, got {amount!r}")
 
 
 def _check_dtype(dtype: str) -> None:

@@ -209,6 +209,7 @@ def simulate_records(
     the scale is a float32, its product with a factor is taken in float64 and rounded to float32.
     """
     check_settings(init_scale, growth_factor, backoff_factor, growth_interval)
+    check_pattern(found_inf)
     scale, clean_steps = _float32(init_scale), 0
     records = []
     for step, overflow in enumerate(bool(found) for found in found_inf):
@@ -255,6 +256,15 @@ def check_settings(
         raise ValueError(f"backoff_factor must be between 0 and 1, got {backoff_factor}")
     if growth_interval < 1:
         raise ValueError(f"growth_interval must be 1 or more, got {growth_interval}")
+    if growth_interval >= 2**63:
+        raise ValueError(f"growth_interval must fit in an int64, got {growth_interval}")
+
+
+def check_pattern(found_inf: Iterable[bool]) -> None:
+    """Refuse what is no sequence of yes and no. Raises TypeError."""
+    if isinstance(found_inf, str | bytes) or not isinstance(found_inf, Iterable):
+        kind = type(found_inf).__name__
+        raise TypeError(f"found_inf must be a list of True and False, one a step, not {kind}")
 
 
 def torch_records(
@@ -271,6 +281,7 @@ def torch_records(
     """
     settings = (init_scale, growth_factor, backoff_factor, growth_interval)
     check_settings(*settings)
+    check_pattern(found_inf)
     parameter = torch.nn.Parameter(torch.zeros(()))
     optimizer = torch.optim.SGD([parameter], lr=0.0)
     log = ScalerLog(torch.amp.GradScaler("cpu", *settings))

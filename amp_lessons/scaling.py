@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from amp_lessons.formats import FP16, Format
+from amp_lessons.formats import FP16, Format, get_format
 from amp_lessons.scaler import ScalerLog, ScalerRecord, simulate_scaler
 
 __all__ = [
@@ -70,13 +71,33 @@ class Fate:
 
 
 def _magnitudes(tensors: Tensor | Iterable[Tensor]) -> np.ndarray:
-    """Finite magnitudes of one tensor or several, in one float64 array."""
-    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    if not tensors:
+    """Finite magnitudes of one tensor or several, in one float64 array.
+
+    None is left out, for it is the gradient of a parameter that is frozen.
+
+    Raises:
+        TypeError: for what is no real tensor. ValueError: for one on the meta device.
+    """
+    several = [tensors] if isinstance(tensors, Tensor) else tensors
+    if not isinstance(several, Iterable):
+        raise TypeError(f"give a tensor or several, not {type(tensors).__name__}")
+    flat = [_flat_magnitudes(tensor) for tensor in several if tensor is not None]
+    if not flat:
         return np.empty(0)
+    joined = torch.cat(flat)
+    return joined[torch.isfinite(joined)].numpy()
+
+
+def _flat_magnitudes(tensor: Tensor) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"give tensors, not {type(tensor).__name__}; torch.as_tensor makes one")
+    if tensor.is_complex():
+        raise TypeError("a complex tensor has no one exponent; torch.view_as_real makes it two")
+    if tensor.is_meta:
+        raise ValueError("a tensor on the meta device has no numbers to look at")
+    dense = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
     # To the CPU first: Apple's GPUs have no float64.
-    flat = torch.cat([t.detach().cpu().double().abs().reshape(-1) for t in tensors])
-    return flat[torch.isfinite(flat)].numpy()
+    return dense.cpu().double().abs().reshape(-1)
 
 
 def exponent_histogram(tensors: Tensor | Iterable[Tensor]) -> ExponentHistogram:
@@ -111,6 +132,7 @@ def fate(tensors: Tensor | Iterable[Tensor], scale: float = 1.0, format: Format 
     _check_scale(scale)
     magnitudes = _magnitudes(tensors)
     magnitudes = magnitudes[magnitudes > 0]
+    format = get_format(format)
     with np.errstate(over="ignore"):
         stored = format.round(magnitudes * scale)
     zero = int((stored == 0).sum())
@@ -136,9 +158,11 @@ def fates(
     """
     magnitudes = _magnitudes(tensors)
     ordered = np.sort(magnitudes[magnitudes > 0])
-    factors = np.array(list(scales), dtype=np.float64)
-    for factor in factors:
+    format = get_format(format)
+    chosen = list(scales)
+    for factor in chosen:
         _check_scale(factor)
+    factors = np.array(chosen, dtype=np.float64)
     zero = _run_length(ordered, factors, format, lambda stored: stored == 0)
     below_normal = _run_length(ordered, factors, format, lambda stored: stored < format.min_normal)
     finite = _run_length(ordered, factors, format, np.isfinite)
@@ -149,6 +173,8 @@ def fates(
 
 
 def _check_scale(scale: float) -> None:
+    if isinstance(scale, bool) or not isinstance(scale, Real):
+        raise TypeError(f"scale must be a number, got {type(scale).__name__}")
     if not 0 < scale < math.inf:
         raise ValueError(f"scale must be a positive finite number, got {scale}")
 
@@ -188,7 +214,7 @@ def smallest_safe_scale(tensors: Tensor | Iterable[Tensor], format: Format = FP1
     magnitudes = magnitudes[magnitudes > 0]
     if magnitudes.size == 0:
         raise ValueError("no number is finite and not zero: no scale can bring one back")
-    smallest = float(magnitudes.min())
+    smallest, format = float(magnitudes.min()), get_format(format)
     scale = 1.0
     while format.round(smallest * scale) == 0:
         scale *= 2

@@ -133,8 +133,15 @@ class DeviceClock:
 
 
 def clock_for(device: torch.device | str) -> Clock:
-    """Device events on CUDA; elsewhere a clock on the wall that waits for the device."""
-    kind = torch.device(device).type
+    """Device events on CUDA; elsewhere a clock on the wall that waits for the device.
+
+    Raises:
+        ValueError: if torch knows no such device.
+    """
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        raise ValueError(f"no device is called {str(device)!r}: try cpu or cuda") from None
     if kind == "cuda":
         return DeviceClock(device)
     return WallClock() if kind == "cpu" else WallClock(torch.accelerator.synchronize)
@@ -166,8 +173,11 @@ def compare(
     Raises:
         ValueError: if there are no steps, under 2 repeats, or no calls.
     """
-    if not steps or repeats < 2 or calls < 1:
+    whole = isinstance(repeats, int) and isinstance(calls, int)
+    if not steps or not whole or repeats < 2 or calls < 1:
         raise ValueError("compare needs a step, 2 or more repeats, and 1 or more calls")
+    if not isinstance(steps, Mapping) or not all(map(callable, steps.values())):
+        raise ValueError("steps must be functions by name: {'fp32': step, ...}")
     clock = clock or clock_for(device)
     warmed = {name: warm_up(step, clock, calls) for name, step in steps.items()}
     samples: dict[str, list[float]] = {name: [] for name in steps}
@@ -308,13 +318,17 @@ def measured_peak(
         size: of the matrices; by default 8192 on a GPU, 1024 on a CPU, and 128 for float16 there,
             which few CPUs multiply natively.
         clock: another clock than `clock_for(device)`.
+
+    Raises:
+        ValueError: if the size is under 1, or as `clock_for` does.
     """
+    clock = clock or clock_for(device)
     where = torch.device(device)
+    _check_size(size)
     if size is None:
         size = 8192 if where.type != "cpu" else 128 if dtype == torch.float16 else 1024
     a, b = (torch.randn(size, size, device=where).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
-    clock = clock or clock_for(where)
     layouts = ((a, b.t()), (a, b), (a.t(), b))
     return 2 * size**3 / min(_fastest(partial(torch.mm, *ab, out=out), clock) for ab in layouts)
 
@@ -331,14 +345,24 @@ def measured_bandwidth(
         size: bytes to copy; by default 256 MiB on a CPU and 1 GiB on a GPU, or a quarter of what
             it has free: more than caches hold.
         clock: another clock than `clock_for(device)`.
+
+    Raises:
+        ValueError: if the size is under 1, or as `clock_for` does.
     """
+    clock = clock or clock_for(device)
     where = torch.device(device)
+    _check_size(size)
     if size is None:
         free = torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else 2**30
         size = 2**28 if where.type == "cpu" else min(2**30, free // 4)
     source = torch.zeros(size, dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
-    return 2 * size / _fastest(lambda: target.copy_(source), clock or clock_for(where))
+    return 2 * size / _fastest(lambda: target.copy_(source), clock)
+
+
+def _check_size(size: int | None) -> None:
+    if size is not None and size < 1:
+        raise ValueError(f"size must be 1 or more, got {size}")
 
 
 def _fastest(step: Step, clock: Clock, repeats: int = 10) -> float:

@@ -7,7 +7,7 @@ Checkpoints, which resume such a loop bit for bit, are in `checkpoint`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -66,7 +66,12 @@ def load_digits(validation_share: float = 0.25, seed: int = 0) -> Digits:
     Args:
         validation_share: share of the 1,797 images kept for validation.
         seed: of the shuffle.
+
+    Raises:
+        ValueError: if the share is not between 0 and 1.
     """
+    if not 0 <= validation_share <= 1:
+        raise ValueError(f"validation_share must be between 0 and 1, got {validation_share}")
     from sklearn.datasets import load_digits as load
 
     images, labels = load(return_X_y=True)
@@ -131,10 +136,12 @@ class Batches:
         taken: how many batches were given out.
 
     Raises:
-        ValueError: if there is not enough data for one batch.
+        ValueError: if there is not enough data for one batch, or a label for each image.
     """
 
     def __init__(self, images: Tensor, labels: Tensor, size: int = 64, seed: int = 0) -> None:
+        if len(images) != len(labels):
+            raise ValueError(f"there are {len(images)} images and {len(labels)} labels")
         if not 1 <= size <= len(images):
             raise ValueError(f"size must be 1 to {len(images)}, the number of images, got {size}")
         self.images, self.labels, self.size, self.seed = images, labels, size, seed
@@ -165,8 +172,11 @@ class Batches:
         """Go on where another run stood. Its size and seed come along, its data do not.
 
         Raises:
-            ValueError: if that run had another number of images: the order would be another.
+            ValueError: if that run had another number of images: the order would be another;
+                or if this is not what `state_dict` gives.
         """
+        if not isinstance(state, Mapping) or not state.keys() >= self.state_dict().keys():
+            raise ValueError("this is no state of Batches: give what Batches.state_dict() gave")
         if state["images"] != len(self.images):
             raise ValueError(
                 f"the batches were made of {state['images']} images, these are of "

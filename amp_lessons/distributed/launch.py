@@ -77,10 +77,14 @@ def launch(script: str | Path, *args: str, ranks: int = 2, timeout: float = 120.
     Raises:
         LaunchError: if torchrun is missing, a rank fails or is killed, or the time is over. No
             process of the launch outlives the call.
-        ValueError: if ``ranks`` or ``timeout`` makes no sense.
+        ValueError: if ``ranks`` or ``timeout`` makes no sense, or there is no such file.
     """
-    if ranks < 1 or timeout <= 0:
+    if not isinstance(ranks, int) or ranks < 1 or not timeout > 0:
         raise ValueError(f"ranks and timeout must be positive, got {ranks} and {timeout}")
+    if not isinstance(script, str | Path) or (
+        str(script).endswith(".py") and not Path(script).is_file()
+    ):
+        raise ValueError(f"there is no script {script}: give a file that ends in .py, or a module")
     if not _has_torchrun():
         raise LaunchError(
             "this Python has no torch.distributed.run (torchrun): install torch in it, "

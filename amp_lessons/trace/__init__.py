@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_leaves
 
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.fakes import (
@@ -26,6 +25,7 @@ from amp_lessons.trace.fakes import (
     quiet,
     rng_kept,
     stand_in,
+    tensors_in,
 )
 from amp_lessons.trace.recorder import (
     Calls,
@@ -80,7 +80,7 @@ def explain_autocast(
     low = _check(model, device, dtype)
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     kwargs = dict(kwargs or {})
-    _check_inputs(model, inputs, kwargs)
+    check_inputs(model, inputs, kwargs)
     check_device(device)
     with _no_inference_mode():
         amp = _Pass(model, device, low)
@@ -125,7 +125,7 @@ class _Pass:
             except Exception as error:
                 self.error = error
                 return
-        tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+        tensors = tensors_in(output)
         self.functions = rules.of_functions(tensors)
         if enabled:
             self.backward_casts = self._backward([t for t in tensors if t.grad_fn is not None])
@@ -139,7 +139,16 @@ class _Pass:
                 torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
         except Exception:
             return None
+        if not any(map(rules.dtypes_in_one_op, self.recorder.events)):  # otherwise it never ran
+            self.functions += rules.of_backward(casts.refused)
         return casts.count
+
+    def trouble(self) -> str:
+        """Why this pass would not run with real tensors; "" if it would."""
+        if self.error is not None:
+            return _first_line(self.error)
+        refused = filter(None, map(rules.dtypes_in_one_op, self.recorder.events))
+        return next((hazard.message for hazard in refused), "")
 
     def explanation(self, plain: _Pass | None) -> Explanation:
         """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
@@ -151,9 +160,12 @@ class _Pass:
             *self.functions,
         ]
         notes = _notes(events, self.device)
-        if plain is not None and plain.error is not None:
-            notes.append(f"without autocast the model does not run: {_first_line(plain.error)}")
-        fp32 = plain.saved.total if plain is not None and plain.error is None else None
+        if self.recorder.recomputes and self.backward_casts is None:
+            notes.append("a checkpointed part casts again in backward; that is not counted")
+        trouble = plain.trouble() if plain is not None else ""
+        if trouble:
+            notes.append(f"without autocast the model does not run: {trouble}")
+        fp32 = plain.saved.total if plain is not None and not trouble else None
         return Explanation(
             type(self.model).__name__,
             self.device,
@@ -176,7 +188,7 @@ class _Pass:
             place += f" ({type(self.copy.get_submodule(path)).__name__})"
         at = f", op {op}" if op else ""
         code = f" ({where})" if where else ""
-        message = f"stopped in {place}{at}{code}: {_reason(self.error)}"
+        message = f"stopped in {place}{at}{code}: {reason(self.error)}"
         return TraceError(message, path, op, where, self.explanation(None))
 
 
@@ -196,7 +208,8 @@ def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
     return low
 
 
-def _check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse too few inputs, too many, or unknown ones. Raises `TraceError`."""
     try:
         inspect.signature(model.forward).bind(*inputs, **kwargs)
     except TypeError as error:
@@ -226,7 +239,8 @@ _REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
 )
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a model cannot be traced, in one line with the cure where one is known."""
     name, text = type(error).__name__, _first_line(error)
     for matches, words in _REASONS:
         if matches(name):

@@ -18,10 +18,12 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
 from amp_lessons.trace.report import TraceError
+
+_PLAIN = (str, bytes, bool, int, float, complex, torch.dtype, torch.device)
 
 
 def check_device(device: str) -> None:
@@ -92,8 +94,37 @@ def fake_like(
 def fake_inputs(
     inputs: Any, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
 ) -> Any:
-    """Every tensor in a tuple, list or dict of inputs as a fake on the device."""
-    return tree_map_only(Tensor, lambda tensor: fake_like(tensor, mode, device, floats), inputs)
+    """Every tensor in the inputs as a fake on the device.
+
+    Tuples, lists and dicts are looked into, and objects of other classes (a dataclass, a packed
+    sequence, a batch of another library) are copied with fakes in the place of their tensors.
+    """
+
+    def convert(value: Any, memo: Any = None) -> Any:
+        if isinstance(value, Tensor):
+            return fake_like(value, mode, device, floats)
+        if value is None or callable(value) or isinstance(value, _PLAIN):
+            return value
+        try:
+            return copy.deepcopy(value)
+        except Exception:  # what cannot be copied is passed on as it is
+            return value
+
+    with mock.patch.object(Tensor, "__deepcopy__", convert):
+        return tree_map(convert, inputs)
+
+
+def tensors_in(value: Any, _seen: set[int] | None = None) -> list[Tensor]:
+    """Every tensor in an output: in tuples, lists, dicts, and in the attributes of objects."""
+    seen = set() if _seen is None else _seen
+    found = []
+    for leaf in tree_leaves(value):
+        if isinstance(leaf, Tensor):
+            found.append(leaf)
+        elif id(leaf) not in seen and hasattr(leaf, "__dict__") and not callable(leaf):
+            seen.add(id(leaf))
+            found += tensors_in(dict(vars(leaf)), seen)
+    return found
 
 
 def stand_in(

@@ -7,26 +7,41 @@ one hazard. Rules look at dtypes and constants only, never at values: there are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.trace.recorder import LOW, Event, Origin
+from amp_lessons.trace.recorder import LOW, Event, Origin, dtypes_that_differ
 from amp_lessons.trace.report import Hazard, short
 
 Rule = Callable[[Event], "Hazard | None"]
 
-_LOGS = ("aten::log", "aten::log2", "aten::log10", "aten::rsqrt", "aten::reciprocal")
+_LOGS = (
+    "aten::log", "aten::log2", "aten::log10", "aten::rsqrt", "aten::reciprocal", "aten::sqrt",
+)  # fmt: skip
+_OF_PROBABILITIES = ("aten::log", "aten::log2", "aten::log10", "aten::log1p")
 _REDUCTIONS = (
     "sum", "mean", "var", "std", "var_mean", "std_mean", "prod", "cumsum", "cumprod", "logsumexp",
     "logcumsumexp", "linalg_vector_norm", "norm", "dist", "_softmax", "_log_softmax",
     "_safe_softmax",
 )  # fmt: skip
-_FILLS = ("masked_fill", "masked_fill_", "fill_", "full", "full_like", "constant_pad_nd")
-_SCALED = ("add", "add_", "sub", "sub_", "mul", "mul_", "where")
+_FILLS = (
+    "masked_fill", "masked_fill_", "fill_", "full", "full_like", "new_full", "constant_pad_nd",
+    "index_fill", "index_fill_", "scatter", "scatter_", "threshold",
+)  # fmt: skip
+_BOUNDS = ("clamp", "clamp_", "clamp_min", "clamp_min_", "clamp_max", "clamp_max_", "hardtanh")
+_ADDED = ("add", "add_", "sub", "sub_", "rsub", "where", "_to_copy")
+_SCALED = ("mul", "mul_")
+_BOUNDED = ("mean", "_softmax", "_log_softmax", "_safe_softmax", "logsumexp", "logcumsumexp")
+_SOLVERS = (
+    "linalg_cholesky_ex", "cholesky", "linalg_qr", "_linalg_svd", "_linalg_eigh", "linalg_eig",
+    "_linalg_eigvals", "linalg_lu", "linalg_lu_factor_ex", "_linalg_det", "_linalg_solve_ex",
+    "linalg_solve_triangular", "triangular_solve", "linalg_ldl_factor_ex", "linalg_lstsq",
+    "linalg_householder_product",
+)  # fmt: skip
 
 
 def _hazard(event: Event, kind: str, severity: str, message: str, fix: str) -> Hazard:
@@ -61,19 +76,25 @@ def bce_after_sigmoid(event: Event) -> Hazard | None:
 
 def log_of_probability(event: Event) -> Hazard | None:
     """The log of a sigmoid or softmax that 16 bit rounded, perhaps to zero."""
-    if event.row.op != "aten::log":
+    if event.row.op not in _OF_PROBABILITIES:
         return None
     origin = event.inputs[0][1]
+    complement = any(o.complement for o in _chain(origin))
+    if event.row.op == "aten::log1p" and not complement:
+        return None
     for op, better in (("sigmoid", "logsigmoid"), ("_softmax", "log_softmax")):
-        if _low_output_of(f"aten::{op}", origin):
-            name = op.strip("_")
-            return _hazard(
-                event,
-                "log of a probability",
-                "wrong numbers",
-                f"the {name} was rounded to 16 bit before the log; what rounds to 0 gives -inf",
-                f"use torch.nn.functional.{better}",
-            )
+        if not _low_output_of(f"aten::{op}", origin):
+            continue
+        if complement and op == "sigmoid":
+            better = "logsigmoid(-x), for 1 - sigmoid(x) is sigmoid(-x)"
+        ends = "1 gives log(0) = -inf" if complement else "0 gives -inf"
+        return _hazard(
+            event,
+            "log of a probability",
+            "wrong numbers",
+            f"the {op.strip('_')} was rounded to 16 bit before the log; what rounds to {ends}",
+            f"use torch.nn.functional.{better}",
+        )
     return None
 
 
@@ -88,12 +109,13 @@ def eps_vanishes(event: Event) -> Hazard | None:
     if origin.lost_eps is None:
         return None
     low = next((o.dtype for o in _chain(origin) if o.dtype in LOW), torch.float16)
+    harm = "the gradient is inf at 0" if name == "aten::sqrt" else ""
     return _hazard(
         event,
         "eps vanishes",
         "wrong numbers",
         f"{origin.lost_eps:g} was added in {short(low)}, where it is 0: nothing guards "
-        f"{event.row.short_op} from 0",
+        f"{event.row.short_op} from 0" + (f", where {harm}" if harm else ""),
         f"compute it in float32 (x.float()), or take an eps of at least {_safe_eps(low):g}",
     )
 
@@ -109,30 +131,94 @@ def _safe_eps(dtype: torch.dtype) -> float:
 def constant_beyond_format(event: Event) -> Hazard | None:
     """A mask fill or an added constant that the 16-bit format cannot hold."""
     name = event.row.op.partition("::")[2]
-    if name not in (*_FILLS, *_SCALED) or not event.outputs:
+    if not event.outputs or event.outputs[0].dtype not in LOW:
         return None
     dtype = event.outputs[0].dtype
-    if dtype not in LOW:
-        return None
-    numbers = [a for a in (*event.args, *event.kwargs.values()) if isinstance(a, int | float)]
-    numbers += [o.constant for _, o in event.inputs if o.constant is not None]
     limit = torch.finfo(dtype).max
-    value = next((n for n in numbers if limit < abs(n) < math.inf), None)
+    value = next((n for n in _numbers(event) if limit < abs(n) < math.inf), None)
     if value is None:
         return None
-    what = "raises: value cannot be converted without overflow" if name in _FILLS else "gives inf"
+    # On CUDA the bounds are compared in float32: there they do no harm.
+    raises = name in _FILLS or (name in _BOUNDS and event.outputs[0].device.type == "cpu")
+    if raises:
+        what, severity = "raises: value cannot be converted without overflow", "raises"
+    elif name in _ADDED:
+        what, severity = "gives inf", "wrong numbers"
+    elif name in _SCALED:
+        what, severity = f"gives inf where |x| is above {limit / abs(value):.2g}", "watch"
+    else:
+        return None
     return _hazard(
         event,
         "constant beyond the format",
-        "raises" if name in _FILLS else "wrong numbers",
+        severity,
         f"{value:g} does not fit {short(dtype)} (largest: {limit:g}); {name} {what}",
-        "fill with torch.finfo(x.dtype).min, or mask in float32",
+        "mask with torch.finfo(x.dtype).min, or work in float32 (x.float())",
+    )
+
+
+def _numbers(event: Event) -> list[float]:
+    """The constants of a call, as numbers and as tensors that were made from one."""
+    numbers = [a for a in (*event.args, *event.kwargs.values()) if isinstance(a, int | float)]
+    return numbers + [o.constant for _, o in event.inputs if o.constant is not None]
+
+
+def dtypes_in_one_op(event: Event) -> Hazard | None:
+    """Real kernels of some ops refuse two dtypes. The fake ones, which ran here, do not look."""
+    dtypes = dtypes_that_differ(event.func, (t for t, _ in event.inputs))
+    if not dtypes:
+        return None
+    return _hazard(
+        event,
+        "dtypes that differ",
+        "raises",
+        f"{_meeting(dtypes, event.row.short_op)}, and autocast casts nothing here: it raises",
+        "bring both to one dtype by hand: x.float() before a region where autocast is off, "
+        "value.to(target.dtype) before a write",
+    )
+
+
+def of_backward(refused: Mapping[str, list[str]]) -> list[Hazard]:
+    """Ops of the backward pass that get two dtypes: autocast is off there."""
+    return [
+        Hazard(
+            "dtypes that differ",
+            "raises",
+            ("",),
+            op,
+            ("",),
+            f"{_meeting(dtypes, op)}, in the backward pass: it raises",
+            "decorate forward and backward of the autograd Function with torch.amp.custom_fwd "
+            "and custom_bwd",
+        )
+        for op, dtypes in refused.items()
+    ]
+
+
+def _meeting(dtypes: list[str], op: str) -> str:
+    return f"{' and '.join(dtypes)} meet in {op.strip('_')}, which takes one dtype"
+
+
+def solver_in_low(event: Event) -> Hazard | None:
+    """Factorisations and solvers have no 16-bit kernel. The fake one, which ran here, has."""
+    if event.row.op.partition("::")[2] not in _SOLVERS:
+        return None
+    dtype = next((t.dtype for t, _ in event.inputs if t.dtype in LOW), None)
+    if dtype is None:
+        return None
+    return _hazard(
+        event,
+        "no 16-bit kernel",
+        "raises",
+        f"{event.row.short_op.strip('_')} gets {short(dtype)}, for which torch has no kernel: "
+        "it raises",
+        "compute it in float32: with autocast off, on x.float()",
     )
 
 
 def mixed_in_place(event: Event) -> Hazard | None:
     """In-place and out= are not autocast: the result keeps the dtype of what it is written to."""
-    if not event.func._schema.is_mutable or not _asked_for(event):
+    if not event.func._schema.is_mutable or not _asked_for(event) or dtypes_in_one_op(event):
         return None
     tensors = [t for t, _ in event.inputs if t.is_floating_point() and t.dim()]
     written = _written(event)
@@ -171,13 +257,15 @@ def reduction_in_low(event: Event) -> Hazard | None:
     if name not in _REDUCTIONS or not event.outputs or event.outputs[0].dtype not in LOW:
         return None
     dtype = event.outputs[0].dtype
-    risk = "overflows past 65504" if dtype == torch.float16 else "keeps 8 significant bits"
+    bits = 11 if dtype == torch.float16 else 8
+    overflows = dtype == torch.float16 and name not in _BOUNDED
+    risk = "overflows past 65504" if overflows else f"keeps {bits} significant bits"
     return _hazard(
         event,
         "reduction in 16 bit",
         "watch",
-        f"{name.strip('_')} gives {short(dtype)}: autocast has no rule for it on this device, and "
-        f"the result {risk}",
+        f"{name.strip('_')} gives {short(dtype)}: autocast leaves it in 16 bit here, and the "
+        f"result {risk}",
         "reduce in float32: x.float().mean(), or dtype=torch.float32 where there is one",
     )
 
@@ -200,6 +288,8 @@ RULES: tuple[Rule, ...] = (
     log_of_probability,
     eps_vanishes,
     constant_beyond_format,
+    dtypes_in_one_op,
+    solver_in_low,
     mixed_in_place,
     reduction_in_low,
     float64,
@@ -264,7 +354,8 @@ def of_functions(outputs: Iterable[Tensor]) -> list[Hazard]:
         seen.add(node)
         todo += [n for n, _ in node.next_functions if n is not None]
         owner = getattr(type(node), "_forward_cls", None)
-        if owner is not None and not hasattr(node, "_fwd_used_autocast"):
+        torchs_own = owner is None or owner.__module__.partition(".")[0] == "torch"
+        if not torchs_own and not hasattr(node, "_fwd_used_autocast"):
             name = owner.__name__
             found[name] = Hazard(
                 "custom Function",

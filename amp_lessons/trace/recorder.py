@@ -11,19 +11,21 @@ import contextlib
 import math
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 from unittest import mock
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
@@ -35,7 +37,15 @@ _KEYS = {
 }
 _CONVERSIONS = ("to", "float", "half", "bfloat16", "double", "type", "type_as")
 _NO_WORK = ("detach", "alias", "lift_fresh", "_unsafe_view", "device", "empty", "empty_like")
-_PASS_ON = ("aten::_to_copy", "aten::sqrt", "aten::abs")
+_PASS_ON = ("aten::_to_copy", "aten::abs", "aten::gather", "aten::index", "aten::index_select")
+_CONSTANTS = {"aten::scalar_tensor": 0, "aten::full": 1, "aten::full_like": 1, "aten::new_full": 2}
+_ADD_EPS = ("aten::add", "aten::add_", "aten::clamp", "aten::clamp_", "aten::clamp_min",
+            "aten::clamp_min_", "aten::maximum")  # fmt: skip
+_SUBTRACT_EPS = ("aten::sub", "aten::sub_")
+_ONE_DTYPE = (
+    "mm", "addmm", "addmm_", "mv", "addmv", "addmv_", "addbmm", "linalg_cross", "index_add",
+    "index_add_", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put",
+)  # fmt: skip
 LOW = (torch.float16, torch.bfloat16)
 
 
@@ -50,6 +60,7 @@ class Origin:
         row: the number of the row it was cast for; -1 if it was not cast by autocast.
         lost_eps: a positive constant that was added and that this dtype rounds to zero.
         constant: the number in a tensor that was made from one.
+        complement: whether it is 1 minus what ``op`` made.
         before: the origin of what was cast.
         cached: whether autocast keeps the cast until its region ends.
     """
@@ -62,6 +73,7 @@ class Origin:
     constant: float | None = None
     before: Origin | None = None
     cached: bool = False
+    complement: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ class Recorder(TorchDispatchMode):
         events: one for each op that computes, in order.
         path: the module that runs now; "" for the model itself.
         failed: the latest error, with the module path and the op ("" if no op raised it).
+        recomputes: whether a cast was made in a part that `torch.utils.checkpoint` runs twice.
     """
 
     def __init__(self, model: nn.Module, device: str) -> None:
@@ -93,6 +106,7 @@ class Recorder(TorchDispatchMode):
         self.failed: tuple[BaseException | None, str, str] = (None, "", "")
         self.call = ""
         self.acting_as_autocast = False
+        self.recomputes = False
         self._in_autocast = False
         self._pending: list[Cast] = []
         self._origins: dict[int, Origin] = {}
@@ -110,23 +124,24 @@ class Recorder(TorchDispatchMode):
         by_autocast = self._in_autocast and self.call not in _CONVERSIONS
         by_autocast = by_autocast or self.acting_as_autocast
         try:
-            result = _without_kernel(name, args) or func(*args, **kwargs)
+            result = run_op(func, args, kwargs)
         except Exception as error:
             self.failed = (error, self.path[-1], name)
             raise
-        if name == "aten::native_batch_norm":
-            result = _real_statistics(args, result)
         outputs = tuple(t for t in tree_leaves(result) if isinstance(t, Tensor))
         if name == "aten::_to_copy" and by_autocast and _changes_dtype(args[0], result):
             self._note_cast(args[0], result)
         elif name in ("aten::clone", "aten::contiguous"):
             self._remember(result, self.origin(args[0]))
+        elif name == "aten::lift_fresh":
+            self._remember(result, Origin(result.dtype, constant=_number_in(args[0])))
         elif not _is_quiet(func, name) and _has_floats(args, kwargs, outputs):
             self._note_op(func, name, args, kwargs, outputs, flops_of(func, args, kwargs, result))
         return result
 
     def _note_cast(self, source: Tensor, result: Tensor) -> None:
         origin = self.origin(source)
+        self.recomputes = self.recomputes or _is_checkpointed()
         key = (storage_id(source), result.dtype)
         how = "again" if key in self._cast_from else "new"
         self._cast_from.add(key)
@@ -142,6 +157,7 @@ class Recorder(TorchDispatchMode):
         self._pending.append(cast)
         made = Origin(source.dtype, origin.name, "aten::_to_copy", len(self.events))
         made.lost_eps, made.before, made.cached = origin.lost_eps, origin, cast.cached
+        made.constant, made.complement = origin.constant, origin.complement
         self._remember(result, made)
 
     def _note_op(self, func, name, args, kwargs, outputs, flops) -> None:
@@ -166,7 +182,8 @@ class Recorder(TorchDispatchMode):
             casts=(*self._pending, *cached),
             flops=flops,
             grad_casts=sum(cast.differentiable for cast in self._pending)
-            + promoted(func, floats, outputs),
+            + promoted(func, floats, outputs)
+            + _converted(name, args, outputs),
         )
         self._pending = []
         self.events.append(Event(row, func, args, kwargs, inputs, outputs))
@@ -174,16 +191,21 @@ class Recorder(TorchDispatchMode):
 
     def _follow(self, func, name, args, inputs, outputs) -> None:
         """Remember what made the outputs, and whether a constant got lost in them."""
+        constants = [o.constant for _, o in inputs if o.constant is not None]
+        eps = lost_eps(name, args, constants, outputs)
         for out in outputs:
             if func._schema.is_mutable and any(out is t for t, _ in inputs):
+                self._remember(out, replace(self.origin(out), lost_eps=eps, constant=None))
                 continue
-            origin = Origin(out.dtype, op=name, lost_eps=lost_eps(name, args, outputs))
+            origin = Origin(out.dtype, op=name, lost_eps=eps)
             if name in _PASS_ON and inputs:
                 origin.before = inputs[0][1]
                 origin.lost_eps = origin.before.lost_eps
-            if name in ("aten::scalar_tensor", "aten::full"):
-                number = args[0] if name == "aten::scalar_tensor" else args[1]
-                origin.constant = float(number) if isinstance(number, int | float) else None
+                origin.constant = origin.before.constant
+            if _is_complement(name, args) and inputs:
+                origin.before, origin.complement = inputs[0][1], True
+            if name in _CONSTANTS:
+                origin.constant = _held(name, args[_CONSTANTS[name]], out.dtype)
             self._remember(out, origin)
 
     def origin(self, tensor: Tensor) -> Origin:
@@ -291,16 +313,32 @@ def gpu_attention(calls: Calls) -> Iterator[None]:
 
 
 class CastCounter(TorchDispatchMode):
-    """Counts the casts between floating dtypes."""
+    """Counts the casts between floating dtypes.
+
+    Attributes:
+        refused: ops that got two dtypes and take one, which only a real kernel refuses.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
+        self.refused: dict[str, list[str]] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         if func is torch.ops.aten._to_copy.default:
             self.count += _changes_dtype(args[0], result)
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        dtypes = dtypes_that_differ(func, tensors)
+        if dtypes:
+            self.refused.setdefault(op_name(func), dtypes)
+        if func is torch.ops.aten.native_group_norm_backward.default:
+            # The real kernel gives each gradient in the dtype of what it is the gradient of.
+            like = (args[1], args[4], args[4])
+            pairs = zip(result, like, strict=True)
+            result = tuple(
+                g.to(t.dtype) if g is not None and t is not None else g for g, t in pairs
+            )
         return result
 
 
@@ -388,14 +426,73 @@ def promoted(func: Any, inputs: list[Tensor], outputs: tuple[Tensor, ...]) -> in
     return sum(t.requires_grad and t.dtype != outputs[0].dtype for t in inputs)
 
 
-def lost_eps(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> float | None:
-    """The positive constant that an addition or a lower bound brings and the dtype cannot hold."""
-    if name not in ("aten::add", "aten::add_", "aten::clamp", "aten::clamp_min"):
+def op_name(func: Any) -> str:
+    """``aten::addmm`` as "addmm"."""
+    return func._schema.name.partition("::")[2]
+
+
+def dtypes_that_differ(func: Any, tensors: Iterable[Tensor]) -> list[str]:
+    """The dtypes of the inputs, if they are two or more and the op takes but one; otherwise []."""
+    if op_name(func) not in _ONE_DTYPE:
+        return []
+    dtypes = dict.fromkeys(short(t.dtype) for t in tensors if t.is_floating_point())
+    return list(dtypes) if len(dtypes) > 1 else []
+
+
+def _converted(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> int:
+    """1 if the model's own conversion makes backward convert the gradient."""
+    if name != "aten::_to_copy" or not torch.is_grad_enabled():
+        return 0
+    return int(args[0].requires_grad and _changes_dtype(args[0], outputs[0]))
+
+
+def lost_eps(
+    name: str, args: tuple[Any, ...], constants: list[float], outputs: tuple[Tensor, ...]
+) -> float | None:
+    """The positive constant that an addition or a lower bound brings and the dtype cannot hold.
+
+    ``constants`` are those that arrive as tensors.
+    """
+    if name not in (*_ADD_EPS, *_SUBTRACT_EPS) or not outputs or outputs[0].dtype not in LOW:
         return None
-    eps = next((a for a in args[1:2] if isinstance(a, int | float)), None)
-    if not outputs or outputs[0].dtype not in LOW or not eps or eps < 0:
+    sign = -1 if name in _SUBTRACT_EPS else 1
+    numbers = [sign * n for n in (*args[1:2], *constants) if isinstance(n, int | float)]
+    limit = smallest(outputs[0].dtype) / 2
+    return next((eps for eps in numbers if 0 < eps <= limit), None)
+
+
+def _held(name: str, number: Any, dtype: torch.dtype) -> float | None:
+    """The number that a tensor is filled with; None if that raises, as past a format's end."""
+    if not isinstance(number, int | float):
         return None
-    return eps if eps <= smallest(outputs[0].dtype) / 2 else None
+    if name == "aten::scalar_tensor":  # which rounds it to inf
+        return float(number)
+    raises = dtype in LOW and torch.finfo(dtype).max < abs(number) < math.inf
+    return None if raises else float(number)
+
+
+def _is_complement(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether this is 1 - p, or the -p of log1p(-p)."""
+    return name == "aten::neg" or (name == "aten::rsub" and args[1] == 1)
+
+
+def _number_in(tensor: Tensor) -> float | None:
+    """The number that ``torch.tensor(number)`` wraps, if it is real and one."""
+    real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
+    if real is None or real.numel() != 1 or real.is_complex() or real.device.type != "cpu":
+        return None
+    with _disable_current_modes():
+        return float(real)
+
+
+def _is_checkpointed() -> bool:
+    """Whether `torch.utils.checkpoint` runs the part that makes this op."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "forward_pass":
+        if frame.f_code.co_filename == _CHECKPOINT:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def smallest(dtype: torch.dtype) -> float:
@@ -460,6 +557,7 @@ _SDPA = F.scaled_dot_product_attention
 _HERE = str(Path(__file__).parent)
 _TORCH = str(Path(torch.__file__).parent)
 _LIBRARY = str(Path(contextlib.__file__))
+_CHECKPOINT = torch.utils.checkpoint.__file__
 
 
 def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
@@ -481,10 +579,19 @@ def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dic
     return args, {k: v if isinstance(v, Tensor) else indexed(v) for k, v in kwargs.items()}
 
 
-def _without_kernel(name: str, args: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
+def run_op(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An op on fake tensors, with the results that a real kernel gives."""
+    name = op_name(func)
+    if name == "_thnn_fused_gru_cell":
+        return _gru_cell(args)
+    result = func(*args, **kwargs)
+    if name in ("native_batch_norm", "native_group_norm"):
+        return _real_statistics(args, result)
+    return result
+
+
+def _gru_cell(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """The results of the GRU's CUDA cell, which alone among the RNNs' has no fake kernel."""
-    if name != "aten::_thnn_fused_gru_cell":
-        return None
     hidden = args[2]
     return torch.empty_like(hidden), hidden.new_empty(hidden.shape[0], 5 * hidden.shape[1])
 

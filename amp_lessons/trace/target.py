@@ -51,23 +51,32 @@ def parse_shape(text: str) -> Tensor:
         raise TraceError(f"--input {text}: {name!r} is no dtype; try float32 or int64")
     try:
         shape = [int(size) for size in sizes.strip("()[] ,").split(",") if size.strip()]
-        if min(shape, default=0) < 0:
+        if min(shape, default=0) < 0 or not sizes.strip():
             raise ValueError
     except ValueError:
         raise TraceError(f"--input {text}: write a shape as 32,64 or as 8,128:int64") from None
-    return torch.empty(shape, dtype=dtype, device="meta")
+    try:
+        return torch.empty(shape, dtype=dtype, device="meta")
+    except (RuntimeError, TypeError):  # its bytes are no int64
+        raise TraceError(f"--input {text}: no tensor can be that large") from None
 
 
 def _find(target: str) -> Any:
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
         raise TraceError(f"{target!r} is not of the form package.module:factory")
+    if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
+        dotted = module_name.removesuffix(".py").strip("./\\").replace("/", ".")
+        raise TraceError(f"{module_name} is a file: name the module, as {dotted}:{path}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         found = importlib.import_module(module_name)
-    except Exception as error:
+    except ModuleNotFoundError as error:
+        cure = "" if error.name != module_name else "; run this in its folder, or install it"
+        raise TraceError(f"cannot import {module_name}: {_words(error)}{cure}") from error
+    except _FAILURES as error:
         raise TraceError(f"cannot import {module_name}: {_words(error)}") from error
     for name in path.split("."):
         try:
@@ -90,12 +99,15 @@ def _make(found: Any, target: str) -> Any:
     try:
         with quiet(), FakeTensorMode(allow_non_fake_inputs=True):
             return found()
-    except Exception:
+    except _FAILURES:
         try:
             return found()
-        except Exception as error:
+        except _FAILURES as error:
             raise TraceError(f"{target} failed: {_words(error)}") from error
 
 
-def _words(error: Exception) -> str:
+_FAILURES = (Exception, SystemExit)  # a script that calls sys.exit() must not end ours unheard
+
+
+def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
