@@ -445,7 +445,10 @@ def _note(
         return f"does not run {bench.place}, with or without autocast: {broken}"
     parts = [_reason(group, on, off, bench)]
     if group != "as given" and _operator(name) not in bench.rules:
-        parts.append(f"no rule for {_operator(name)} itself, but for what it calls")
+        parts.append(
+            f"no rule for {_operator(name)} itself, but for some of what it calls; "
+            "the rest runs in the dtype it is given"
+        )
     if broken:
         return "; ".join(
             [*parts, f"told by its casts, for it does not run {bench.place}: {broken}"]
