@@ -12,7 +12,10 @@ export function settingFault(name, value) {
     init_scale: [value > 0 && (value <= LARGEST || value === Infinity), "a positive float32"],
     growth_factor: [value > 1, "greater than 1"],
     backoff_factor: [value > 0 && value < 1, "between 0 and 1"],
-    growth_interval: [Number.isInteger(value) && value >= 1, "a whole number, 1 or more"],
+    growth_interval: [
+      Number.isInteger(value) && value >= 1 && value < 2 ** 63, // torch keeps it as an int64
+      value < 2 ** 63 ? "a whole number, 1 or more" : "less than 2^63",
+    ],
   };
   const [fine, wanted] = checks[name];
   return fine ? null : `${name} must be ${wanted}, got ${shown}`;
