@@ -6,10 +6,12 @@ import importlib.util
 import json
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
 import pytest
+from markdown_it import MarkdownIt
 
 from amp_lessons.course import LESSONS, exercise_info
 
@@ -233,6 +235,22 @@ def test_lesson_asks_before_it_shows_and_keeps_cells_short(lesson):
             assert len(code) <= 20, f"{lesson.id}: a cell of {len(code)} lines:\n{cell.source}"
     assert "In this section" not in text
     assert not re.search(r"^#+ .*[\U0001F300-\U0001FAFF]", text, re.MULTILINE), "emoji heading"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_paragraph_runs_into_a_list_or_a_heading(folder):
+    """A wrapped line that begins with "1. " or "- " ends its paragraph and begins a list."""
+    markdown = MarkdownIt("gfm-like", {"linkify": False})
+    seen = 0
+    for name, notebook in notebooks(folder).items():
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                blocks = [t for t in markdown.parse(cell.source) if t.level == 0 and t.map]
+                seen += len(blocks)
+                for before, after in pairwise(blocks):
+                    apart = after.map[0] - before.map[1]
+                    assert before.type != "paragraph_open" or apart > 0, (name, cell.source)
+    assert seen > 50
 
 
 def test_headings_of_exercises_come_from_the_catalogue():

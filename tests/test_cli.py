@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -425,13 +426,20 @@ def test_grading_can_be_called_off(own_place, number, status):
     notebook["cells"].insert(0, cell | {"source": busy.format(own_place / "pid")})
     (own_place / "busy.ipynb").write_bytes(ipynb.to_bytes(notebook))
     command = [sys.executable, "-m", "amp_lessons.cli", "grade", "busy.ipynb"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for _ in range(300):
-        if (own_place / "pid").exists() and (own_place / "pid").read_text():
-            break
-        time.sleep(0.1)
-    process.send_signal(number)
-    output, errors = process.communicate(timeout=30)
+    pipe = subprocess.PIPE
+    # A shell without job control starts what it puts in the background with SIGINT ignored, and
+    # so it would be here: the tests must not depend on how they were started.
+    heed = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as process:
+        try:
+            for _ in range(300):
+                if (own_place / "pid").exists() and (own_place / "pid").read_text():
+                    break
+                time.sleep(0.1)
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == status
     assert "Traceback" not in output + errors
     with pytest.raises(ProcessLookupError):

@@ -252,9 +252,8 @@ print("logsumexp of 70,000 zeros, which is 11.2:", zeros.logsumexp(0).item())
 # list anywhere.
 #
 # Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares
-# less the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** 9999 and 10001 have
-# the variance
-# 1. What does that formula give in float32?
+# less the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** what does that
+# formula give in float32 for 9999 and 10001, whose variance is 1?
 
 # %%
 # NBVAL_CHECK_OUTPUT
