@@ -16,7 +16,6 @@ from markdown_it import MarkdownIt
 from amp_lessons.course import LESSONS, exercise_info
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("notebooks", "exercises", "solutions")
 
 
 def load_tool():
@@ -28,6 +27,7 @@ def load_tool():
 
 
 build = load_tool()
+FOLDERS = build.FOLDERS
 
 
 def stored() -> dict[str, str]:
@@ -49,11 +49,30 @@ def notebooks(folder: str) -> dict[str, nbformat.NotebookNode]:
 
 @pytest.mark.timeout(300)
 def test_rebuilt_notebooks_are_the_stored_ones():
-    rebuilt = build.build()
-    assert len(rebuilt) >= 9, "nothing was compared"
-    assert set(stored()) == set(rebuilt), "a file too many or too few: make notebooks"
-    drifted = [name for name, text in rebuilt.items() if stored()[name] != text]
+    rebuilt = build.build(folders=("notebooks", "exercises"))
+    assert len(rebuilt) >= 6, "nothing was compared"
+    drifted = [name for name, text in rebuilt.items() if stored().get(name) != text]
     assert not drifted, f"make notebooks, then commit: {drifted}"
+
+
+def test_solutions_are_what_the_sources_give():
+    """Their cells; their outputs are nbval's to compare, which runs the same cells."""
+    solved = [p for p in build.products(ROOT / "sources") if p.path.startswith("solutions/")]
+    assert len(solved) >= 3, "nothing was compared"
+    for product in solved:
+        kept = nbformat.reads(stored()[product.path], as_version=4)
+        for notebook in (kept, product.notebook):
+            for cell in notebook.cells:
+                if cell.cell_type == "code":
+                    cell.outputs, cell.execution_count = [], None
+                    if cell.metadata.get("tags") == [build.CHECK_TAG]:
+                        del cell.metadata["tags"]
+        assert build.to_text(kept) == build.to_text(product.notebook), product.path
+
+
+def test_no_file_is_too_many_or_too_few():
+    wanted = {product.path for product in build.products(ROOT / "sources")}
+    assert set(stored()) == wanted, "make notebooks"
 
 
 def test_each_lesson_has_its_notebook_and_each_sheet_its_two():
@@ -159,8 +178,7 @@ def test_cut_keeps_indentation_and_everything_around():
 
 def is_checked(cell: nbformat.NotebookNode) -> bool:
     return cell.cell_type == "code" and (
-        "# NBVAL_CHECK_OUTPUT" in cell.source
-        or "nbval-check-output" in cell.metadata.get("tags", [])
+        build.CHECK_COMMENT in cell.source or build.CHECK_TAG in cell.metadata.get("tags", [])
     )
 
 
@@ -174,11 +192,20 @@ def test_each_checked_cell_has_something_to_compare(folder):
             assert "live" not in cell.metadata.get("tags", [])
 
 
-def test_lessons_check_most_of_what_they_print():
+def test_each_stored_output_is_checked():
+    for folder in ("notebooks", "solutions"):
+        for name, notebook in notebooks(folder).items():
+            for cell in notebook.cells:
+                unchecked = cell.get("outputs") and not is_checked(cell)
+                assert not unchecked, f"{folder}/{name} shows unchecked:\n{cell.source}"
+
+
+def test_lessons_mark_what_they_print_where_learners_see_it():
     for name, notebook in notebooks("notebooks").items():
         for cell in notebook.cells:
             printed = any(o.output_type == "stream" for o in cell.get("outputs", []))
-            assert not printed or is_checked(cell), f"{name} prints unchecked:\n{cell.source}"
+            marked = build.CHECK_COMMENT in cell.source
+            assert marked or not printed, f"{name} prints unmarked:\n{cell.source}"
 
 
 def test_live_cells_are_stored_without_output_and_no_output_is_stderr():
