@@ -100,6 +100,12 @@ class Notebook:
         self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
         return self.page.evaluate(OUTPUTS)
 
+    def run_until(self, text: str) -> None:
+        """Run every cell down to the one whose source holds ``text``, and that one."""
+        self.cell(text)
+        for command in ("run-all-above", "run-cell"):
+            self.page.evaluate(f"() => jupyterapp.commands.execute('notebook:{command}')")
+
     def index_of(self, text: str) -> int:
         """The number of the first cell whose source holds ``text``."""
         found = self.page.evaluate(

@@ -70,7 +70,7 @@ def test_lesson_runs_from_top_to_bottom(open_notebook, lesson):
 
 def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
     notebook = open_notebook("notebooks/01_number_formats.ipynb")
-    notebook.run_all()
+    notebook.run_until("BitExplorer(value=0.1")
     page, cell = notebook.page, notebook.cell("BitExplorer(value=0.1")
     bit = cell.get_by_role("button", name="mantissa bit 0")
     bit.focus()
@@ -89,7 +89,7 @@ def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
 
 def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
     notebook = open_notebook("notebooks/02_how_numbers_break.ipynb")
-    notebook.run_all()
+    notebook.run_until("GradientHistogram(gradients")
     page, cell = notebook.page, notebook.cell("GradientHistogram(gradients")
     slider = cell.get_by_role("slider", name="Loss scale")
     slider.focus()
