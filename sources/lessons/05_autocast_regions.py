@@ -75,9 +75,10 @@ with warnings.catch_warnings(record=True) as caught:
 print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast_dtype}")
 
 # %% [markdown]
-# The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run.
-# Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated
-# since 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
+# The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run. Called
+# rightly it works, and warns: `autocast`, `GradScaler`, `custom_fwd` and `custom_bwd` of
+# `torch.cuda.amp`, and the first two of `torch.cpu.amp`, are deprecated since 2.4. Write
+# `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
 #
 # You can ask for the state. **Predict:** which of the three is True in a CPU region? And what is
 # left of it when the region ends by an exception?
