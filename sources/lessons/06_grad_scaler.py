@@ -531,11 +531,11 @@ print("loss", loss.item(), " skipped", len(log.skipped_steps), "of 20  scale", l
 # ## The price of the question
 #
 # To decide about a step, Python has to know whether there was an inf: `step` calls `.item()`, and
-# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) updates
-# all its weights in one kernel; it takes the scale and the record of inf, which PyTorch calls
-# `found_inf`, as tensors and decides inside. **Predict:** three steps, the second with an overflow:
-# how many times is `optimizer.step` called, and how many numbers does the scaler read? (A hook,
-# here, is a function that PyTorch calls after each `optimizer.step`.)
+# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) makes the
+# whole update of many weights in one kernel; it takes the scale and the record of inf, which
+# PyTorch calls `found_inf`, as tensors and decides inside. **Predict:** three steps, the second
+# with an overflow: how many times is `optimizer.step` called, and how many numbers does the scaler
+# read? (A hook, here, is a function that PyTorch calls after each `optimizer.step`.)
 
 
 # %%
