@@ -519,7 +519,8 @@ for dtype in (half, bfloat):
 #
 # What fake tensors do for one op, they do for a model. `explain_autocast` runs a model on them, for
 # either device, and tells for each op what autocast cast and what came out. Nothing is computed and
-# nothing is allocated. Here is a block with a residual connection, and a loss written by hand.
+# nothing is allocated. Here is a block with a residual connection, which adds to the input what the
+# layers make of it, and a loss written by hand.
 
 
 # %%

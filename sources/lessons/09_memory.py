@@ -252,9 +252,9 @@ for name, (make, sizes) in examples.items():
     print(f"{fp32.model_states / fp32.total:.0%} of FP32")
 
 # %% [markdown]
-# From "more" to "half", by the share of what depends on the batch. Where parameters, gradients and
-# Adam's averages fill the memory, autocast cannot help. Try your own sizes; predict before you
-# change a field:
+# From "more" to "half", by the share of what depends on the batch. Where the *model states*, that
+# is parameters, gradients and Adam's averages, fill the memory, autocast cannot help. Try your own
+# sizes; predict before you change a field:
 #
 # - GPT-2 XL with Adam: from which batch are activations more than half of FP32's bytes?
 # - The recipe's MLP with a fourth layer: from which batch on does AMP pay?

@@ -59,8 +59,9 @@ def gradient(function):
 
 
 # %% [markdown]
-# `torch.compile` with the backend `aot_eager` traces forward and backward and runs the traces
-# without a C++ compiler. **Predict:** does the compiled model give the eager gradient?
+# `torch.compile` with the backend `aot_eager` *traces* forward and backward, which means that it
+# writes down the operations that run, and replays the traces without a C++ compiler. **Predict:**
+# does the compiled model give the eager gradient?
 
 # %%
 # NBVAL_CHECK_OUTPUT

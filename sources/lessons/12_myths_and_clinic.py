@@ -1281,7 +1281,8 @@ clinic.mend(8, ".float() on what leaves the region", well=head(features.float())
 
 # %% [markdown]
 # The tensor, never the module: a head in FP16 would have FP16 gradients (pitfall 6). The wording
-# differs between ops and versions; "same dtype" or "expected scalar type" is nearly always in it.
+# differs between ops and versions; look for "same dtype", "expected scalar type", "should be the
+# same" (a convolution) or "does not match" (an LSTM).
 #
 # ### Pitfall 9: scatter and index_copy_ refuse
 #
