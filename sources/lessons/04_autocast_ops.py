@@ -486,7 +486,7 @@ for name, message in messages.items():
 # | where | cause | remedy |
 # |---|---|---|
 # | after the region | a 16-bit tensor meets float32 weights | `.float()` on what leaves, or the layer inside |
-# | `index_copy_`, `scatter_`, `memory[rows] = h` | these in-place ops want one dtype | `h.to(memory.dtype)` |
+# | `index_copy_`, `scatter_`, `memory[rows] = h` | these want one dtype, in place or not (`scatter`, `index_add`) | `h.to(memory.dtype)` |
 # | `out=` | the buffer has the wrong dtype | do without `out=` |
 # | float64 | NumPy's default reaches the model; autocast does not touch it | `.float()` on the data |
 # | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |

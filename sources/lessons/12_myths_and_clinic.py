@@ -359,7 +359,8 @@ with region():
 trials.test(20, mended | {"a product after the region": said(attempts["a product"]) == ""})
 
 # %% [markdown]
-# Most such errors come from where autocast does not act: outside the region, in place, with `out=`.
+# Most such errors come from where autocast does not act: outside the region, in place, with `out=`,
+# and in ops on none of its lists that want one dtype, such as `scatter` (pitfall 9).
 #
 # ### Myth 21: Softmax and reductions run in FP32
 #
