@@ -400,7 +400,7 @@ for dtype in (torch.float32, bfloat, half):
     print(f"{dtype!s:14} enabled {scaler.is_enabled()!s:5} weight after a NaN: {weight.item()}")
 
 # %% [markdown]
-# Scaling is for FP16. BF16 has the exponents of FP32, and so nearly the same smallest number.
+# Scaling is for FP16. BF16 has the exponents of FP32, and so the same smallest normal number.
 # "Always use GradScaler" is a rule for FP16 alone. But note the other side: with the scaler goes
 # the look for inf and NaN, and a bad batch goes straight into the weights. In BF16 and FP32 you
 # look yourself: the norm that `clip_grad_norm_` returns is not finite if any gradient is not.

@@ -229,10 +229,10 @@ for one in GPUS:
 # %% [markdown]
 # 14.8 against FP32 and 2 against TF32, on the same chip. That is the moved baseline: which of the
 # two a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
-# faster than its FP32. (That is with sums in FP32, as PyTorch asks for. With sums in FP16 it
-# multiplies twice as fast, if you set `torch.backends.cuda.matmul.allow_fp16_accumulation`; lesson
-# 03 shows what such sums lose.) Nobody reaches a peak: the best products reached 87% of it on an
-# A100 and 80% on an H100, in BF16
+# faster than its FP32. (That is with sums in FP32, as PyTorch asks for. With sums in FP16 NVIDIA's
+# paper promises twice as much, if you set `torch.backends.cuda.matmul.allow_fp16_accumulation`;
+# lesson 03 shows what such sums lose.) Nobody reaches a peak: the best products reached 87% of it
+# on an A100 and 80% on an H100, in BF16
 # ([measured](https://github.com/stas00/ml-engineering/blob/master/compute/accelerator/README.md#maximum-achievable-matmul-flops-comparison-table)
 # by others; `timing.measured_peak` measures it on your GPU). And what is no product gains less, or
 # nothing. So "AMP is two to three times faster on Ampere" is false as a rule: the peaks allow twice
