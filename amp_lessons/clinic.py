@@ -171,7 +171,7 @@ PITFALLS: tuple[Pitfall, ...] = (
         pattern=r"(?i)(have|has) the same dtype|expected scalar type",
     ),
     Pitfall(
-        9, DTYPES, "scatter and index_copy_ refuse", "in place, with mixed dtypes",
+        9, DTYPES, "scatter and index_copy_ refuse", "two dtypes in an op on no list, or in place",
         ".to() the dtype of what is written into", 4,
         pattern=r"(?i)(scatter|index_copy_)\(\)?:? .*(same dtype|dtype to be equal)",
     ),

@@ -216,7 +216,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         20, OPS, "Autocast mends dtype mismatches", "guide", "true only when",
-        "the op stands inside the region and allocates its own result", 4,
+        "the op is on one of its lists, stands inside the region and allocates its own result", 4,
         f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
@@ -244,7 +244,7 @@ MYTHS: tuple[Myth, ...] = (
     Myth(
         26, SPEED, "AMP gives 1.5 to 2 times on Volta and 2 to 3 on Ampere", "guide",
         "true only when",
-        "GPU, sizes and baseline are such: at most 2 times over TF32, 16 over FP32",
+        "GPU, sizes and baseline are such: an A100's peaks allow 2 times over TF32, 16 over FP32",
         10, BLOG,
     ),
     Myth(

@@ -371,7 +371,7 @@ StaticScaler = function_exercise(
         ),
         "nan-slips-through": Misconception(
             "You look for inf only, and a NaN slips through. It comes from inf - inf or 0 * inf "
-            "on the way back, and no comparison with it is true: torch.isfinite finds both.",
+            "on the way back, and no comparison but != with it is true: torch.isfinite finds both.",
             _Scaler(spots=lambda gradient: bool(gradient.isinf().any())),
         ),
         "inf-slips-through": Misconception(

@@ -879,7 +879,7 @@ gram = function_exercise(
         ),
         "float64-returned": Misconception(
             "Autocast leaves float64 alone, so this does avoid the cast. But float64 is what you "
-            "return now, and on a GPU it is many times slower than float32.",
+            "return now, and on most GPUs it is many times slower than float32.",
             _gram_double,
         ),
         "autocast-left-off": Misconception(

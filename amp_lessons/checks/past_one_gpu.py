@@ -766,8 +766,8 @@ shard_model = function_exercise(
             _sharded(norms="left in float32"),
         ),
         "model-cast": Misconception(
-            "The shards themselves are BF16: the optimizer now updates 8-bit mantissas, and small "
-            "updates are lost. Leave the model in FP32; FSDP2 casts what it fetches.",
+            "The shards themselves are BF16: the optimizer now updates 8 significant bits, and "
+            "small updates are lost. Leave the model in FP32; FSDP2 casts what it fetches.",
             _sharded(cast=True),
             _sharded(cast=True, norms="not told apart"),
             _sharded(cast=True, norms="not told apart", policy=False, reduce=None, output=None),

@@ -214,8 +214,8 @@ side_by_side("mse_loss", "cross_entropy", "prod")
 
 # %% [markdown]
 # This is the difference to remember. Exponentials, logarithms, powers, sums, norms of vectors,
-# layer_norm and rms_norm are float32 on CUDA. On a CPU they give what they are given. prod and
-# nearly all of torch's losses are float32 on both.
+# layer_norm and rms_norm are float32 on CUDA, with exceptions such as exp2 and nansum. On a CPU
+# they give what they are given. prod and nearly all of torch's losses are float32 on both.
 #
 # *"Autocast keeps softmax and reductions in FP32"* is therefore true of CUDA only, and not of every
 # reduction. **Predict:** mean, var, std and max?
@@ -226,8 +226,9 @@ side_by_side("mean", "var", "std", "max", "sqrt", "sigmoid", "tanh", "gelu", "re
 side_by_side("batch_norm", "embedding", "dropout")
 
 # %% [markdown]
-# None of them is on any list. So is a mean of squares, the most common way to overflow in lesson
-# 02, protected by autocast? **Predict:** it can be written in three ways. Are they the same?
+# None of them is on either device's list. So is a mean of squares, the most common way to overflow
+# in lesson 02, protected by autocast? **Predict:** it can be written in three ways. Are they the
+# same?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -334,8 +335,8 @@ for op in ("gaussian_nll_loss", "multilabel_soft_margin_loss"):
 # %% [markdown]
 # `type` names the class, which is always `torch.Tensor`; `loss.dtype` is what was meant. And *"the
 # loss is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is
-# not, and on a CPU two of torch's own are not either. The fourth line is float32 only because the
-# target is: subtraction takes the wider of the two.
+# not, and on a CPU some of torch's own are not either, such as these two. The fourth line is
+# float32 only because the target is: subtraction takes the wider of the two.
 #
 # **Predict:** a 16-bit loss of your own, of features around 300. What does it give in FP16?
 
@@ -429,10 +430,11 @@ for (before, shape), (after, _) in zip(without, under, strict=True):
     print(f"{shape!s:9} {before:14} {after}")
 
 # %% [markdown]
-# The inputs of the linear layers are 16 bit now, half as large as before: that is where autocast
-# saves memory, and all of it. What the loss saves is float32, and parameters, gradients and the
-# optimizer's state are as large as ever. The weight, of shape (16, 3), even costs some: in float32
-# the parameter itself was saved, and now it is a 16-bit copy beside it. Lesson 09 does the sum.
+# The inputs of the linear layers are 16 bit now, half as large as before: of what is kept, that is
+# all that autocast makes smaller. What the loss saves is float32, and parameters, their gradients
+# and the optimizer's state are as large as ever. The weight, of shape (16, 3), even costs some: in
+# float32 the parameter itself was saved, and now it is a 16-bit copy beside it. Lesson 09 does the
+# sum.
 
 # %% [markdown]
 # ## When dtypes collide
@@ -484,7 +486,7 @@ for name, message in messages.items():
 # | where | cause | remedy |
 # |---|---|---|
 # | after the region | a 16-bit tensor meets float32 weights | `.float()` on what leaves, or the layer inside |
-# | `index_copy_`, `scatter_`, `memory[rows] = h` | these in-place ops want one dtype | `h.to(memory.dtype)` |
+# | `index_copy_`, `scatter_`, `memory[rows] = h` | these want one dtype, in place or not (`scatter`, `index_add`) | `h.to(memory.dtype)` |
 # | `out=` | the buffer has the wrong dtype | do without `out=` |
 # | float64 | NumPy's default reaches the model; autocast does not touch it | `.float()` on the data |
 # | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |
@@ -517,7 +519,8 @@ for dtype in (half, bfloat):
 #
 # What fake tensors do for one op, they do for a model. `explain_autocast` runs a model on them, for
 # either device, and tells for each op what autocast cast and what came out. Nothing is computed and
-# nothing is allocated. Here is a block with a residual connection, and a loss written by hand.
+# nothing is allocated. Here is a block with a residual connection, which adds to the input what the
+# layers make of it, and a loss written by hand.
 
 
 # %%

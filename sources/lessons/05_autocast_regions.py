@@ -75,9 +75,10 @@ with warnings.catch_warnings(record=True) as caught:
 print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast_dtype}")
 
 # %% [markdown]
-# The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run.
-# Called rightly it works, and warns: all of `torch.cuda.amp` and `torch.cpu.amp` is deprecated
-# since 2.4. Write `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
+# The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run. Called
+# rightly it works, and warns: `autocast`, `GradScaler`, `custom_fwd` and `custom_bwd` of
+# `torch.cuda.amp`, and the first two of `torch.cpu.amp`, are deprecated since 2.4. Write
+# `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
 #
 # You can ask for the state. **Predict:** which of the three is True in a CPU region? And what is
 # left of it when the region ends by an exception?
@@ -282,7 +283,7 @@ for name, attempt in attempts.items():
 
 # %% [markdown]
 # - Matrix products **raise**, in wordings that differ from one operation to the next and between
-#   versions. Look for "same dtype".
+#   versions. Look for two dtypes beside "same", "match" or "expected".
 # - Additions **widen**: ordinary type promotion gives float32.
 # - The rest **goes on in 16 bits**, as the loss above did. This is the leak to be afraid of. (A
 #   layer norm with float32 weights does so on a CPU; on CUDA it raises, as [pytorch issue
@@ -795,9 +796,9 @@ else:
 #
 # <details><summary>Answer</summary>
 #
-# **(b)**, if the weights require a gradient: the 16-bit copies are those of the first evaluation.
-# (a) needs a region for each evaluation, or `torch.clear_autocast_cache()` between them.
-# (c) Nothing compares the copy with its weight.
+# **(b)**, if the weights require a gradient and `inference_mode` is not on: the 16-bit copies are
+# those of the first evaluation. (a) needs a region for each evaluation, or
+# `torch.clear_autocast_cache()` between them. (c) Nothing compares the copy with its weight.
 #
 # </details>
 #

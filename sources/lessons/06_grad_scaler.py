@@ -400,7 +400,7 @@ for dtype in (torch.float32, bfloat, half):
     print(f"{dtype!s:14} enabled {scaler.is_enabled()!s:5} weight after a NaN: {weight.item()}")
 
 # %% [markdown]
-# Scaling is for FP16. BF16 has the exponents of FP32, and so nearly the same smallest number.
+# Scaling is for FP16. BF16 has the exponents of FP32, and so the same smallest normal number.
 # "Always use GradScaler" is a rule for FP16 alone. But note the other side: with the scaler goes
 # the look for inf and NaN, and a bad batch goes straight into the weights. In BF16 and FP32 you
 # look yourself: the norm that `clip_grad_norm_` returns is not finite if any gradient is not.
@@ -531,11 +531,11 @@ print("loss", loss.item(), " skipped", len(log.skipped_steps), "of 20  scale", l
 # ## The price of the question
 #
 # To decide about a step, Python has to know whether there was an inf: `step` calls `.item()`, and
-# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) updates
-# all its weights in one kernel; it takes the scale and the record of inf, which PyTorch calls
-# `found_inf`, as tensors and decides inside. **Predict:** three steps, the second with an overflow:
-# how many times is `optimizer.step` called, and how many numbers does the scaler read? (A hook,
-# here, is a function that PyTorch calls after each `optimizer.step`.)
+# on a GPU that waits until the backward pass is done. A *fused* optimizer (`fused=True`) makes the
+# whole update of many weights in one kernel; it takes the scale and the record of inf, which
+# PyTorch calls `found_inf`, as tensors and decides inside. **Predict:** three steps, the second
+# with an overflow: how many times is `optimizer.step` called, and how many numbers does the scaler
+# read? (A hook, here, is a function that PyTorch calls after each `optimizer.step`.)
 
 
 # %%

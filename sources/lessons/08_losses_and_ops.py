@@ -307,9 +307,10 @@ print("by hand, wide ", [round(v, 3) for v in rms_by_hand(x.float())[0].tolist()
 # %% [markdown]
 # ## Batch norm remembers
 #
-# batch_norm is on no list. Its statistics are float32, whatever comes in. **Predict:** one
-# activation of FP16 overflows in one batch, and the scaler skips that step. What does the model
-# give afterwards, in evaluation?
+# batch_norm is on no list of a CPU's or of CUDA's. (On Apple's GPUs, `mps`, autocast runs it in
+# float32.) Its statistics are float32, whatever comes in. **Predict:** one activation of FP16
+# overflows in one batch, and the scaler skips that step. What does the model give afterwards, in
+# evaluation?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -471,8 +472,9 @@ for dtype in (half, bfloat):
     print(dtype, "sum", both[0, 0].item(), "softmax", torch.softmax(both, -1).tolist())
 
 # %% [markdown]
-# Combine masks as booleans, with `&`, and fill once. Or hand the boolean mask to
-# `scaled_dot_product_attention`. **Predict:** what does that give for a row with nothing left?
+# Combine masks as booleans, and fill once: with `&` where True means "keep", with `|` where it
+# means "hide", as for `masked_fill`. Or hand the boolean mask to `scaled_dot_product_attention`,
+# for which True means "keep". **Predict:** what does that give for a row with nothing left?
 
 # %%
 # NBVAL_CHECK_OUTPUT

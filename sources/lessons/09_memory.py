@@ -97,11 +97,12 @@ print("autocast:", *saved_by(True)[1], sep="\n    ")
 
 # %% [markdown]
 # In float32: the batch, the hidden layer, the output, the target. Under autocast the hidden layer
-# is 16 bit, half the bytes: that is all that mixed precision saves. And three things are new. The
-# batch is kept a second time, as its 16-bit cast. The output is kept in float32 for the loss, which
-# computes there, beside the 16-bit output if your loop still holds it. And there is a *weight*: the
-# second layer's 16-bit copy, transposed, which its backward needs. (The first layer's backward
-# needs none: nobody asks for the gradient of the batch.)
+# is 16 bit, half the bytes: of what is kept, that is all that mixed precision saves. And three
+# things are new. The batch is kept a second time, as its 16-bit cast. The output is kept in float32
+# for the loss, which computes there, beside the 16-bit output if your loop still holds it. And
+# there is a *weight*: the second layer's 16-bit copy, transposed, which its backward needs. (The
+# first layer's backward needs none: nobody asks for the gradient of the batch. The gradients of
+# layers' outputs are 16 bit too, but they pass.)
 #
 # ## The cast cache
 #
@@ -221,9 +222,9 @@ print(f"{'left of the peak':40}{fp32_peak - data - sum(blocks.values()):>13,}")
 # *old network* until the first new loss replaces it. (A workspace is scratch memory for cuBLAS,
 # NVIDIA's library of matrix products. PyTorch [gives
 # it](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)
-# `:4096:2:16:8`, that is 2 × 4096 + 8 × 16 KiB, and 32 MiB on Hopper.) This is an account that
-# fits, and no measurement; but it says why a peak from a notebook needs a fresh kernel. The
-# difference of the two runs is free of all that.
+# `:4096:2:16:8`, that is 2 × 4096 + 8 × 16 KiB, and 32 MiB on Hopper and Blackwell.) This is an
+# account that fits, and no measurement; but it says why a peak from a notebook needs a fresh
+# kernel. The difference of the two runs is free of all that.
 #
 # So take the data out before you compare, and compare at the batch that you train with.
 #
@@ -251,9 +252,9 @@ for name, (make, sizes) in examples.items():
     print(f"{fp32.model_states / fp32.total:.0%} of FP32")
 
 # %% [markdown]
-# From "more" to "half", by the share of what depends on the batch. Where parameters, gradients and
-# Adam's averages fill the memory, autocast cannot help. Try your own sizes; predict before you
-# change a field:
+# From "more" to "half", by the share of what depends on the batch. Where the *model states*, that
+# is parameters, gradients and Adam's averages, fill the memory, autocast cannot help. Try your own
+# sizes; predict before you change a field:
 #
 # - GPT-2 XL with Adam: from which batch are activations more than half of FP32's bytes?
 # - The recipe's MLP with a fourth layer: from which batch on does AMP pay?

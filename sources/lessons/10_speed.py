@@ -206,15 +206,17 @@ for one in GPUS:
 # is for weights of which two in four are zero; dense is half, 989. Whoever divides by 1979 reaches
 # half of what they reached.
 #
-# A *floor* is a promise: no code can be faster. It tells that the unnamed GPU was no T4 and no
-# V100, and no A100 unless TF32 was on. It also judges the result: on an H100 the run could take 2.5
-# s in FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and 1.4 s,
-# much less so. A speed-up says nothing of that.
+# A *floor* is a promise: at the clock of the data sheet no code that does this work can be faster.
+# (A chip may clock a few percent higher than its sheet.) It tells that the unnamed GPU was no T4
+# and no V100, and no A100 unless TF32 was on. It also judges the result: on an H100 the run could
+# take 2.5 s in FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and
+# 1.4 s, much less so. A speed-up says nothing of that.
 #
 # ## The limit of AMP's speed-up
 #
-# If all the time goes into large products, the ratio of the peaks is the limit. **Predict:** how
-# much faster can FP16 become on an H200, against IEEE FP32? Against TF32? And on an RTX 4090?
+# If all the time goes into large products, and the baseline comes as near to its peak as FP16 to
+# its own, the ratio of the peaks is the limit. **Predict:** how much faster can FP16 become on an
+# H200, against IEEE FP32? Against TF32? And on an RTX 4090?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -227,12 +229,14 @@ for one in GPUS:
 # %% [markdown]
 # 14.8 against FP32 and 2 against TF32, on the same chip. That is the moved baseline: which of the
 # two a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
-# faster than its FP32. Nobody reaches a peak: the best products reached 87% of it on an A100 and
-# 80% on an H100, in BF16
+# faster than its FP32. (That is with sums in FP32, as PyTorch asks for. With sums in FP16 NVIDIA's
+# paper promises twice as much, if you set `torch.backends.cuda.matmul.allow_fp16_accumulation`;
+# lesson 03 shows what such sums lose.) Nobody reaches a peak: the best products reached 87% of it
+# on an A100 and 80% on an H100, in BF16
 # ([measured](https://github.com/stas00/ml-engineering/blob/master/compute/accelerator/README.md#maximum-achievable-matmul-flops-comparison-table)
 # by others; `timing.measured_peak` measures it on your GPU). And what is no product gains less, or
-# nothing. So "AMP is two to three times faster on Ampere" is false as a rule: against TF32 it is
-# twice at most.
+# nothing. So "AMP is two to three times faster on Ampere" is false as a rule: the peaks allow twice
+# against TF32.
 #
 # ## TF32: know your baseline
 #
@@ -311,10 +315,10 @@ for batch in (1, 16, 64, 256, 4096):
     print(f"batch {batch:5}: {ratio:5.2f} times as fast as FP32, at best")
 
 # %% [markdown]
-# At batch 1 autocast takes *twice* as long as FP32. (A cache may spare the copy a part of its way;
-# the 4 bytes of each weight have to be read all the same, so it cannot be faster.) With large
-# batches the cast is small beside the product. For inference with small batches, store the weights
-# in 16 bits (lesson 07).
+# By this count autocast takes *twice* as long as FP32 at batch 1. (A cache may spare the copy a
+# part of its way; the 4 bytes of each weight have to be read all the same, so it cannot be faster.)
+# With large batches the cast is small beside the product. For inference with small batches, store
+# the weights in 16 bits (lesson 07).
 #
 # Try it with your GPU and your sizes. When is FP16 worth 14.8, when 2, when nothing?
 
@@ -373,7 +377,7 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # | launch-bound | floors of a few microseconds, times far above them | larger batch, `torch.compile`, CUDA graphs |
 # | data-bound | the step is fast, the loop is not | more workers, data ready in time |
 # | bandwidth-bound | mostly elementwise ops, or few rows | fuse, larger batch |
-# | the baseline is TF32 | `timing.fp32_state()` | nothing: 2 is the limit |
+# | the baseline is TF32 | `timing.fp32_state()` | nothing: the peaks allow 2 |
 # | no tensor cores for the format | before Volta; BF16 before Ampere | another format, another GPU |
 # | odd sizes | no multiples of 8 | pad |
 # | a CPU without native 16-bit arithmetic | `amp-lessons doctor` says which it has | FP32, or the format that is native |
@@ -486,7 +490,7 @@ for record in measured:
 # ## Recap
 #
 # 1. Warm up, wait before each reading of the clock, sample in turns, report median and IQR.
-# 2. A floor is FLOPs by peak or bytes by bandwidth, whichever is longer; what beats it is a
+# 2. A floor is FLOPs by peak or bytes by bandwidth, whichever is longer; what clearly beats it is a
 #    mistake.
 # 3. AMP's limit is the ratio of the peaks: 14.8 on an H200 against FP32, 2 against TF32.
 # 4. Small work waits for launches or for memory: bigger batches, fewer kernels, fewer bytes.
@@ -507,12 +511,14 @@ for record in measured:
 # </details>
 #
 # **2.** A model runs in TF32 on an A100, at 80% of that peak. AMP makes it 1.7 times as fast. Is
-# that disappointing? (a) yes, 16 times is the limit (b) no, 2 times is the limit (c) one cannot say
+# that disappointing? (a) yes, the peaks allow 16 times (b) no, the peaks allow 2 times (c) one
+# cannot say
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** 312 by 156. (a) is the limit against IEEE FP32, a baseline that this model never had. (c)
-# Both peaks are known, and so is the share.
+# **(b)** 312 by 156: at 80% of FP16's peak it would be 2 times, and 1.7 is 68% of that peak. (a) is
+# the ratio to IEEE FP32, a baseline that this model never had. (c) Both peaks are known, and so is
+# the share.
 #
 # </details>
 #

@@ -59,8 +59,9 @@ def gradient(function):
 
 
 # %% [markdown]
-# `torch.compile` with the backend `aot_eager` traces forward and backward and runs the traces
-# without a C++ compiler. **Predict:** does the compiled model give the eager gradient?
+# `torch.compile` with the backend `aot_eager` *traces* forward and backward, which means that it
+# writes down the operations that run, and replays the traces without a C++ compiler. **Predict:**
+# does the compiled model give the eager gradient?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -212,7 +213,7 @@ class Recompute(torch.autograd.Function):
         x = ctx.x.detach().requires_grad_()
         with torch.enable_grad():
             output = ctx.function(x)
-        torch.autograd.backward(output, gradient.to(output.dtype))
+        torch.autograd.backward(output, gradient)
         return None, x.grad
 
 
@@ -222,10 +223,10 @@ print("the same gradients:", all(map(torch.equal, plain, by_hand)))
 
 # %% [markdown]
 # The second run was in FP32: the gradients are those of a computation that never took place, and it
-# costs the memory and the time that autocast was to save. (Had `.to(output.dtype)` not been there,
-# torch would have complained about a gradient of the wrong dtype. Who adds it silences the alarm.)
-# The mend is lesson 08's: `custom_fwd` notes the autocast state, `custom_bwd` restores it.
-# **Predict:** what does the witness see now?
+# costs the memory and the time that autocast was to save. (The gradient that comes in is FP16, the
+# output of the second run FP32: torch casts the one to the other without a word.) The mend is
+# lesson 08's: `custom_fwd` notes the autocast state, `custom_bwd` restores it. **Predict:** what
+# does the witness see now?
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -490,11 +491,13 @@ for loop, counts in ranks[0].reports["all-reduces"].items():
 #
 # ## FP8's idea
 #
-# Hopper's tensor cores multiply 8-bit floats at
-# [twice the rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/).
-# E4M3 has 3 bits of mantissa and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). There is no
-# FP8 autocast: most operations do not know the dtype, and each tensor needs a scale of its own, not
-# one for the loss. **Predict:** weights of size 0.001, cast to E4M3. How many survive?
+# Hopper's tensor cores multiply 8-bit floats at [twice the rate of
+# FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of
+# mantissa and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). torch has no FP8 autocast:
+# most operations do not know the dtype, and each tensor needs a scale of its own, not one for the
+# loss. (NVIDIA's [Transformer
+# Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html) has one,
+# for its own layers.) **Predict:** weights of size 0.001, cast to E4M3. How many survive?
 
 # %%
 # NBVAL_CHECK_OUTPUT

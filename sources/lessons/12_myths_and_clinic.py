@@ -359,7 +359,8 @@ with region():
 trials.test(20, mended | {"a product after the region": said(attempts["a product"]) == ""})
 
 # %% [markdown]
-# Most such errors come from where autocast does not act: outside the region, in place, with `out=`.
+# Most such errors come from where autocast does not act: outside the region, in place, with `out=`,
+# and in ops on none of its lists that want one dtype, such as `scatter` (pitfall 9).
 #
 # ### Myth 21: Softmax and reductions run in FP32
 #
@@ -697,7 +698,7 @@ with autocast_on("cuda", half, enabled=True):
 #
 # ### Myth 23: AMP needs an NVIDIA GPU of capability 7
 #
-# Every lesson before this one runs autocast and a real scaler on a CPU. **Predict:** for which of
+# The lessons before this one run autocast and a real scaler on a CPU. **Predict:** for which of
 # these device types does PyTorch have no autocast?
 
 # %%
@@ -864,8 +865,8 @@ plots.curves(
 
 # %% [markdown]
 # With few rows the memory is the bound, and FP16 has half the bytes. With many the limit is 8 or
-# 16, and over TF32, which many scripts have on, never more than 2. Measured and published: 1.5 to
-# 5.5 times on V100 ([PyTorch's
+# 16, and over TF32, which many scripts have on, it stays at 2. Measured and published: 1.5 to 5.5
+# times on V100 ([PyTorch's
 # blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)).
 # A range without a workload and a baseline is no statement.
 #
@@ -1281,7 +1282,8 @@ clinic.mend(8, ".float() on what leaves the region", well=head(features.float())
 
 # %% [markdown]
 # The tensor, never the module: a head in FP16 would have FP16 gradients (pitfall 6). The wording
-# differs between ops and versions; "same dtype" or "expected scalar type" is nearly always in it.
+# differs between ops and versions; look for "same dtype", "expected scalar type", "should be the
+# same" (a convolution) or "does not match" (an LSTM).
 #
 # ### Pitfall 9: scatter and index_copy_ refuse
 #
@@ -1476,8 +1478,8 @@ variance, output = evaluated(nn.BatchNorm1d(1), features)
 clinic.mend(21, "statistics in FP32", well=variance > 65504 and all(output))
 
 # %% [markdown]
-# BatchNorm is on none of autocast's lists: its output has the dtype of its input. What saves it is
-# that autocast leaves its parameters and statistics in FP32.
+# BatchNorm is on no list of a CPU's or of CUDA's: its output has the dtype of its input. What saves
+# it is that autocast leaves its parameters and statistics in FP32.
 #
 # ## Around the loop
 #
@@ -1734,8 +1736,9 @@ clinic.table()
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** The list decides, op by op, and it differs between devices. (a) The mean of FP16 features
-# is FP16. (c) `mean` is not on CUDA's list either.
+# **(b)** The list decides, op by op, and it differs between devices. (Off the lists, an FP32
+# operand, such as a target, makes a sum or a difference FP32.) (a) The mean of FP16 features is
+# FP16. (c) `mean` is not on CUDA's list either.
 #
 # </details>
 #
