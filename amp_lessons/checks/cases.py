@@ -335,13 +335,13 @@ def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same
             key, one, other = f"{key} [{place}]", one[place], other[place]
         return f"{case}: {key}: expected {_describe(one)}, got {_describe(other)}"
     if _is_tensor(wanted) and _is_tensor(got) and wanted["shape"] == got["shape"]:
-        place, one, other = _most_different(wanted["values"], got["values"])
+        place, one, other = most_different(wanted["values"], got["values"])
         if place and wanted["dtype"] == got["dtype"]:
             return f"{name}({case}){place}: expected {one:.6g}, got {other:.6g}"
     return f"{name}({case}): expected {_result(expected)}, got {_result(seen)}"
 
 
-def _most_different(expected: Any, seen: Any) -> tuple[str, float, float]:
+def most_different(expected: Any, seen: Any) -> tuple[str, float, float]:
     """Where two nested lists differ most, such as ``"[0][2]"``, and the two numbers there."""
     pairs = list(_pairs(expected, seen, ""))
     if not pairs:
