@@ -23,7 +23,7 @@ from amp_lessons.trace.recorder import LOW
 
 
 def _state_cases() -> list[Case]:
-    counts = (1000, 7_000_000, 124_439_808)
+    counts = (1000, 7_000_000, 124_439_808, 8_030_261_248)  # the last fits no 32-bit integer
     return [
         Case((count + 3 * i, optimizer, precision))
         for i, count in enumerate(counts)

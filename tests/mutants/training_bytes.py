@@ -79,3 +79,12 @@ def training_bytes(parameters, optimizer, precision):
 
     part = Fraction(1, 2) if precision == "bf16" else 1
     return parameters * part * {"sgd": 8, "momentum": 12, "adam": 16}[optimizer]
+
+
+# === mutant: counted_in_32_bits -> wrong-value
+def training_bytes(parameters, optimizer, precision):
+    import numpy as np
+
+    tensors = 2 + ["sgd", "momentum", "adam"].index(optimizer)
+    width = 2 if precision == "bf16" else 4
+    return int(np.array([parameters * tensors * width]).astype(np.int32)[0])
