@@ -353,7 +353,7 @@ def _row_cases() -> list[Case]:
         case([[0.0] * 5, [2.0, 1.0, 0.0, -1.0, 5.0]], BFLOAT, "a row of zeros, bfloat16"),
         case([[0.003, -0.001, 0.002]], BFLOAT, "entries of 0.003, bfloat16"),
         case(100 * noise[:2, :3], SINGLE, "2 random rows, float32"),
-        case([[0.0, 3.0, -1.0, -2.0]], HALF, "a row that begins with 0 and adds up to 0, float16"),
+        case([[0.0, 3.0, -1.0, -2.0], [-1.0, -3.0, -2.0, 0.0]], HALF, "a 0 in each row, float16"),
         case([[0.0, 0.0], [300.0, 100.0]], SINGLE, "a row of zeros, float32"),
     ]
 
@@ -628,6 +628,16 @@ def _fed_in_16_bits(x: Tensor, blocks: list[_Block], region: torch.dtype) -> Ten
     return x
 
 
+def _marks(block: nn.Module) -> set[str]:
+    """What of a block a caller would find changed, if an answer changed it, in words."""
+    words = {f"{_name(p.dtype)} weights" for p in block.parameters()}
+    if not all(p.requires_grad for p in block.parameters()):
+        words.add("frozen weights")
+    if any(m._forward_hooks or m._forward_pre_hooks for m in block.modules()):
+        words.add("hooks")
+    return words
+
+
 def _cast_for_good(x: Tensor, blocks: list[_Block], region: torch.dtype) -> Tensor:
     x = x.float()
     for block in blocks:
@@ -650,13 +660,13 @@ def _play_stream(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
             result = function(x, blocks, region)
             left_on = _is_enabled("cpu")
         ran = sorted({name for block in blocks for name in block.seen})
-        weights = sorted({_name(p.dtype) for block in blocks for p in block.parameters()})
+        after = sorted({word for block in blocks for word in _marks(block)})
         times = [len(block.seen) for block in blocks]
         dtype = _name(result.dtype) if type(result) is Tensor else type(result).__name__
         return {
             "linear layers ran in": ran,
             "runs of each block": times,
-            "weights of the blocks afterwards": weights,
+            "the blocks afterwards": after,
             "autocast is on afterwards": left_on,
             "dtype of the stream": dtype,
             "stream": result,

@@ -121,7 +121,7 @@ def safe_rms_norm(x, weight, eps):
 # is a list of modules with float32 weights, each a norm and a linear layer. The linear layers run
 # in 16 bits, in `region`, which is `torch.float16` or `torch.bfloat16`; no region is open when you
 # are called. The stream may grow past 65504, and the blocks may add little to something large.
-# Return the stream in float32, and leave x, and the blocks' weights, as they are.
+# Return the stream in float32, and leave x and the blocks as they are.
 
 
 # %% exercise="residual_stream"

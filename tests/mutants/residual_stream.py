@@ -204,3 +204,13 @@ def residual_stream(x, blocks, region):
     with torch.autocast("cpu", dtype=region):
         added = first(x.float())
     return residual_stream(x.double() + added, rest, region)
+
+
+# === mutant: hooks_left_on_the_blocks -> wrong-value
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            block.register_forward_hook(lambda module, args, out: out.float())
+            x = x + block(x)
+    return x

@@ -149,3 +149,10 @@ def unit_rows(x):
         length = math.hypot(*row) or 1.0
         rows.append([entry / length for entry in row])
     return torch.tensor(rows, dtype=x.dtype)
+
+
+# === mutant: zeros_found_by_their_maximum -> wrong-value
+def unit_rows(x):
+    w = x.float()
+    zeros = w.max(-1, keepdim=True).values <= 0
+    return torch.where(zeros, 0.0, w / w.norm(dim=-1, keepdim=True)).to(x.dtype)
