@@ -77,6 +77,7 @@ class PretendGpu:
         cold: int = 0,
         spike_every: int = 0,
         jitter: float = 0.0,
+        skew: float = 1.0,
         fp32: bool = False,
     ) -> Callable[[object], None]:
         """A step that can be run on a batch, and whose true duration is known.
@@ -88,6 +89,8 @@ class PretendGpu:
             spike_every: one run in so many takes fifty times as long (others' work); 0: none.
             jitter: by which share the runs differ from ``seconds``, up and down: eleven different
                 times, whose median and mean are ``seconds``, over and over.
+            skew: how much further the slow runs are from ``seconds`` than the fast ones are, as
+                with real times; then the mean is above the median, which stays ``seconds``.
             fp32: whether it is made of FP32 matrix products, which take half as long with TF32.
         """
         self.launches.setdefault(name, 0)
@@ -96,7 +99,8 @@ class PretendGpu:
             run = self.launches[name]
             slow = 1 + self._warming * sum(self.launches.values())
             self.launches[name] += 1
-            factor = 1 + jitter * (run * 4 % 11 - 5) / 5
+            off = jitter * (run * 4 % 11 - 5) / 5
+            factor = 1 + off * (skew if off > 0 else 1)
             if run < cold:
                 factor = 20
             if spike_every and run % spike_every == spike_every - 1:

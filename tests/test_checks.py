@@ -7,6 +7,10 @@ import os
 import re
 import subprocess
 import sys
+from collections import OrderedDict
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -125,6 +129,11 @@ def test_interrupt_by_the_learner_is_not_swallowed():
         ({"a": 1}, {"dict": {"a": 1}}),
         (..., UNATTEMPTED),
         (torch.float16, {"dtype": "torch.float16"}),
+        (Fraction(1, 2), 0.5),
+        (Fraction(4, 2), 2),
+        (Decimal("0.25"), 0.25),
+        (OrderedDict(a=1), {"dict": {"a": 1}}),
+        (StrEnum("Letter", {"A": "a"}).A, "a"),
         (object(), {"object": "object"}),
     ],
 )

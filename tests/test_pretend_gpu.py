@@ -54,6 +54,14 @@ def test_jitter_has_the_true_time_as_its_median_and_mean() -> None:
     assert max(samples) / min(samples) == pytest.approx(1.2 / 0.8, rel=1e-3)
 
 
+def test_skew_moves_the_mean_and_not_the_median() -> None:
+    gpu = PretendGpu(launch_seconds=0.0)
+    step = gpu.program("step", seconds=1e-3, jitter=0.1, skew=5)
+    samples = [timed(gpu, step) for _ in range(33)]
+    assert statistics.median(samples) == pytest.approx(1e-3, rel=1e-3)
+    assert statistics.mean(samples) > 1.1e-3
+
+
 def test_tf32_makes_fp32_products_faster_and_nothing_else() -> None:
     gpu = PretendGpu(tf32=True)
     fp32, other = (gpu.program(str(f), seconds=2e-3, fp32=f) for f in (True, False))

@@ -250,15 +250,22 @@ def _judge(
     if "changed" in first:
         return Finding("changed-argument", lines)
     value = first["value"]
-    if value is None:
-        return Finding("returned-none", lines)
     wanted = expected[failed[0]]
-    # Where None is right, whatever else came is a wrong value, not a wrong type.
-    typed = wanted.get("value") is not None
+    # Where None is right, whatever else came is a wrong value, not a wrong type; and where it is
+    # right in some calls, a None in others is no forgotten return, unless nothing else ever came.
+    sometimes_none = any("value" in one and one["value"] is None for one in expected)
+    if value is None and (not sometimes_none or not any(_given(seen) for seen in evidence)):
+        return Finding("returned-none", lines)
+    typed = value is not None and wanted.get("value") is not None
     if typed and _kind(value) != _kind(wanted["value"]):
         got = _describe(value)
         return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
     return Finding("wrong-value", lines)
+
+
+def _given(seen: dict[str, Any]) -> bool:
+    """Whether a call returned something."""
+    return seen.get("value") is not None
 
 
 def _same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
@@ -328,13 +335,13 @@ def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same
             key, one, other = f"{key} [{place}]", one[place], other[place]
         return f"{case}: {key}: expected {_describe(one)}, got {_describe(other)}"
     if _is_tensor(wanted) and _is_tensor(got) and wanted["shape"] == got["shape"]:
-        place, one, other = _most_different(wanted["values"], got["values"])
+        place, one, other = most_different(wanted["values"], got["values"])
         if place and wanted["dtype"] == got["dtype"]:
             return f"{name}({case}){place}: expected {one:.6g}, got {other:.6g}"
     return f"{name}({case}): expected {_result(expected)}, got {_result(seen)}"
 
 
-def _most_different(expected: Any, seen: Any) -> tuple[str, float, float]:
+def most_different(expected: Any, seen: Any) -> tuple[str, float, float]:
     """Where two nested lists differ most, such as ``"[0][2]"``, and the two numbers there."""
     pairs = list(_pairs(expected, seen, ""))
     if not pairs:

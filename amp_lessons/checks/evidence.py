@@ -11,6 +11,9 @@ import copy
 import json
 import traceback
 from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +38,11 @@ def plain(value: Any) -> Any:
     """Describe a value in JSON's types.
 
     Returns:
-        None, bool, int, float and str as they are; a list or tuple as a list; a dict with text
-        keys as ``{"dict": …}``; a tensor or array as ``{"values": nested list, "dtype": name,
-        "shape": list, "requires_grad": bool}``, an array of text as text or a list; ``...`` as
-        ``{"unattempted": True}``; anything else as ``{"object": class name}``.
+        None, bool, int, float and str as they are, a text of an `Enum` as text; a `Fraction` or
+        `Decimal` as a float, or an int if it is whole; a list or tuple as a list; a dict of any
+        kind with text keys as ``{"dict": …}``; a tensor or array as ``{"values": nested list,
+        "dtype": name, "shape": list, "requires_grad": bool}``, an array of text as text or a list;
+        ``...`` as ``{"unattempted": True}``; anything else as ``{"object": class name}``.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
@@ -47,7 +51,11 @@ def plain(value: Any) -> Any:
         return UNATTEMPTED
     if kind in (list, tuple):
         return [plain(item) for item in value]
-    if kind is dict:
+    if issubclass(kind, Enum) and issubclass(kind, str):
+        return str.__str__(value)
+    if kind in (Fraction, Decimal):
+        return _plain_ratio(value)
+    if issubclass(kind, dict):
         return {"dict": {str(key): plain(item) for key, item in dict.items(value)}}
     if kind in _TENSORS:
         return _plain_tensor(value)
@@ -56,6 +64,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return {"dtype": str(value)}
     return {"object": kind.__name__}
+
+
+def _plain_ratio(value: Fraction | Decimal) -> int | float:
+    number = float(value)
+    return int(value) if number.is_integer() else number
 
 
 def _plain_tensor(tensor: torch.Tensor) -> dict[str, Any]:

@@ -19,7 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.checks.cases import Case, Misconception, function_exercise, within
+from amp_lessons.checks.cases import (
+    Case,
+    Misconception,
+    function_exercise,
+    most_different,
+    within,
+)
 from amp_lessons.checks.evidence import describe_error, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.how_numbers_break import within_ulps
@@ -122,13 +128,14 @@ _SAMPLE = 400  # gradients of large inputs are thinned out to about this many nu
 def _loss_args(name: str, run: _LossRun) -> tuple[Any, ...]:
     random = torch.Generator().manual_seed(17 + run.size)
 
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=random)
+    def normal(*shape: int) -> Tensor:  # float32 whatever an answer has made the default
+        return torch.randn(*shape, generator=random, dtype=SINGLE)
 
     if name == "click_loss":
-        logits = torch.cat([12 * normal(5 + 4 * run.size), torch.tensor([10.0, -40.0, 60.0, -9.0])])
-        targets = (torch.rand(len(logits), generator=random) > 0.5).float()
-        targets[-4:] = torch.tensor([0.0, 1.0, 0.0, 1.0])
+        ends = torch.tensor([10.0, -40.0, 60.0, -9.0], dtype=SINGLE)
+        logits = torch.cat([12 * normal(5 + 4 * run.size), ends])
+        targets = (torch.rand(len(logits), generator=random) > 0.5).to(SINGLE)
+        targets[-4:] = torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=SINGLE)
         return logits.clamp(-60, 60).to(run.dtype), targets
     if name == "smoothed_loss":
         rows, classes = (2, 9000) if run.size else (4, 7)
@@ -136,12 +143,17 @@ def _loss_args(name: str, run: _LossRun) -> tuple[Any, ...]:
         labels = torch.randint(classes, (rows,), generator=random)
         if run.size:
             logits[torch.arange(rows), labels] += 12  # the others' probabilities become small
+        else:
+            logits[0, :2] = torch.tensor([60.0, -60.0])  # a share of exp(-120), 0 in float32 too
         return logits.clamp(-60, 60).to(run.dtype), labels, 0.1 if run.size else 0.25
     if name == "contrastive_loss":
         rows = 6 if run.size else 3
-        return normal(rows, rows).tanh().to(run.dtype), 1 / 128 if run.size else 1 / 16
+        similarities = normal(rows, rows).tanh()
+        if run.size:  # a row far below the largest of all: exp(-128 * 1.7) is 0 in float32 too
+            similarities[0], similarities[1, 2] = similarities[0] / 10 - 0.85, 0.99
+        return similarities.to(run.dtype), 1 / 128 if run.size else 1 / 16
     pixels = (300, 300) if run.size else (5, 7)
-    return (3 * normal(*pixels) + 4 * run.size).to(run.dtype), (normal(*pixels) > -1).float()
+    return (3 * normal(*pixels) + 4 * run.size).to(run.dtype), (normal(*pixels) > -1).to(SINGLE)
 
 
 def _run_loss(name: str, function: Any, run: _LossRun) -> dict[str, Any]:
@@ -153,9 +165,10 @@ def _run_loss(name: str, function: Any, run: _LossRun) -> dict[str, Any]:
             loss = function(logits, *rest)
         seen = {"loss": plain(loss), "changed": _changed(name, run, (logits, *rest))}
         if isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad:
-            (gradient,) = _autograd_grad(loss, logits)
-            gradient = gradient.flatten()
-            seen["gradient"] = plain(gradient[:: max(1, len(gradient) // _SAMPLE)])
+            (gradient,) = _autograd_grad(loss, logits, allow_unused=True)
+            if gradient is not None:
+                gradient = gradient.flatten()
+                seen["gradient"] = plain(gradient[:: max(1, len(gradient) // _SAMPLE)])
         return seen
     except NotImplementedError:
         return {"unattempted": True}
@@ -290,8 +303,8 @@ stable_losses = Exercise(
     judge=_judge_losses,
     diagnoses={
         "no-loss": "{name} should return a tensor without dimensions that the logits' gradient can "
-        "be computed from. Is a return missing, or the mean? detach(), item() and no_grad cut the "
-        "gradient off.",
+        "be computed from. Is a return missing, or the mean? detach(), item(), no_grad and a new "
+        "tensor, as torch.tensor(...) makes it, cut the gradient off.",
         "loss-not-finite": "{name} gives inf or NaN. Look for the first step whose result does not "
         "fit: an exp, a sum over many terms, or the logarithm of what was rounded to 0. A cast "
         "after that step comes too late, and float32 alone does not save exp(128). A sum written "
@@ -340,6 +353,7 @@ def _row_cases() -> list[Case]:
         case([[0.0] * 5, [2.0, 1.0, 0.0, -1.0, 5.0]], BFLOAT, "a row of zeros, bfloat16"),
         case([[0.003, -0.001, 0.002]], BFLOAT, "entries of 0.003, bfloat16"),
         case(100 * noise[:2, :3], SINGLE, "2 random rows, float32"),
+        case([[0.0, 3.0, -1.0, -2.0], [-1.0, -3.0, -2.0, 0.0]], HALF, "a 0 in each row, float16"),
         case([[0.0, 0.0], [300.0, 100.0]], SINGLE, "a row of zeros, float32"),
     ]
 
@@ -460,6 +474,7 @@ def _norm_cases() -> list[Case]:
         case([[1e-3, -2e-3, 3e-3, 1e-4]], HALF, 1e-6, "entries of 0.003, eps 1e-6, float16"),
         case([[1e-4, -2e-4, 3e-4]], HALF, 1e-8, "entries of 0.0003, eps 1e-8, float16"),
         case([[0.0, 0.0], [3.0, 1.0]], HALF, 1e-6, "a row of zeros, float16"),
+        case([[0.0, 0.0], [3.0, 1.0]], HALF, 1e-12, "a row of zeros, eps 1e-12, float16"),
         case([[0.3, 0.1, 0.2]], BFLOAT, 0.5, "an eps of 0.5, bfloat16"),
         case([[4e4, 3e4, -5e4]], SINGLE, 1e-6, "entries of 50,000, float32"),
     ]
@@ -613,16 +628,46 @@ def _fed_in_16_bits(x: Tensor, blocks: list[_Block], region: torch.dtype) -> Ten
     return x
 
 
+def _marks(block: nn.Module) -> set[str]:
+    """What of a block a caller would find changed, if an answer changed it, in words."""
+    words = {f"{_name(p.dtype)} weights" for p in block.parameters()}
+    if not all(p.requires_grad for p in block.parameters()):
+        words.add("frozen weights")
+    if any(m._forward_hooks or m._forward_pre_hooks for m in block.modules()):
+        words.add("hooks")
+    return words
+
+
+def _cast_for_good(x: Tensor, blocks: list[_Block], region: torch.dtype) -> Tensor:
+    x = x.float()
+    for block in blocks:
+        x = x + block.to(region)(x.to(region))
+    return x
+
+
+def _linear_cast_for_good(x: Tensor, blocks: list[_Block], region: torch.dtype) -> Tensor:
+    x = x.float()
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            block.linear.to(region)
+            x = x + block(x)
+    return x
+
+
 def _play_stream(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     def played(x: Tensor, blocks: list[_Block], region: torch.dtype) -> dict[str, Any]:
         with _region(None):
             result = function(x, blocks, region)
+            left_on = _is_enabled("cpu")
         ran = sorted({name for block in blocks for name in block.seen})
+        after = sorted({word for block in blocks for word in _marks(block)})
         times = [len(block.seen) for block in blocks]
         dtype = _name(result.dtype) if type(result) is Tensor else type(result).__name__
         return {
             "linear layers ran in": ran,
             "runs of each block": times,
+            "the blocks afterwards": after,
+            "autocast is on afterwards": left_on,
             "dtype of the stream": dtype,
             "stream": result,
         }
@@ -678,9 +723,15 @@ residual_stream = function_exercise(
                 lambda x, region: x.float(), lambda x, y: x.to(y.dtype) + y, lambda x: x.float()
             ),
         ),
+        "blocks-cast-for-good": Misconception(
+            "You cast the blocks' own weights to 16 bits, and they stay so after the call. Whoever "
+            "trains them needs them in float32; autocast makes copies, and drops them.",
+            _cast_for_good,
+            _linear_cast_for_good,
+        ),
         "blocks-in-float32": Misconception(
-            "The stream is right, and the blocks run in float32: no region is open while they do. "
-            "Only the sums need float32.",
+            "The stream is right, and the blocks run in float32: no region of the CPU's is open "
+            "while they do. Only the sums need float32.",
             _stream(lambda x, region: x.float(), autocast=False),
         ),
         "region-without-its-dtype": Misconception(
@@ -757,7 +808,9 @@ def _call_function(function: Any, args: Args, scenario: _Scenario) -> dict[str, 
     seen: dict[str, Any] = {"noted": None, "forward": [], "backward": []}
     try:
         with _region(scenario.forward), _Products() as products:
+            before = _is_enabled("cpu"), _get_dtype("cpu")
             result = function(x, other)
+            seen["state left"] = (_is_enabled("cpu"), _get_dtype("cpu")) == before
         seen |= {"forward": products.seen, "value": plain(result)}
         if not isinstance(result, Tensor) or not result.requires_grad:
             return seen | {"own": False}
@@ -800,6 +853,15 @@ def _apart(expected: Tensor, seen: Any) -> float:
     return apart if math.isfinite(apart) else math.inf
 
 
+def _beside(expected: Tensor, seen: Any) -> str:
+    """Where two tensors are most apart, in words."""
+    if not isinstance(seen, dict) or seen.get("shape") != list(expected.shape):
+        got = f"shape {seen['shape']}" if isinstance(seen, dict) and "shape" in seen else seen
+        return f"expected shape {list(expected.shape)}, got {got}"
+    place, one, other = most_different(expected.tolist(), seen["values"])
+    return f"{place} expected {one:.4g}, got {other:.4g}".strip()
+
+
 def _dtype_words(data: Any) -> bool:
     """Whether an error is about two dtypes that met; its wording differs by op and version."""
     text = str(data.get("message", "")).lower()
@@ -822,6 +884,7 @@ class _FunctionCheck:
             ("forward", "backward", or "error" where two dtypes met), and what was seen, with
             "follows region" added to it: whether every forward ran its products in the dtype of
             its region.
+        recomputed: how many products the backward has at least, if it keeps none of the forward.
     """
 
     name: str
@@ -832,6 +895,7 @@ class _FunctionCheck:
     products: Callable[[_Scenario], torch.dtype]
     result: Callable[[_Scenario], torch.dtype]
     blame: Callable[[_Scenario, str, dict[str, Any]], str]
+    recomputed: int = 0
 
     SEEDS = (1, 6)
 
@@ -864,6 +928,9 @@ class _FunctionCheck:
             wrong = self._fault(scenario, seed, seen | {"follows region": follows})
             if wrong is not None:
                 return wrong
+        fewest = min(len(seen["backward"]) for seen in evidence)
+        if fewest < self.recomputed and all(seen["forward"] for seen in evidence):
+            return Finding("product-kept", (f"products in the backward: {fewest}",))
         return Finding()
 
     def _as_given(self) -> list[Any]:
@@ -884,6 +951,8 @@ class _FunctionCheck:
         for part in ("forward", "backward"):
             if not set(seen[part]) <= allowed:
                 return Finding(self.blame(scenario, part, seen), (line,), {"right": right})
+        if not seen["state left"]:
+            return Finding("state-left-behind", (str(scenario),))
         return self._values(scenario, seed, seen)
 
     def _error(self, scenario: _Scenario, seen: dict[str, Any]) -> Finding | Verdict:
@@ -905,24 +974,29 @@ class _FunctionCheck:
         gradients = _autograd_grad(value, inputs, weights)
         coarsest = max(torch.finfo(d).eps for d in (self.products(scenario), scenario.x))
         tolerance = max(1e-4, 8 * coarsest)
-        if _apart(value.detach(), seen["value"]) > tolerance:
-            return Finding("wrong-value", (f"{scenario}: the result is not right",))
-        for true, given in zip(gradients, seen["gradients"], strict=True):
-            if _apart(true, given) > tolerance:
-                return Finding("wrong-value", (f"{scenario}: a gradient is not right",))
         if seen["value"]["dtype"] != _name(self.result(scenario)):
             got = seen["value"]["dtype"]
             expected = f"{_name(self.result(scenario))} ({scenario})"
             return Finding("wrong-type", (), {"got": got, "expected": expected})
+        pairs = [("the result", value.detach(), seen["value"])]
+        names = [f"the gradient of argument {i}" for i, a in enumerate(exact) if a.requires_grad]
+        pairs += zip(names, gradients, seen["gradients"], strict=True)
+        for what, true, given in pairs:
+            if _apart(true, given) > tolerance:
+                return Finding("wrong-value", (f"{scenario}: {what}: {_beside(true, given)}",))
         if seen["changed"]:
             return Finding("changed-argument", (str(scenario),))
         return None
 
 
 def _products(seen: dict[str, Any]) -> Any:
-    """What tells one behaviour from another: the products of both halves, and custom_fwd's note."""
+    """What tells one behaviour from another: the products of both halves, custom_fwd's note, and
+    of the result its dtype and what of it is finite."""
     error = "error" in seen and seen["error"].get("type")
-    return seen.get("forward"), seen.get("backward"), seen.get("noted"), seen.get("own"), error
+    value = seen.get("value") if isinstance(seen.get("value"), dict) else {}
+    finite = torch.tensor(value.get("values") or [], dtype=torch.float64).isfinite().tolist()
+    noted = seen.get("noted"), seen.get("own"), value.get("dtype"), finite
+    return seen.get("forward"), seen.get("backward"), noted, error
 
 
 def _short(names: list[str]) -> str:
@@ -936,6 +1010,9 @@ _COMMON_FUNCTION_TEXTS = {
     "bwd-without-fwd": "custom_bwd restores what custom_fwd noted, and here nothing was noted: "
     "forward has no custom_fwd, or its first argument is not ctx (as in a Function with "
     "setup_context).",
+    "state-left-behind": "Your Function leaves autocast in another state than it found it in, so "
+    "whatever runs next in the caller's region runs in another precision. A `with` puts the state "
+    "back; torch.set_autocast_enabled does not.",
     "no-function": "What you return was not computed by a Function of yours (no node of one is in "
     "its graph), so the gradient does not go through your backward.",
 }
@@ -977,7 +1054,8 @@ def _blame_silu(scenario: _Scenario, part: str, seen: dict[str, Any]) -> str:
     if seen["noted"]:
         return "fwd-without-bwd"
     ran = set(seen["backward"])
-    if scenario.backward is not None and ran == {_name(scenario.backward)}:
+    right = _name(scenario.forward or SINGLE)
+    if scenario.backward is not None and ran - {right} == {_name(scenario.backward)}:
         return "backward-elsewhere"
     return "backward-in-float32" if ran == {"float32"} else "one-dtype-for-all"
 
@@ -998,6 +1076,7 @@ _SILU = _FunctionCheck(
     products=lambda scenario: scenario.forward or SINGLE,
     result=lambda scenario: scenario.forward or SINGLE,
     blame=_blame_silu,
+    recomputed=3,
 )
 
 recomputed_silu = Exercise(
@@ -1012,11 +1091,14 @@ recomputed_silu = Exercise(
         "backward-in-float32": "The forward's product ran in 16 bits, the backward's in float32: "
         "backward() is called outside the region, where nothing casts. Restore the forward's state "
         "around it.",
-        "backward-elsewhere": "The backward follows the region that backward() is called in, and "
-        "not the one of the forward. Casting the tensors is not enough: a region that is open "
-        "casts them again.",
+        "backward-elsewhere": "The backward, or a part of it, follows the region that backward() "
+        "is called in, and not the one of the forward. Casting the tensors is not enough: a region "
+        "that is open casts them again.",
         "forward-in-float32": "The forward's product runs in float32 in a region: autocast is off "
         "inside. That is what cast_inputs=torch.float32 is for, and here 16 bits were asked for.",
+        "product-kept": "The dtypes are right, and the backward computes fewer products than it "
+        "has to: the product of x and the weight is kept from the forward, and so is its memory. "
+        "This Function is there to save it: keep x and the weight, and compute it again.",
         "one-dtype-for-all": "A product runs in a dtype that the region of the forward does not "
         "ask for: here {right} is right. Is a dtype written into the code, a region opened where "
         "the forward had none, or the state noted where the next call overwrites it? ctx belongs "
@@ -1095,8 +1177,8 @@ wide_energy = Exercise(
         "leaves it on, and custom_bwd puts it back, so your product still runs in 16 bits. What "
         "casts is cast_inputs=torch.float32, and it turns autocast off as well.",
         "forward-in-16-bits": "The forward's product still runs in 16 bits. .float() inside a "
-        "region does not help a matrix product: autocast casts it back. Switch autocast off *and* "
-        "cast. A cast of the result comes after the overflow.",
+        "region does not help a matrix product: autocast casts it back. Switch autocast off, for "
+        "the device that computes, *and* cast. A cast of the result comes after the overflow.",
         "backward-in-16-bits": "The forward is right, and the backward's product runs in 16 bits. "
         "backward() may be called in a region: autocast has to be off inside, there too.",
         "dtypes-meet": "A 16-bit tensor meets the float32 matrix in a product: autocast is off, "

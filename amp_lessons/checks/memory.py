@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from amp_lessons.trace.recorder import LOW
 
 
 def _state_cases() -> list[Case]:
-    counts = (1000, 7_000_000, 124_439_808)
+    counts = (1000, 7_000_000, 124_439_808, 8_030_261_248)  # the last fits no 32-bit integer
     return [
         Case((count + 3 * i, optimizer, precision))
         for i, count in enumerate(counts)
@@ -66,11 +67,7 @@ training_bytes = function_exercise(
             "You gave parameters, gradients or state fewer bytes under AMP. Autocast changes none "
             "of them: the parameters stay float32, so do their gradients, and so does what the "
             "optimizer keeps.",
-            _under_amp(2, 2, 2),
-            _under_amp(2, 2, 4),
-            _under_amp(2, 4, 4),
-            _under_amp(4, 2, 4),
-            _under_amp(4, 2, 2),
+            *(_under_amp(*widths) for widths in product((2, 4), repeat=3) if widths != (4, 4, 4)),
         ),
         "copies-kept": Misconception(
             "You added 16-bit copies, or master weights, under AMP. torch.amp has no master copy: "
@@ -92,8 +89,9 @@ training_bytes = function_exercise(
             _states(lambda p, n: (_width(p), _width(p), _width(p) * min(n, 1))),
         ),
         "bf16-as-float32": Misconception(
-            "You gave a model stored in bfloat16 four bytes a parameter. It has two, and so have "
-            "its gradients and its optimizer's state.",
+            "A model stored in bfloat16 has as many bytes with you as one in float32. It has two a "
+            "parameter, and so have its gradients and its optimizer's state; torch keeps no "
+            "float32 copy of it.",
             _states(lambda p, n: (4, 4, 4 * n)),
         ),
         "state-has-the-dtype": Misconception(
@@ -174,6 +172,9 @@ crossover = function_exercise(
             lambda added, fp32_each, amp_each: (
                 None if fp32_each == amp_each else added // (fp32_each - amp_each) + 1
             ),
+            lambda added, fp32_each, amp_each: (
+                None if fp32_each < amp_each else added // (fp32_each - amp_each) + 1
+            ),
             *(
                 _crossing(lambda added, gain: added // gain + 1, never)
                 for never in (0, -1, 1, math.inf)
@@ -205,6 +206,18 @@ class _Unused(nn.Module):
         return self.used(x)
 
 
+class _OwnMatrix(nn.Module):
+    """Multiplies by a parameter of its own, with no layer around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(6, 8))
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x @ self.matrix)
+
+
 def _cache_cases() -> list[Case]:
     def case(model: nn.Module, x: Tensor, label: str) -> Case:
         return Case((model, x), label)
@@ -218,6 +231,7 @@ def _cache_cases() -> list[Case]:
         tied[1].weight = tied[0].weight
         low = nn.Sequential(nn.Linear(7, 9).to(torch.bfloat16), nn.Linear(9, 3))
         normed = nn.Sequential(nn.Linear(8, 20), nn.LayerNorm(20), nn.Linear(20, 2, bias=False))
+        same = nn.Sequential(nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 9))
         images = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 2, 1, bias=False))
         words = nn.Sequential(nn.Embedding(30, 6), nn.Linear(6, 11))
         return [
@@ -231,6 +245,8 @@ def _cache_cases() -> list[Case]:
             case(images, torch.randn(2, 3, 6, 6), "two convolutions"),
             case(words, torch.arange(5), "an embedding and a layer"),
             case(_Unused(), torch.randn(4, 6), "a model with a layer that is not used"),
+            case(same, torch.randn(4, 9), "two layers of the same size"),
+            case(_OwnMatrix(), torch.randn(4, 6), "a matrix of its own, then a layer"),
         ]
 
 
@@ -304,6 +320,22 @@ def _by_call(model: nn.Module, x: Tensor) -> int:
     return total
 
 
+def _by_run_type(model: nn.Module, x: Tensor) -> int:
+    """Trained float32 parameters of each layer that casts and runs, each once."""
+    used: dict[int, Tensor] = {}
+
+    def note(module: nn.Module, *_: Any) -> None:
+        if isinstance(module, _CASTING):
+            used.update({id(p): p for p in module.parameters() if _is_cast(p)})
+
+    handles = [module.register_forward_hook(note) for module in model.modules()]
+    with torch.autocast("cpu", torch.bfloat16):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return sum(2 * p.numel() for p in used.values())
+
+
 def _by_type(model: nn.Module, x: Tensor) -> int:
     layers = [module for module in model.modules() if isinstance(module, _CASTING)]
     found = {id(p): p for module in layers for p in module.parameters() if _is_cast(p)}
@@ -360,6 +392,11 @@ cache_bytes = function_exercise(
         "counted-at-each-use": Misconception(
             "A parameter that is used twice is cast once: that is what the cache is for.",
             _by_call,
+        ),
+        "known-layers-only": Misconception(
+            "You looked for layers of the types that you know. Autocast looks at ops: a parameter "
+            "that a model multiplies by itself, with no nn.Linear around it, is cast and kept too.",
+            _by_run_type,
         ),
         "unused-counted": Misconception(
             "You looked at which layers there are. A layer that does not run casts nothing: run "
@@ -484,7 +521,7 @@ step_ratio = function_exercise(
 def _lever_cases() -> list[Case]:
     draw = random.Random(9)
     made = []
-    for number in range(40):
+    for number in range(160):  # many, so that two mistakes seldom choose alike
         parameters, activations = draw.randint(400, 2000), draw.randint(300, 6000)
         made.append(
             {
@@ -540,6 +577,7 @@ best_lever = function_exercise(
             "Autocast's savings are too high: the 16-bit copies of the parameters come on top, "
             "and must be taken off what the activations save.",
             _best(autocast=lambda p: p["activations_fp32"] - p["activations_amp"]),
+            _best(autocast=lambda p: _autocast_saves(p) + 2 * p["casts"]),
         ),
         "model-halved": Misconception(
             "You let autocast shrink parameters, gradients or optimizer state. It shrinks none of "

@@ -14,8 +14,10 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from amp_lessons import roofline
-from amp_lessons.checks.cases import Case, Misconception, as_number, function_exercise, within
+from amp_lessons.checks.cases import Case, Misconception, as_number, exactly, function_exercise
 from amp_lessons.checks.evidence import observe, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
@@ -57,7 +59,9 @@ class Trap:
         names = [f"step {i}" for i in range(len(self.steps))]
         steps = [gpu.program(n, **step) for n, step in zip(names, self.steps, strict=True)]
         seen = observe(lambda: function(gpu, *steps, self.warm_up, self.repeats))
-        return seen | {"launches": min(gpu.launches.values()), "readings": gpu.readings}
+        kept = gpu.tf32 is self.gpu.get("tf32", False)
+        runs = min(gpu.launches.values())
+        return seen | {"launches": runs, "readings": gpu.readings, "switch kept": kept}
 
 
 _QUIET: dict[str, Any] = {"asynchronous": False}
@@ -86,9 +90,11 @@ def _judge_traps(
         return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
     if any("unattempted" in seen for seen in evidence):
         return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
-    for seen in evidence:
-        if "error" in seen:
-            return error_verdict(seen["error"])
+    failed = [seen for seen in evidence if "error" in seen]
+    if failed:
+        pairs = [(t, s) for t, s in zip(traps, evidence, strict=True) if "error" not in s]
+        told = _too_few([trap for trap, _ in pairs], [seen["launches"] for _, seen in pairs])
+        return Finding("too-few-runs", told) if told else error_verdict(failed[0]["error"])
     values = [seen["value"] for seen in evidence]
     if all(value is None for value in values):
         return Finding("returned-none")
@@ -159,9 +165,9 @@ _TIME_TRAPS = (
         "a queue, and data to be copied", "queue-on-the-clock", 1.7e-3, 2, 11,
         gpu={"copy_seconds": 0.9e-3},
     ),
-    _time_trap("a slow start", "no-warm-up", 1.1e-3, 12, 15, cold=12),
+    _time_trap("a slow start", "no-warm-up", 1.1e-3, 12, 11, cold=12),
     _time_trap("spikes", "mean-with-spikes", 1.9e-3, 4, 22, spike_every=5),
-    _time_trap("a time that varies", "not-the-median", 2.3e-3, 5, 33, jitter=0.12),
+    _time_trap("a time that varies", "not-the-median", 2.3e-3, 6, 33, jitter=0.12, skew=5),
     _time_trap(
         "all of it at once", "wrong-value", 1.6e-3, 9, 11,
         gpu={"batch_seconds": 2e-3, "copy_seconds": 0.7e-3}, cold=9, spike_every=7,
@@ -269,11 +275,11 @@ _PAIR_TRAPS = (
         gpu={"copy_seconds": 0.9e-3},
     ),
     _pair_trap(
-        "a baseline that starts slowly", "cold-start", (1.9e-3, 1.4e-3), 12, 15,
+        "a baseline that starts slowly", "cold-start", (1.9e-3, 1.4e-3), 12, 11,
         baseline={"cold": 12},
     ),
     _pair_trap(
-        "a candidate that starts slowly", "cold-start", (2.5e-3, 1.1e-3), 12, 15,
+        "a candidate that starts slowly", "cold-start", (2.5e-3, 1.1e-3), 12, 11,
         candidate={"cold": 12},
     ),
     _pair_trap(
@@ -281,8 +287,8 @@ _PAIR_TRAPS = (
         candidate={"spike_every": 5},
     ),
     _pair_trap(
-        "a baseline whose time varies", "not-the-median", (2.4e-3, 1.7e-3), 5, 33,
-        baseline={"jitter": 0.12},
+        "a baseline whose time varies", "not-the-median", (2.4e-3, 1.7e-3), 6, 33,
+        baseline={"jitter": 0.12, "skew": 5},
     ),
     _pair_trap(
         "a chip that gets slower as it warms up", "one-after-the-other", (1.8e-3, 1.2e-3), 3, 41,
@@ -304,10 +310,17 @@ def _wrong_ratio(trap: Trap, value: float) -> str:
     return ""
 
 
+def _judge_comparison(evidence: Any) -> Finding | Verdict:
+    found = _judge_traps(_PAIR_TRAPS, evidence, "the speed-up", _wrong_ratio)
+    if found == Finding() and not all(seen["switch kept"] for seen in evidence):
+        return Finding("switch-left")
+    return found
+
+
 compare_steps = Exercise(
     "compare_steps",
     probe=_probe_traps(_PAIR_TRAPS),
-    judge=lambda evidence: _judge_traps(_PAIR_TRAPS, evidence, "the speed-up", _wrong_ratio),
+    judge=_judge_comparison,
     diagnoses={
         "moved-baseline": "You changed the device's TF32 switch, and with it the baseline: against "
         "IEEE FP32 the same candidate looks twice as good as against TF32. Measure under the "
@@ -330,6 +343,8 @@ compare_steps = Exercise(
         "chip. Let them take turns: then what changes with time hits both.",
         "too-few-runs": _TOO_FEW_RUNS,
         "another-clock": _ANOTHER_CLOCK,
+        "switch-left": "Your result is right, and you leave the device's TF32 switch in another "
+        "position than you found it: whatever the user runs next runs under it.",
         "upside-down": "You divided the wrong way round: a speed-up is the baseline's time by the "
         "candidate's, above 1 where the candidate is faster.",
         "saved-share": "You return the share that was saved or gained. Asked for is the speed-up: "
@@ -513,7 +528,18 @@ def _sample_cases() -> list[Case]:
         Case(([30.0, 30.0, 30.0, 30.0, 30.0, 90.0],), "5 times 30, once 90"),
         Case(([3.0, 1.0],)),
         Case(([98.5, 101.5, 100.0, 98.5, 101.5],)),  # exactly 3%
+        Case(([98.52, 101.49, 100.0, 98.52, 101.49],)),  # more than 3% of the first quartile
+        Case(([98.0, 102.0, 100.0, 98.0, 102.0],)),  # 2% to either side
+        Case(([8.0, 8.3, 7.8, 8.2, 400.0, 7.9, 8.1],)),  # at most 3% of the mean
+        Case(([0.00213, 0.00225, 0.00208, 0.00231, 0.00219, 0.00224],)),  # seconds
     ]
+
+
+_OTHER_QUARTILES = (
+    "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased",
+    "normal_unbiased", "inverted_cdf", "averaged_inverted_cdf", "closest_observation",
+    "interpolated_inverted_cdf",
+)  # fmt: skip
 
 
 def _summary(
@@ -548,6 +574,24 @@ def _with(**parts: Any) -> Callable[[Sequence[float]], dict[str, Any]]:
     return lambda samples: _summary(samples, **parts)
 
 
+def _quartiles_by(method: str) -> Callable[[list[float]], float]:
+    """The interquartile range by another of numpy's rules."""
+    return lambda values: float(np.subtract(*np.percentile(values, [75, 25], method=method)))
+
+
+def _same_summary(expected: Any, seen: Any) -> bool:
+    """To within 1e-4 of each number (torch's quantile of float32 is right), however small."""
+    if isinstance(expected, dict):
+        given = seen.get("dict") if isinstance(seen, dict) else None
+        return isinstance(given, dict) and all(
+            key in given and _same_summary(one, given[key]) for key, one in expected["dict"].items()
+        )
+    if isinstance(expected, bool):
+        return exactly(expected, seen)
+    number = as_number(seen)
+    return number is not None and math.isclose(number, expected, rel_tol=1e-4, abs_tol=1e-9)
+
+
 def _never_scaled(samples: Sequence[float]) -> dict[str, Any]:
     found = _summary(samples)
     return found | {"steady": found["iqr"] <= 0.03}
@@ -557,7 +601,7 @@ summarise_times = function_exercise(
     "summarise_times",
     cases=_sample_cases,
     reference=_summary,
-    same=within(1e-4),  # torch's quantile of float32 is right too
+    same=_same_summary,
     misconceptions={
         "mean": Misconception(
             "You took the mean. A single run of 400 among runs of 8 moves it to 47, a time that no "
@@ -596,6 +640,7 @@ summarise_times = function_exercise(
             _with(spread=_halves_iqr),
             _with(spread=lambda values: _halves_iqr(values, with_middle=True)),
             _with(spread=lambda v: sorted(v)[3 * len(v) // 4] - sorted(v)[len(v) // 4]),
+            *(_with(spread=_quartiles_by(method)) for method in _OTHER_QUARTILES),
         ),
         "not-relative": Misconception(
             "You compared the spread with 0.03 itself. A spread of 0.03 is nothing beside 50 and "
@@ -644,6 +689,10 @@ def _verdict_cases() -> list[Case]:
     def case(label: str, candidate: dict[str, Any], baseline: dict[str, Any] = base) -> Case:
         return Case((baseline, candidate), label)
 
+    def runs(old: Sequence[float], new: Sequence[float]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Two runs with these times, and with as many losses as a short run has."""
+        return tuple({"seconds": list(s), "losses": [2.0] * 15 + [0.5] * 10} for s in (new, old))
+
     spiky = _run(12.0, 0.02, 0.5)
     spiky["seconds"][3] = spiky["seconds"][8] = 300.0
     recovered = _run(10.0, 0.02, 0.5)
@@ -669,6 +718,28 @@ def _verdict_cases() -> list[Case]:
         case("half the time, the very last loss is unlucky", _run(10.0, 0.02, 0.49, end=[0.56])),
         case("the baseline itself has lost its loss", _run(10.0, 0.02, 0.5),
              _run(20.0, 0.02, 0.5, end=[nan] * 10)),
+        case("a loss of the baseline was inf near its end", _run(10.0, 0.02, 0.5),
+             _run(20.0, 0.02, 0.5, end=[inf, *[0.5] * 8])),
+        case("half the time, the first five of the last ten losses are higher",
+             _run(10.0, 0.02, 0.5, end=[0.6] * 5 + [0.5] * 5)),
+        case("half the time, the loss before the last ten was high",
+             _run(10.0, 0.02, 0.5, end=[9.0] + [0.5] * 10)),
+        case("half the time, two of the last ten losses are high",
+             _run(10.0, 0.02, 0.5, end=[0.5] * 4 + [1.5, 1.5] + [0.5] * 4)),
+        case("half the time, a large loss that is 1% higher", _run(10.0, 0.02, 5.05),
+             _run(20.0, 0.02, 5.0)),
+        case("half the time, a small loss that is 30% higher", _run(10.0, 0.02, 0.0065),
+             _run(20.0, 0.02, 0.005)),
+        case("3% more, from a narrow half into a wide one", _run(20.6, 0.3, 0.5),
+             _run(20.0, 0.005, 0.5)),
+        case("3% more, from a wide half into a narrow one", _run(20.6, 0.005, 0.5),
+             _run(20.0, 0.3, 0.5)),
+        case("half the time, 25 losses, three of the last ten are higher",
+             {"seconds": [9.0, 10.0, 11.0], "losses": [2.0] * 15 + [0.7] * 3 + [0.5] * 7}),
+        case("5 samples each, 25 losses", *runs([20.0, 21, 22, 23, 30], [16.0, 17, 18, 20.8, 22])),
+        case("8 samples each, 25 losses", *runs([18.0, 20, 24, 24, 25, 26, 27, 28],
+                                                [15.0, 16, 17, 18, 19, 23.2, 23.6, 24])),
+        case("5 samples against 12, 25 losses against 40", runs([20.0], [9.0, 8, 10, 9.5, 30])[0]),
     ]  # fmt: skip
 
 

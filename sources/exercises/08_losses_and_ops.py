@@ -121,7 +121,7 @@ def safe_rms_norm(x, weight, eps):
 # is a list of modules with float32 weights, each a norm and a linear layer. The linear layers run
 # in 16 bits, in `region`, which is `torch.float16` or `torch.bfloat16`; no region is open when you
 # are called. The stream may grow past 65504, and the blocks may add little to something large.
-# Return the stream in float32, and leave x as it is.
+# Return the stream in float32, and leave x and the blocks as they are.
 
 
 # %% exercise="residual_stream"
@@ -168,7 +168,8 @@ y.sum().backward()
 # those of the backward pass too, run in the dtype of the region that `recomputed_silu` was called
 # in, *wherever* `backward()` is called, in no region or in one of another dtype, and whatever was
 # called in between. Called in no region, all of them run in float32. The result has the dtype of
-# the products. Leave the arguments as they are. Edit the class where it stands.
+# the products. Keep the saving of memory: the product of `x` and the weight is computed again, not
+# kept. Leave the arguments, and autocast's state, as they are. Edit the class where it stands.
 
 
 # %% exercise="recomputed_silu"
@@ -224,8 +225,8 @@ class RecomputedSilu(torch.autograd.Function):
 # the backward pass too, wherever `backward()` is called. The energy is float32.
 #
 # In a region `x` may be 16 bit or float32; outside it is float32. The matrix is float32, symmetric,
-# and needs no gradient. Everything is on the CPU. Leave the arguments as they are. Edit the class
-# where it stands.
+# and needs no gradient. Everything is on the CPU. Leave the arguments, and autocast's state, as
+# they are. Edit the class where it stands.
 
 
 # %% exercise="wide_energy"

@@ -84,3 +84,14 @@ def best_lever(parts):
         "sgd": states + parts["activations_fp32"],
     }
     return min(after, key=after.get)
+
+
+# === mutant: casts_on_the_wrong_side -> casts-forgotten
+def best_lever(parts):
+    saved = {
+        "autocast": parts["activations_fp32"] - parts["activations_amp"] + parts["casts"],
+        "checkpointing": parts["activations_fp32"] - parts["checkpoints"],
+        "sgd": parts["optimizer"],
+    }
+    name = max(saved, key=saved.get)
+    return name if saved[name] > 0 else "none"

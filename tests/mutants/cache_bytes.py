@@ -127,20 +127,27 @@ def cache_bytes(model, x):
 
 # === mutant: leaves_its_hooks_behind -> changed-argument
 def cache_bytes(model, x):
-    used = set()
+    from torch.utils._python_dispatch import TorchDispatchMode
 
-    def note(layer, *_):
-        if isinstance(layer, (nn.Linear, nn.Conv2d)):
-            used.update(layer.parameters())
+    copies = {}
 
-    for layer in model.modules():
-        layer.register_forward_hook(note)
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten._to_copy.default and args[0].requires_grad:
+                if args[0].is_leaf:
+                    copies[id(args[0])] = out.nbytes
+            return out
+
+    watch = Watch()
+    model.register_forward_pre_hook(lambda *_: watch.__enter__() and None)
+    model.register_forward_hook(lambda *_: watch.__exit__(None, None, None))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(x)
-    return sum(2 * p.numel() for p in used if p.requires_grad and p.dtype == torch.float32)
+    return sum(copies.values())
 
 
-# === correct: hooks_and_a_set
+# === mutant: hooks_and_a_set -> known-layers-only
 def cache_bytes(model, x):
     used = set()
 
@@ -198,3 +205,61 @@ def cache_bytes(model, x):
                 found[id(source.variable)] = 2 * source.variable.numel()
             nodes.append(source)
     return sum(found.values())
+
+
+# === mutant: kept_by_shape -> wrong-value
+def cache_bytes(model, x):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    trained, copies = {id(p) for p in model.parameters() if p.requires_grad}, {}
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten._to_copy.default and id(args[0]) in trained:
+                copies[args[0].shape] = out.nbytes
+            return out
+
+    with Watch(), torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    return sum(copies.values())
+
+
+# === correct: copies_that_outlive_the_forward
+def cache_bytes(model, x):
+    from torch.multiprocessing.reductions import StorageWeakRef
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    made = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten._to_copy.default and out.dtype == torch.bfloat16:
+                made.append((StorageWeakRef(out.untyped_storage()), out.nbytes))
+            return out
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with Watch():
+            model(x)
+        return sum(size for copy, size in made if not copy.expired())
+
+
+# === correct: by_name_in_no_grad
+def cache_bytes(model, x):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        kept = {}
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket is torch.ops.aten._to_copy:
+                names = [n for n, p in model.named_parameters() if p is args[0]]
+                if names and args[0].requires_grad:
+                    self.kept[names[0]] = out.element_size() * out.nelement()
+            return out
+
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16), Watch() as watch:
+        model(x)
+    return torch.tensor(list(watch.kept.values())).sum()

@@ -341,3 +341,71 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     clock = timing.WallClock(gpu.synchronize, gpu.clock)
     found = timing.compare(steps, repeats=repeats, clock=clock)
     return found["old"].median / found["new"].median
+
+
+# === mutant: medians_of_warm_up_and_samples -> cold-start
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    old, new = [], []
+    for _ in range(warm_up + repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return statistics.median(old) / statistics.median(new)
+
+
+# === mutant: means_of_the_middle_halves -> not-the-median
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        baseline(batch)
+        candidate(batch)
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    quarter = repeats // 4
+    old, new = (statistics.mean(sorted(times)[quarter:-quarter]) for times in (old, new))
+    return old / new
+
+
+# === mutant: tidies_the_switch_up -> switch-left
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        baseline(batch)
+        candidate(batch)
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    gpu.tf32 = False  # back to PyTorch's default
+    return statistics.median(old) / statistics.median(new)
+
+
+# === correct: one_chain_of_readings
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        baseline(batch)
+        candidate(batch)
+    gpu.synchronize()
+    times, last = ([], []), gpu.clock()
+    for i in range(2 * repeats):
+        (baseline, candidate)[i % 2](batch)
+        gpu.synchronize()
+        now = gpu.clock()
+        times[i % 2].append(now - last)
+        last = now
+    return statistics.median(times[0]) / statistics.median(times[1])

@@ -55,3 +55,34 @@ def crossover(added, fp32_each, amp_each):
         middle = (low + high) // 2
         low, high = (low, middle) if less(middle) else (middle, high)
     return high
+
+
+# === mutant: never_only_where_amp_needs_more -> never-forgotten
+def crossover(added, fp32_each, amp_each):
+    if amp_each > fp32_each:
+        return None
+    return added // (fp32_each - amp_each) + 1
+
+
+# === mutant: gives_up_early -> wrong-value
+def crossover(added, fp32_each, amp_each):
+    for batch in range(1, 100_000):
+        if added + amp_each * batch < fp32_each * batch:
+            return batch
+    return None
+
+
+# === mutant: return_forgotten -> returned-none
+def crossover(added, fp32_each, amp_each):
+    gain = fp32_each - amp_each
+    batch = added // gain + 1 if gain > 0 else None
+
+
+# === correct: one_byte_more_in_fractions
+def crossover(added, fp32_each, amp_each):
+    import math
+    from fractions import Fraction
+
+    if fp32_each <= amp_each:
+        return None
+    return math.ceil(Fraction(added + 1, fp32_each - amp_each))

@@ -59,3 +59,22 @@ helps = {
 groups = {"precision": "AH", "bytes": "CDI", "launches": "EJ"}
 helps = {letter: answer for answer, letters in groups.items() for letter in letters}
 helps.update(B="nothing", F="sizes", G="measurement")
+
+
+# === correct: a_defaultdict_of_enum_members
+from collections import defaultdict
+from enum import StrEnum
+
+
+class Lever(StrEnum):
+    PRECISION = "precision"
+    BYTES = "bytes"
+    LAUNCHES = "launches"
+    SIZES = "sizes"
+    NOTHING = "nothing"
+    MEASUREMENT = "measurement"
+
+
+helps = defaultdict(lambda: Lever.BYTES, a=Lever.PRECISION, h=Lever.PRECISION, b=Lever.NOTHING)
+helps |= {"e": Lever.LAUNCHES, "j": Lever.LAUNCHES, "f": Lever.SIZES, "g": Lever.MEASUREMENT}
+helps |= {letter: helps[letter] for letter in "cdi"}

@@ -468,3 +468,91 @@ class RecomputedSilu(torch.autograd.Function):
 
 def recomputed_silu(x, weight):
     return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: product_kept -> product-kept
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        h = x @ weight
+        ctx.save_for_backward(x, weight, h)
+        return F.silu(h)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight, h = ctx.saved_tensors
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: only_the_first_product_restored -> backward-elsewhere
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        ctx.on, ctx.dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):
+            h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T.to(h.dtype), x.T.to(h.dtype) @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === mutant: switch_set_and_not_put_back -> state-left-behind
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        if torch.is_autocast_enabled("cpu"):
+            dtype = torch.get_autocast_dtype("cpu")
+            x, weight = x.to(dtype), weight.to(dtype)
+            torch.set_autocast_enabled("cpu", False)
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.autocast("cpu", enabled=False)
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# === correct: decorators_above_staticmethod_and_a_vjp
+class RecomputedSilu(torch.autograd.Function):
+    @torch.amp.custom_fwd(device_type="cpu")
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return torch.nn.SiLU()(torch.bmm(x[None], weight[None])[0])
+
+    @torch.amp.custom_bwd(device_type="cpu")
+    @staticmethod
+    def backward(ctx, grad):
+        _, pull = torch.func.vjp(lambda x, weight: F.silu(x @ weight), *ctx.saved_tensors)
+        return pull(grad)
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)

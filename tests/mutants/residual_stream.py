@@ -123,7 +123,7 @@ def residual_stream(x, blocks, region):
     return x
 
 
-# === mutant: modules_cast -> stream-in-the-regions-dtype
+# === mutant: modules_cast -> blocks-cast-for-good
 def residual_stream(x, blocks, region):
     x = x.float()
     for block in blocks:
@@ -146,3 +146,71 @@ def residual_stream(x, blocks, region):
 
     with torch.inference_mode(), torch.autocast("cpu", dtype=region, cache_enabled=False):
         return reduce(lambda stream, block: stream.add(block(stream)), blocks, x.float())
+
+
+# === mutant: linear_layers_cast -> blocks-cast-for-good
+def residual_stream(x, blocks, region):
+    x = x.float()
+    for block in blocks:
+        for layer in block.modules():
+            if isinstance(layer, torch.nn.Linear):
+                layer.to(region)
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            x = x + block(x)
+    return x
+
+
+# === mutant: autocast_left_on -> wrong-value
+def residual_stream(x, blocks, region):
+    torch.set_autocast_enabled("cpu", True)
+    torch.set_autocast_dtype("cpu", region)
+    x = x.float()
+    for block in blocks:
+        x = x + block(x)
+    return x
+
+
+# === mutant: region_of_another_device -> blocks-in-float32
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cuda", dtype=region):
+        for block in blocks:
+            x = x + block(x)
+    return x
+
+
+# === correct: modules_in_a_row
+class Residual(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return x + self.inner(x)
+
+
+def residual_stream(x, blocks, region):
+    stream = torch.nn.Sequential(*map(Residual, blocks))
+    with torch.autocast("cpu", dtype=region, cache_enabled=False):
+        return stream(x.float())
+
+
+# === correct: one_by_one_in_float64
+def residual_stream(x, blocks, region):
+    if not blocks:
+        return x.float()
+    first, *rest = blocks
+    with torch.autocast("cpu", dtype=region):
+        added = first(x.float())
+    return residual_stream(x.double() + added, rest, region)
+
+
+# === mutant: hooks_left_on_the_blocks -> wrong-value
+def residual_stream(x, blocks, region):
+    x = x.float()
+    with torch.autocast("cpu", dtype=region):
+        for block in blocks:
+            block.register_forward_hook(lambda module, args, out: out.float())
+            x = x + block(x)
+    return x

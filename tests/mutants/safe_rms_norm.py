@@ -114,3 +114,35 @@ def safe_rms_norm(x, weight, eps):
     norm = torch.nn.RMSNorm(x.shape[-1], eps=eps)
     norm.weight = torch.nn.Parameter(weight)
     return norm(x.float()).to(x.dtype)
+
+
+# === mutant: root_cast_back -> wrong-value
+def safe_rms_norm(x, weight, eps):
+    w = x.float()
+    inverse = torch.rsqrt(w.pow(2).mean(-1, keepdim=True) + eps).to(x.dtype)
+    return x * inverse * weight.to(x.dtype)
+
+
+# === mutant: weight_as_gemma_stores_it -> wrong-value
+def safe_rms_norm(x, weight, eps):
+    w = x.float()
+    return (w * torch.rsqrt(w.pow(2).mean(-1, keepdim=True) + eps) * (1 + weight)).to(x.dtype)
+
+
+# === mutant: widened_in_place -> changed-argument
+def safe_rms_norm(x, weight, eps):
+    w = x.float()
+    w *= torch.rsqrt(w.pow(2).mean(-1, keepdim=True) + eps)
+    w *= weight
+    return w.to(x.dtype)
+
+
+# === correct: plain_python
+def safe_rms_norm(x, weight, eps):
+    import math
+
+    rows = []
+    for row in x.tolist():
+        root = math.sqrt(math.fsum(v * v for v in row) / len(row) + eps)
+        rows.append([v / root * factor for v, factor in zip(row, weight.tolist())])
+    return torch.tensor(rows, dtype=x.dtype)

@@ -183,3 +183,107 @@ def speed_verdict(baseline, candidate):
     if torch.max(a[0], b[0]) <= torch.min(a[2], b[2]):
         return "no difference"
     return np.where(b[1] < a[1], "faster", "slower")
+
+
+# === mutant: last_five -> wrong-value
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-5:], candidate["losses"][-5:]
+    if not all(map(math.isfinite, old + new)):
+        return "not comparable"
+    if statistics.mean(new) > 1.02 * statistics.mean(old):
+        return "not comparable"
+    a, old_middle, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new_middle, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new_middle < old_middle else "slower"
+
+
+# === mutant: nan_only -> wrong-value
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if any(map(math.isnan, old + new)):
+        return "not comparable"
+    if statistics.mean(new) > 1.02 * statistics.mean(old):
+        return "not comparable"
+    a, old_middle, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new_middle, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new_middle < old_middle else "slower"
+
+
+# === mutant: median_of_the_losses -> wrong-value
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)):
+        return "not comparable"
+    if statistics.median(new) > 1.02 * statistics.median(old):
+        return "not comparable"
+    a, old_middle, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new_middle, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new_middle < old_middle else "slower"
+
+
+# === mutant: two_hundredths_more -> wrong-value
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)):
+        return "not comparable"
+    if statistics.mean(new) > statistics.mean(old) + 0.02:
+        return "not comparable"
+    a, old_middle, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new_middle, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new_middle < old_middle else "slower"
+
+
+# === mutant: an_end_inside_the_other_half -> wrong-value
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)):
+        return "not comparable"
+    if statistics.mean(new) > 1.02 * statistics.mean(old):
+        return "not comparable"
+    a, old_middle, b = statistics.quantiles(baseline["seconds"], n=4, method="inclusive")
+    c, new_middle, d = statistics.quantiles(candidate["seconds"], n=4, method="inclusive")
+    if a <= c <= b or a <= d <= b:
+        return "no difference"
+    return "faster" if new_middle < old_middle else "slower"
+
+
+# === mutant: default_quantiles -> wrong-value
+def speed_verdict(baseline, candidate):
+    old, new = baseline["losses"][-10:], candidate["losses"][-10:]
+    if not all(map(math.isfinite, old + new)):
+        return "not comparable"
+    if statistics.mean(new) > 1.02 * statistics.mean(old):
+        return "not comparable"
+    a, old_middle, b = statistics.quantiles(baseline["seconds"], n=4)
+    c, new_middle, d = statistics.quantiles(candidate["seconds"], n=4)
+    if c <= b and a <= d:
+        return "no difference"
+    return "faster" if new_middle < old_middle else "slower"
+
+
+# === correct: members_of_an_enum
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    BAD = "not comparable"
+    SAME = "no difference"
+    UP = "faster"
+    DOWN = "slower"
+
+
+def speed_verdict(baseline, candidate):
+    ends = [run["losses"][-10:] for run in (baseline, candidate)]
+    if not math.isfinite(sum(map(sum, ends))) or sum(ends[1]) > 1.02 * sum(ends[0]):
+        return Verdict.BAD
+    runs = [sorted(run["seconds"]) for run in (baseline, candidate)]
+    (a, b, c), (d, e, f) = (statistics.quantiles(run, n=4, method="inclusive") for run in runs)
+    return Verdict.SAME if max(a, d) <= min(c, f) else Verdict.UP if e < b else Verdict.DOWN

@@ -520,3 +520,128 @@ def click_loss(logits, targets):
 
 
 smoothed_loss = contrastive_loss = dice_loss = click_loss
+
+
+# === mutant: log_of_a_wide_softmax -> loss-not-finite
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    log_p = torch.log(torch.softmax(logits.float(), -1))
+    right = log_p.gather(1, labels.unsqueeze(1)).squeeze(1)
+    return -((1 - smoothing) * right + smoothing * log_p.mean(-1)).mean()
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: softmax_clamped -> loss-off
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    log_p = torch.softmax(logits.float(), -1).clamp_min(1e-30).log()
+    right = log_p.gather(1, labels.unsqueeze(1)).squeeze(1)
+    return -((1 - smoothing) * right + smoothing * log_p.mean(-1)).mean()
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: one_maximum_for_all_rows -> loss-not-finite
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    z = similarities.float() / temperature
+    largest = z.max()
+    return (largest + (z - largest).exp().sum(1).log() - z.diagonal()).mean()
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: a_new_leaf -> no-loss
+def click_loss(logits, targets):
+    wide = torch.tensor(logits.tolist(), dtype=torch.float32, requires_grad=True)
+    return F.binary_cross_entropy_with_logits(wide, targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === mutant: default_dtype_float64 -> loss-not-float32
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+
+
+def contrastive_loss(similarities, temperature):
+    return F.cross_entropy(similarities.float() / temperature, torch.arange(len(similarities)))
+
+
+def dice_loss(logits, masks):
+    torch.set_default_dtype(torch.float64)
+    p = torch.sigmoid(logits.double())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+# === correct: two_classes_and_a_module
+def click_loss(logits, targets):
+    z = logits.float()
+    return F.cross_entropy(torch.stack([torch.zeros_like(z), z], -1), targets.long())
+
+
+def smoothed_loss(logits, labels, smoothing):
+    z = logits.float()
+    right = z[range(len(z)), labels]
+    return (z.logsumexp(1) - (1 - smoothing) * right - smoothing * z.mean(1)).mean()
+
+
+def contrastive_loss(similarities, temperature):
+    rows = similarities.double() / temperature
+    return torch.stack([-row.log_softmax(0)[i] for i, row in enumerate(rows)]).mean().float()
+
+
+class Dice(torch.nn.Module):
+    def forward(self, logits, masks):
+        p = logits.float().sigmoid()
+        both = p.sum() + masks.sum()
+        return 1 - torch.div(2 * p[masks.bool()].sum() + 1, both + 1)
+
+
+dice_loss = Dice()

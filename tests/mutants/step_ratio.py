@@ -54,3 +54,18 @@ def step_ratio(fp32, amp):
         data = report["loaded"] - report["before"]
         own.append(report["peak"] - data - report["before"])
     return torch.tensor(own[1] / own[0], dtype=torch.float64)
+
+
+# === correct: as_a_fraction
+def step_ratio(fp32, amp):
+    from fractions import Fraction
+
+    return Fraction(amp["peak"] - amp["loaded"], fp32["peak"] - fp32["loaded"])
+
+
+# === correct: as_a_decimal
+def step_ratio(fp32, amp):
+    from decimal import Decimal
+
+    own = [Decimal(report["peak"]) - Decimal(report["loaded"]) for report in (amp, fp32)]
+    return own[0] / own[1]

@@ -135,3 +135,50 @@ def summarise_times(samples):
 def summarise_times(samples):
     low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
     return {"median": median, "iqr": high - low, "steady": 100 * (high - low) / median <= 3}
+
+
+# === mutant: nearest_sample -> other-quartiles
+def summarise_times(samples):
+    import numpy as np
+
+    low, high = np.percentile(samples, [25, 75], method="nearest")
+    median = statistics.median(samples)
+    return {"median": median, "iqr": high - low, "steady": bool(high - low <= 0.03 * median)}
+
+
+# === mutant: three_percent_of_the_mean -> wrong-value
+def summarise_times(samples):
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    iqr = high - low
+    return {"median": median, "iqr": iqr, "steady": iqr <= 0.03 * statistics.mean(samples)}
+
+
+# === mutant: three_percent_to_either_side -> wrong-value
+def summarise_times(samples):
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    steady = median - low <= 0.03 * median and high - median <= 0.03 * median
+    return {"median": median, "iqr": high - low, "steady": steady}
+
+
+# === mutant: rounded_to_four_places -> wrong-value
+def summarise_times(samples):
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    steady = high - low <= 0.03 * median
+    return {"median": round(median, 4), "iqr": round(high - low, 4), "steady": steady}
+
+
+# === correct: exact_fractions_in_an_ordered_dict
+def summarise_times(samples):
+    from collections import OrderedDict
+    from fractions import Fraction
+
+    ordered = sorted(map(Fraction, samples))
+
+    def quartile(number):
+        below, rest = divmod(number * (len(ordered) - 1), 4)
+        if not rest:
+            return ordered[below]
+        return ordered[below] + (ordered[below + 1] - ordered[below]) * Fraction(rest, 4)
+
+    iqr = quartile(3) - quartile(1)
+    return OrderedDict(median=quartile(2), iqr=iqr, steady=100 * iqr <= 3 * quartile(2))

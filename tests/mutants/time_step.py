@@ -359,3 +359,77 @@ def time_step(gpu, step, warm_up, repeats):
         step(batch)
     timer = Timer("step(batch)", globals={"step": step, "batch": batch}, timer=now)
     return np.median([timer.timeit(1).median for _ in range(repeats)])
+
+
+# === mutant: median_of_warm_up_and_samples -> no-warm-up
+def time_step(gpu, step, warm_up, repeats):
+    times = []
+    for _ in range(warm_up + repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+
+
+# === mutant: mean_without_the_outliers -> not-the-median
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    typical = statistics.median(times)
+    return statistics.mean(t for t in times if t < 3 * typical)
+
+
+# === mutant: mean_of_the_middle_half -> not-the-median
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    times = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    quarter = repeats // 4
+    return statistics.mean(sorted(times)[quarter:-quarter])
+
+
+# === mutant: the_last_sample -> not-the-median
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up + repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        seconds = gpu.clock() - start
+    return seconds
+
+
+# === correct: chain_of_events_in_fractions
+def time_step(gpu, step, warm_up, repeats):
+    from fractions import Fraction
+
+    batches = [gpu.make_batch() for _ in range(repeats)]
+    for _ in range(warm_up):
+        step(batches[0])
+    marks = [gpu.event() for _ in range(repeats + 1)]
+    gpu.synchronize()
+    marks[0].record()
+    for batch, mark in zip(batches, marks[1:]):
+        step(batch)
+        mark.record()
+    marks[-1].synchronize()
+    return statistics.median(Fraction(a.elapsed_time(b)) / 1000 for a, b in pairwise(marks))

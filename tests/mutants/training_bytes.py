@@ -64,3 +64,27 @@ def training_bytes(parameters, optimizer, precision):
 def training_bytes(parameters, optimizer, precision):
     table = {"sgd": 8, "momentum": 12, "adam": 16}
     return parameters * table[optimizer] / (2 if precision == "bf16" else 1)
+
+
+# === mutant: state_in_half -> amp-halves
+def training_bytes(parameters, optimizer, precision):
+    copies = {"sgd": 0, "momentum": 1, "adam": 2}[optimizer]
+    weight, state = {"fp32": (4, 4), "amp": (4, 2), "bf16": (2, 2)}[precision]
+    return parameters * (2 * weight + copies * state)
+
+
+# === correct: half_of_it_as_a_fraction
+def training_bytes(parameters, optimizer, precision):
+    from fractions import Fraction
+
+    part = Fraction(1, 2) if precision == "bf16" else 1
+    return parameters * part * {"sgd": 8, "momentum": 12, "adam": 16}[optimizer]
+
+
+# === mutant: counted_in_32_bits -> wrong-value
+def training_bytes(parameters, optimizer, precision):
+    import numpy as np
+
+    tensors = 2 + ["sgd", "momentum", "adam"].index(optimizer)
+    width = 2 if precision == "bf16" else 4
+    return int(np.array([parameters * tensors * width]).astype(np.int32)[0])

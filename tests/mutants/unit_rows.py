@@ -123,3 +123,36 @@ def unit_rows(x):
 def unit_rows(x):
     length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
     return (x / length.clamp_min(1e-6)).to(x.dtype)
+
+
+# === mutant: zeros_found_by_their_sum -> wrong-value
+def unit_rows(x):
+    w = x.float()
+    zeros = w.sum(-1, keepdim=True) == 0
+    return torch.where(zeros, 0.0, w / w.norm(dim=-1, keepdim=True)).to(x.dtype)
+
+
+# === mutant: zeros_found_by_their_first_entry -> wrong-value
+def unit_rows(x):
+    w = x.float()
+    unit = w / w.norm(dim=-1, keepdim=True)
+    unit[x[:, 0] == 0] = 0
+    return unit.to(x.dtype)
+
+
+# === correct: plain_python
+def unit_rows(x):
+    import math
+
+    rows = []
+    for row in x.tolist():
+        length = math.hypot(*row) or 1.0
+        rows.append([entry / length for entry in row])
+    return torch.tensor(rows, dtype=x.dtype)
+
+
+# === mutant: zeros_found_by_their_maximum -> wrong-value
+def unit_rows(x):
+    w = x.float()
+    zeros = w.max(-1, keepdim=True).values <= 0
+    return torch.where(zeros, 0.0, w / w.norm(dim=-1, keepdim=True)).to(x.dtype)

@@ -352,3 +352,97 @@ class Energy(torch.autograd.Function):
 
 def wide_energy(x, matrix):
     return Energy.apply(x, matrix)
+
+
+# === mutant: switched_off_for_cuda -> forward-in-16-bits
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.autocast("cuda", enabled=False)
+    def forward(ctx, x, matrix):
+        x = x.float()
+        ctx.save_for_backward(x, matrix)
+        return 0.5 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    @torch.autocast("cuda", enabled=False)
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === mutant: only_the_energy_patched -> forward-in-16-bits
+class Energy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, matrix):
+        x = x.float()
+        ctx.save_for_backward(x, matrix)
+        return torch.nan_to_num(0.5 * ((x @ matrix) * x).sum(-1))
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === mutant: switch_set_and_not_put_back -> state-left-behind
+class Energy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, matrix):
+        torch.set_autocast_enabled("cpu", False)
+        x = x.float()
+        ctx.save_for_backward(x, matrix)
+        return 0.5 * ((x @ matrix) * x).sum(-1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        torch.set_autocast_enabled("cpu", False)
+        x, matrix = ctx.saved_tensors
+        return grad.unsqueeze(-1) * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === mutant: energy_in_half -> wrong-type
+class Energy(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x, matrix):
+        ctx.save_for_backward(x, matrix)
+        return (0.5 * ((x @ matrix) * x).sum(-1)).half()
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, matrix = ctx.saved_tensors
+        return grad.float().unsqueeze(-1) * (x @ matrix), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
+
+
+# === correct: numpy_in_float64
+class Energy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, matrix):
+        rows, a = (t.detach().double().numpy() for t in (x, matrix))
+        ctx.product = torch.from_numpy(rows @ a)
+        return torch.from_numpy(0.5 * (rows @ a * rows).sum(-1)).float()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (grad[:, None] * ctx.product).float(), None
+
+
+def wide_energy(x, matrix):
+    return Energy.apply(x, matrix)
