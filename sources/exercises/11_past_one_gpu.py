@@ -98,7 +98,7 @@ def may_step(gradients, scale, all_reduce):
 # - the model's output is FP32, and between the steps every parameter is a shard in FP32.
 #
 # Use `fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(…))`. The check runs forward
-# and backward in a group whose other rank does not exist: it looks at dtypes, not at numbers.
+# and backward in a group whose other ranks do not exist: it looks at dtypes, not at numbers.
 
 
 # %% exercise="shard_model"
