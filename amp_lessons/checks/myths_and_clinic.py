@@ -163,7 +163,7 @@ class _Chart:
         parts = {name: list(module.parameters()) for name, module in modules.items()}
         return {
             "optimizer steps": self.steps,
-            "dtype of the gradients": ", ".join(sorted(self.gradients)),
+            "dtype of the gradients": ", ".join(sorted(self.gradients)) or "no step was made",
             **{f"dtype from the {n}": ", ".join(sorted(d)) for n, d in self.layers.items()},
             **{f"dtype of the {n}'s weights": _kinds(ps) for n, ps in parts.items()},
             "scale at each batch": self.scales,
@@ -293,7 +293,8 @@ def _play_finetune(train: Callable) -> Callable:
             train(
                 model, head, chart.scaler, chart.loss_fn, _batches(seed, [10] * count, spoiled), 0.5
             )
-        return chart.left_behind(head=model.head, backbone=model.backbone)
+        seen = chart.left_behind(head=model.head, backbone=model.backbone)
+        return seen | {"model.head is the new head": model.head is head}
 
     return play
 
@@ -461,10 +462,10 @@ mend_guard = function_exercise(
             _guarded(lambda scaler: True),
         ),
         "scale-never-falls": Misconception(
-            "You look at the gradients instead of the loss, and leave out the update when they "
-            "are not finite. That also hides the overflows that come from the scale: it can "
-            "never fall, and each of these batches is lost. A loss that is not finite is the "
-            "data's fault; a finite loss with gradients that are not is the scale's.",
+            "You look at the gradients, or at the scaled loss, instead of the loss, and leave out "
+            "the update when they are not finite. That also hides the overflows that come from "
+            "the scale: it can never fall, and each of these batches is lost. A loss that is not "
+            "finite is the data's fault; a finite loss with gradients that are not is the scale's.",
             _only_finite_gradients,
         ),
         "scaler-bypassed": _scaler_gone(_guarded_without_scaler),
@@ -557,8 +558,9 @@ mend_adapter = function_exercise(
             _adapting(lambda base, adapter: None),
         ),
         "scaler-thrown-out": Misconception(
-            "The refusal is gone because the scaler is. The adapter is FP16 still: gradients "
-            "become zero on their way, and nothing skips a step that overflows.",
+            "The refusal is gone and its reason is not: the adapter is FP16 still, and so are its "
+            "gradients and its steps. Small ones become zero, and the rate that the check asks "
+            "for does not even fit into FP16. What is trained has to be in FP32.",
             _adapting(lambda base, adapter: None, loop=_bypassing_loop),
         ),
         "scaler-bypassed": Misconception(
@@ -573,8 +575,8 @@ mend_adapter = function_exercise(
             _adapting(_both_float, autocast=False),
         ),
         "autocast-left-out": Misconception(
-            "You cast the inputs by hand and run the adapter in FP32: its products are no faster "
-            "than before. Under autocast FP32 parameters and an FP16 base meet in FP16 without "
+            "The adapter is run in FP32, outside of autocast: its products are no faster than "
+            "before. Under autocast FP32 parameters and an FP16 base meet in FP16 without "
             "any cast of yours.",
             _adapting(lambda base, adapter: adapter.float(), autocast=False),
         ),
@@ -682,8 +684,8 @@ mend_uneven = function_exercise(
         ),
         "rows-not-divided": Misconception(
             "You made each loss the sum over its rows, which gives every row the same weight; "
-            "but nothing divides by the number of rows of the group. Steps are as many times too "
-            "large.",
+            "but nothing divides by the number of rows of the group before the step is made. "
+            "Steps are as many times too large.",
             _accumulating(lambda batch, group: len(batch[1])),
         ),
         "stepped-each-micro-batch": Misconception(
@@ -693,9 +695,9 @@ mend_uneven = function_exercise(
             _accumulating(_by_rows, each=True),
         ),
         "one-big-batch": Misconception(
-            "The gradient is right, since one backward pass goes through all micro-batches of a "
-            "group. But until then their activations are in memory together, and they were cut "
-            "because these do not fit.",
+            "The gradient is right, but all the micro-batches of a group go forward before the "
+            "first backward pass. Until then their activations are in memory together, and they "
+            "were cut because these do not fit.",
             _one_big_batch,
             _one_backward,
         ),
@@ -813,9 +815,10 @@ mend_decay = function_exercise(
             "changes gradients comes after unscale_().",
             _decaying(_decay_step),
         ),
-        "decay-after-step": Misconception(
-            "The decay is added after the step, when the gradients have been used; the next "
-            "zero_grad() throws it away.",
+        "decay-without-effect": Misconception(
+            "These are the weights of a training without decay: yours does not reach the step. "
+            "Added after step() it comes too late, and the next zero_grad() throws it away; "
+            "grad.add(…) without the underscore changes no gradient.",
             _decaying(_step_decay),
         ),
         "divided-twice": Misconception(
@@ -987,25 +990,33 @@ def _adam(
     eps: float = 1e-8,
     rate_first: bool = True,
     mend: bool = False,
+    *,
+    gradient: torch.dtype | None = None,
+    square: torch.dtype | None = None,
+    mean: torch.dtype | None = None,
 ) -> Callable:
     """Adam by hand, with its averages in ``dtype``.
 
     Args:
+        gradient: what the gradient is cast to first; default ``dtype``.
+        square: what it is cast to before it is squared; default ``gradient``.
+        mean: the dtype of the average of gradients; default ``dtype``.
         rate_first: multiply by the rate before dividing, which rounds differently.
         mend: replace what is not finite by 0.
     """
 
     def program(model, loss_fn, batches, rate) -> None:
         parameters = list(model.parameters())
-        means = [torch.zeros_like(p, dtype=dtype) for p in parameters]
+        means = [torch.zeros_like(p, dtype=mean or dtype) for p in parameters]
         squares = [torch.zeros_like(p, dtype=dtype) for p in parameters]
         for number, (x, y) in enumerate(batches, 1):
             with _region(torch.bfloat16):
                 loss = loss_fn(model(x), y)
             gradients = torch.autograd.grad(loss, parameters)
             for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
-                g = g.to(dtype)
+                g = g.to(gradient or dtype)
                 m.mul_(0.9).add_(g, alpha=0.1)
+                g = g.to(square or gradient or dtype)
                 v.mul_(0.999).add_(g * g, alpha=0.001)
                 m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
                 size = v_hat.sqrt() + eps
@@ -1027,6 +1038,22 @@ mend_moments = function_exercise(
             "step is divided by zero. Averages of squares need FP32's range.",
             _adam(HALF),
             _adam(HALF, rate_first=False),
+        ),
+        "squared-in-fp16": Misconception(
+            "The averages are FP32 now, but the gradient is still cast to FP16 before it is "
+            "squared: 1e-4 * 1e-4 is 0 there, and a sum of zeros is 0 in any dtype.",
+            _adam(gradient=HALF),
+            _adam(gradient=HALF, rate_first=False),
+        ),
+        "means-in-fp16": Misconception(
+            "The squares have FP32's range now, but the gradients are still rounded to FP16 on "
+            "their way into the other average, or the average itself is FP16: a gradient of 1e-6 "
+            "is 17 times the smallest number there, and rounded to a multiple of that.",
+            *(
+                _adam(mean=mean, gradient=gradient, square=torch.float32, rate_first=first)
+                for mean, gradient in ((HALF, None), (HALF, HALF), (None, HALF))
+                for first in (True, False)
+            ),
         ),
         "eps-raised": Misconception(
             "A larger eps survives in FP16, but the squares are zero still: the step is now the "
@@ -1064,16 +1091,18 @@ mend_moments = function_exercise(
 
 def _entropy_cases() -> list[Case]:
     return [
-        Case((46, 7, 2.0**10, 0.5), "7 batches, a bonus of 0.5"),
-        Case((47, 12, 2.0**22, 0.3), "12 batches, a large scale, a bonus of 0.3"),
+        Case((46, 7, 2.0**10, 0.5, 0.0), "7 batches, a bonus of 0.5"),
+        Case((47, 12, 2.0**22, 0.3, 0.0), "12 batches, a large scale, a bonus of 0.3"),
+        Case((54, 6, 2.0**10, 0.4, 200.0), "6 batches, a class whose logits are 200 below"),
     ]
 
 
 def _play_entropy(train: Callable) -> Callable:
-    def play(seed: int, count: int, init_scale: float, bonus: float) -> dict[str, Any]:
+    def play(seed: int, count: int, init_scale: float, bonus: float, below: float):
         chart, model = _Chart(init_scale), _network(seed)
         with torch.no_grad():
             model[-1].weight.mul_(40.0)  # confident from the start: probabilities of 0 in FP16
+            model[-1].bias[1] -= below  # and in FP32
         chart.listen(layers=model)
         batches = _batches(seed, [10] * count)
         with chart.watching():
@@ -1111,6 +1140,11 @@ def _naive_entropy(logits: Tensor) -> Tensor:
     return -(p * (p + 1e-8).log()).sum(1).mean()
 
 
+def _entropy_without_eps(logits: Tensor) -> Tensor:
+    p = softmax(logits.float(), 1)
+    return -(p * p.log()).sum(1).mean()
+
+
 def _hidden_entropy(logits: Tensor) -> Tensor:
     p = softmax(logits, 1)
     return -(p * (p + 1e-8).log()).nan_to_num(0.0).sum(1).mean()
@@ -1129,11 +1163,17 @@ mend_entropy = function_exercise(
     same=_close,
     misconceptions={
         "eps-vanishes": Misconception(
-            "On a CPU softmax stays in FP16 under autocast, a small probability is 0 there, and so "
-            "is 1e-8: the sum inside the logarithm is 0, and 0 times −inf is NaN. The scaler can "
+            "On a CPU softmax stays in FP16 under autocast, and a small probability is 0 there. An "
+            "eps of 1e-8 is 0 too: the logarithm is −inf, and 0 times −inf is NaN. The scaler can "
             "only skip. Compute log p from the logits, or in FP32.",
             _with_entropy(_naive_entropy),
             _with_entropy(_late_entropy),
+        ),
+        "zero-in-fp32": Misconception(
+            "FP32 helps as long as no probability is 0 in it. It is 0 where a logit is some 104 "
+            "below the largest, and 0 times −inf is NaN again. log_softmax of the logits never "
+            "takes the logarithm of a 0.",
+            _with_entropy(_entropy_without_eps),
         ),
         "nan-only-hidden": Misconception(
             "The loss is finite now, and no step is taken: you replaced the NaN in the forward "
@@ -1190,7 +1230,7 @@ def _play_similarity(train: Callable) -> Callable:
             x = 300 * torch.randn(size, INPUTS, generator=random)
             batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
         chart.listen(encoder=encoder)
-        optimizer = _sgd(encoder, 0.02)
+        optimizer = _sgd(encoder, 0.1)
         with chart.watching(), _Products() as products:
             losses = train(encoder, optimizer, chart.scaler, batches, TEMPERATURE)
         seen = chart.left_behind(encoder=encoder)
@@ -1265,7 +1305,7 @@ mend_similarity = function_exercise(
     cases=_similarity_cases,
     reference=_matching(_scores_float),
     play=_play_similarity,
-    same=within(2e-2),
+    same=_close,
     misconceptions={
         "overflow-before-the-division": Misconception(
             "The product of two embeddings is beyond 65504 before the temperature divides it, and "
@@ -1480,8 +1520,9 @@ mend_recompute = function_exercise(
             _recomputing(_by_hand_in(nullcontext), backward=_region),
         ),
         "checkpoint-removed": Misconception(
-            "The dtypes are right because nothing is recomputed: the layers' activations are kept "
-            "for the backward pass, and to do without them was what the program was for.",
+            "The dtypes are right because little or nothing is recomputed: most layers' "
+            "activations are kept for the backward pass, and to do without them was what the "
+            "program was for.",
             _recomputing(_run_in(nullcontext)),
             _recomputing(_run_in(torch.autograd.graph.save_on_cpu)),
         ),

@@ -7,6 +7,7 @@ collectives do nothing, where only dtypes and the number of exchanges are looked
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -93,10 +94,10 @@ def _compiled_seen(
 
     model = _seeded(seed, lambda: _Guarded(inputs, width))
     x = 1 + _seeded(seed + 1, lambda: torch.rand(batch, inputs))
-    passes = [0]
+    regions: list[bool] = []  # for each backward pass, whether autocast was on
 
     def note(gradient: Tensor) -> None:
-        passes[0] += 1
+        regions.append(torch.is_autocast_enabled("cpu"))
 
     def backend(graph: torch.fx.GraphModule, example: list[Tensor]) -> Any:
         compiled = torch._dynamo.lookup_backend("aot_eager")(graph, example)
@@ -117,18 +118,31 @@ def _compiled_seen(
     with config.patch(backward_pass_autocast="same_as_forward"):  # and so it is put back
         gradients = answer(model, loss_fn, x, backend)
     torch.compiler.reset()
-    return {"a compiled backward pass ran": passes[0] > 0, "gradients": _numbers(gradients)}
+    return {
+        "a compiled backward pass ran": bool(regions),
+        "was backward() called under autocast": any(regions),
+        "gradients": _numbers(gradients),
+    }
 
 
 def _compiled(
-    model: nn.Module, loss_fn: Answer, x: Tensor, backend: Any, *, setting: str, mixed: bool = True
+    model: nn.Module,
+    loss_fn: Answer,
+    x: Tensor,
+    backend: Any,
+    *,
+    setting: str,
+    mixed: bool = True,
+    inside: bool = False,
 ) -> list[Tensor]:
+    """``setting`` is that of the backward pass, and ``inside`` puts it into the region."""
     from torch._functorch import config
 
     with config.patch(backward_pass_autocast=setting):
         with torch.autocast("cpu", dtype=HALF, enabled=mixed):
             output = torch.compile(model, backend=backend)(x)
-        loss_fn(output).backward()
+        with torch.autocast("cpu", dtype=HALF, enabled=inside):
+            loss_fn(output).backward()
     return [p.grad for p in model.parameters()]
 
 
@@ -141,6 +155,8 @@ def _eager(model: nn.Module, loss_fn: Answer, x: Tensor, backend: Any) -> list[T
 
 _right_compiled = _Own(_compiled, setting="off")
 _default_compiled = _Own(_compiled, setting="same_as_forward")
+_default_compiled_inside = _Own(_compiled, setting="same_as_forward", inside=True)
+_right_compiled_inside = _Own(_compiled, setting="off", inside=True)
 _float32_compiled = _Own(_compiled, setting="off", mixed=False)
 
 compiled_gradients = function_exercise(
@@ -160,10 +176,17 @@ compiled_gradients = function_exercise(
             'torch.compile stands: there it must be "off". Or compile a function that holds the '
             "autocast region.",
             _default_compiled,
+            _default_compiled_inside,
+        ),
+        "backward-in-the-region": Misconception(
+            "The gradients are right, and backward() is called under autocast. Here every pass "
+            "that it runs was traced before, and is not touched by it; what runs in eager mode "
+            "would be. Leave the region first.",
+            _right_compiled_inside,
         ),
         "not-compiled": Misconception(
-            "These are the eager gradients: no backward pass went through anything that the "
-            "backend has compiled. torch.compile returns the compiled model: call that one.",
+            "These are the eager gradients: no backward pass went through anything that `backend` "
+            "has compiled. Give torch.compile that backend, and call the model that it returns.",
             _Own(_eager),
         ),
         "no-autocast": Misconception(
@@ -239,6 +262,7 @@ def _checkpointed_seen(
         "bytes kept are less than half of the plain run's": kept < plain_bytes / 2,
         "the block runs again in the backward pass": len(runs) > forward_runs,
         "dtypes in which the block ran": sorted(set(seen)),
+        "dtypes of the block's parameters": sorted({_name(p.dtype) for p in block.parameters()}),
         "gradients of the parameters": _numbers(gradients),
         "gradient of x": _numbers([x.grad]) if needs_grad else "not asked for",
     }
@@ -277,6 +301,8 @@ def _checkpointed(block: nn.Module, x: Tensor, dtype: torch.dtype, *, how: str =
     with torch.autocast("cpu", dtype=dtype, enabled=how != "no autocast"):
         if how == "plain":
             return block(x)
+        if how == "block cast":
+            block.to(dtype)
         if how in ("by hand", "by hand, other dropout"):
             return _Recompute.apply(block, how == "by hand", x, *block.parameters())
         if how == "in parts":
@@ -351,6 +377,12 @@ checkpointed = function_exercise(
             "torch.get_rng_state() and set it again.",
             _mistaken("other dropout"),
         ),
+        "block-cast": Misconception(
+            "You cast the block itself: the caller's parameters are 16 bits wide now, and what an "
+            "optimizer adds to them is lost where it is small. Leave them in FP32; autocast makes "
+            "copies.",
+            _mistaken("block cast"),
+        ),
         "no-autocast": Misconception(
             'The block ran in FP32. Run it under torch.autocast("cpu", dtype=dtype).',
             _mistaken("no autocast"),
@@ -387,6 +419,8 @@ class _Ranks:
 
     def all_reduce(self, rank: int, tensor: Tensor, op: Any = dist.ReduceOp.SUM) -> None:
         """As torch.distributed.all_reduce: in place, over all ranks."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"all_reduce changes a tensor in place, and this is {tensor!r}")
         with self.turn:
             self.waiting[rank] = (tensor, op)
             number = self.round
@@ -460,7 +494,8 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _shards(pattern: str, seed: int) -> list[list[Tensor]]:
-    """A rank a letter: finite shards; one with an inf, a -inf or a NaN; none; one with no element.
+    """A rank a letter: finite shards; one with an inf, a -inf or a NaN; one that is finite and
+    huge; none; one with no element.
 
     The shards of two ranks never have the same shapes.
     """
@@ -468,7 +503,7 @@ def _shards(pattern: str, seed: int) -> list[list[Tensor]]:
     ranks = []
     for number, letter in enumerate(pattern):
         shard = [1e3 * torch.randn(2 + number, 3, generator=draw), torch.randn(4, generator=draw)]
-        bad = {"i": math.inf, "-": -math.inf, "n": math.nan}.get(letter)
+        bad = {"i": math.inf, "-": -math.inf, "n": math.nan, "h": 1e30}.get(letter)
         if bad is not None:
             shard[number % 2].view(-1)[number] = bad
         if letter == "e":
@@ -518,7 +553,10 @@ def _may_step(gradients: list[Tensor], scale: float, all_reduce: Answer, *, how:
             gradient /= scale
         if how == "adds shards":
             all_reduce(gradient)
-    look = torch.isinf if how == "inf only" else lambda g: ~torch.isfinite(g)
+    look = {
+        "inf only": torch.isinf,
+        "squares": lambda g: ~torch.isfinite(g.square().sum()),
+    }.get(how, lambda g: ~torch.isfinite(g))
     found = torch.tensor(float(any(bool(look(g).any()) for g in gradients)))
     if how == "finite, max":
         finite = 1 - found
@@ -546,6 +584,7 @@ may_step = function_exercise(
         Case(("ii", 8.0, 5), "both ranks overflow"),
         Case((".0.", 512.0, 6), "rank 1 has no gradients at all"),
         Case(("ei", 64.0, 7), "an inf on rank 1; rank 0's shard has no elements"),
+        Case((".h", 128.0, 8), "all finite, a gradient of 1e30 on rank 1"),
     ],
     reference=_may_step,
     play=_play_ranks,
@@ -580,6 +619,11 @@ may_step = function_exercise(
         "nan-missed": Misconception(
             "You look for inf only. An overflow often arrives as NaN: ask torch.isfinite.",
             _agreeing("inf only"),
+        ),
+        "finite-refused": Misconception(
+            "Gradients that are finite are refused where they are large. What you compute of "
+            "them, a norm or a cast, overflows before they do. Ask each element: torch.isfinite.",
+            _agreeing("squares"),
         ),
         "not-unscaled": Misconception(
             "The ranks agree, and the gradients are still multiplied by the scale. Divide them by "
@@ -660,8 +704,9 @@ class _Reductions(TorchDispatchMode):
 def _sharding_seen(answer: Answer, kind: str, seed: int) -> dict[str, Any]:
     model = _seeded(seed, lambda: _stack(kind))
     seen: dict[str, set[str]] = {}
-    with _fake_group(2):
-        answer(model, init_device_mesh("cpu", (2,)))
+    with _fake_group(4):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("other", "shards"))["shards"]
+        answer(model, mesh)
         parameters = list(model.parameters())
         hooks = [
             module.register_forward_pre_hook(partial(_look, seen))
@@ -673,9 +718,11 @@ def _sharding_seen(answer: Answer, kind: str, seed: int) -> dict[str, Any]:
         for hook in hooks:
             hook.remove()
     whole = all(hasattr(p, "to_local") for p in parameters)
+    ranks = {p.device_mesh.size() for p in parameters if hasattr(p, "to_local")}
     return {
         "parameters between steps": sorted({_name(p.dtype) for p in parameters}),
         "every parameter is sharded": whole,
+        "ranks of the mesh that is used": sorted(ranks),
         "forward and output": outcome,
         **{what: sorted(found) for what, found in sorted(seen.items())},
         "gradients are added up in": sorted(reductions.dtypes),
@@ -710,8 +757,11 @@ def _shard_model(
     cast: bool = False,
     policy: bool = True,
     root: bool = True,
+    root_first: bool = False,
 ) -> None:
     """As it should be, or with something left out."""
+    if root_first:
+        fully_shard(model, mesh=mesh)
     if cast:
         model.to(BFLOAT)
     param = BFLOAT if policy else None
@@ -777,6 +827,12 @@ shard_model = function_exercise(
             "casts nothing.",
             _sharded(policy=False, norms="not told apart", reduce=None, output=None),
         ),
+        "root-first": Misconception(
+            "The call on the model takes all the parameters that no other call has taken yet, and "
+            "for a module that comes after it nothing is left. Inner modules first, then the "
+            "model.",
+            _sharded(root_first=True),
+        ),
         "root-not-sharded": Misconception(
             "Only some of the modules are sharded; the others' parameters are plain tensors that "
             "nobody averages. Call fully_shard on the model itself, last.",
@@ -815,7 +871,8 @@ def _exchanges_seen(answer: Answer, sizes: str, seed: int) -> dict[str, Any]:
 
         model.register_comm_hook(None, exchange)
         passes: list[str] = []
-        network.register_forward_hook(partial(_note_passes, passes))
+        dtypes: set[str] = set()
+        network.register_forward_hook(partial(_note_passes, passes, dtypes))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=2)
         exchanges, scales, path = [], [], []
@@ -830,6 +887,7 @@ def _exchanges_seen(answer: Answer, sizes: str, seed: int) -> dict[str, Any]:
             path.append(sum(p.double().sum().item() for p in network.parameters()))
     return {
         "forward and backward passes": " ".join(passes),
+        "dtypes of the outputs": sorted(dtypes),
         "exchanges in each step": exchanges,
         "all-reduces that are not DDP's": sorted(by_hand),
         "scale after each step": scales,
@@ -838,15 +896,20 @@ def _exchanges_seen(answer: Answer, sizes: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _note_passes(passes: list[str], network: nn.Module, inputs: Any, output: Tensor) -> None:
-    """A forward hook: note it with its batch size, and later its backward pass."""
+def _note_passes(
+    passes: list[str], dtypes: set[str], network: nn.Module, inputs: Any, output: Tensor
+) -> None:
+    """A forward hook: note it with its batch size and dtype, and later its backward pass."""
     passes.append(f"F{len(inputs[0])}")
+    dtypes.add(_name(output.dtype))
     if output.requires_grad:
         output.register_hook(lambda gradient: passes.append("B"))
 
 
 def _groups(sizes: str, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
-    """A step a digit: so many micro-batches; with an "o" before it the first of them overflows."""
+    """A step a digit: so many micro-batches, not all of the same size; with an "o" before it the
+    first of them overflows.
+    """
     draw = torch.Generator().manual_seed(seed)
     groups, overflow = [], False
     for letter in sizes:
@@ -854,8 +917,8 @@ def _groups(sizes: str, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
             overflow = True
             continue
         group = [
-            (torch.randn(4, 5, generator=draw), torch.randn(4, 2, generator=draw))
-            for _ in range(int(letter))
+            (torch.randn(rows, 5, generator=draw), torch.randn(rows, 2, generator=draw))
+            for rows in itertools.islice((3, 8, 5, 2), int(letter))
         ]
         if overflow:
             group[0][1][0, 0] = 1e6
@@ -884,7 +947,9 @@ def _few_exchanges(
         with model.no_sync() if quiet else nullcontext():
             with torch.autocast("cpu", dtype=HALF):
                 loss = loss_fn(model(x), y)
-            if how != "not divided":
+            if how == "by rows":
+                loss = loss * (len(y) / sum(len(labels) for _, labels in batches))
+            elif how != "not divided":
                 loss = loss / len(batches)
             scaler.scale(loss).backward()
         if how == "steps" and not last:
@@ -958,6 +1023,12 @@ few_exchanges = function_exercise(
             "Divide each loss by it.",
             _exchanging("not divided"),
         ),
+        "weighed-by-rows": Misconception(
+            "You weigh each loss by the rows of its micro-batch, which gives the mean over all "
+            "rows. That is often what one wants; what was asked for is the mean of the losses, "
+            "in which each counts as much as another.",
+            _exchanging("by rows"),
+        ),
         "gradients-not-cleared": Misconception(
             "The gradients of the step before are still there when the next one begins. After a "
             "skipped step they are inf, and every step from then on is skipped. Clear them first.",
@@ -999,7 +1070,8 @@ def _tensors() -> dict[str, Tensor]:
         "weights of size 0.001": 1e-3 * draw(1, 7, 9),
         "values of size 3000": 3e3 * draw(2, 40),
         "the largest is negative": skewed,
-        "size 1e-7": 1e-7 * draw(4, 3, 4, 2),
+        "size 1e-9": 1e-9 * draw(4, 3, 4, 2),
+        "size 1e9": 1e9 * draw(7, 5, 4),
         "all zero": torch.zeros(4, 3),
         "FP16, size 0.0001": (1e-4 * draw(5, 8, 3)).half(),
         "BF16, size 20": (20 * draw(6, 16)).bfloat16(),
@@ -1009,14 +1081,20 @@ def _tensors() -> dict[str, Tensor]:
 def _play_float8(answer: Answer) -> Answer:
     def play(name: str) -> dict[str, Any]:
         x = _tensors()[name]
-        result = answer(x.clone())
+        given = x.clone()
+        result = answer(given)
         if not isinstance(result, tuple | list) or len(result) != 2:
             return {"a pair (q, scale)": False}
         q, scale = result
         if not _is_tensor(q) or q.shape != x.shape:
             return {"a pair (q, scale)": True, "q": "not a tensor of the shape of x"}
         factor = _as_float(scale)
-        return {"a pair (q, scale)": True, "q": _name(q.dtype), **_quality(x, q, factor)}
+        return {
+            "a pair (q, scale)": True,
+            "an input that is as it was": torch.equal(given, x),
+            "q": _name(q.dtype),
+            **_quality(x, q, factor),
+        }
 
     return play
 
@@ -1035,16 +1113,16 @@ def _quality(x: Tensor, q: Tensor, scale: float) -> dict[str, Any]:
     # Half an ulp of a normal number is 2**-4 of it, of a subnormal one 2**-10; the scale may be a
     # power of two, and so up to twice too small.
     allowed = exact.abs() * 2.0**-4 + exact.abs().max() * 2.0**-9 * 2.0**-8
+    same, reversed_ = (bool(((y - exact).abs() <= allowed).all()) for y in (back, other_way))
     largest = stored.abs().max().item()
     zero = not exact.any()
     reach = scale * exact.abs().max().item()
     return {
+        "a scale that is one finite, positive number": math.isfinite(scale) and scale > 0,
+        "all of q is finite": bool(stored.isfinite().all()),
+        "is q / scale x, up to rounding": "yes" if same else f"no{', q * scale is' * reversed_}",
         "scale * amax": "224 to 448" if zero or 223.9 < reach < 448.1 else f"{reach:.4g}",
-        "the scale is finite and positive": math.isfinite(scale) and scale > 0,
-        "q is finite": bool(stored.isfinite().all()),
         "the largest |q| is between 224 and 448": zero or 224 <= largest <= _LARGEST,
-        "q / scale is x, up to rounding": bool(((back - exact).abs() <= allowed).all()),
-        "q * scale is x, up to rounding": bool(((other_way - exact).abs() <= allowed).all()),
     }
 
 
@@ -1057,7 +1135,8 @@ def _float8(x: Tensor, *, how: str = "", guarded: bool = True) -> tuple[Tensor, 
     if guarded:
         amax = torch.where(amax == 0, torch.ones_like(amax), amax)
     scale = (57344.0 if how == "range of E5M2" else _LARGEST) / amax
-    q = (wide * scale).clamp(-_LARGEST, _LARGEST).to(E4M3)
+    wide = wide.mul_(scale) if how == "in place" else wide * scale
+    q = wide.clamp(-_LARGEST, _LARGEST).to(E4M3)
     if how == "not cast":
         return q.float(), scale
     return q, 1 / scale if how == "reciprocal" else scale
@@ -1104,6 +1183,11 @@ to_float8 = function_exercise(
             "product. Go to float32 first: x.float(). (And look at what your code does with a "
             "tensor of zeros.)",
             *_casting("in its dtype"),
+        ),
+        "input-changed": Misconception(
+            "You multiply x itself, which the caller still needs. Of a float32 tensor x.float() "
+            "is no copy but the same tensor, so *= and mul_ change it: write x.float() * scale.",
+            *_casting("in place"),
         ),
         "not-float8": Misconception(
             "Your q has the right numbers in the wrong dtype: each still takes 4 bytes. Cast it: "

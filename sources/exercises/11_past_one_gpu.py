@@ -48,7 +48,7 @@ def compiled_gradients(model, loss_fn, x, backend):
 # Run `block`, an `nn.Sequential`, on `x` under `torch.autocast("cpu", dtype=dtype)` and return its
 # output, with a graph that keeps less than half of the bytes that it keeps without a checkpoint.
 # The check calls `backward()` later, outside of autocast, and wants the gradients of the plain run.
-# The block has dropout; `x` may or may not need a gradient.
+# The block has dropout; `x` may or may not need a gradient. The block's parameters stay in FP32.
 
 
 # %% exercise="checkpointed"
@@ -98,7 +98,7 @@ def may_step(gradients, scale, all_reduce):
 # - the model's output is FP32, and between the steps every parameter is a shard in FP32.
 #
 # Use `fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(…))`. The check runs forward
-# and backward in a group whose other rank does not exist: it looks at dtypes, not at numbers.
+# and backward in a group whose other ranks do not exist: it looks at dtypes, not at numbers.
 
 
 # %% exercise="shard_model"
@@ -120,8 +120,8 @@ def shard_model(model, mesh):
 # Write `few_exchanges(model, optimizer, scaler, loss_fn, batches)`: one optimizer step over several
 # micro-batches, with one exchange of gradients.
 #
-# `model` is a `DistributedDataParallel`; `batches` is a list of pairs (x, y), at least one. Clear
-# the gradients. For each micro-batch, run the model and `loss_fn(output, y)` under
+# `model` is a `DistributedDataParallel`; `batches` is a list of pairs (x, y), at least one, of any
+# sizes. Clear the gradients. For each micro-batch, run the model and `loss_fn(output, y)` under
 # `torch.autocast("cpu", dtype=torch.float16)`, and the backward pass of the scaled loss, before the
 # next one begins; the step is that of the *mean* of the losses. DDP may exchange gradients once
 # only, and then all of them; call no collective yourself. Step and update once.
@@ -147,7 +147,7 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
 # Write `to_float8(x)`: a tensor in E4M3, with a scale of its own.
 #
 # `x` is float32, float16 or bfloat16, of any shape, with at least one element. All of it may be
-# zero; else its largest magnitude is between $10^{-30}$ and $10^{30}$. Return a pair
+# zero; else its largest magnitude is between $10^{-10}$ and $10^{10}$. Return a pair
 # `(q, scale)`: `q` of the dtype `torch.float8_e4m3fn` and the shape of `x`, and `scale` a positive
 # number (a float, or a tensor with one element), so that `q.float() / scale` is `x` up to the
 # rounding of E4M3. Use the range: the largest `|q|` should be 448, or at least 224 if you prefer a

@@ -141,6 +141,27 @@ def checkpointed(block, x, dtype):
         return Again.apply(x)
 
 
+# === mutant: cast_by_hand -> block-cast
+def checkpointed(block, x, dtype):
+    block.to(dtype)
+    return checkpoint(block, x.to(dtype), use_reentrant=False)
+
+
+# === mutant: cast_and_autocast -> block-cast
+def checkpointed(block, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        return checkpoint(block.to(dtype), x, use_reentrant=False)
+
+
+# === mutant: the_same_seed_each_time -> wrong-value
+def checkpointed(block, x, dtype):
+    def run(x):
+        torch.manual_seed(0)
+        return block(x)
+    with torch.autocast("cpu", dtype=dtype):
+        return checkpoint(run, x, use_reentrant=False, preserve_rng_state=False)
+
+
 # === correct: region_inside
 def checkpointed(block, x, dtype):
     @torch.autocast("cpu", dtype=dtype)
@@ -189,3 +210,16 @@ def checkpointed(block, x, dtype):
     x = x if x.requires_grad else x.detach().requires_grad_()
     with torch.autocast("cpu", dtype=dtype):
         return checkpoint(block, x, use_reentrant=True)
+
+
+# === correct: reentrant_with_a_dummy
+def checkpointed(block, x, dtype):
+    dummy = torch.ones((), requires_grad=True)
+    with torch.autocast("cpu", dtype=dtype):
+        return checkpoint(lambda x, _: block(x), x, dummy, use_reentrant=True)
+
+
+# === correct: regions_by_context_fn
+def checkpointed(block, x, dtype):
+    region = lambda: torch.autocast("cpu", dtype=dtype)
+    return checkpoint(block, x, use_reentrant=False, context_fn=lambda: (region(), region()))

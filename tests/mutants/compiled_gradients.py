@@ -61,6 +61,46 @@ def compiled_gradients(model, loss_fn, x, backend):
     return [p.grad for p in model.parameters()]
 
 
+# === mutant: all_of_it_in_the_region -> backward-in-the-region
+def compiled_gradients(model, loss_fn, x, backend):
+    from torch._functorch import config
+    m = torch.compile(model, backend=backend)
+    with config.patch(backward_pass_autocast="off"), torch.autocast("cpu", dtype=torch.float16):
+        loss_fn(m(x)).backward()
+    return [p.grad for p in model.parameters()]
+
+
+# === mutant: whole_step_in_the_region -> traced-under-autocast
+def compiled_gradients(model, loss_fn, x, backend):
+    @torch.compile(backend=backend)
+    def step(x):
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss_fn(model(x)).backward()
+    step(x)
+    return [p.grad for p in model.parameters()]
+
+
+# === mutant: a_backend_of_its_own_choice -> not-compiled
+def compiled_gradients(model, loss_fn, x, backend):
+    import torch._functorch.config as c
+    c.backward_pass_autocast = "off"
+    compiled = torch.compile(model, backend="aot_eager")
+    with torch.autocast("cpu", dtype=torch.float16):
+        out = compiled(x)
+    loss_fn(out).backward()
+    return [p.grad for p in model.parameters()]
+
+
+# === mutant: autocast_with_its_default -> wrong-value
+def compiled_gradients(model, loss_fn, x, backend):
+    @torch.compile(backend=backend)
+    def f(x):
+        with torch.autocast("cpu"):
+            return model(x)
+    loss_fn(f(x)).backward()
+    return [p.grad for p in model.parameters()]
+
+
 # === correct: set_once_for_all
 def compiled_gradients(model, loss_fn, x, backend):
     import torch._functorch.config
@@ -123,4 +163,14 @@ def compiled_gradients(model, loss_fn, x, backend):
         loss_fn(output).backward()
 
     torch.compile(step, backend=backend)(x)
+    return [p.grad for p in model.parameters()]
+
+
+# === correct: layer_by_layer
+def compiled_gradients(model, loss_fn, x, backend):
+    for name, child in list(model.named_children()):
+        setattr(model, name, torch.compile(child, backend=backend))
+    with torch.autocast("cpu", dtype=torch.float16):
+        out = model(x)
+    loss_fn(out).backward()
     return [p.grad for p in model.parameters()]

@@ -154,6 +154,32 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     scaler.update()
 
 
+# === mutant: by_rows -> weighed-by-rows
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(batches):
+        last = i == len(batches) - 1
+        with contextlib.nullcontext() if last else model.no_sync():
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) * len(y) / sum(len(b) for _, b in batches)
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+# === mutant: no_region -> wrong-value
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(batches):
+        last = i == len(batches) - 1
+        with contextlib.nullcontext() if last else model.no_sync():
+            with contextlib.nullcontext():
+                loss = loss_fn(model(x), y) / len(batches)
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
 # === correct: last_one_apart
 def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     def backward(x, y):
@@ -197,6 +223,21 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
                 stack.close()
             with torch.autocast("cpu", dtype=torch.float16):
                 loss = loss_fn(model(x), y) * (1 / len(batches))
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+# === correct: list_used_up
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    n = len(batches)
+    while batches:
+        x, y = batches.pop(0)
+        last = not batches
+        with contextlib.nullcontext() if last else model.no_sync():
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / n
             scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()

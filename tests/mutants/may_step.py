@@ -132,6 +132,41 @@ def may_step(gradients, scale, all_reduce):
     return bool((flags == 1).all())
 
 
+# === mutant: is_the_norm_finite -> finite-refused
+def may_step(gradients, scale, all_reduce):
+    total = torch.zeros(())
+    for g in gradients:
+        g /= scale
+        total += g.norm() ** 2
+    all_reduce(total)
+    return bool(torch.isfinite(total))
+
+
+# === mutant: largest_in_half -> finite-refused
+def may_step(gradients, scale, all_reduce):
+    m = torch.zeros((), dtype=torch.float16)
+    for g in gradients:
+        g /= scale
+        if g.numel():
+            m = torch.maximum(m, g.abs().max().half())
+    all_reduce(m, op=dist.ReduceOp.MAX)
+    return bool(m.isfinite())
+
+
+# === mutant: an_exception_instead -> collective-in-a-branch
+def may_step(gradients, scale, all_reduce):
+    try:
+        for g in gradients:
+            g /= scale
+            if not g.isfinite().all():
+                raise OverflowError
+    except OverflowError:
+        return False
+    ok = torch.ones(())
+    all_reduce(ok, op=dist.ReduceOp.MIN)
+    return bool(ok)
+
+
 # === correct: the_smallest_finite
 def may_step(gradients, scale, all_reduce):
     finite = torch.ones(1, dtype=torch.int32)
@@ -161,3 +196,13 @@ def may_step(gradients, scale, all_reduce):
         )
     all_reduce(found_inf, op=dist.ReduceOp.MAX)
     return not found_inf.item()
+
+
+# === correct: times_zero
+def may_step(gradients, scale, all_reduce):
+    probe = torch.zeros(1)
+    for g in gradients:
+        g.copy_(g / scale)
+        probe += (g * 0).sum()
+    all_reduce(tensor=probe)
+    return (probe == 0).item()

@@ -58,6 +58,38 @@ def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
         scaler.update()
 
 
+# === mutant: refusal_taken_out -> scaler-thrown-out
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    old = scaler._unscale_grads_
+    scaler._unscale_grads_ = lambda o, i, f, a: old(o, i, f, True)
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: region_left_for_the_adapter -> autocast-left-out
+def _fp32(adapter, x):
+    with torch.autocast('cpu', enabled=False):
+        return adapter(x)
+
+
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    adapter.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + _fp32(adapter, x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 # === correct: after_the_optimizer
 def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
     optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
@@ -146,3 +178,20 @@ def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
         scaler.step(optimizer)
         scaler.update()
     adapter.half()
+
+
+# === correct: functional_call_with_wide_copies
+def mend_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    masters = {n: p.detach().float().requires_grad_() for n, p in adapter.named_parameters()}
+    optimizer = torch.optim.SGD(masters.values(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            small = torch.func.functional_call(adapter, masters, (x,))
+            loss = loss_fn(base(x) + small, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    with torch.no_grad():
+        for n, p in adapter.named_parameters():
+            p.data = masters[n].detach()

@@ -27,7 +27,7 @@ def mend_decay(model, optimizer, scaler, loss_fn, batches, decay):
         scaler.update()
 
 
-# === mutant: after_the_step -> decay-after-step
+# === mutant: after_the_step -> decay-without-effect
 def mend_decay(model, optimizer, scaler, loss_fn, batches, decay):
     for x, y in batches:
         optimizer.zero_grad()
@@ -117,6 +117,21 @@ def mend_decay(model, optimizer, scaler, loss_fn, batches, decay):
         scaler.unscale_(optimizer)
         for p in model.parameters():
             p.grad.add_(p.detach(), alpha=decay)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: not_in_place -> decay-without-effect
+def mend_decay(model, optimizer, scaler, loss_fn, batches, decay):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.grad.add(parameter, alpha=decay)
         scaler.step(optimizer)
         scaler.update()
 
@@ -223,3 +238,21 @@ def mend_decay(model, optimizer, scaler, loss_fn, batches, decay):
             with torch.no_grad():
                 for p, b in zip(model.parameters(), before):
                     p -= rate * decay * b
+
+
+# === correct: added_by_hooks_of_the_parameters
+def mend_decay(model, optimizer, scaler, loss_fn, batches, decay):
+    def add(p):
+        with torch.no_grad():
+            p.grad.add_(p, alpha=decay * scaler.get_scale())
+
+    handles = [p.register_post_accumulate_grad_hook(add) for p in model.parameters()]
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    for h in handles:
+        h.remove()

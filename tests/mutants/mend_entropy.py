@@ -99,6 +99,40 @@ def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
     return losses
 
 
+# === mutant: softmax_in_float32_and_no_eps -> zero-in-fp32
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            p = softmax(logits, dim=1, dtype=torch.float32)
+            entropy = -(p * p.log()).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: cast_after_the_softmax -> eps-vanishes
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            p = softmax(logits, dim=1).float()
+            entropy = -(p * p.log()).sum(dim=1).mean()
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
 # === correct: probabilities_in_float32
 def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
     losses = []
@@ -215,4 +249,24 @@ def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
         scaler.step(optimizer)
         scaler.update()
         losses = torch.tensor([*losses, loss.item()])
+    return losses
+
+
+# === correct: distance_from_uniform
+def mend_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            log_p = torch.nn.functional.log_softmax(logits, 1, dtype=torch.float32)
+            k = logits.shape[1]
+            u = torch.full_like(log_p, -math.log(k))
+            kl = torch.nn.functional.kl_div(u, log_p, reduction='batchmean', log_target=True)
+            entropy = math.log(k) - kl
+            loss = loss_fn(logits, y) - bonus * entropy
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
     return losses

@@ -89,6 +89,20 @@ def mend_finetune(model, head, scaler, loss_fn, batches, rate):
         scaler.update()
 
 
+# === mutant: a_copy_of_the_head -> wrong-value
+def mend_finetune(model, head, scaler, loss_fn, batches, rate):
+    import copy
+    model.head = copy.deepcopy(head)
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 # === correct: group_added_later
 def mend_finetune(model, head, scaler, loss_fn, batches, rate):
     optimizer = torch.optim.SGD(model.head.parameters(), lr=rate)
@@ -164,3 +178,16 @@ def mend_finetune(model, head, scaler, loss_fn, batches, rate):
         scaler.update()
 
     [one(b) for b in batches]
+
+
+# === correct: no_rate_for_the_backbone
+def mend_finetune(model, head, scaler, loss_fn, batches, rate):
+    model.head = head
+    optimizer = torch.optim.SGD([{'params': model.backbone.parameters(), 'lr': 0.0}, {'params': head.parameters()}], lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()

@@ -105,6 +105,19 @@ def mend_guard(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 
+# === mutant: scaled_loss_asked -> scale-never-falls
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if not scaler.scale(loss).half().isfinite():
+            continue
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 # === correct: both_under_the_if
 def mend_guard(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
@@ -170,3 +183,17 @@ def mend_guard(model, optimizer, scaler, loss_fn, batches):
             scaler.update(scaler.get_scale())
         else:
             scaler.update()
+
+
+# === correct: state_put_back
+def mend_guard(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        kept = scaler.state_dict()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if not loss.isfinite():
+            scaler.load_state_dict(kept)

@@ -83,6 +83,57 @@ def mend_moments(model, loss_fn, batches, rate):
             p.data -= rate * torch.nan_to_num(m_hat / (v_hat.sqrt() + 1e-8), 0.0, 0.0, 0.0)
 
 
+# === mutant: cast_of_the_gradient_left_in -> squared-in-fp16
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.half()
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
+# === mutant: only_the_squares_wide -> means-in-fp16
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.float()
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
+# === mutant: cast_up_before_the_square -> means-in-fp16
+def mend_moments(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.half()
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g.float() * g.float(), alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
 # === correct: by_hand_in_float32
 def mend_moments(model, loss_fn, batches, rate):
     parameters = list(model.parameters())
@@ -174,3 +225,24 @@ def mend_moments(model, loss_fn, batches, rate):
             state[k] = m, v
             with torch.no_grad():
                 p.sub_(rate * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8))
+
+
+# === correct: averages_in_numpy
+import numpy as np
+
+
+def mend_moments(model, loss_fn, batches, rate):
+    ps = list(model.parameters())
+    m = [np.zeros(p.shape, np.float64) for p in ps]
+    v = [np.zeros(p.shape, np.float64) for p in ps]
+    for t, (x, y) in enumerate(batches, start=1):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        for i, p in enumerate(ps):
+            g = p.grad.numpy().astype(np.float64)
+            m[i] = 0.9 * m[i] + 0.1 * g
+            v[i] = 0.999 * v[i] + 0.001 * g**2
+            step = rate * (m[i] / (1 - 0.9**t)) / (np.sqrt(v[i] / (1 - 0.999**t)) + 1e-8)
+            p.data.sub_(torch.from_numpy(step).float())

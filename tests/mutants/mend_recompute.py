@@ -163,6 +163,22 @@ def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 
+# === mutant: first_block_only -> checkpoint-removed
+def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        hidden = x
+        with torch.autocast("cpu", dtype=torch.float16):
+            hidden = checkpoint(blocks[0], hidden, use_reentrant=False)
+            for block in blocks[1:]:
+                hidden = block(hidden)
+            with torch.autocast("cpu", enabled=False):
+                loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 # === correct: function_with_its_region
 class Again(torch.autograd.Function):
     @staticmethod
@@ -350,6 +366,22 @@ def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
         with torch.autocast("cpu", dtype=torch.float16):
             out = checkpoint(body, x, use_reentrant=False)
         loss = loss_fn(out, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: reentrant_with_a_dummy
+def mend_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    dummy = torch.zeros((), requires_grad=True)
+    for x, y in batches:
+        optimizer.zero_grad()
+        hidden = x
+        with torch.autocast("cpu", dtype=torch.float16):
+            for block in blocks:
+                hidden = checkpoint(lambda h, _, b=block: b(h), hidden, dummy, use_reentrant=True)
+            with torch.autocast("cpu", enabled=False):
+                loss = loss_fn(head(hidden.float()), y)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()

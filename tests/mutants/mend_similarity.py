@@ -152,6 +152,21 @@ def mend_similarity(encoder, optimizer, scaler, batches, temperature):
     return losses
 
 
+# === mutant: second_one_detached -> wrong-value
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x) / temperature) @ encoder(z).detach().T
+            loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
 # === correct: product_in_float32
 def mend_similarity(encoder, optimizer, scaler, batches, temperature):
     losses = []
@@ -242,6 +257,21 @@ def mend_similarity(encoder, optimizer, scaler, batches, temperature):
             na, nb = a.float().norm(dim=1, keepdim=True), b.float().norm(dim=1, keepdim=True)
             scores = ((a / na) @ (b / nb).T) * (na * nb.T / temperature)
             loss = cross_entropy(scores, torch.arange(len(x)))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: loss_by_hand
+def mend_similarity(encoder, optimizer, scaler, batches, temperature):
+    losses = []
+    for x, z in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            scores = (encoder(x) / temperature) @ encoder(z).T
+            loss = -log_softmax(scores.float(), dim=1).diagonal().mean()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()

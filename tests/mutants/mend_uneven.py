@@ -96,6 +96,36 @@ def mend_uneven(model, optimizer, scaler, loss_fn, groups):
         scaler.update()
 
 
+# === mutant: backward_passes_at_the_end -> one-big-batch
+def mend_uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        optimizer.zero_grad()
+        losses, rows = [], 0
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                losses.append(loss_fn(model(x), y) * len(y))
+            rows += len(y)
+        for loss in losses:
+            scaler.scale(loss / rows).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === mutant: divided_after_the_step -> rows-not-divided
+def mend_uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        optimizer.zero_grad()
+        rows = sum(len(y) for _, y in group)
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) * len(y)
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        for p in model.parameters():
+            p.grad /= rows
+        scaler.update()
+
+
 # === correct: gradients_divided_at_the_end
 def mend_uneven(model, optimizer, scaler, loss_fn, groups):
     for group in groups:
@@ -172,5 +202,19 @@ def mend_uneven(model, optimizer, scaler, loss_fn, groups):
                 t += g * (len(y) / n)
         for p, t in zip(params, total):
             p.grad = t
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: weighed_by_a_hook
+def mend_uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        optimizer.zero_grad()
+        rows = sum(len(y) for _, y in group)
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) 
+            loss.register_hook(lambda g, k=len(y) / rows: g * k)
+            scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()

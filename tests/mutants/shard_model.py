@@ -74,6 +74,30 @@ def shard_model(model, mesh):
     fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(low, low, wide))
 
 
+# === mutant: from_the_outside_in -> root-first
+def shard_model(model, mesh):
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32))
+    for m in model.modules():
+        if isinstance(m, (nn.LayerNorm, nn.RMSNorm)):
+            fully_shard(m, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.float32, torch.float32, torch.bfloat16))
+
+
+# === mutant: mesh_left_out -> wrong-value
+def shard_model(model, mesh):
+    for m in model.modules():
+        if isinstance(m, (nn.LayerNorm, nn.RMSNorm)):
+            fully_shard(m, mp_policy=MixedPrecisionPolicy(torch.float32, torch.float32, torch.bfloat16))
+    fully_shard(model, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32))
+
+
+# === mutant: norms_at_the_top_only -> wrong-value
+def shard_model(model, mesh):
+    for m in model.children():
+        if isinstance(m, (nn.LayerNorm, nn.RMSNorm)):
+            fully_shard(m, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.float32, torch.float32, torch.bfloat16))
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32))
+
+
 # === correct: every_layer_sharded
 def shard_model(model, mesh):
     linear = MixedPrecisionPolicy(
@@ -132,3 +156,11 @@ def shard_model(model, mesh):
         elif isinstance(module, nn.Linear):
             fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16, wide))
     fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(output_dtype=wide))
+
+
+# === correct: linear_layers_told_apart
+def shard_model(model, mesh):
+    for m in list(model.modules()):
+        if isinstance(m, nn.Linear):
+            fully_shard(m, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32))
+    fully_shard(model, mesh=mesh)

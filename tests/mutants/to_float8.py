@@ -78,6 +78,27 @@ def to_float8(x):
     return (x.float() / scale).to(torch.float8_e4m3fn), scale
 
 
+# === mutant: scaled_in_place -> input-changed
+def to_float8(x):
+    wide = x.float()
+    amax = wide.abs().max()
+    scale = 448 / amax if amax > 0 else torch.ones(())
+    return wide.mul_(scale).to(torch.float8_e4m3fn), scale
+
+
+# === mutant: an_eps_that_is_too_large -> wrong-value
+def to_float8(x):
+    scale = 448 / (x.float().abs().max() + 1e-8)
+    return (x.float() * scale).to(torch.float8_e4m3fn), scale
+
+
+# === mutant: a_scale_for_each_row -> wrong-value
+def to_float8(x):
+    amax = x.float().abs().amax(dim=-1, keepdim=True).clamp(min=1e-12)
+    scale = 448 / amax
+    return (x.float() * scale).to(torch.float8_e4m3fn), scale
+
+
 # === correct: a_power_of_two
 def to_float8(x):
     import math
@@ -111,3 +132,15 @@ def to_float8(x):
     amax = x.float().abs().max().numpy()
     scale = np.float32(448) / amax if amax > 0 else np.float32(1)
     return (x.float() * float(scale)).to(torch.float8_e4m3fn), scale
+
+
+# === correct: a_named_tuple
+import typing
+class Scaled(typing.NamedTuple):
+    q: torch.Tensor
+    scale: torch.Tensor
+def to_float8(x: torch.Tensor) -> Scaled:
+    w = x.detach().to(dtype=torch.float32)
+    amax = w.abs().amax()
+    scale = torch.nan_to_num(448.0 / amax, posinf=1.0)
+    return Scaled((w * scale).to(torch.float8_e4m3fn), scale)
