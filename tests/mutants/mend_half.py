@@ -104,3 +104,30 @@ def mend_half(model, optimizer, scaler, loss_fn, batches):
         scaler.scale(loss_of(x, y)).backward()
         scaler.step(optimizer)
         scaler.update()
+
+
+# === correct: functional_half
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        halves = {k: p.half() for k, p in model.named_parameters()}
+        loss = loss_fn(torch.func.functional_call(model, halves, x.half()).float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# === correct: apex_o2
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    import copy
+    half = copy.deepcopy(model).half()
+    for x, y in batches:
+        with torch.no_grad():
+            for h, p in zip(half.parameters(), model.parameters()):
+                h.copy_(p)
+                h.grad = None
+        scaler.scale(loss_fn(half(x.half()).float(), y)).backward()
+        for h, p in zip(half.parameters(), model.parameters()):
+            p.grad = h.grad.float()
+        scaler.step(optimizer)
+        scaler.update()
