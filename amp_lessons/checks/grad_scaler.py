@@ -862,6 +862,7 @@ _SCENES = {
     "infinite input": "an inf among the inputs",
     "bad target": "a NaN among the targets",
     "backward": "a square root of zero",
+    "old finite": "finite gradients left in .grad, and a clean batch",
     "old inf": "an inf left in .grad, and a clean batch",
     "old nan": "a NaN left in .grad, and a distant target",
 }
@@ -912,8 +913,9 @@ def _scene(name: str) -> tuple[nn.Module, Tensor, Tensor, float]:
             model[2].bias[0] = 0.0
     elif name.startswith("old"):
         for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        model[2].bias.grad[1] = math.inf if name == "old inf" else math.nan
+            parameter.grad = torch.ones_like(parameter)
+        if name != "old finite":
+            model[2].bias.grad[1] = math.inf if name == "old inf" else math.nan
         if name == "old nan":
             y[0, 0] = 40_000.0
     return model, x, y, scale

@@ -185,9 +185,14 @@ def _plain_cases() -> list[Case]:
     ]
 
 
-def _small_scale_too() -> list[Case]:
-    """The same, and one in which gradients that were never scaled weigh as much as scaled ones."""
-    return [*_plain_cases(), Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2")]
+def _loop_cases() -> list[Case]:
+    """The same; one in which gradients overflow and their loss does not; and one in which old
+    gradients, or such as were never scaled, weigh as much as scaled ones."""
+    return [
+        *_plain_cases(),
+        Case((5, 8, 8, 6, (2,), 1.0, 2.0**10, LARGE), "6 batches, gradients of the third overflow"),
+        Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2"),
+    ]
 
 
 def _play_plain(train: Callable, weight: float = 1.0, init_scale: float = 2.0**10) -> Callable:
@@ -201,9 +206,10 @@ def _play_plain(train: Callable, weight: float = 1.0, init_scale: float = 2.0**1
         overflows: tuple,
         weight: float = weight,
         init_scale: float = init_scale,
+        too_large: float = TOO_LARGE,
     ) -> dict[str, Any]:
         bench = _Bench(seed, width, weight=weight, init_scale=init_scale)
-        batches = _batches(seed, count, size, overflows)
+        batches = _batches(seed, count, size, overflows, too_large)
         train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches)
         return bench.left_behind()
 
@@ -304,7 +310,7 @@ def _left_out(bad: Callable[..., bool]) -> Callable:
 
 mend_stuck = function_exercise(
     "mend_stuck",
-    cases=_plain_cases,
+    cases=_loop_cases,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, init_scale=2.0),
     same=_close,
@@ -411,7 +417,7 @@ def _unscaled_by_hand(model, optimizer, scaler, loss_fn, batches) -> None:
 
 mend_unscaled = function_exercise(
     "mend_unscaled",
-    cases=_small_scale_too,
+    cases=_loop_cases,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, weight=SMALL, init_scale=2.0**16),
     same=_close,
@@ -726,7 +732,7 @@ def _float32_only(model, optimizer, scaler, loss_fn, batches) -> None:
 
 mend_half = function_exercise(
     "mend_half",
-    cases=_plain_cases,
+    cases=_loop_cases,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, weight=SMALL, init_scale=2.0**16),
     same=_close,

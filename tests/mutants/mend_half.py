@@ -131,3 +131,31 @@ def mend_half(model, optimizer, scaler, loss_fn, batches):
             p.grad = h.grad.float()
         scaler.step(optimizer)
         scaler.update()
+
+
+# === mutant: optimizer_step_if_finite -> wrong-value
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if loss.isfinite():
+            optimizer.step()
+        scaler.update()
+
+
+# === mutant: inf_only_zeroed -> wrong-value
+def mend_half(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        [p.grad.masked_fill_(~p.grad.isfinite(), 0) for p in model.parameters() if p.grad is not None]
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        pass
+        scaler.scale(loss).backward()
+        pass
+        scaler.step(optimizer)
+        pass
+        scaler.update()
+        pass

@@ -361,3 +361,16 @@ def why_skipped(model, x, target, scale):
     if not ok([loss]): return "forward"
     if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
     return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
+
+
+# === mutant: any_old_gradient -> wrong-value
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if any(p.grad is not None for p in ps): return "old gradient"
+    if not ok([x, target]): return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not ok([loss]): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
