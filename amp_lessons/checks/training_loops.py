@@ -935,13 +935,22 @@ def _accumulate_cases() -> list[Case]:
         Case((8, 8, 8, 8, (), 2), "8 micro-batches, 2 a step"),
         Case((9, 12, 4, 12, (4,), 3), "12 micro-batches, 3 a step, the fifth overflows"),
         Case((10, 8, 6, 16, (0, 9), 4), "16 micro-batches, 4 a step, two overflow"),
+        Case((14, 8, 8, 6, (2,), 2, LARGE), "6 micro-batches, 2 a step, gradients overflow"),
     ]
 
 
 def _play_accumulate(train: Callable) -> Callable:
-    def play(seed: int, width: int, size: int, count: int, overflows: tuple, every: int):
+    def play(
+        seed: int,
+        width: int,
+        size: int,
+        count: int,
+        overflows: tuple,
+        every: int,
+        too_large: float = TOO_LARGE,
+    ) -> dict[str, Any]:
         bench = _Bench(seed, width)
-        batches = _batches(seed, count, size, overflows)
+        batches = _batches(seed, count, size, overflows, too_large)
         train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches, every)
         return bench.left_behind()
 
@@ -1505,6 +1514,7 @@ def _any_cases() -> list[Case]:
         Case((31, "fp32", 1.0, (), 0.2), "fp32"),
         Case((32, "bf16", 1.0, (), 0.2), "bf16"),
         Case((33, "fp16", 1.0, (2,), 0.2), "fp16, the third batch overflows"),
+        Case((36, "fp16", 1.0, (1,), 0.2, LARGE), "fp16, gradients of the second batch overflow"),
         # Not clipped: beside such gradients the 1e-6 that clip_grad_norm_ adds would count.
         Case((34, "fp16", SMALL, (), 1.0), "fp16, a loss with a small weight"),
         Case((35, "bf16", SMALL, (), 1.0), "bf16, a loss with a small weight"),
@@ -1513,10 +1523,15 @@ def _any_cases() -> list[Case]:
 
 def _play_any(train: Callable) -> Callable:
     def play(
-        seed: int, precision: str, weight: float, overflows: tuple, limit: float
+        seed: int,
+        precision: str,
+        weight: float,
+        overflows: tuple,
+        limit: float,
+        too_large: float = TOO_LARGE,
     ) -> dict[str, Any]:
         bench = _Bench(seed, 8, weight=weight)
-        batches = _batches(seed, 7, 10, overflows)
+        batches = _batches(seed, 7, 10, overflows, too_large)
         scale = train(bench.model, bench.optimizer, bench.loss_fn, batches, precision, limit)
         return bench.left_behind() | {"scale at the end": scale}
 

@@ -211,3 +211,21 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
         if (i + 1) % every == 0:
             scaler.step(optimizer); scaler.update()
     for g in optimizer.param_groups: g["lr"] *= every
+
+
+# === mutant: loss_asked -> wrong-value
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    good = True
+    for i, (x, y) in enumerate(batches):
+        if i % every == 0:
+            optimizer.zero_grad()
+            good = True
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y) / every
+        good = good and bool(loss.isfinite())
+        scaler.scale(loss).backward()
+        if (i + 1) % every == 0:
+            scaler.unscale_(optimizer)
+            if good:
+                optimizer.step()
+            scaler.update()

@@ -230,3 +230,20 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
             scaler.step(optimizer)
             scaler.update()
     return scaler.get_scale() if scaler else 1.0
+
+
+# === mutant: loss_asked -> wrong-value
+def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16")
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype, enabled=precision != "fp32"):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(model.parameters(), max_norm)
+        if loss.isfinite():
+            optimizer.step()
+        scaler.update()
+    return scaler.get_scale()
