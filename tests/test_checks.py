@@ -504,6 +504,19 @@ def test_error_where_much_was_expected_is_shown_and_not_hidden():
     assert (verdict.diagnosis, verdict.seen) == ("raises", ("four: RuntimeError: no root",))
 
 
+def test_long_lists_that_read_alike_are_shown_where_they_differ():
+    exercise = function_exercise(
+        "next_float",
+        cases=lambda: [Case((40,))],
+        reference=lambda n: [1.5] * n,
+        misconceptions={},
+        hints=(),
+        lesson_learned="",
+    )
+    verdict = exercise.evaluate(lambda n: [1.5] * 30 + [2.5] * (n - 30))
+    assert verdict.seen == ("next_float(40)[30]: expected 1.5, got 2.5",)
+
+
 def test_value_where_an_exception_was_expected_is_wrong():
     exercise = function_exercise(
         "survives",

@@ -334,6 +334,13 @@ def _line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same
             )
             key, one, other = f"{key} [{place}]", one[place], other[place]
         return f"{case}: {key}: expected {_describe(one)}, got {_describe(other)}"
+    if isinstance(wanted, list) and isinstance(got, list) and _result(expected) == _result(seen):
+        place = next(
+            (i for i, (e, s) in enumerate(zip(wanted, got, strict=False)) if not same([e], [s])), 0
+        )
+        if place < min(len(wanted), len(got)):  # two long lists that differ where they are cut
+            one, other = _describe(wanted[place]), _describe(got[place])
+            return f"{name}({case})[{place}]: expected {one}, got {other}"
     if _is_tensor(wanted) and _is_tensor(got) and wanted["shape"] == got["shape"]:
         place, one, other = most_different(wanted["values"], got["values"])
         if place and wanted["dtype"] == got["dtype"]:

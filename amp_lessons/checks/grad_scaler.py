@@ -55,6 +55,10 @@ def _finite(tensor: Tensor) -> bool:
     return bool(torch.isfinite(tensor).all())
 
 
+def _not_nan(tensor: Tensor) -> bool:
+    return not bool(tensor.isnan().any())
+
+
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
@@ -86,6 +90,7 @@ def _scaler_cases() -> list[Case]:
     patterns = ["".join(draw.choice("....i-n") for _ in range(14)) for _ in range(3)]
     return [
         case("....", (256.0, 2.0, 0.5, 100), False, "four clean steps", 1),
+        case("....", (2.0**16, 2.0, 0.5, 1), False, "four growths from 65536", 9),
         case(".....ii.....", (4.0, 2.0, 0.5, 2), False, "the lesson's trace", 2),
         case("..i..", (8.0, 2.0, 0.5, 3), True, "unscale_ is called before step", 3),
         case("n.-..", (1024.0, 2.0, 0.5, 50), False, "NaN, then -inf", 4),
@@ -332,7 +337,8 @@ def _network(seed: int) -> nn.Sequential:
 
 def _batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
     """A batch a letter: clean; a target so far off that the scaled gradient overflows ("o"), or
-    that the loss overflows too ("l")."""
+    that the loss overflows too ("l"); targets of which only the last bias' gradient, a sum over
+    the batch, overflows with a scale of 1024 ("b"); a target that is NaN ("n")."""
     generator = torch.Generator().manual_seed(seed)
     batches = []
     for letter in pattern:
@@ -342,6 +348,10 @@ def _batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
             y[0, 0] = 40_000.0
         if letter == "l":
             y[1, 2] = 1e25
+        if letter == "b":
+            y[:, 0] = 130.0
+        if letter == "n":
+            y[2, 1] = math.nan
         batches.append((x, y))
     return batches
 
@@ -365,6 +375,8 @@ def _log_cases() -> list[Case]:
         case("..l.l.o", 100, 0.1, "the loss overflows", 4),
         case(".o...", 100, 0.0, "the learning rate is 0", 5),
         case("...o....o...", 2, 0.05, "the scale grows every two steps", 6),
+        case(".b..", 100, 0.1, "one gradient of four overflows", 7),
+        case("..n.n", 100, 0.1, "two targets are NaN", 8),
     ]
 
 
@@ -437,14 +449,18 @@ skipped_steps = function_exercise(
         ),
         "asked-before-update": Misconception(
             "You found no skip at all. If you asked the scale: step does not change it, update "
-            "does, so read it before the step and again after update. If you asked the loss for "
-            "NaN: in most skips the loss is a good number, and only the gradients are not.",
+            "does, so read it before the step and again after update.",
             _log_with(lambda before, after, loss, moved: False),
         ),
         "loss-asked": Misconception(
             "You list the steps whose loss is not finite, scaled or not. With a scale the "
             "gradients overflow long before the loss does, and these are the common skips.",
             _log_with(lambda before, after, loss, moved: not _finite(loss)),
+        ),
+        "nan-only": Misconception(
+            "You find the skips with a NaN, and no other. In most skips the gradients are inf, and "
+            "the loss is a good number.",
+            _log_with(lambda before, after, loss, moved: not _not_nan(loss)),
         ),
         "return-value-asked": Misconception(
             "You list every step as skipped. If you asked what scaler.step returns: that is what "
@@ -519,6 +535,8 @@ def _scale_cases() -> list[Case]:
         case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "an overflow every third step"),
         case([True] * 12, (64.0, 2.0, 0.5, 5), "twelve overflows from 64"),
         case([False] * 6, (2.0**125, 2.0, 0.5, 1), "six growths from 2^125"),
+        case([False] * 6, (2.0**124, 4.0, 0.5, 2), "growths by 4 from 2^124"),
+        case([True] * 170, (2.0**16, 2.0, 0.5, 2000), "170 overflows from 65536"),
         case(noise(60, 0.2), (2.0**16, 2.0, 0.5, 4), "60 random steps, interval 4"),
         case(noise(60, 0.1), (1024.0, 4.0, 0.25, 3), "60 random steps, factors 4 and 0.25"),
         case(noise(40, 0.3), (3.0, 1.5, 0.1, 1), "40 random steps, factors 1.5 and 0.1"),
@@ -548,6 +566,8 @@ def _scale_model(*mistakes: str) -> Callable[..., list[float]]:
                     scale *= growth_factor
                 elif "clamped" in mistakes:
                     scale = _TOP
+                elif "clamped-low" in mistakes:
+                    scale = 2.0**127
                 if "no-reset" not in mistakes:
                     clean = 0
             if "before" not in mistakes:
@@ -633,9 +653,10 @@ predict_scale = function_exercise(
             _scale_model("no-top"),
         ),
         "cut-at-the-top": Misconception(
-            "You cut a growth at the largest float32. GradScaler leaves such a growth out "
+            "You cut a growth at the top of float32. GradScaler leaves such a growth out "
             "altogether: the scale stays what it was.",
             _scale_model("clamped"),
+            _scale_model("clamped-low"),
         ),
     },
     hints=(
@@ -786,8 +807,9 @@ clip_step = function_exercise(
             _clip_model("direct"),
         ),
         "update-forgotten": Misconception(
-            "There is no update. The scaler then takes the next step for the same one and refuses: "
-            "'unscale_() is being called after step()'.",
+            "No update comes after the step: there is none, or it stands before it. The scaler "
+            "then takes the next step for the same one and refuses: 'unscale_() is being called "
+            "after step()'.",
             _clip_model("no-update"),
         ),
         "loss-not-scaled": Misconception(
@@ -829,13 +851,18 @@ CAUSES = ("no skip", "old gradient", "input", "forward", "scale", "backward")
 _SCENES = {
     "clean": "a clean step",
     "small scale": "a distant target and a scale of 1",
+    "low scale": "a distant target and a scale of 1024",
     "scale": "a distant target and a scale of 65536",
     "large scale": "a clean batch and a scale of 2^30",
     "forward": "large weights and large inputs",
     "logits": "a last layer that overflows, and a scale of 1",
+    "large input": "a finite input beyond FP16, and a scale of 1",
+    "large target": "a finite target beyond FP16, and a scale of 1",
+    "far target": "a target of 1e25, and a scale of 1",
     "infinite input": "an inf among the inputs",
     "bad target": "a NaN among the targets",
     "backward": "a square root of zero",
+    "old finite": "finite gradients left in .grad, and a clean batch",
     "old inf": "an inf left in .grad, and a clean batch",
     "old nan": "a NaN left in .grad, and a distant target",
 }
@@ -853,9 +880,9 @@ def _scene(name: str) -> tuple[nn.Module, Tensor, Tensor, float]:
     model = _network(seed=len(name))
     x, y = _batches("." if "scale" not in name or name == "large scale" else "o", len(name))[0]
     scale = 2.0**10
-    if name in ("small scale", "logits"):
+    if name in ("small scale", "logits", "large input", "large target", "far target"):
         scale = 1.0
-    elif name == "scale":
+    elif name in ("scale", "backward"):
         scale = 2.0**16
     elif name == "large scale":
         scale = 2.0**30
@@ -868,6 +895,13 @@ def _scene(name: str) -> tuple[nn.Module, Tensor, Tensor, float]:
         with torch.no_grad():
             model[2].bias.fill_(60_000.0)
             model[2].bias[1] = 80_000.0
+    elif name == "large input":
+        model[1] = nn.ReLU()
+        x[0] = 1e5
+    elif name == "large target":
+        y[0, 0] = 1e5
+    elif name == "far target":
+        y[1, 2] = 1e25
     elif name == "infinite input":
         x[2, 1] = math.inf
     elif name == "bad target":
@@ -879,8 +913,9 @@ def _scene(name: str) -> tuple[nn.Module, Tensor, Tensor, float]:
             model[2].bias[0] = 0.0
     elif name.startswith("old"):
         for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        model[2].bias.grad[1] = math.inf if name == "old inf" else math.nan
+            parameter.grad = torch.ones_like(parameter)
+        if name != "old finite":
+            model[2].bias.grad[1] = math.inf if name == "old inf" else math.nan
         if name == "old nan":
             y[0, 0] = 40_000.0
     return model, x, y, scale
@@ -892,10 +927,6 @@ def _play_why(answer: Callable[..., Any]) -> Callable[..., Any]:
         return " ".join(result.lower().split()) if type(result) is str else result
 
     return play
-
-
-def _not_nan(tensor: Tensor) -> bool:
-    return not bool(tensor.isnan().any())
 
 
 def _why_model(*mistakes: str) -> Callable[..., str]:
@@ -950,13 +981,14 @@ why_skipped = function_exercise(
             _why_model("loss-only"),
         ),
         "forward-in-float32": Misconception(
-            "You ran the forward pass in float32, where nothing overflows. Run it as the training "
-            "step did: under torch.autocast('cpu', dtype=torch.float16).",
+            "Your forward pass has the range of float32, where these numbers do not overflow: it "
+            "ran in float32, or in BF16, which torch.autocast('cpu') means without a dtype. Run it "
+            "as the training step did: under torch.autocast('cpu', dtype=torch.float16).",
             _why_model("float32"),
         ),
         "old-gradient-overlooked": Misconception(
             "An inf or NaN that was in .grad before the step stays there whatever the batch gives. "
-            "Look at the old gradients first.",
+            "Look at all the old gradients first.",
             _why_model("old"),
             _why_model("old", "accumulated"),
             _why_model("old", "accumulated", "backward"),
@@ -1003,25 +1035,27 @@ why_skipped = function_exercise(
 
 
 def _schedule_cases() -> list[Case]:
-    def case(pattern: str, interval: int, label: str, seed: int) -> Case:
-        return Case((pattern, interval, seed), f"{label} ({pattern})")
+    def case(pattern: str, interval: int, init_scale: float, label: str, seed: int) -> Case:
+        return Case((pattern, interval, init_scale, seed), f"{label} ({pattern})")
 
+    # Each begins with another scale than the one before ends with: one may not be kept.
     return [
-        case("....", 100, "nothing overflows", 1),
-        case("oo...", 100, "the first two steps are skipped", 2),
-        case("..o.l..", 100, "two skips on the way", 3),
-        case("...o.....", 2, "the scale grows every two steps", 4),
+        case("....", 100, 2.0**10, "nothing overflows", 1),
+        case("oo...", 100, 2.0**10, "the first two steps are skipped", 2),
+        case("..o.l..", 100, 2.0**7, "two skips on the way", 3),
+        case("...o.....", 2, 2.0**10, "the scale grows every two steps", 4),
+        case(".n..n.", 100, 2.0**8, "two targets are NaN", 5),
     ]
 
 
 def _play_schedule(answer: Callable[..., Any]) -> Callable[..., Any]:
-    def play(pattern: str, interval: int, seed: int) -> dict[str, Any]:
+    def play(pattern: str, interval: int, init_scale: float, seed: int) -> dict[str, Any]:
         model = _network(seed)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with warnings.catch_warnings():  # a scheduler that runs ahead warns; the rates tell too
             warnings.simplefilter("ignore")
             scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-            scaler = _TorchScaler(init_scale=2.0**10, growth_interval=interval)
+            scaler = _TorchScaler(init_scale=init_scale, growth_interval=interval)
             rates, answers, path = [], [], []
             for x, y in _batches(pattern, seed):
                 optimizer.zero_grad()
@@ -1031,6 +1065,7 @@ def _play_schedule(answer: Callable[..., Any]) -> Callable[..., Any]:
                 path.append(sum(_numbers(list(model.parameters()))))
         return {
             "learning rate after each step": rates,
+            "scheduler steps": scheduler.last_epoch,
             "returned": answers,
             "scale at the end": scaler.get_scale(),
             "sum of the parameters after each step": path,
@@ -1128,8 +1163,9 @@ schedule_step = function_exercise(
             _schedule_model(lambda before, after: after == before),
         ),
         "return-value-asked": Misconception(
-            "You asked what scaler.step returns. That is what optimizer.step returns, and without "
-            "a closure it is None after a real step too.",
+            "Your scheduler never steps: you take every step for a skipped one. If you asked what "
+            "scaler.step returns: that is what optimizer.step returns, and without a closure it is "
+            "None after a real step too. Ask the scale.",
             _schedule_by_result,
         ),
         "inverted": Misconception(
@@ -1158,8 +1194,8 @@ schedule_step = function_exercise(
             _schedule_past_the_scaler,
         ),
         "update-forgotten": Misconception(
-            "There is no update, so the scaler refuses the second step: 'step() has already been "
-            "called since the last update()'.",
+            "No update comes after the step: there is none, or it stands before it. So the scaler "
+            "refuses the second step: 'step() has already been called since the last update()'.",
             _schedule_model(lambda before, after: after >= before, update=False),
         ),
     },

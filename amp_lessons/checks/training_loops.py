@@ -36,6 +36,7 @@ from amp_lessons.checks.exercise import Exercise, Finding
 from amp_lessons.checks.verdict import Verdict
 
 HALF = torch.float16
+LARGE = 3e4  # an input with which the forward pass is fine, and the scaled gradients overflow
 TOO_LARGE = 3e5  # an input beyond FP16: the forward pass overflows, and the step must be skipped
 SMALL = 2.0**-24  # a weight of the loss with which FP16 gradients are lost unless they are scaled
 INPUTS, CLASSES = 6, 3
@@ -55,7 +56,13 @@ def _network(seed: int, width: int = 8, *, noisy: bool = False) -> nn.Sequential
         return nn.Sequential(*layers)
 
 
-def _batches(seed: int, count: int, size: int, overflows: tuple[int, ...] = ()) -> list[Batch]:
+def _batches(
+    seed: int,
+    count: int,
+    size: int,
+    overflows: tuple[int, ...] = (),
+    too_large: float = TOO_LARGE,
+) -> list[Batch]:
     """Batches of random inputs with labels that can be learned; some with an input too large."""
     random = torch.Generator().manual_seed(seed)
     rule = torch.randn(INPUTS, CLASSES, generator=random)
@@ -64,7 +71,7 @@ def _batches(seed: int, count: int, size: int, overflows: tuple[int, ...] = ()) 
         x = torch.randn(size, INPUTS, generator=random)
         y = (x @ rule).argmax(1)
         if number in overflows:
-            x[0, 0] = TOO_LARGE
+            x[0, 0] = too_large
         batches.append((x, y))
     return batches
 
@@ -81,6 +88,7 @@ class _Bench:
     init_scale: float = 2.0**10
     steps: int = 0
     outputs: list[str] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = _network(self.seed, self.width, noisy=self.noisy)
@@ -93,19 +101,29 @@ class _Bench:
 
     def _count(self, *_: Any) -> None:
         self.steps += 1
+        self.rates.append(self._rate())
+
+    def _rate(self) -> float:
+        """The learning rate as it would be for a loss of weight 1, without rounding errors."""
+        return round(self.optimizer.param_groups[0]["lr"] * self.weight, 6)
 
     def loss_fn(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross entropy times the weight of the loss."""
         return cross_entropy(logits.float(), labels) * self.weight
 
-    def left_behind(self) -> dict[str, Any]:
-        """The evidence that every loop leaves, in the order in which it is compared."""
+    def left_behind(self, *, every_forward: bool = True) -> dict[str, Any]:
+        """The evidence that every loop leaves, in the order in which it is compared.
+
+        Args:
+            every_forward: how often the model was run counts, and not only in which dtypes.
+        """
         parameters = list(self.model.parameters())
+        outputs = _runs(self.outputs) if every_forward else ", ".join(sorted({*self.outputs}))
         return {
             "optimizer steps": self.steps,
-            "dtype of the model's outputs": _runs(self.outputs),
-            "dtype of the parameters": ", ".join(sorted({_dtype(p) for p in parameters})),
-            "learning rate at the end": self.optimizer.param_groups[0]["lr"] * self.weight,
+            "dtype of the model's outputs": outputs,
+            "dtype of the parameters": _kept_in(parameters),
+            "learning rates": sorted({*self.rates, self._rate()}),
             "scale at the end": self.scaler.get_scale(),
             "parameters at the end": _flat(parameters),
         }
@@ -120,9 +138,18 @@ def _runs(words: Iterable[Any]) -> str:
     return ", ".join(f"{len(list(same))} x {word}" for word, same in itertools.groupby(words))
 
 
-def _flat(tensors: Iterable[Tensor]) -> Tensor:
-    """All elements in one float64 tensor, which holds each of them exactly."""
-    return torch.cat([torch.empty(0).double(), *(t.detach().double().flatten() for t in tensors)])
+def _kept_in(parameters: list[Tensor]) -> str:
+    """The dtypes of the parameters; told apart from float32 are values that 16 bits can hold."""
+    dtypes = {_dtype(p) for p in parameters}
+    for narrow in (HALF, torch.bfloat16):
+        if dtypes == {"float32"} and all((p.to(narrow).float() == p).all() for p in parameters):
+            return f"float32, rounded to {str(narrow).removeprefix('torch.')}"
+    return ", ".join(sorted(dtypes))
+
+
+def _flat(tensors: Iterable[Tensor]) -> list[float]:
+    """All elements in one list of floats, which holds each of them exactly."""
+    return [x for t in tensors for x in t.detach().double().flatten().tolist()]
 
 
 def _numbers(result: Any) -> Any:
@@ -158,9 +185,14 @@ def _plain_cases() -> list[Case]:
     ]
 
 
-def _small_scale_too() -> list[Case]:
-    """The same, and one in which gradients that were never scaled weigh as much as scaled ones."""
-    return [*_plain_cases(), Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2")]
+def _loop_cases() -> list[Case]:
+    """The same; one in which gradients overflow and their loss does not; and one in which old
+    gradients, or such as were never scaled, weigh as much as scaled ones."""
+    return [
+        *_plain_cases(),
+        Case((5, 8, 8, 6, (2,), 1.0, 2.0**10, LARGE), "6 batches, gradients of the third overflow"),
+        Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2"),
+    ]
 
 
 def _play_plain(train: Callable, weight: float = 1.0, init_scale: float = 2.0**10) -> Callable:
@@ -174,9 +206,10 @@ def _play_plain(train: Callable, weight: float = 1.0, init_scale: float = 2.0**1
         overflows: tuple,
         weight: float = weight,
         init_scale: float = init_scale,
+        too_large: float = TOO_LARGE,
     ) -> dict[str, Any]:
         bench = _Bench(seed, width, weight=weight, init_scale=init_scale)
-        batches = _batches(seed, count, size, overflows)
+        batches = _batches(seed, count, size, overflows, too_large)
         train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches)
         return bench.left_behind()
 
@@ -277,7 +310,7 @@ def _left_out(bad: Callable[..., bool]) -> Callable:
 
 mend_stuck = function_exercise(
     "mend_stuck",
-    cases=_plain_cases,
+    cases=_loop_cases,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, init_scale=2.0),
     same=_close,
@@ -384,7 +417,7 @@ def _unscaled_by_hand(model, optimizer, scaler, loss_fn, batches) -> None:
 
 mend_unscaled = function_exercise(
     "mend_unscaled",
-    cases=_small_scale_too,
+    cases=_loop_cases,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, weight=SMALL, init_scale=2.0**16),
     same=_close,
@@ -403,8 +436,9 @@ mend_unscaled = function_exercise(
             _unscaled_by_hand,
         ),
         "scaler-bypassed": Misconception(
-            "You removed the error by going past the scaler. Now nothing raises, and nothing "
-            "trains: without a scale the gradients of this small loss are zero in FP16.",
+            "You removed the error by going past the scaler, or with one that is switched off. Now "
+            "nothing raises, and nothing trains: without a scale the gradients of this small loss "
+            "are zero in FP16.",
             _scaler_bypassed,
         ),
         "never-unscaled": Misconception(
@@ -432,13 +466,20 @@ mend_unscaled = function_exercise(
 # ---- mend_norms: unscale_ called twice ----------------------------------------------------------
 
 
+def _norm_cases() -> list[Case]:
+    """The same, and one in which some of the norms are below the limit."""
+    return [*_plain_cases(), Case((1, 8, 8, 6, (), 0.65), "6 batches, a max_norm of 0.65")]
+
+
 def _play_norms(train: Callable) -> Callable:
     """For a loop that also takes ``max_norm`` and returns the norm of each batch's gradient."""
 
-    def play(seed: int, width: int, size: int, count: int, overflows: tuple) -> dict[str, Any]:
+    def play(
+        seed: int, width: int, size: int, count: int, overflows: tuple, max_norm: float = 0.25
+    ) -> dict[str, Any]:
         bench = _Bench(seed, width)
         batches = _batches(seed, count, size, overflows)
-        norms = train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches, 0.25)
+        norms = train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches, max_norm)
         return bench.left_behind() | {"norms": _numbers(norms)}
 
     return play
@@ -505,7 +546,7 @@ def _norm_after_clip(model, optimizer, scaler, max_norm) -> float:
 
 mend_norms = function_exercise(
     "mend_norms",
-    cases=_plain_cases,
+    cases=_norm_cases,
     reference=_norm_loop(_unscale_and_clip),
     play=_play_norms,
     same=_close,
@@ -539,7 +580,8 @@ mend_norms = function_exercise(
             _norm_loop(_norm_after_clip),
         ),
         "not-clipped": Misconception(
-            "You report the right norms, but no gradient is clipped any more.",
+            "You report the right norms, but no gradient is clipped to max_norm any more, or only "
+            "after the step.",
             _norm_loop(lambda m, o, s, max_norm: (s.unscale_(o), _norm(m))[1]),
         ),
     },
@@ -612,7 +654,8 @@ mend_epochs = function_exercise(
         "scaling-given-up": Misconception(
             "No step is skipped any more, because nothing is scaled: the gradients of this small "
             "loss are zero in FP16, and the model does not move. The skipped steps at the "
-            "beginning are the price of finding a scale; pay it once.",
+            "beginning are the price of finding a scale; pay it once. (GradScaler() without a "
+            "device means CUDA, and where there is none it is switched off.)",
             lambda m, o, f, e, _: _one_scaler(m, o, f, e, 1.0),
             lambda m, o, f, e, _: (
                 _plain_loop(
@@ -689,7 +732,7 @@ def _float32_only(model, optimizer, scaler, loss_fn, batches) -> None:
 
 mend_half = function_exercise(
     "mend_half",
-    cases=_plain_cases,
+    cases=_loop_cases,
     reference=_plain_loop,
     play=lambda train: _play_plain(train, weight=SMALL, init_scale=2.0**16),
     same=_close,
@@ -719,14 +762,14 @@ mend_half = function_exercise(
             _float32_only,
         ),
         "default-dtype": Misconception(
-            "Without a dtype torch.autocast('cpu') means BF16. Asked for is FP16: say "
-            "dtype=torch.float16.",
+            "Your forward pass runs in BF16, which is what torch.autocast('cpu') means without a "
+            "dtype. Asked for is FP16: say dtype=torch.float16.",
             _in_precision(torch.bfloat16),
         ),
         "scaler-left-out": Misconception(
             "The model is float32 and autocast does the casting, as it should be. But the scaler "
-            "is gone: the FP16 gradients of this small loss are zero, and an overflow is not "
-            "skipped.",
+            "is gone, or switched off: the FP16 gradients of this small loss are zero, and an "
+            "overflow is not skipped.",
             _scaler_bypassed,
         ),
     },
@@ -757,13 +800,14 @@ def _play_evaluation(train: Callable) -> Callable:
         batches = _batches(seed, 4 * epochs + 1, size)
         parts = [batches[4 * i : 4 * i + 4] for i in range(epochs)]
         gradients: list[bool] = []
-
-        def loss_fn(logits: Tensor, labels: Tensor) -> Tensor:
-            gradients.append(logits.requires_grad)
-            return bench.loss_fn(logits, labels)
-
+        # Asked of the model, since a graph is recorded whether or not the logits are detached.
+        bench.model[-1].register_forward_hook(
+            lambda *seen: gradients.append(seen[-1].requires_grad)
+        )
         torch.manual_seed(seed)
-        losses = train(bench.model, bench.optimizer, bench.scaler, loss_fn, parts, batches[-1])
+        losses = train(
+            bench.model, bench.optimizer, bench.scaler, bench.loss_fn, parts, batches[-1]
+        )
         return bench.left_behind() | {
             "recorded for backward": _runs(gradients),
             "running mean at the end": bench.model[1].running_mean.clone(),
@@ -891,13 +935,22 @@ def _accumulate_cases() -> list[Case]:
         Case((8, 8, 8, 8, (), 2), "8 micro-batches, 2 a step"),
         Case((9, 12, 4, 12, (4,), 3), "12 micro-batches, 3 a step, the fifth overflows"),
         Case((10, 8, 6, 16, (0, 9), 4), "16 micro-batches, 4 a step, two overflow"),
+        Case((14, 8, 8, 6, (2,), 2, LARGE), "6 micro-batches, 2 a step, gradients overflow"),
     ]
 
 
 def _play_accumulate(train: Callable) -> Callable:
-    def play(seed: int, width: int, size: int, count: int, overflows: tuple, every: int):
+    def play(
+        seed: int,
+        width: int,
+        size: int,
+        count: int,
+        overflows: tuple,
+        every: int,
+        too_large: float = TOO_LARGE,
+    ) -> dict[str, Any]:
         bench = _Bench(seed, width)
-        batches = _batches(seed, count, size, overflows)
+        batches = _batches(seed, count, size, overflows, too_large)
         train(bench.model, bench.optimizer, bench.scaler, bench.loss_fn, batches, every)
         return bench.left_behind()
 
@@ -945,6 +998,12 @@ def _rate_divided(model, optimizer, scaler, loss_fn, batches, every) -> None:
     _accumulating(divide=False)(model, optimizer, scaler, loss_fn, batches, every)
 
 
+def _rate_divided_for_now(model, optimizer, scaler, loss_fn, batches, every) -> None:
+    _rate_divided(model, optimizer, scaler, loss_fn, batches, every)
+    for group in optimizer.param_groups:
+        group["lr"] *= every
+
+
 def _joined(model, optimizer, scaler, loss_fn, batches, every) -> None:
     groups = [batches[i : i + every] for i in range(0, len(batches), every)]
     joined = [tuple(map(torch.cat, zip(*group, strict=True))) for group in groups]
@@ -986,8 +1045,9 @@ accumulate = function_exercise(
             _accumulating(divide=False),
         ),
         "gradients-thrown-away": Misconception(
-            "You remove the gradients before each micro-batch, so a step sees the last one only. "
-            "zero_grad() comes once for each step.",
+            "A step sees its last micro-batch only. Either you remove the gradients before each of "
+            "them, and zero_grad() should come once for each step; or only the last loss goes "
+            "backward, and each of them should.",
             _accumulating(zero_each=True),
             _accumulating(zero_each=True, divide=False),
         ),
@@ -1005,10 +1065,11 @@ accumulate = function_exercise(
             _accumulating(last=0, divide=False),
         ),
         "rate-divided": Misconception(
-            "You divided the learning rate and not the loss, and the optimizer keeps the smaller "
-            "rate. For plain SGD the steps are the same; with momentum of another rate, with "
-            "clipping or with Adam they are not. Divide each loss by `every`.",
+            "You divided the learning rate and not the loss. For plain SGD the steps are the same; "
+            "with momentum of another rate, with clipping or with Adam they are not. Divide each "
+            "loss by `every`.",
             _rate_divided,
+            _rate_divided_for_now,
         ),
         "joined-into-one-batch": Misconception(
             "You joined the small batches into the big one and ran the model on that. The numbers "
@@ -1063,17 +1124,21 @@ def _two_cases() -> list[Case]:
         Case((11, 6, (), ()), "6 batches, none overflows"),
         Case((12, 9, (), (1, 4)), "9 batches, the second model overflows twice"),
         Case((13, 9, (2,), (5,)), "9 batches, each model overflows once"),
+        Case((15, 8, (3,), (), LARGE), "8 batches, gradients of the first model overflow"),
     ]
 
 
 def _play_two(train: Callable) -> Callable:
-    def play(seed: int, count: int, first: tuple, second: tuple) -> dict[str, Any]:
+    def play(
+        seed: int, count: int, first: tuple, second: tuple, too_large: float = TOO_LARGE
+    ) -> dict[str, Any]:
         a, b = _Bench(seed, 8), _Bench(seed + 50, 12, rate=0.3)
-        ones = _batches(seed, count, 10, first)
+        ones = _batches(seed, count, 10, first, too_large)
         twos = _batches(seed + 70, count, 10, second)
         batches = [(x, z, y) for (x, y), (z, _) in zip(ones, twos, strict=True)]
         train((a.model, b.model), (a.optimizer, b.optimizer), a.scaler, a.loss_fn, batches)
-        parts = {"first": a.left_behind(), "second": b.left_behind()}
+        # A guess may be made anew for the second loss, before the first model has stepped.
+        parts = {"first": a.left_behind(every_forward=False), "second": b.left_behind()}
         return {
             f"{key} ({name} model)": value
             for name, seen in parts.items()
@@ -1268,7 +1333,7 @@ class Training:
         return losses
 
 
-_PARTS = ("model", "optimizer", "scaler", "scheduler", "random numbers", "data order")
+_STORED = ("model", "optimizer", "scaler", "scheduler", "data order")
 
 
 def _fingerprint(state: Tensor) -> str:
@@ -1282,6 +1347,7 @@ def _parts(run: Training) -> dict[str, Any]:
     momentum = [x["momentum_buffer"] for x in buffers if x.get("momentum_buffer") is not None]
     scaler = run.scaler.state_dict()
     return {
+        "mode": "training" if all(m.training for m in run.model.modules()) else "evaluation",
         "model": _flat(run.model.state_dict().values()),
         "optimizer": _flat([*momentum, torch.tensor(run.optimizer.param_groups[0]["lr"])]),
         "scaler": [scaler.get("scale"), scaler.get("_growth_tracker")],
@@ -1300,8 +1366,9 @@ def _play_resume(pair: tuple[Callable, Callable]) -> Callable:
         run = Training.fresh(seed)
         run.steps(images, labels, before)
         random = torch.get_rng_state()
-        file = io.BytesIO()
+        file, as_it_was = io.BytesIO(), _parts(run)
         torch.save(capture(run), file)
+        touched = [part for part, value in _parts(run).items() if value != as_it_was[part]]
         torch.set_rng_state(random)
         run.steps(images, labels, 2)  # the run goes on after the checkpoint was written
         capture(run)  # and writes the next one: what counts is what stands in the first file
@@ -1310,9 +1377,17 @@ def _play_resume(pair: tuple[Callable, Callable]) -> Callable:
             state = torch.load(io.BytesIO(file.getvalue()))
         except pickle.UnpicklingError:
             return {"file": "torch.load refuses it"}
+        untouched = _parts(other)
         restore(other, state)
         parts = _parts(other)
-        return {"file": "loads"} | parts | {"losses": other.steps(images, labels, after)}
+        changed = any(parts[part] != untouched[part] for part in parts if part in _STORED)
+        return {
+            "file": "loads",
+            "run after capture": f"changed: {', '.join(touched)}" if touched else "as it was",
+            "run after restore": "changed" if changed else "as it was before",
+            **parts,
+            "losses": other.steps(images, labels, after),
+        }
 
     return play
 
@@ -1346,6 +1421,8 @@ def _resume_cases() -> list[Case]:
 
 _SLUGS = {
     "file": "objects-in-the-file",
+    "run after capture": "run-changed-by-capture",
+    "run after restore": "run-untouched",
     "model": "model-differs",
     "optimizer": "optimizer-differs",
     "scaler": "scaler-differs",
@@ -1394,10 +1471,17 @@ exact_resume = replace(
         "objects-in-the-file": "torch.load refuses your file: since 2.6 it reads tensors, numbers, "
         "text, lists and dicts and nothing else, so that a file cannot run code. Save "
         "state_dict()s and get_state()s, not the objects themselves.",
+        "run-changed-by-capture": "capture changed the run that it was to describe. That run goes "
+        "on afterwards, and must go on as if nothing had happened: read its state and leave it as "
+        "it is.",
+        "run-untouched": "After restore the run is what it was before restore. Load the state into "
+        "the parts of the `run` that restore was given; a copy of it, or a new object under the "
+        "same name, is lost when the function returns.",
         "model-differs": "After restore the model is not what it was. Its state_dict holds the "
         "weights and also the running statistics of batch norm, which are no parameters.",
         "optimizer-differs": "After restore the optimizer is not what it was: its momentum (or "
-        "Adam's averages) and its learning rate belong to the checkpoint too.",
+        "Adam's averages) and its learning rate belong to the checkpoint too, and a "
+        "scheduler.step() after they were loaded changes the rate again.",
         "scaler-differs": "After restore the scaler is not what it was. A fresh scale is too large "
         "for this run, so the next steps are skipped; and its count of clean steps says when the "
         "scale grows.",
@@ -1406,7 +1490,8 @@ exact_resume = replace(
         "will not be.",
         "random-numbers-differ": "After restore torch's global random numbers are not where they "
         "were, so dropout draws another mask. A seed set anew does not help: it starts from the "
-        "beginning. torch.get_rng_state() and torch.set_rng_state().",
+        "beginning. torch.get_rng_state() and torch.set_rng_state(), and nothing after it that "
+        "draws numbers.",
         "data-order-differs": "After restore the generator that shuffles the images is not where "
         "it was, so the run sees other images. It has a state of its own: order.get_state().",
     },
@@ -1426,19 +1511,27 @@ exact_resume = replace(
 
 def _any_cases() -> list[Case]:
     return [
-        Case((31, "fp32", 1.0, ()), "fp32"),
-        Case((32, "bf16", 1.0, ()), "bf16"),
-        Case((33, "fp16", 1.0, (2,)), "fp16, the third batch overflows"),
-        Case((34, "fp16", SMALL, ()), "fp16, a loss with a small weight"),
-        Case((35, "bf16", SMALL, ()), "bf16, a loss with a small weight"),
+        Case((31, "fp32", 1.0, (), 0.2), "fp32"),
+        Case((32, "bf16", 1.0, (), 0.2), "bf16"),
+        Case((33, "fp16", 1.0, (2,), 0.2), "fp16, the third batch overflows"),
+        Case((36, "fp16", 1.0, (1,), 0.2, LARGE), "fp16, gradients of the second batch overflow"),
+        # Not clipped: beside such gradients the 1e-6 that clip_grad_norm_ adds would count.
+        Case((34, "fp16", SMALL, (), 1.0), "fp16, a loss with a small weight"),
+        Case((35, "bf16", SMALL, (), 1.0), "bf16, a loss with a small weight"),
     ]
 
 
 def _play_any(train: Callable) -> Callable:
-    def play(seed: int, precision: str, weight: float, overflows: tuple) -> dict[str, Any]:
+    def play(
+        seed: int,
+        precision: str,
+        weight: float,
+        overflows: tuple,
+        limit: float,
+        too_large: float = TOO_LARGE,
+    ) -> dict[str, Any]:
         bench = _Bench(seed, 8, weight=weight)
-        batches = _batches(seed, 7, 10, overflows)
-        limit = 0.2 * weight
+        batches = _batches(seed, 7, 10, overflows, too_large)
         scale = train(bench.model, bench.optimizer, bench.loss_fn, batches, precision, limit)
         return bench.left_behind() | {"scale at the end": scale}
 
@@ -1508,13 +1601,14 @@ train_any = function_exercise(
         ),
         "fp16-not-scaled": Misconception(
             "FP16 runs without a scale: the gradients of a loss with a small weight are zero, and "
-            "an overflow is not skipped.",
+            "an overflow is not skipped. (GradScaler() without a device means CUDA, and where "
+            "there is none it is switched off.)",
             _any_loop(scaled=()),
             _any_loop(scaled=("bf16",)),
         ),
         "default-dtype": Misconception(
-            "You left out autocast's dtype. On a CPU the default is BF16, whatever the scaler "
-            "thinks; say which dtype you mean.",
+            "Your FP16 run computes in BF16. If you left out autocast's dtype: on a CPU the "
+            "default is BF16, whatever the scaler thinks; say which dtype you mean.",
             _any_loop(cast={"bf16": torch.bfloat16, "fp16": torch.bfloat16}),
         ),
         "fp32-under-autocast": Misconception(

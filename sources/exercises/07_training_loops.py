@@ -143,8 +143,8 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown]
-# Mend it, as `mend_norms`: return the list of the norms, and clip each gradient to `max_norm`. You
-# may use `total_norm`.
+# Mend it, as `mend_norms`: return the list of the norms, and clip the norm of all gradients together
+# to `max_norm`, as here. You may use `total_norm`.
 
 
 # %% exercise="mend_norms"
@@ -404,8 +404,8 @@ def restore(run, state):
 # `precision` in `"fp32"`, `"bf16"` and `"fp16"`.
 #
 # The model stays in float32. FP32 runs with no autocast, BF16 with autocast and no scale, FP16 with
-# both, from the default scale on. Each gradient is clipped to `max_norm`. Make your own scaler, and
-# return its scale at the end: 1.0 where it is disabled.
+# both, from the default scale on. In each step the norm of all gradients together is clipped to
+# `max_norm`. Make your own scaler, and return its scale at the end: 1.0 where it is disabled.
 
 
 # %% exercise="train_any"

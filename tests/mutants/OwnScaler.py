@@ -846,3 +846,29 @@ class OwnScaler:
 
     def get_scale(self):
         return self.value
+
+
+# === mutant: capped_at_65536 -> wrong-value
+class OwnScaler:
+    def __init__(self, init_scale, growth_factor, backoff_factor, growth_interval):
+        self.s, self.g, self.b, self.n = init_scale, growth_factor, backoff_factor, growth_interval
+        self.c = 0; self.found = None
+    def scale(self, loss): return loss * self.s
+    def unscale_(self, optimizer):
+        self.found = False
+        for p in optimizer.param_groups:
+            for q in p["params"]:
+                if q.grad is None: continue
+                q.grad /= self.s
+                if not torch.isfinite(q.grad).all(): self.found = True
+    def step(self, optimizer):
+        if self.found is None: self.unscale_(optimizer)
+        if not self.found: optimizer.step()
+    def update(self):
+        if self.found:
+            self.s = self.s * self.b; self.c = 0
+        else:
+            self.c += 1
+            if self.c == self.n: self.s = min(self.s * self.g, 2.0**16); self.c = 0
+        self.found = None
+    def get_scale(self): return self.s

@@ -187,3 +187,45 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
             scaler.update()
             optimizer.zero_grad()
             losses.clear()
+
+
+# === mutant: last_loss_only -> gradients-thrown-away
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    for i, (x, y) in enumerate(batches):
+        if i % every == 0: optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        if (i + 1) % every == 0:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer); scaler.update()
+
+
+# === mutant: lr_divided_and_restored -> rate-divided
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    for g in optimizer.param_groups: g["lr"] /= every
+    for i, (x, y) in enumerate(batches):
+        if i % every == 0: optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        if (i + 1) % every == 0:
+            scaler.step(optimizer); scaler.update()
+    for g in optimizer.param_groups: g["lr"] *= every
+
+
+# === mutant: loss_asked -> wrong-value
+def accumulate(model, optimizer, scaler, loss_fn, batches, every):
+    good = True
+    for i, (x, y) in enumerate(batches):
+        if i % every == 0:
+            optimizer.zero_grad()
+            good = True
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y) / every
+        good = good and bool(loss.isfinite())
+        scaler.scale(loss).backward()
+        if (i + 1) % every == 0:
+            scaler.unscale_(optimizer)
+            if good:
+                optimizer.step()
+            scaler.update()

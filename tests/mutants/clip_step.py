@@ -222,3 +222,14 @@ def clip_step(scaler, optimizer, loss, max_norm):
     scaler.update()
     optimizer.zero_grad()
     return float(norm)
+
+
+# === mutant: update_before_step -> update-forgotten
+def clip_step(scaler, optimizer, loss, max_norm):
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    params = [p for g in optimizer.param_groups for p in g["params"]]
+    norm = nn.utils.clip_grad_norm_(params, max_norm)
+    scaler.update()
+    scaler.step(optimizer)
+    return norm

@@ -274,3 +274,68 @@ def restore(run, state):
     run.order = torch.Generator()
     run.order.set_state(order)
     torch.default_generator.set_state(random)
+
+
+# === mutant: returns_new_run -> run-untouched
+import copy
+def capture(run):
+    return {k: copy.deepcopy(getattr(run, k).state_dict()) for k in ("model","optimizer","scaler","scheduler")} | {"r": torch.get_rng_state(), "o": run.order.get_state()}
+def restore(run, state):
+    run = copy.deepcopy(run)
+    for k in ("model","optimizer","scaler","scheduler"):
+        getattr(run, k).load_state_dict(state[k])
+    torch.set_rng_state(state["r"]); run.order.set_state(state["o"])
+    return run
+
+
+# === mutant: capture_disturbs -> run-changed-by-capture
+def capture(run):
+    run.model.eval()
+    d = {k: getattr(run, k).state_dict() for k in ("model","optimizer","scaler","scheduler")} | {"r": torch.get_rng_state(), "o": run.order.get_state()}
+    return d
+def restore(run, state):
+    for k in ("model","optimizer","scaler","scheduler"):
+        getattr(run, k).load_state_dict(state[k])
+    torch.set_rng_state(state["r"]); run.order.set_state(state["o"])
+
+
+# === mutant: capture_seeds -> run-changed-by-capture
+def capture(run):
+    torch.manual_seed(7)
+    run.order.manual_seed(7)
+    return {k: getattr(run, k).state_dict() for k in ("model","optimizer","scaler","scheduler")}
+def restore(run, state):
+    for k in ("model","optimizer","scaler","scheduler"):
+        getattr(run, k).load_state_dict(state[k])
+    torch.manual_seed(7)
+    run.order.manual_seed(7)
+
+
+# === mutant: new_scheduler_last_epoch -> optimizer-differs
+def capture(run):
+    return {k: getattr(run, k).state_dict() for k in ("model","optimizer","scaler")} | {"e": run.scheduler.last_epoch, "r": torch.get_rng_state(), "o": run.order.get_state()}
+def restore(run, state):
+    for k in ("model","optimizer","scaler"):
+        getattr(run, k).load_state_dict(state[k])
+    for _ in range(state["e"]): run.scheduler.step()
+    torch.set_rng_state(state["r"]); run.order.set_state(state["o"])
+
+
+# === correct: plain_lists
+def _out(x):
+    if isinstance(x, torch.Tensor): return {"t": x.tolist(), "d": str(x.dtype).split(".")[1]}
+    if isinstance(x, dict): return {"k": [[k, _out(v)] for k, v in x.items()]}
+    if isinstance(x, list): return [_out(v) for v in x]
+    return x
+def _in(x):
+    if isinstance(x, dict) and "t" in x: return torch.tensor(x["t"], dtype=getattr(torch, x["d"]))
+    if isinstance(x, dict): return {k: _in(v) for k, v in x["k"]}
+    if isinstance(x, list): return [_in(v) for v in x]
+    return x
+def capture(run):
+    return _out({k: dict(getattr(run, k).state_dict()) for k in ("model","optimizer","scaler","scheduler")} | {"r": torch.get_rng_state(), "o": run.order.get_state()})
+def restore(run, state):
+    state = _in(state)
+    for k in ("model","optimizer","scaler","scheduler"):
+        getattr(run, k).load_state_dict(state[k])
+    torch.set_rng_state(state["r"]); run.order.set_state(state["o"])

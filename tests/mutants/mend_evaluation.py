@@ -194,3 +194,44 @@ def mend_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
             losses.append(loss_fn(still(validation[0]), validation[1]))
     return torch.stack(losses)
+
+
+# === mutant: detach_only -> recorded-for-backward
+def mend_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
+    losses = []
+    images, labels = validation
+    pass
+    for batches in epochs:
+        model.train()
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        model.eval()
+        with torch.autocast("cpu", dtype=torch.float16):
+            losses.append(loss_fn(model(images).detach(), labels).item())
+    return losses
+
+
+# === mutant: half_model -> wrong-value
+def mend_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
+    losses = []
+    images, labels = validation
+    pass
+    for batches in epochs:
+        model.train()
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        model.eval()
+        with torch.no_grad():
+            losses.append(loss_fn(model.half()(images.half()), labels).item())
+        model.float()
+    return losses

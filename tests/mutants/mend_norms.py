@@ -172,3 +172,21 @@ def mend_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
         scaler.step(optimizer)
         scaler.update()
     return tuple(found)
+
+
+# === mutant: rescaled_always -> wrong-value
+def mend_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
+    found = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        n = total_norm(model)
+        found.append(n)
+        for p in model.parameters():
+            p.grad *= max_norm / n
+        scaler.step(optimizer)
+        scaler.update()
+    return found

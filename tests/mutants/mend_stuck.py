@@ -144,3 +144,31 @@ def mend_stuck(model, optimizer, scaler, loss_fn, batches):
             parameter.grad = gradient
         scaler.step(optimizer)
         scaler.update()
+
+
+# === mutant: optimizer_step_if_finite -> wrong-value
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if loss.isfinite():
+            optimizer.step()
+        scaler.update()
+
+
+# === correct: between_step_and_update
+def mend_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        pass
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        pass
+        scaler.scale(loss).backward()
+        pass
+        scaler.step(optimizer)
+        optimizer.zero_grad()
+        scaler.update()
+        pass

@@ -108,3 +108,16 @@ def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
+
+
+# === mutant: optimizer_step_if_finite -> wrong-value
+def mend_unscaled(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if loss.isfinite():
+            optimizer.step()
+        scaler.update()

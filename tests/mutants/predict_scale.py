@@ -269,3 +269,33 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
         new = scales[step] * factor
         scales[step + 1] = new if new.isfinite() else scales[step]
     return scales[1:]
+
+
+# === mutant: min_2_127 -> cut-at-the-top
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    s, c, out = init_scale, 0, []
+    for f in found_inf:
+        if f:
+            s = s * backoff_factor; c = 0
+        else:
+            c += 1
+            if c == growth_interval:
+                c = 0
+                s = min(s * growth_factor, 2.0**127)
+        out.append(s)
+    return out
+
+
+# === mutant: stop_at_2_127 -> wrong-value
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    s, c, out = init_scale, 0, []
+    for f in found_inf:
+        if f:
+            s = s * backoff_factor; c = 0
+        else:
+            c += 1
+            if c == growth_interval:
+                c = 0
+                if s < 2.0**127: s *= growth_factor
+        out.append(s)
+    return out

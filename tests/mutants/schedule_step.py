@@ -175,3 +175,48 @@ def schedule_step(scaler, optimizer, scheduler):
     if stepped:
         scheduler.step()
     return stepped
+
+
+# === mutant: remembers_last -> wrong-value
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.step(optimizer)
+    scaler.update()
+    now = scaler.get_scale()
+    last = getattr(schedule_step, "last", now)
+    schedule_step.last = now
+    if now >= last:
+        scheduler.step()
+        return True
+    return False
+
+
+# === mutant: isinf_only -> wrong-value
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.unscale_(optimizer)
+    bad = any(p.grad.isinf().any() for g in optimizer.param_groups for p in g["params"])
+    scaler.step(optimizer)
+    scaler.update()
+    if not bad: scheduler.step()
+    return not bad
+
+
+# === mutant: sets_lr_back -> wrong-value
+def schedule_step(scaler, optimizer, scheduler):
+    b = scaler.get_scale()
+    lr = optimizer.param_groups[0]["lr"]
+    scaler.step(optimizer)
+    scaler.update()
+    scheduler.step()
+    if scaler.get_scale() < b:
+        optimizer.param_groups[0]["lr"] = lr
+        return False
+    return True
+
+
+# === mutant: compares_65536 -> return-value-asked
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.step(optimizer)
+    scaler.update()
+    if scaler.get_scale() < 65536.0: return False
+    scheduler.step()
+    return True

@@ -233,7 +233,7 @@ def skipped_steps(model, optimizer, scaler, batches):
             skipped.append(number)
     return skipped
 
-# === mutant: nan_loss -> asked-before-update
+# === mutant: nan_loss -> nan-only
 def skipped_steps(model, optimizer, scaler, batches):
     skipped = []
     for number, (x, y) in enumerate(batches):
@@ -291,3 +291,48 @@ def skipped_steps(model, optimizer, scaler, batches):
         log.update()
         optimizer.zero_grad()
     return log.skipped_steps
+
+
+# === mutant: isinf_only -> wrong-value
+def skipped_steps(model, optimizer, scaler, batches):
+    skipped = []
+    for i, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        if any(p.grad.isinf().any() for p in model.parameters()):
+            skipped.append(i)
+        scaler.step(optimizer)
+        scaler.update()
+    return skipped
+
+
+# === mutant: first_param_only -> wrong-value
+def skipped_steps(model, optimizer, scaler, batches):
+    skipped = []
+    for i, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        if not next(model.parameters()).grad.isfinite().all():
+            skipped.append(i)
+        scaler.step(optimizer)
+        scaler.update()
+    return skipped
+
+
+# === mutant: nan_grads -> nan-only
+def skipped_steps(model, optimizer, scaler, batches):
+    out = []
+    for i, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        if any(torch.isnan(p.grad).any() for p in model.parameters()):
+            out.append(i)
+        scaler.step(optimizer)
+        scaler.update()
+    return out

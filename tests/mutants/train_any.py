@@ -191,3 +191,59 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
             optimizer.step()
         optimizer.zero_grad()
     return scaler.get_scale() if scaler else 1.0
+
+
+# === correct: clip_by_hand
+def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16")
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype, enabled=precision != "fp32"):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        if norm > max_norm:
+            for p in model.parameters():
+                p.grad.mul_(max_norm / norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return scaler.get_scale()
+
+
+# === correct: no_scaler_at_all
+def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    scaler = torch.amp.GradScaler("cpu") if precision == "fp16" else None
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype, enabled=precision != "fp32"):
+            loss = loss_fn(model(x), y)
+        if scaler is None:
+            loss.backward()
+            clip_grad_norm_(model.parameters(), max_norm)
+            optimizer.step()
+        else:
+            scaler.scale(loss).backward()
+            clip_grad_norm_(model.parameters(), max_norm * scaler.get_scale())
+            scaler.step(optimizer)
+            scaler.update()
+    return scaler.get_scale() if scaler else 1.0
+
+
+# === mutant: loss_asked -> wrong-value
+def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16")
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=dtype, enabled=precision != "fp32"):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(model.parameters(), max_norm)
+        if loss.isfinite():
+            optimizer.step()
+        scaler.update()
+    return scaler.get_scale()

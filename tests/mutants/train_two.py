@@ -191,3 +191,36 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
         scaler.unscale_(two)
         scaler.step(two)
         scaler.update()
+
+
+# === mutant: unscale_one_then_all_or_none_second -> wrong-value
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    one, two = optimizers
+    for x, z, y in batches:
+        one.zero_grad(); two.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            a = loss_fn(guess, y)
+            b = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(a).backward(); scaler.scale(b).backward()
+        scaler.unscale_(one)
+        if all(p.grad.isfinite().all() for p in first.parameters()):
+            scaler.step(one); scaler.step(two)
+        scaler.update()
+
+
+# === correct: recomputed_guess
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    one, two = optimizers
+    for x, z, y in batches:
+        one.zero_grad(); two.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            a = loss_fn(first(x), y)
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+        with torch.autocast("cpu", dtype=torch.float16):
+            b = loss_fn(guess + second(z), y)
+        scaler.scale(a).backward(); scaler.scale(b).backward()
+        scaler.step(one); scaler.step(two); scaler.update()

@@ -295,3 +295,82 @@ def why_skipped(model, x, target, scale):
     if good:
         return "no skip"
     return "scale" if finite(1.0)[1] else "backward"
+
+
+# === mutant: input_half -> wrong-value
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if not ok([p.grad for p in ps if p.grad is not None]): return "old gradient"
+    if not ok([x.half()]) or not ok([target]): return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not ok([loss]): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
+
+
+# === mutant: target_half -> wrong-value
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if not ok([p.grad for p in ps if p.grad is not None]): return "old gradient"
+    if not ok([x]) or not ok([target.half()]): return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not ok([loss]): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
+
+
+# === mutant: output_looked_at -> wrong-value
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if not ok([p.grad for p in ps if p.grad is not None]): return "old gradient"
+    if not ok([x, target]): return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        out = model(x)
+        loss = nn.functional.mse_loss(out, target)
+    if out.isinf().any(): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
+
+
+# === mutant: scale_large_number -> wrong-value
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if not ok([p.grad for p in ps if p.grad is not None]): return "old gradient"
+    if not ok([x, target]): return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not ok([loss]): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if scale > 65504 else "backward"
+
+
+# === mutant: bf16 -> forward-in-float32
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if not ok([p.grad for p in ps if p.grad is not None]): return "old gradient"
+    if not ok([x, target]): return "input"
+    with torch.autocast("cpu"):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not ok([loss]): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
+
+
+# === mutant: any_old_gradient -> wrong-value
+def why_skipped(model, x, target, scale):
+    ps = list(model.parameters())
+    ok = lambda ts: all(t.isfinite().all() for t in ts)
+    if any(p.grad is not None for p in ps): return "old gradient"
+    if not ok([x, target]): return "input"
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), target)
+    if not ok([loss]): return "forward"
+    if ok(torch.autograd.grad(loss * scale, ps, retain_graph=True)): return "no skip"
+    return "scale" if ok(torch.autograd.grad(loss, ps)) else "backward"
