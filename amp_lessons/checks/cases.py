@@ -244,9 +244,10 @@ def _judge(
     first = evidence[failed[0]]
     if "error" in first:
         verdict = error_verdict(first["error"])
-        return Verdict(
-            State.ERROR, verdict.message, seen=(f"{name}({cases[failed[0]]})", *verdict.seen)
-        )
+        call = f"{name}({cases[failed[0]]})"
+        if "error" in expected[failed[0]]:  # the right thing to do, but not with this error
+            call += f": expected a {expected[failed[0]]['error']['type']}"
+        return Verdict(State.ERROR, verdict.message, seen=(call, *verdict.seen))
     if "changed" in first:
         return Finding("changed-argument", lines)
     value = first["value"]

@@ -11,6 +11,8 @@ import copy
 import json
 import traceback
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,11 @@ def plain(value: Any) -> Any:
     """Describe a value in JSON's types.
 
     Returns:
-        None, bool, int, float and str as they are; a list or tuple as a list; a dict with text
-        keys as ``{"dict": …}``; a tensor or array as ``{"values": nested list, "dtype": name,
-        "shape": list, "requires_grad": bool}``, an array of text as text or a list; ``...`` as
-        ``{"unattempted": True}``; anything else as ``{"object": class name}``.
+        None, bool, int, float and str as they are; a fraction or decimal as a float; a list or
+        tuple as a list; a dict with text keys as ``{"dict": …}``; a tensor or array as
+        ``{"values": nested list, "dtype": name, "shape": list, "requires_grad": bool}``, an array
+        of text as text or a list; ``...`` as ``{"unattempted": True}``; anything else as
+        ``{"object": class name}``.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
@@ -47,7 +50,11 @@ def plain(value: Any) -> Any:
         return UNATTEMPTED
     if kind in (list, tuple):
         return [plain(item) for item in value]
-    if kind is dict:
+    if isinstance(value, str):  # such as a member of a StrEnum
+        return str.__str__(value)
+    if kind in (Fraction, Decimal):
+        return float(value)
+    if isinstance(value, dict):  # also an OrderedDict or a defaultdict
         return {"dict": {str(key): plain(item) for key, item in dict.items(value)}}
     if kind in _TENSORS:
         return _plain_tensor(value)
