@@ -257,8 +257,12 @@ def _judge(
     # Where None is right, whatever else came is a wrong value, not a wrong type.
     typed = wanted.get("value") is not None
     if typed and _kind(value) != _kind(wanted["value"]):
-        got = _describe(value)
-        return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
+        got, wished = _describe(value), asked_for
+        if _is_tensor(value) and _is_tensor(wanted["value"]):
+            shapes = value["shape"], wanted["value"]["shape"]
+            if shapes[0] != shapes[1]:
+                got, wished = f"{got} of shape {shapes[0]}", f"{wished}, here of shape {shapes[1]}"
+        return Finding("wrong-type", lines, {"got": got, "expected": wished})
     return Finding("wrong-value", lines)
 
 
@@ -309,7 +313,7 @@ def _kind(value: Any) -> str:
     if _is_tensor(value):
         return f"tensor {value['dtype']} {value['shape']}"
     if isinstance(value, dict):
-        return "dict" if "dict" in value else "object"
+        return next((kind for kind in ("dict", "dtype") if kind in value), "object")
     return type(value).__name__
 
 
