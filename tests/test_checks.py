@@ -19,7 +19,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from amp_lessons import progress
-from amp_lessons.checks import display, number_formats, start_here
+from amp_lessons.checks import amp_from_scratch, display, number_formats, start_here
 from amp_lessons.checks.cases import Case, Misconception, exactly, function_exercise, within
 from amp_lessons.checks.evidence import UNATTEMPTED, as_json, observe, plain
 from amp_lessons.checks.exercise import CheckFailed, Exercise, Finding, recording
@@ -163,10 +163,21 @@ def test_subclasses_are_described_and_never_asked():
         def __eq__(self, other):
             return True
 
+        def __str__(self):
+            return "42"
+
         __hash__ = None
 
+    class Table(dict):
+        def items(self):
+            return [("answer", 42)]
+
     assert plain(torch.ones(1).as_subclass(Tensor)) == {"object": "Tensor"}
-    assert plain(Text("x")) == {"object": "Text"}
+    text = plain(Text("x"))  # what it holds, whatever it says of itself
+    assert type(text) is str
+    assert text == "x"
+    assert plain(Table(a=1)) == {"dict": {"a": 1}}
+    assert plain(Fraction(1, 4)) == plain(Decimal("0.25")) == 0.25
 
 
 def test_observe_gives_copies_and_notices_changes():
@@ -642,3 +653,25 @@ def test_reference_and_models_run_once_however_often_is_judged():
         assert exercise.evaluate(lambda x: 7.0).diagnosis == "seven"
         assert exercise.evaluate(lambda x: 5.0).passed
     assert sorted(calls) == ["model", "model", "reference", "reference"]
+
+
+def test_an_error_where_another_was_asked_for_is_named_with_the_right_one():
+    class AssertsInstead:
+        def __init__(self, scale):
+            assert scale in (2.0**-2, 2.0**6, 2.0**10), "a power of two, please"
+            self.factor = scale
+
+        def scale(self, loss):
+            return loss * self.factor
+
+        def step(self, optimizer):
+            gradients = [p.grad for g in optimizer.param_groups for p in g["params"]]
+            gradients = [g.div_(self.factor) for g in gradients if g is not None]
+            taken = all(bool(g.isfinite().all()) for g in gradients)
+            if taken:
+                optimizer.step()
+            return taken
+
+    verdict = amp_from_scratch.StaticScaler.evaluate(AssertsInstead)
+    assert verdict.state is State.ERROR
+    assert verdict.seen[0] == "StaticScaler(1000.0): expected a ValueError"

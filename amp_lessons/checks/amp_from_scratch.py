@@ -48,6 +48,11 @@ def _sgd_cases() -> list[Case]:
         case([torch.randn(3, 2, generator=random)], noise, 200, 3e-5, 0.5, half, "3 x 2 weights"),
         case([[1.0], [[2.0, 4.0]]], [[[1.0], None]], 200, 1e-4, 0.5, half,
              "two parameters, the second without a gradient"),
+        case([[1.0, 2.0], [-1.0, 3.0], [0.5, 1.5]],
+             [[None, [0.5, 1.0], [2.0, -1.0]], [[1.0, -1.0], [1.0, 0.5], None]],
+             200, 1e-3, 0.5, half, "three parameters, whose gradients come and go"),
+        case([[3e5, -2e5]], [[[1e5, -3e5]]], 100, 1e-3, 0.0, bfloat,
+             "weights of 300000, bfloat16"),
     ]  # fmt: skip
 
 
@@ -98,6 +103,9 @@ class _SGD:
     damped: bool = False
     sign: float = 1.0
     use_momentum: bool = True
+    own_momentum: bool = True
+    by_way_of: torch.dtype | None = None
+    on_none: str = "leave"
 
     def __call__(self, parameters: list[Tensor], lr: float, momentum: float = 0.0) -> _Running:
         return _Running(self, parameters, lr, momentum if self.use_momentum else 0.0)
@@ -111,11 +119,20 @@ class _Running:
     momentum: float
     masters: dict[int, Tensor] = field(default_factory=dict)
     buffers: dict[int, Tensor] = field(default_factory=dict)
+    last: dict[int, Tensor] = field(default_factory=dict)
 
     def step(self) -> None:
         for i, parameter in enumerate(self.parameters):
-            if parameter.grad is not None:
-                self._update(i, parameter, parameter.grad)
+            gradient = parameter.grad
+            if gradient is None and self.how.on_none == "stop":
+                break
+            if gradient is None and self.how.on_none == "zero":
+                gradient = torch.zeros_like(parameter)
+            if gradient is None and self.how.on_none == "last":
+                gradient = self.last.get(i)
+            if gradient is not None:
+                self.last[i] = gradient
+                self._update(i, parameter, gradient)
 
     @torch.no_grad()
     def _update(self, i: int, parameter: Tensor, gradient: Tensor) -> None:
@@ -123,20 +140,21 @@ class _Running:
         wide = parameter.detach().to(how.masters_dtype, copy=True)
         master = self.masters.setdefault(i, wide) if how.masters else wide
         kept = gradient.dtype if how.buffer is not single else single
-        before = self.buffers.get(i, torch.zeros_like(gradient, dtype=kept))
+        whose = i if how.own_momentum else 0
+        before = self.buffers.get(whose, torch.zeros_like(gradient, dtype=kept))
         share = (1 - self.momentum) if how.damped and self.momentum else 1.0
         slowed = self.momentum * (before if how.stepwise else before.float())
         velocity = (slowed + share * gradient.to(slowed.dtype)).to(kept)
-        self.buffers[i] = velocity
+        self.buffers[whose] = velocity
         if how.product is single:
             update = self.lr * velocity.float()
         else:
             update = self.lr * velocity.to(gradient.dtype)
         master -= how.sign * update
         if not how.dtype_kept:
-            parameter.data = master.clone()
+            parameter.data = master.to(how.by_way_of or single, copy=True)
         elif how.write:
-            parameter.copy_(master)
+            parameter.copy_(master.to(how.by_way_of or single))
 
 
 def _sixteen_bit_sgd(parameters: list[Tensor], lr: float, momentum: float = 0.0) -> _Running:
@@ -199,6 +217,29 @@ MasterSGD = function_exercise(
             "velocity = momentum * velocity + gradient, and lr * velocity is the update.",
             _SGD(use_momentum=False),
         ),
+        "momentum-shared": Misconception(
+            "All parameters share one momentum in your class. Each has its own, as it has its own "
+            "master.",
+            _SGD(own_momentum=False),
+        ),
+        "moves-without-gradient": Misconception(
+            "A parameter whose .grad is None moves on, by its momentum or by the last gradient "
+            "that it had. torch.optim.SGD passes it over: neither the weight nor the momentum "
+            "changes in that step.",
+            _SGD(on_none="zero"),
+            _SGD(on_none="last"),
+        ),
+        "stops-at-none": Misconception(
+            "At the first parameter without a gradient your step ends, and those that come after "
+            "it in the list are not updated. Pass over that one only: `continue`, not `break`.",
+            _SGD(on_none="stop"),
+        ),
+        "float16-for-all": Misconception(
+            "float16 stands in your class, and the parameters may be bfloat16. Round to the "
+            "parameter's own dtype; copy_ does so by itself.",
+            _SGD(by_way_of=half),
+            _SGD(by_way_of=half, dtype_kept=False),
+        ),
         "uphill": Misconception(
             "Your weights move the wrong way: the update is subtracted.", _SGD(sign=-1.0)
         ),
@@ -249,6 +290,7 @@ def _scaler_cases() -> list[Case]:
         Case((2.0**-2, "SGD", calm[:3]), "2.0**-2, three clean steps"),
         Case((scale, "two groups", mixed[1:5]), "2.0**10, two parameter groups, one step with inf"),
         Case((1024, "SGD", calm[:2]), "1024, an int"),
+        Case((scale, "idle", mixed[1:4]), "2.0**10, a parameter without a gradient"),
         *(Case((bad, "SGD", calm[:1]), f"{bad}") for bad in _BAD_SCALES),
     ]  # fmt: skip
 
@@ -260,7 +302,8 @@ def _drive_scaler(
 
     Returns:
         A row for each step: 1 if the scaler says that it was taken, 0 if not, NaN if it says
-        neither; then the parameters. Float32, shape (steps, 8).
+        neither; then the parameters, and the loss as its caller has it after the step. Float32,
+        shape (steps, 9).
     """
     w = nn.Parameter(torch.tensor([0.5, -0.25, 1.0]))
     v = nn.Parameter(torch.tensor([[0.125, -0.5], [0.75, 0.25]]))
@@ -269,6 +312,8 @@ def _drive_scaler(
     elif kind == "two groups":
         groups = [{"params": [w]}, {"params": [v], "lr": 0.02}]
         optimizer = torch.optim.SGD(groups, lr=0.01)
+    elif kind == "idle":  # one that the loss does not depend on
+        optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2)), w, v], lr=0.01)
     else:
         optimizer = torch.optim.SGD([w, v], lr=0.01, momentum=0.9)
     scaler = scaler_class(scale)
@@ -280,7 +325,8 @@ def _drive_scaler(
         loss = (w.half() * x).float().sum() + (v.half() * y).float().sum()
         scaler.scale(loss).backward()
         taken = _said(scaler.step(optimizer))
-        rows.append(torch.cat([torch.tensor([taken]), w.detach(), v.detach().flatten()]))
+        parts = (torch.tensor([taken]), w, v.flatten(), loss.reshape(1))
+        rows.append(torch.cat([part.detach() for part in parts]))
     return torch.stack(rows)
 
 
@@ -307,7 +353,9 @@ class _Scaler:
     on_overflow: str = "skip"
     accepts: Callable[[float], bool] = _power_of_two
     says: bool = True
+    says_skipped: bool = False
     scales: bool = True
+    in_place: bool = False
     all_groups: bool = True
     lost: bool = False
 
@@ -318,13 +366,15 @@ class _Scaler:
 
     def scale(self, loss: Tensor) -> Tensor:
         scaled = loss * self.factor if self.scales else loss
+        if self.in_place:
+            scaled = loss.mul_(self.factor)
         object.__setattr__(self, "lost", not bool(_isfinite(scaled)))
         return scaled
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool | None:
         groups = optimizer.param_groups if self.all_groups else optimizer.param_groups[:1]
-        parameters = [p for group in groups for p in group["params"]]
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        parameters = [p for group in groups for p in group["params"] if p.grad is not None]
+        gradients = [p.grad for p in parameters]
         for gradient in gradients if self.unscales else ():
             gradient /= self.factor
         bad = [self.spots(g) for g in gradients]
@@ -343,7 +393,7 @@ class _Scaler:
             optimizer.step()
         if not self.says:
             return None
-        return taken and not overflow
+        return (taken and not overflow) != self.says_skipped
 
 
 StaticScaler = function_exercise(
@@ -416,6 +466,16 @@ StaticScaler = function_exercise(
             "optimizer.param_groups.",
             _Scaler(all_groups=False),
         ),
+        "loss-changed": Misconception(
+            "scale(loss) multiplies the caller's loss in place, so what is printed afterwards is "
+            "as many times too large as the scale. Return a new tensor and leave the loss alone.",
+            _Scaler(in_place=True),
+        ),
+        "says-the-opposite": Misconception(
+            "Your weights are right, and step says it the wrong way round: True where it skipped. "
+            "True means that the step was taken.",
+            _Scaler(says_skipped=True),
+        ),
         "says-nothing": Misconception(
             "Your weights are right, but step does not say with True or False whether it was "
             "taken. A scheduler that counts steps has to know.",
@@ -456,6 +516,8 @@ def _scale_cases() -> list[Case]:
         Case((named([2.0**-3 - 2.0**-26, 1e-4]), 6), "largest just below 2**-3, 6 bits"),
         Case((named([3e4, -1.0]), 2), "largest 30000, 2 bits of headroom"),
         Case((named([5e5, -2.0], [7e4]), 3), "largest 500000, 3 bits of headroom"),
+        Case((named([1e-3] * 40, [-9e-4] * 30), 1), "70 of about 0.001, 1 bit of headroom"),
+        Case((named([65512 * 2.0**-20, 1e-5]), 0), "largest 65512 * 2**-20, no headroom"),
     ]
 
 
@@ -465,7 +527,7 @@ def _chooser(
     headroom: Callable[[int], float] = lambda bits: 2.0**bits,
     exact: bool = False,
     at_least: float = 0.0,
-    limit: float = 65519.0,
+    limit: float = math.nextafter(65520.0, 0.0),
     bump: int = 0,
     whole: Callable[[float], int] = math.floor,
     per_tensor: Callable[[list[float]], float] = max,
@@ -549,6 +611,7 @@ choose_scale = function_exercise(
             "below.",
             _chooser(exact=True),
             _chooser(exact=True, limit=65504.0),
+            _chooser(exact=True, limit=65520.0),
         ),
         "rounded-up": Misconception(
             "You rounded up to a power of two, and with it the largest gradient overflows. Round "
@@ -574,6 +637,24 @@ choose_scale = function_exercise(
             "what you chose.",
             _histogram_chooser,
             _chooser(limit=65536.0),
+        ),
+        "stops-at-65504": Misconception(
+            "You keep to 65504, the largest number that FP16 has. What lies between it and 65520 "
+            "is rounded down to it and stays finite, so there a scale twice as large still fits.",
+            _chooser(limit=65504.0),
+        ),
+        "norm-for-maximum": Misconception(
+            "You took a norm of the gradients. It grows with their number, and FP16 overflows "
+            "in one element at a time: the largest magnitude decides.",
+            _chooser(largest=lambda g: float(g.norm())),
+            _chooser(
+                largest=lambda g: float(g.norm()), per_tensor=lambda norms: math.hypot(*norms)
+            ),
+        ),
+        "exponent-returned": Misconception(
+            "You returned the exponent of your scale. The scale itself was asked for: 2.0 to this "
+            "power.",
+            lambda gradients, bits: math.log2(_chooser()(gradients, bits)),
         ),
         "below-one-refused": Misconception(
             "Your scale never goes below 1. Large gradients need a smaller one: a scale can also "
@@ -620,29 +701,49 @@ def _drive_loss(
     """Call the function on FP32 parameters, then go backward.
 
     Returns:
-        The loss and the gradients of weight and bias, None where there is none.
+        By name the loss, the gradients of weight and bias, None where there is none, and in words
+        what the call left of the parameters.
     """
-    weight, bias = (t.clone().requires_grad_() for t in (weight, bias))
+    given = [weight, bias]
+    weight, bias = parameters = [t.clone().requires_grad_() for t in given]
     loss = mixed_loss(images, weight, bias, labels)
     if type(loss) is not Tensor:
         return loss
-    if loss.requires_grad and loss.numel() == 1:
+    early = any(p.grad is not None for p in parameters)
+    left = [_left_as(p, was) for p, was in zip(parameters, given, strict=True)]
+    if loss.requires_grad and loss.numel() == 1 and not early:
         loss.backward()
-    return [loss.detach(), weight.grad, bias.grad]
+    return {
+        "weight after the call": left[0],
+        "bias after the call": left[1],
+        "gradients before backward()": "there already" if early else "none",
+        "loss": loss.detach(),
+        "gradient of weight": weight.grad,
+        "gradient of bias": bias.grad,
+    }
+
+
+def _left_as(parameter: Tensor, was: Tensor) -> str:
+    if parameter.dtype != was.dtype:
+        return plain(parameter)["dtype"]
+    if torch.equal(parameter.detach(), was):
+        return "as before"
+    rounded = torch.equal(parameter.detach(), was.half().float())
+    return "rounded to float16" if rounded else "changed"
 
 
 def _same_losses(expected: Any, seen: Any) -> bool:
     """Same dtypes and shapes; numbers to within what FP16 products may differ by."""
-    if not isinstance(seen, list) or len(seen) != len(expected):
-        return False
-    if any((e is None) != (s is None) for e, s in zip(expected, seen, strict=True)):
-        return False
-    pairs = [(e, s) for e, s in zip(expected, seen, strict=True) if e is not None]
-    return all(_close_tensors(e, s) for e, s in pairs)
+    if not isinstance(expected, dict) or not isinstance(seen, dict):
+        return expected == seen
+    if "dict" in expected:
+        wanted, got = expected["dict"], seen.get("dict", {})
+        return wanted.keys() == got.keys() and all(_same_losses(wanted[k], got[k]) for k in wanted)
+    return _close_tensors(expected, seen)
 
 
 def _close_tensors(expected: dict[str, Any], seen: dict[str, Any]) -> bool:
-    if any(expected[key] != seen[key] for key in ("dtype", "shape")):
+    if any(expected[key] != seen.get(key) for key in ("dtype", "shape")):
         return False
     one, other = np.array(expected["values"]), np.array(seen["values"])
     return bool(np.abs(one - other).max() <= 0.02 * np.abs(one).max())  # NaN is never close
@@ -701,6 +802,17 @@ def _masters_cast(images: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) 
     return _loss()(images, weight, bias, labels)
 
 
+def _masters_rounded(images: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+    weight.data, bias.data = weight.data.half().float(), bias.data.half().float()
+    return _loss()(images, weight, bias, labels)
+
+
+def _backward_too(images: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+    loss = _loss()(images, weight, bias, labels)
+    loss.backward()
+    return loss
+
+
 mixed_loss = function_exercise(
     "mixed_loss",
     cases=_loss_cases,
@@ -736,6 +848,12 @@ mixed_loss = function_exercise(
             "You made the parameters themselves FP16. They are the masters: what you need are "
             "copies, made anew in each call and thrown away after it.",
             _masters_cast,
+            _masters_rounded,
+        ),
+        "backward-inside": Misconception(
+            "You called backward() yourself. The function gives the loss, and whoever called it "
+            "scales it first or goes backward: return it with its graph.",
+            _backward_too,
         ),
         "loss-returned-in-float16": Misconception(
             "You computed the loss in FP32 and rounded it to FP16 at the end. Times a scale of "
@@ -862,13 +980,25 @@ def _run_cases() -> list[Case]:
     return [Case((run,), f"run {i}") for i, run in enumerate(runs, 1)]
 
 
-def _says(answer: Callable[[Run], str | None]) -> Callable[[Run], str]:
+@dataclass(frozen=True)
+class _says:
     """A detective who is right but for what `answer` gives instead."""
 
-    def detective(run: Run) -> str:
-        return answer(run) or run._missing
+    answer: Callable[[Run], str | None]
 
-    return detective
+    def __call__(self, run: Run) -> str:
+        return self.answer(run) or run._missing
+
+
+def _closed(answer: Callable[[Any], Any]) -> Callable[[Run], Any]:
+    """A learner's function gets a run that can be called, and not looked into."""
+    if isinstance(answer, _says):
+        return answer
+
+    def play(run: Run) -> Any:
+        return answer(lambda *args, **kwargs: run(*args, **kwargs))
+
+    return play
 
 
 def _same_ingredient(expected: Any, seen: Any) -> bool:
@@ -881,6 +1011,7 @@ missing_ingredient = function_exercise(
     "missing_ingredient",
     cases=_run_cases,
     reference=_says(lambda run: None),
+    play=_closed,
     misconceptions={
         "never-provoked": Misconception(
             "You find nothing anywhere. With ordinary settings all of these runs look healthy; "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache, partial, reduce
 from typing import Any
 
@@ -315,7 +316,11 @@ def _run_mended(name: str, function: Any, dtype: torch.dtype | None, seed: int) 
     if name == "classify":  # it opens its own region
         return watched(observe)(function, *args, dtype or BFLOAT)
     with region("cpu", dtype):
-        return watched(observe)(_as_array(function) if name == "predictions" else function, *args)
+        before = _state("cpu")
+        seen = watched(observe)(_as_array(function) if name == "predictions" else function, *args)
+        is_kept = _state("cpu") == before
+        _set_state("cpu", *before)
+    return seen if is_kept else seen | {"region changed": True}
 
 
 def _as_array(function: Any) -> Any:
@@ -418,7 +423,9 @@ def _judge_one(name: str, runs: Sequence[dict[str, Any]]) -> Finding | Verdict |
             kind = "a tensor or a list" if isinstance(value, list) else repr(value)[:60]
             return Finding("wrong-type", (where,), {"got": kind, "expected": wanted})
         if (dtype or name == "classify") and not _multiplies_in(seen, dtype):
-            return Finding("autocast-switched-off", (where,))
+            other = HALF if (dtype or BFLOAT) is BFLOAT else BFLOAT
+            slug = "other-format" if _multiplies_in(seen, other) else "autocast-switched-off"
+            return Finding(slug, (where,))
         if value["dtype"] != "float32":
             return Finding("half-leaks", (f"{where}: {value['dtype']}",))
         if name == "classify" and not _multiplies_in(seen, SINGLE):
@@ -426,10 +433,20 @@ def _judge_one(name: str, runs: Sequence[dict[str, Any]]) -> Finding | Verdict |
         if not _near(_mend_truth(name, seed), value["values"]):
             shown = torch.tensor(value["values"])
             slug = "cast-after-the-sum" if shown.isinf().any() else "wrong-value"
-            return Finding(slug, (f"{where}: {str(value['values'])[:60]}",))
+            expected = _mend_truth(name, seed)
+            return Finding(slug, (f"{where}: expected {_digits(expected)}, got {_digits(shown)}",))
         if "changed" in seen:
             return Finding("changed-argument", (where,))
+        if "region changed" in seen:
+            return Finding("region-changed", (where,))
     return None
+
+
+def _digits(values: Any) -> str:
+    """A tensor or a nested list in few digits, cut where it gets long."""
+    rounded = torch.as_tensor(values).double()
+    text = " ".join(str(rounded.numpy().round(3)).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _judge_raised(name: str, runs: Sequence[Any], failed: list[int]) -> Finding | Verdict:
@@ -468,6 +485,12 @@ mend_mismatches = Exercise(
         "autocast-switched-off": "You got rid of the mismatch by doing everything in float32: the "
         "matrix product does not run in the region's dtype any more, and that was the point of the "
         "region. Cast only the tensor that leaves it.",
+        "other-format": "The matrix product runs in a 16-bit format, and not in the one that was "
+        "asked for. Hand the region's dtype on: torch.autocast without one takes the device's "
+        "default, bfloat16 on a CPU.",
+        "region-changed": "The caller's region is not as it was after your function. A switch that "
+        "you throw by hand has to be put back; a `with` block does that by itself. Here a cast of "
+        "one tensor is enough.",
         "half-leaks": "No error any more, and what comes out is still not float32. The next op "
         "outside the region will meet it.",
         "head-in-16-bits": "classify gives float32 now, but its head runs in 16 bits as well, in "
@@ -528,7 +551,8 @@ class _Tagger(nn.Module):
         self.rnn, self.head = nn.GRU(4, 6, batch_first=True), nn.Linear(6, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.rnn(x)[0])
+        features, _ = self.rnn(x)
+        return self.head(features)
 
 
 @cache
@@ -537,6 +561,7 @@ def _offender_cases() -> tuple[Case, ...]:
     torch.manual_seed(4)
     plain_stack = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
     nested = nn.Sequential(_Island(5), nn.Sequential(nn.Linear(5, 4), nn.Softmax(-1)))
+    nested[0].norm.eval()  # as a fine-tuned model has it: some parts in one mode, some in the other
     cases = (
         Case(
             (plain_stack, torch.randn(3, 6), {"0": BFLOAT, "1": BFLOAT, "2": BFLOAT}, BFLOAT),
@@ -568,7 +593,7 @@ def _offender_cases() -> tuple[Case, ...]:
             "a module that runs twice, the other way round",
         ),
         Case(
-            (_Tagger(), torch.randn(2, 3, 4), {"rnn": SINGLE, "head": BFLOAT}, BFLOAT),
+            (_Tagger(), torch.randn(3, 5, 4), {"rnn": SINGLE, "head": BFLOAT}, BFLOAT),
             "a recurrent model",
         ),
     )
@@ -576,24 +601,60 @@ def _offender_cases() -> tuple[Case, ...]:
     return cases
 
 
-def _hooks_on(model: nn.Module) -> int:
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    return sum(len(getattr(module, kind)) for module in model.modules() for kind in kinds)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+_LEFT = {
+    "ran-several-times": "model(x) ran more than once",
+    "hooks-left": "hooks are left on the model",
+    "hooks-lost": "a hook that was on the model before is gone",
+    "mode-changed": "a module is in another mode",
+    "parameters-changed": "the parameters are not as they were",
+    "region-left-open": "autocast is on after the call",
+}
 
 
-def _wrapped(model: nn.Module) -> bool:
-    return any("forward" in vars(module) for module in model.modules())
+def _hooks_on(model: nn.Module) -> set[int]:
+    found = {id(h) for m in model.modules() for kind in _HOOKS for h in getattr(m, kind).values()}
+    return found | {id(m) for m in model.modules() if "forward" in vars(m)}
+
+
+def _parameters_of(model: nn.Module) -> list[Any]:
+    return [(p.dtype, p.requires_grad, p.detach().tolist()) for p in model.parameters()]
 
 
 def _call_offenders(function: Callable[..., Any], model: nn.Module, *rest: Any) -> Any:
-    """The answer, or in words how the model was left."""
-    before = [module.training for module in model.modules()]
-    result = function(model, *rest)
-    if _hooks_on(model) or _wrapped(model):
-        return "the right answer, maybe, but hooks are left on the model"
-    if [module.training for module in model.modules()] != before:
-        return "the right answer, maybe, but the model is in another mode"
-    return result
+    """The answer, or in words what the function did to the model."""
+    calls: list[int] = []
+    counter = model.register_forward_hook(lambda *_: calls.append(1))
+    hooks, parameters = _hooks_on(model), _parameters_of(model)
+    modes = [module.training for module in model.modules()]
+    with region("cpu", None):
+        result = function(model, *rest)
+        is_on = torch.is_autocast_enabled("cpu")
+        torch.set_autocast_enabled("cpu", False)
+    faults = {
+        "ran-several-times": len(calls) > 1,
+        "hooks-left": bool(_hooks_on(model) - hooks),
+        "hooks-lost": bool(hooks - _hooks_on(model)),
+        "mode-changed": [module.training for module in model.modules()] != modes,
+        "parameters-changed": _parameters_of(model) != parameters,
+        "region-left-open": is_on,
+    }
+    counter.remove()
+    return next((_LEFT[slug] for slug, is_so in faults.items() if is_so), result)
+
+
+def _judge_what_is_left(exercise: Exercise) -> Exercise:
+    """The exercise, with a judge that asks first how each call left the model."""
+
+    def judge(evidence: Any) -> Finding | Verdict:
+        calls = zip(_offender_cases(), evidence, strict=False) if evidence else ()
+        for case, seen in calls:
+            for slug, words in _LEFT.items():
+                if seen.get("value") == words:
+                    return Finding(slug, (f"{case}: {words}",))
+        return exercise.judge(evidence)
+
+    return replace(exercise, judge=judge)
 
 
 def _offenders(
@@ -602,8 +663,6 @@ def _offenders(
     never_run: bool = True,
     with_region: bool = True,
     children_only: bool = False,
-    keep_hooks: bool = False,
-    mode: bool | None = None,
 ) -> Callable[..., Any]:
     """The reference, and with a change each the models of the misconceptions."""
 
@@ -627,11 +686,9 @@ def _offenders(
                     )
                 )
             )
-        if mode is not None:
-            model.train(mode)
         with torch.no_grad(), region("cpu", dtype if with_region else None):
             model(x)
-        for handle in [] if keep_hooks else handles:
+        for handle in handles:
             handle.remove()
         found = {p: choose(seen[p], want) if seen[p] else None for p, want in expected.items()}
         return {
@@ -655,7 +712,7 @@ def _same_mapping(expected: Any, seen: Any) -> bool:
     return seen == expected
 
 
-dtype_offenders = function_exercise(
+_dtype_offenders = function_exercise(
     "dtype_offenders",
     cases=_offender_cases,
     reference=_offenders(),
@@ -698,12 +755,27 @@ dtype_offenders = function_exercise(
         "hooks-left": Misconception(
             "Your hooks, or your own forward, are still on the model when the function returns. "
             "They would run at every later step: take them off again, also if the model raises.",
-            _offenders(keep_hooks=True),
+        ),
+        "hooks-lost": Misconception(
+            "You took off hooks that were not yours: one that was on the model before is gone. "
+            "Keep the handle that registering gives, and remove that one.",
         ),
         "mode-changed": Misconception(
-            "Your report may be right, but the model comes back in another mode: after eval() its "
-            "next training step runs without dropout. For a look at dtypes no mode has to change.",
-            _offenders(mode=False),
+            "The model comes back in another mode than it came. After eval() its next training "
+            "step runs without dropout, and train() wakes the parts that were in eval mode. For a "
+            "look at dtypes no mode has to change.",
+        ),
+        "ran-several-times": Misconception(
+            "You ran the model more than once. Each run in training mode moves the statistics of "
+            "a BatchNorm and draws from the random numbers: hook all modules first, run once.",
+        ),
+        "parameters-changed": Misconception(
+            "The model's parameters, their dtype or their requires_grad are not what they were. "
+            "Autocast needs no cast model, and a look at dtypes changes nothing.",
+        ),
+        "region-left-open": Misconception(
+            "Autocast is still on when your function returns, and what the caller runs next is "
+            "cast too. A `with torch.autocast(...)` block ends by itself.",
         ),
     },
     hints=(
@@ -717,6 +789,7 @@ dtype_offenders = function_exercise(
     lesson_learned="Now a change of autocast's rules, or of the model, fails a test and not a "
     "training run: assert not dtype_offenders(...).",
 )
+dtype_offenders = _judge_what_is_left(_dtype_offenders)
 
 # ---- gram -------------------------------------------------------------------------------------
 
@@ -761,6 +834,20 @@ class _LastProduct(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _state(device: str) -> tuple[bool, torch.dtype, bool]:
+    return (
+        torch.is_autocast_enabled(device),
+        torch.get_autocast_dtype(device),
+        torch.is_autocast_cache_enabled(),
+    )
+
+
+def _set_state(device: str, enabled: bool, dtype: torch.dtype, cached: bool) -> None:
+    torch.set_autocast_enabled(device, enabled)
+    torch.set_autocast_dtype(device, dtype)
+    torch.set_autocast_cache_enabled(cached)
+
+
 def _call_gram(function: Callable[..., Any], x: Tensor, weight: Tensor, device: str, dtype) -> Any:
     """Call in the case's region. On CUDA there are only fake tensors: no values, but a dtype.
 
@@ -769,14 +856,20 @@ def _call_gram(function: Callable[..., Any], x: Tensor, weight: Tensor, device: 
     with region(device, dtype), _LastProduct() as product:
         if device == "cuda":
             x, weight = (torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight))
+        before = _state(device)
         try:
             result = function(x, weight)
         except RuntimeError as error:
             if device == "cuda" and _NO_GUARD in str(error):
                 return _UNANSWERED  # no fault of the answer: a GPU would have computed it
             raise
-        if dtype and not torch.is_autocast_enabled(device):
+        finally:
+            after = _state(device)
+            _set_state(device, *before)
+        if dtype and not after[0]:
             return "autocast is off after the call"
+        if after != before:
+            return "autocast is not as it was after the call"
     if type(result) is Tensor and result.dtype in (HALF, BFLOAT):
         return f"{_name(result.dtype)}{product.last}"
     if device == "cuda" and isinstance(result, Tensor):
@@ -829,6 +922,17 @@ def _gram_left_off(x: Tensor, weight: Tensor) -> Tensor:
     return hidden @ hidden.T
 
 
+def _gram_other_region(x: Tensor, weight: Tensor) -> Tensor:
+    torch.set_autocast_cache_enabled(False)
+    return _true_gram(x, weight)
+
+
+def _gram_left_on(x: Tensor, weight: Tensor) -> Tensor:
+    result = _true_gram(x, weight)
+    torch.set_autocast_enabled(x.device.type, True)
+    return result
+
+
 def _same_relative(expected: Any, seen: Any) -> bool:
     """Tensors of one dtype and shape, every number right to 1e-6 of itself; text as it is."""
     if not isinstance(expected, dict):
@@ -837,10 +941,8 @@ def _same_relative(expected: Any, seen: Any) -> bool:
         seen.get(key) != expected[key] for key in ("dtype", "shape")
     ):
         return False
-    one = torch.tensor(expected["values"], dtype=DOUBLE)
-    return torch.equal(torch.tensor(seen["values"], dtype=DOUBLE), one) or bool(
-        ((torch.tensor(seen["values"], dtype=DOUBLE) - one).abs() <= 1e-6 * one.abs()).all()
-    )
+    one, other = (torch.tensor(data["values"], dtype=DOUBLE) for data in (expected, seen))
+    return torch.allclose(other, one, rtol=1e-6, atol=0.0)  # an inf is close to an inf only
 
 
 gram = function_exercise(
@@ -886,6 +988,13 @@ gram = function_exercise(
             "Autocast is still off when your function returns, so the caller's region has lost "
             "its effect. A `with torch.autocast(..., enabled=False)` block gives it back.",
             _gram_left_off,
+        ),
+        "region-changed": Misconception(
+            "Autocast is not as it was when your function returns: on where it was off, or with "
+            "another dtype or cache setting. Each of the three has to be put back, and a "
+            "`with torch.autocast(..., enabled=False)` block does it.",
+            _gram_other_region,
+            _gram_left_on,
         ),
         "as-it-was": Misconception(
             "The product still runs in 16 bits, and overflows in FP16.",

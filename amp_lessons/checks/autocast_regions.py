@@ -143,7 +143,7 @@ class _Training:
 
     STEPS = 5
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, old_gradients: bool = False) -> None:
         draw = random.Random(seed)
         generator = torch.Generator().manual_seed(seed)
         inputs, width, outputs = draw.randint(3, 9), draw.randint(8, 24), draw.randint(2, 5)
@@ -154,6 +154,8 @@ class _Training:
         self.model = nn.Sequential(
             _Witness(first, "model", self.log), nn.Tanh(), _Witness(last, "output", self.log)
         )
+        for p in self.model.parameters() if old_gradients else ():
+            p.grad = torch.ones_like(p)
         project = torch.randn(outputs, 3, generator=generator)
 
         def distance(prediction: Tensor, target: Tensor) -> Tensor:
@@ -173,33 +175,39 @@ class _Training:
             for _ in range(self.STEPS)
         ]
 
-    def step(self, x: Tensor, y: Tensor, *, zero: bool = True, move: bool = True) -> float:
-        """One step as it should be, or with a piece left out."""
-        if zero:
+    def step(self, x: Tensor, y: Tensor, *, zero: str = "before", move: bool = True) -> float:
+        """One step as it should be, or with a piece left out or in another place."""
+        if zero == "before":
             self.optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = self.loss_fn(self.model(x), y)
         loss.backward()
         if move:
             self.optimizer.step()
+        if zero == "after":
+            self.optimizer.zero_grad()
         return loss.item()
 
 
 _TRAINING_SEEDS = (2, 3, 8, 11)
 
 
-def _trained(seed: int, **left_out: bool) -> tuple[list[float], list[Any]]:
+def _trained(
+    seed: int, *, old_gradients: bool = False, **otherwise: Any
+) -> tuple[list[float], list[Any]]:
     """Losses and parameters after the steps of one problem, done by us."""
-    problem = _Training(seed)
+    problem = _Training(seed, old_gradients=old_gradients)
     with _own_state():
-        losses = [problem.step(x, y, **left_out) for x, y in problem.batches]
+        losses = [problem.step(x, y, **otherwise) for x, y in problem.batches]
     return losses, _plain_parameters(problem.model)
 
 
-def _probe_training(run: Callable[[_Training], Any]) -> list[dict[str, Any]]:
+def _probe_training(
+    run: Callable[[_Training], Any], *, old_gradients: bool = False
+) -> list[dict[str, Any]]:
     found = []
     for seed in _TRAINING_SEEDS:
-        problem = _Training(seed)
+        problem = _Training(seed, old_gradients=old_gradients)
         seen = _attempt(lambda problem=problem: run(problem), problem.log)
         found.append(seen | {"parameters": _plain_parameters(problem.model)})
     return found
@@ -211,6 +219,8 @@ def _boundaries(seen: dict[str, Any], lines: tuple[str, ...]) -> Finding | Verdi
         return Finding("parameters-cast", lines)
     if not any(_states(seen, "model")):
         return _error(seen) if "error" in seen else Finding("no-autocast", lines)
+    if not all(_states(seen, "model")):
+        return Finding("forward-outside-too", lines)
     if not all(_states(seen, "loss")):
         return Finding("loss-outside", lines)
     if "error" in seen:
@@ -241,6 +251,8 @@ _STEP_TEXTS = {
     "float32.",
     "no-autocast": "Autocast was off while the model ran. Open a region around the forward pass: "
     'torch.autocast("cpu", dtype=torch.bfloat16).',
+    "forward-outside-too": "The model ran in the region, and outside it as well. A step has one "
+    "forward pass, in the region, and its loss is the one that goes backward.",
     "loss-outside": "The model ran in the region, and the loss outside it. The prediction is a "
     "16-bit tensor, and out there nobody chooses a dtype for the loss: an operation that takes "
     "only one dtype raises, another computes in 16 bits. The loss belongs to the forward pass.",
@@ -253,6 +265,10 @@ _STEP_TEXTS = {
     "range, and needs a GradScaler for its gradients.",
     "nothing-learned": "The parameters are what they were before, or the gradients never reached "
     "them. A step is: zero_grad, forward, loss, backward, step, in this order.",
+    "steps-miscounted": "optimizer.step() did not run once for each batch. Each batch has a step "
+    "of its own, from weights that the batch before has moved.",
+    "region-left-open": "Autocast is still on when your function returns, so the caller's next "
+    "lines run in 16 bits as well. A `with` block ends by itself.",
     "gradients-pile-up": "The gradients of the first batch are still there when the second one "
     "comes: backward() adds. Call optimizer.zero_grad() once a step.",
 }
@@ -261,14 +277,27 @@ _STEP_TEXTS = {
 # ---- autocast_step ------------------------------------------------------------------------------
 
 
+_ONE_STEP_TEXTS = {
+    slug: text for slug, text in _STEP_TEXTS.items() if slug != "gradients-pile-up"
+} | {
+    "gradients-of-before": "When your function is called, the gradients of a step before may still "
+    "be there, and backward() adds to them. Call optimizer.zero_grad() before backward(), in each "
+    "call: at the end of the last one is too late for a step that somebody else made.",
+    "stale-cache": "From the second call on the model computes with the 16-bit copies that "
+    "autocast made of its first weights. A region that is switched on and off by hand, or entered "
+    "and never left, keeps them; a `with` block empties the cache when it ends.",
+}
+
+
 def _probe_step(step: Callable[..., Any]) -> Any:
     return _probe_training(
-        lambda p: [step(p.model, p.loss_fn, p.optimizer, x, y) for x, y in p.batches]
+        lambda p: [step(p.model, p.loss_fn, p.optimizer, x, y) for x, y in p.batches],
+        old_gradients=True,
     )
 
 
 def _judge_step(evidence: Any) -> Finding | Verdict:
-    return _judge_training(evidence, _STEP_TEXTS)
+    return _judge_training(evidence, _ONE_STEP_TEXTS)
 
 
 def _judge_training(evidence: Any, texts: dict[str, str]) -> Finding | Verdict:
@@ -284,20 +313,32 @@ def _judge_training(evidence: Any, texts: dict[str, str]) -> Finding | Verdict:
 def _judge_problem(seed: int, seen: dict[str, Any], texts: dict[str, str]) -> Any:
     losses, parameters = _trained(seed)
     seen = seen | {"value": _losses(seen["value"])} if "value" in seen else seen
-    if "error" not in seen and not _states(seen, "model"):
-        return Finding("nothing-learned", ("the model was never called",))
-    if "stale-cache" in texts and "value" in seen:
+    odd = next((v for v in _items(seen.get("value")) if "object" in v), None)
+    if odd:
+        fields = {"got": f"an object of type {odd['object']}", "expected": "a loss for each batch"}
+        return Finding("wrong-type", _where(seen), fields)
+    steps = len(_states(seen, "step"))
+    if "value" in seen and steps == _Training.STEPS:
         frozen, start = _trained(seed, move=False)
         moved = not _close(start, seen["parameters"], 1e-4)
         if moved and _is_numbers(seen["value"]) and _close(frozen, seen["value"], 1e-3):
             return Finding("stale-cache", _loss_line(losses, seen["value"]))
+    if "error" not in seen and not _states(seen, "model"):
+        return Finding("nothing-learned", ("the model was never called",))
     wrong = _boundaries(seen, _where(seen))
     if wrong is not None:
         return wrong
     if _close(_plain_parameters(_Training(seed).model), seen["parameters"], 1e-5):
         return Finding("nothing-learned", _where(seen))
-    if _close(_trained(seed, zero=False)[1], seen["parameters"], 1e-4):
+    if steps != _Training.STEPS:
+        return Finding("steps-miscounted", (f"{_Training.STEPS} batches, {steps} steps",))
+    if _close(_trained(seed, zero="never")[1], seen["parameters"], 1e-4):
         return Finding("gradients-pile-up")
+    if "gradients-of-before" in texts and any(
+        _close(_trained(seed, old_gradients=True, zero=zero)[1], seen["parameters"], 1e-4)
+        for zero in ("never", "after")
+    ):
+        return Finding("gradients-of-before")
     if seen["value"] is None or (isinstance(seen["value"], list) and None in seen["value"]):
         return Finding("returned-none")
     if not _is_numbers(seen["value"]):
@@ -306,7 +347,12 @@ def _judge_problem(seed: int, seen: dict[str, Any], texts: dict[str, str]) -> An
         return Finding("wrong-value", _loss_line(losses, seen["value"]))
     if not _close(parameters, seen["parameters"], 1e-3):
         return Finding("wrong-value", ("the parameters after the last step are not right",))
-    return None
+    return Finding("region-left-open") if seen["after"] else None
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    """The dicts of plain data in a value, or in a list of values."""
+    return [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, dict)]
 
 
 def _is_numbers(value: Any) -> bool:
@@ -328,7 +374,7 @@ autocast_step = Exercise(
     "autocast_step",
     probe=_probe_step,
     judge=_judge_step,
-    diagnoses=_STEP_TEXTS,
+    diagnoses=_ONE_STEP_TEXTS,
     hints=(
         "There are five lines: zero_grad, the forward pass, the loss, backward and step. Which of "
         "them choose the dtypes of the others?",
@@ -417,6 +463,7 @@ def _probe_scores(function: Callable[..., Any]) -> Any:
 
         seen = _attempt(call, s.log)
         seen["parameters"] = sorted({_name(p.dtype) for p in s.parameters()})
+        seen["modes kept"] = s.backbone.training and s.head.training
         seen["reached"] = _reached(given[0], s) if given and type(given[0]) is Tensor else False
         found.append(seen)
     return found
@@ -477,7 +524,11 @@ def _score_fault(seed: int, seen: dict[str, Any]) -> str | Verdict:
         return "graph-cut"
     if {e["region"] for e in seen["log"] if e["what"] == "backbone"} != {_name(scoring.dtype)}:
         return "other-dtype"
-    return "" if _close(expected, value, 1e-5) else "wrong-value"
+    if not _close(expected, value, 1e-5):
+        return "wrong-value"
+    if seen["after"]:
+        return "region-left-open"
+    return "" if seen["modes kept"] else "mode-changed"
 
 
 def _low_inputs(seen: dict[str, Any], what: str) -> list[bool]:
@@ -520,6 +571,10 @@ leak_free_scores = Exercise(
         "other-dtype": "The backbone ran in a region of another dtype than the one that was asked "
         "for. Hand the argument `dtype` to the region.",
         "not-run": "The backbone or the head was never called.",
+        "region-left-open": "Autocast is still on when your function returns, so the caller's next "
+        "lines run in 16 bits as well. A `with` block ends by itself.",
+        "mode-changed": "The backbone or the head comes back in another mode than it came. Neither "
+        "eval() nor train() is needed for a dtype.",
     },
     hints=(
         "Print features.dtype. What does the head expect?",
@@ -557,6 +612,26 @@ class _Gather(nn.Module):
         return self.linear(x) + self.table(index)
 
 
+class _Sum(nn.Module):
+    """A submodule with two inputs that both meet weights."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(width, 3), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.one(x) + self.other(y)
+
+
+class _Raises(nn.Module):
+    def forward(self, *args: Any) -> Tensor:
+        raise _Expected
+
+
+class _Expected(Exception):
+    """What a submodule raises to see what is left of the region."""
+
+
 class _Submodule:
     """A submodule with its arguments, and the region in which it is called."""
 
@@ -569,13 +644,16 @@ class _Submodule:
             ("in a bfloat16 region, with indices", torch.bfloat16, "gather", torch.bfloat16),
             ("in a bfloat16 region, with a float32 input", torch.bfloat16, "linear", torch.float32),
             ("outside any region", None, "linear", torch.float32),
+            ("in a bfloat16 region, with two inputs", torch.bfloat16, "sum", torch.bfloat16),
         )[number]
+        self.takes_indices = kind == "gather"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(50 + number)
             self.x = torch.randn(4, width).to(given).requires_grad_()
             inner, more = {
                 "linear": lambda: (nn.Linear(width, 3), ()),
                 "scale": lambda: (_Scale(width), (2.5,)),
+                "sum": lambda: (_Sum(width), (torch.randn(4, 4).to(given),)),
                 "gather": lambda: (_Gather(width), (torch.tensor([39_999, 1, 2049, 30_001]),)),
             }[kind]()
         self.inner, self.more = _Witness(inner, "submodule", self.log), more
@@ -584,7 +662,7 @@ class _Submodule:
         return nullcontext() if self.region is None else torch.autocast("cpu", dtype=self.region)
 
 
-_SUBMODULES = range(5)
+_SUBMODULES = range(6)
 
 
 def _probe_keep(keep: Callable[..., Any]) -> Any:
@@ -599,12 +677,15 @@ def _probe_keep(keep: Callable[..., Any]) -> Any:
             if not callable(kept):
                 return {"not callable": type(kept).__name__}
             with case.enter():
+                before = _state()
                 given.append(kept(case.x, *case.more))
-                region_kept.append(_is_enabled("cpu") == (case.region is not None))
+                region_kept.append(_compared(before))
             return given[0]
 
         seen = _attempt(call, case.log)
-        seen["region kept"] = all(region_kept)
+        seen["region"] = region_kept[0] if region_kept else "kept"
+        if number == _SUBMODULES[-1]:
+            seen["region after error"] = _left_by_error(keep)
         seen["parameters"] = sorted({_name(p.dtype) for p in case.inner.parameters()})
         seen["reached"] = False
         if given and type(given[0]) is Tensor and given[0].requires_grad:
@@ -612,6 +693,25 @@ def _probe_keep(keep: Callable[..., Any]) -> Any:
             seen["reached"] = grad is not None
         found.append(seen)
     return found
+
+
+def _compared(before: dict[str, Any]) -> str:
+    """What has become of the region: kept, closed, or changed in another way."""
+    after = _state()
+    if after == before:
+        return "kept"
+    return "closed" if before["on"] and not after["on"] else "changed"
+
+
+def _left_by_error(keep: Callable[..., Any]) -> str:
+    """The same after a submodule that raises."""
+    with _own_state(), torch.autocast("cpu", dtype=torch.bfloat16):
+        before = _state()
+        try:
+            keep(_Raises())(torch.ones(2, 2))
+        except Exception:
+            return _compared(before)
+    return "kept"
 
 
 def _judge_keep(evidence: Any) -> Finding | Verdict:
@@ -636,7 +736,7 @@ def _keep_fault(case: _Submodule, seen: dict[str, Any]) -> str | Verdict:
         return "module-cast"
     states = _states(seen, "submodule")
     takes = [entry["takes"] for entry in seen["log"] if entry["what"] == "submodule"]
-    if takes and len(takes[0]) > 1 and takes[0][1] != "int64":
+    if case.takes_indices and takes and takes[0][1:] != ["int64"]:
         return "indices-cast"
     if states and any(states):
         return "still-autocast"
@@ -651,18 +751,19 @@ def _keep_fault(case: _Submodule, seen: dict[str, Any]) -> str | Verdict:
         return "wrong-type"
     if not states:
         return "not-run"
-    if not seen["region kept"]:
-        return "region-closed"
-    if takes[0][0] != "float32":
+    if seen["region"] != "kept":
+        return f"region-{seen['region']}"
+    if any(_low_inputs(seen, "submodule")) or takes[0][0] != "float32":
         return "input-not-cast"
-    expected = plain(case.inner(case.x.float(), *case.more))
+    more = [m.float() if isinstance(m, Tensor) and m.is_floating_point() else m for m in case.more]
+    expected = plain(case.inner(case.x.float(), *more))
     if not isinstance(value, dict) or value.get("dtype") != "float32":
         return "result-cast-back"
     if not seen["reached"]:
         return "graph-cut"
     if value["shape"] != expected["shape"] or not _close(expected, value, 1e-5):
         return "wrong-value"
-    return ""
+    return "" if seen.get("region after error", "kept") == "kept" else "lost-by-an-error"
 
 
 keep_float32 = Exercise(
@@ -674,7 +775,8 @@ keep_float32 = Exercise(
         "16 bits, whatever you cast before or after. Open a region with enabled=False around it, "
         'for the right device: torch.autocast("cpu", enabled=False).',
         "input-not-cast": "In a disabled region nobody casts, and what comes from the outer region "
-        "is 16 bits wide: it meets float32 weights. Cast the input yourself.",
+        "is 16 bits wide: it meets float32 weights. Cast the input yourself; where there are "
+        "several, each of them.",
         "indices-cast": "You cast every tensor, and one of them holds indices. Cast those that "
         "x.is_floating_point() says are numbers.",
         "module-cast": "The submodule's parameters are not float32 any more. Cast the input to the "
@@ -686,6 +788,10 @@ keep_float32 = Exercise(
         ".detach(), .data and no_grad cut the graph.",
         "region-closed": "After your call the outer region is off: its other modules run in "
         "float32. A `with` block gives the state back by itself.",
+        "region-changed": "After your call autocast is not as it was: on where it was off, or with "
+        "another dtype or cache setting. A `with` block gives all of it back by itself.",
+        "lost-by-an-error": "When the submodule raises, the outer region is not as it was: the "
+        "line that gives the state back is never reached. Use a `with` block, or try and finally.",
     },
     hints=(
         "Two things are needed: a nested region, and a cast. What does each do without the other?",
@@ -735,22 +841,35 @@ def _is_cast(op: Any, source: Tensor, result: Tensor) -> bool:
 class _Above(TorchFunctionMode):
     """Counts casts above autocast, where those that it inserts cannot be seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: tuple[torch.dtype, ...]) -> None:
         super().__init__()
-        self.number = 0
+        self.number, self.sources = 0, sources
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         if args and isinstance(args[0], Tensor) and isinstance(result, Tensor):
             named = getattr(func, "__name__", "") in ("to", "half", "bfloat16", "type")
-            self.number += named and args[0].dtype == torch.float32 and result.dtype in _LOW
+            self.number += named and args[0].dtype in self.sources and result.dtype in _LOW
         return result
 
 
-def _count_above(work: Callable[[], Any]) -> int:
-    with _Above() as above:
-        work()
-    return above.number
+def _counting_above(*sources: torch.dtype) -> Callable[..., int]:
+    def count_casts(work: Callable[[], Any]) -> int:
+        with _Above(sources) as above:
+            work()
+        return above.number
+
+    return count_casts
+
+
+def _count_second_run(work: Callable[[], Any]) -> int:
+    work()
+    return _counting(_is_cast)(work)
+
+
+def _count_in_region(work: Callable[[], Any]) -> int:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return _counting(_is_cast)(work)
 
 
 def _work(
@@ -793,6 +912,27 @@ def _copies_only() -> None:
     x.clone().to(torch.float64).to(torch.float32).to(torch.float32).contiguous().long()
 
 
+def _cast_from_elsewhere() -> None:
+    torch.ones(3, dtype=torch.float64).half()
+    torch.arange(5).bfloat16().half()
+
+
+def _without_region() -> None:
+    nn.Linear(4, 2)(torch.ones(3, 4))
+
+
+class _Staged:
+    """Work that does something else each time; a copy of it begins anew."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> None:
+        self.times += 1
+        for _ in range(6 // self.times):
+            torch.ones(4).bfloat16()
+
+
 def _count_cases() -> list[Case]:
     return [
         Case((_work(1),), "a few layers, several times"),
@@ -805,6 +945,9 @@ def _count_cases() -> list[Case]:
         Case((_copies_only,), "copies and casts, none to 16 bits"),
         Case((_train_once,), "a forward and a backward pass"),
         Case((lambda: torch.ones(5).half(),), "one cast by hand, no autocast"),
+        Case((_cast_from_elsewhere,), "casts to 16 bits, none of them from float32"),
+        Case((_without_region,), "a layer with no region open"),
+        Case((_Staged(),), "work that does less the second time"),
     ]
 
 
@@ -817,7 +960,8 @@ count_casts = function_exercise(
             "You see none of the casts that autocast inserts. It makes them below the calls of "
             "Python, on the way from the call to the kernel: a TorchDispatchMode sees them there, "
             "a TorchFunctionMode or a patched Tensor.to does not.",
-            _count_above,
+            _counting_above(torch.float32),
+            _counting_above(torch.float32, torch.float64, torch.int64, *_LOW),
             _counting(lambda op, a, b: False),
         ),
         "inference-missed": Misconception(
@@ -837,6 +981,22 @@ count_casts = function_exercise(
             "too, and is no cast. A cast takes float32 and gives 16 bits.",
             _counting(lambda op, a, b: b.dtype in _LOW),
             _counting(lambda op, a, b: op in _CASTS and b.dtype in _LOW),
+        ),
+        "any-source-counted": Misconception(
+            "You counted the casts to 16 bits from any dtype. Those from float64, from integers "
+            "or from the other 16-bit format are none of autocast's: ask for float32.",
+            _counting(lambda op, a, b: op in _CASTS and a.dtype not in _LOW and b.dtype in _LOW),
+            _counting(lambda op, a, b: op in _CASTS and a.dtype != b.dtype and b.dtype in _LOW),
+        ),
+        "ran-twice": Misconception(
+            "You ran work() more than once. It may train, or draw random numbers, so a second run "
+            "is another one: count while it runs for the first and only time.",
+            _count_second_run,
+        ),
+        "region-of-your-own": Misconception(
+            "You opened a region around work(), so layers that nobody put under autocast are cast "
+            "now. What you measure must run as it does without you.",
+            _count_in_region,
         ),
         "one-format-only": Misconception(
             "You counted the casts to one 16-bit format. Autocast can be asked for either: "
@@ -918,10 +1078,39 @@ def _probe_carry(carry: Callable[..., Any]) -> Any:
         found.append(
             {"error": describe_error(error)} if error is not None else {**seen, "inside": inside}
         )
+    if all("result" in seen for seen in found):
+        found.append(_carried_further(carry))
     return found
 
 
+def _carried_further(carry: Callable[..., Any]) -> dict[str, Any]:
+    """Two functions wrapped before the first of them runs; and one that raises."""
+    inside: list[dict[str, Any]] = []
+
+    def raising() -> None:
+        raise _Expected
+
+    with _own_state():
+        with torch.autocast("cpu", dtype=torch.float16):
+            first, failing = carry(lambda: inside.append(_state())), carry(raising)
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            carry(raising)
+
+        def in_worker() -> dict[str, Any]:
+            first()
+            before = _state()
+            try:
+                failing()
+            except _Expected:
+                return {"raised": True, "restored": _state() == before}
+            return {"raised": False}
+
+        seen, error = _in_thread(in_worker)
+    return {"error": describe_error(error)} if error is not None else {**seen, "inside": inside}
+
+
 def _judge_carry(evidence: Any) -> Finding | Verdict:
+    *evidence, further = evidence if len(evidence) > len(_STATES) else [*evidence, {}]
     if len(evidence) != len(_STATES):
         raise ValueError("damaged")
     for seen in evidence:
@@ -954,7 +1143,15 @@ def _judge_carry(evidence: Any) -> Finding | Verdict:
         return Finding("state-not-carried", lines)
     if not all(seen["restored"] for seen in evidence):
         return Finding("worker-left-changed", lines)
-    return Finding()
+    if "error" in further:
+        return _error(further)
+    if not further["inside"]:
+        return Finding("not-called-once", lines)
+    if further["inside"][0] != states[1]:
+        return Finding("last-state-wins", (_state_line(_STATES[1][0], further),))
+    if not further["raised"]:
+        return Finding("error-swallowed")
+    return Finding() if further["restored"] else Finding("worker-changed-by-an-error")
 
 
 def _state_line(label: str, seen: dict[str, Any]) -> str:
@@ -984,6 +1181,14 @@ carry_autocast = Exercise(
         "torch.is_autocast_cache_enabled().",
         "worker-left-changed": "After the call the thread's state is not what it was before. A "
         "thread of a pool runs other work next: use a `with` block, which puts it back.",
+        "last-state-wins": "Of two functions that you wrapped, the first runs in the state of the "
+        "second: the state is kept in one place, and each call of carry_autocast overwrites it. "
+        "Keep it in a variable of the call.",
+        "error-swallowed": "The function raised, and what you return gave no sign of it. Whoever "
+        "calls it has to get the exception.",
+        "worker-changed-by-an-error": "When the function raises, the thread's state is not what it "
+        "was before: the lines that put it back are never reached. Use a `with` block, or try and "
+        "finally.",
         "not-called-once": "The function should run once at each call of what you return, and "
         "not before.",
         "result-lost": "The result of the function, or one of its arguments, is lost on the way: "

@@ -244,9 +244,10 @@ def _judge(
     first = evidence[failed[0]]
     if "error" in first:
         verdict = error_verdict(first["error"])
-        return Verdict(
-            State.ERROR, verdict.message, seen=(f"{name}({cases[failed[0]]})", *verdict.seen)
-        )
+        call = f"{name}({cases[failed[0]]})"
+        if "error" in expected[failed[0]]:  # the right thing to do, but not with this error
+            call += f": expected a {expected[failed[0]]['error']['type']}"
+        return Verdict(State.ERROR, verdict.message, seen=(call, *verdict.seen))
     if "changed" in first:
         return Finding("changed-argument", lines)
     value = first["value"]
@@ -258,8 +259,12 @@ def _judge(
         return Finding("returned-none", lines)
     typed = value is not None and wanted.get("value") is not None
     if typed and _kind(value) != _kind(wanted["value"]):
-        got = _describe(value)
-        return Finding("wrong-type", lines, {"got": got, "expected": asked_for})
+        got, wished = _describe(value), asked_for
+        if _is_tensor(value) and _is_tensor(wanted["value"]):
+            shapes = value["shape"], wanted["value"]["shape"]
+            if shapes[0] != shapes[1]:
+                got, wished = f"{got} of shape {shapes[0]}", f"{wished}, here of shape {shapes[1]}"
+        return Finding("wrong-type", lines, {"got": got, "expected": wished})
     return Finding("wrong-value", lines)
 
 
@@ -315,7 +320,7 @@ def _kind(value: Any) -> str:
     if _is_tensor(value):
         return f"tensor {value['dtype']} {value['shape']}"
     if isinstance(value, dict):
-        return "dict" if "dict" in value else "object"
+        return next((kind for kind in ("dict", "dtype") if kind in value), "object")
     return type(value).__name__
 
 

@@ -12,7 +12,6 @@ import json
 import traceback
 from collections.abc import Callable
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,11 +37,12 @@ def plain(value: Any) -> Any:
     """Describe a value in JSON's types.
 
     Returns:
-        None, bool, int, float and str as they are, a text of an `Enum` as text; a `Fraction` or
-        `Decimal` as a float, or an int if it is whole; a list or tuple as a list; a dict of any
-        kind with text keys as ``{"dict": …}``; a tensor or array as ``{"values": nested list,
-        "dtype": name, "shape": list, "requires_grad": bool}``, an array of text as text or a list;
-        ``...`` as ``{"unattempted": True}``; anything else as ``{"object": class name}``.
+        None, bool, int, float and str as they are, a subclass of str, such as a member of a
+        `StrEnum`, as str; a `Fraction` or `Decimal` as a float, or an int if it is whole; a list or
+        tuple as a list; a dict of any kind with text keys as ``{"dict": …}``; a tensor or array as
+        ``{"values": nested list, "dtype": name, "shape": list, "requires_grad": bool}``, an array
+        of text as text or a list; ``...`` as ``{"unattempted": True}``; anything else as
+        ``{"object": class name}``.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
         return UNATTEMPTED
     if kind in (list, tuple):
         return [plain(item) for item in value]
-    if issubclass(kind, Enum) and issubclass(kind, str):
+    if issubclass(kind, str):  # read, not asked: its own methods are the learner's
         return str.__str__(value)
     if kind in (Fraction, Decimal):
         return _plain_ratio(value)

@@ -53,9 +53,9 @@ class MasterSGD:
 # - `scale(loss)` returns the loss times the scale. (So keep the number itself under another name
 #   than `self.scale`.)
 # - `step(optimizer)` is called after `backward()`. It divides the gradients of all of the
-#   optimizer's parameters, in all of its groups, by the scale, in place. If all of them are finite
-#   it calls `optimizer.step()` and returns True. If one is inf or NaN, it leaves the weights and
-#   the optimizer's state alone and returns False.
+#   optimizer's parameters, in all of its groups, by the scale, in place. (A parameter may have
+#   none.) If all of them are finite it calls `optimizer.step()` and returns True. If one is inf or
+#   NaN, it leaves the weights and the optimizer's state alone and returns False.
 
 
 # %% exercise="StaticScaler"

@@ -126,7 +126,7 @@ def predictions(x, weight):
 # the path of each offender to the dtype that was seen. A module that returns a tuple: look at its
 # first tensor. A module that runs several times: report the first dtype that is not the expected
 # one. A module in `expected` that did not run at all is an offender too: report `None`. Leave the
-# model as it was, without hooks and in the mode it was in.
+# model as it was: without your hooks, and each module in the mode it was in.
 
 
 # %% exercise="dtype_offenders"

@@ -17,9 +17,9 @@ from amp_lessons.checks import autocast_regions as ex
 # with each of its parts on the right side of the region's border.
 #
 # `model` takes `x`, of shape (batch, inputs); `loss_fn` takes the prediction and `y`, and gives a
-# loss without dimensions. Gradients of the step before may still be there. Return the loss, as it
-# was before the step, as a number or a tensor. No scaler is needed: bfloat16 has the range of
-# float32.
+# loss without dimensions. Gradients of the step before may still be there, and must not count.
+# Return the loss, as it was before the step, as a number or a tensor. No scaler is needed: bfloat16
+# has the range of float32.
 
 
 # %% exercise="autocast_step"
@@ -76,10 +76,10 @@ def leak_free_scores(backbone, head, x, dtype):
 # Write `keep_float32(module)`: it returns a callable (a function or a module) that runs `module`
 # in float32, in whatever region it is called, and gives its float32 result.
 #
-# The arguments are positional: tensors of floating point in 16 or 32 bits, tensors of indices,
-# plain numbers. Autocast must be off while `module` runs, and as it was before when the call is
-# over. Gradients must flow through to the inputs, and the module's parameters stay as they are.
-# It is called in a region on the CPU, or outside any.
+# The arguments are positional: one or more tensors of floating point in 16 or 32 bits, tensors of
+# indices, plain numbers. Autocast must be off while `module` runs, and as it was before when the
+# call is over, also if `module` raises. Gradients must flow through to the inputs, and the module's
+# parameters stay as they are. It is called in a region on the CPU, or outside any.
 
 
 # %% exercise="keep_float32"
@@ -104,9 +104,9 @@ def keep_float32(module):
 # `work()` runs, those that autocast inserts included.
 #
 # `work` takes nothing; what it returns does not matter. It may do anything: run layers with the
-# cache or without, frozen, under `no_grad` or in `inference_mode`, go backward, copy tensors,
-# cast them by hand. Only casts from float32 to 16 bits count. Return a whole number. The lesson
-# shows a `TorchDispatchMode` that lists what runs; yours needs an eye for inference_mode.
+# cache or without, frozen, under `no_grad` or in `inference_mode`, go backward, copy tensors, cast
+# them by hand. Call it once. Only casts from float32 to 16 bits count. Return a whole number. The
+# lesson shows a `TorchDispatchMode` that lists what runs; yours needs an eye for inference_mode.
 
 
 # %% exercise="count_casts"
@@ -187,8 +187,8 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 # Write `carry_autocast(function)`: it returns a function that can be called in any thread, with
 # any arguments, and runs `function` in the CPU autocast state of the thread that called
 # `carry_autocast`, at the moment of that call: on or off, the dtype, and whether casts are
-# cached. That holds whatever the state of the thread it runs in, which is as before afterwards.
-# For example:
+# cached. That holds whatever the state of the thread it runs in, which is as before afterwards,
+# also if `function` raises. For example:
 #
 # ```python
 # with torch.autocast("cpu", dtype=torch.float16):

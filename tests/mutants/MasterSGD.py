@@ -285,3 +285,125 @@ class MasterSGD:
                 self.masters[i] -= self.lr * self.velocities[i]
                 p.data = self.masters[i].to(p.dtype)
                 p.grad.zero_()
+
+
+# === mutant: breaks_at_the_first_none -> stops-at-none
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.parameters = list(parameters)
+        self.lr = lr
+        self.momentum = momentum
+        self.masters = [p.detach().clone().float() for p in self.parameters]
+        self.bufs = [torch.zeros_like(m) for m in self.masters]
+
+    @torch.no_grad()
+    def step(self):
+        for p, m, b in zip(self.parameters, self.masters, self.bufs):
+            if p.grad is None:
+                break
+            b.mul_(self.momentum).add_(p.grad.float())
+            m.add_(b, alpha=-self.lr)
+            p.copy_(m)
+
+
+# === mutant: none_is_zero_gradient -> moves-without-gradient
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.params, self.lr, self.mu = list(parameters), lr, momentum
+        self.m = [p.detach().float() for p in self.params]
+        self.v = [torch.zeros_like(x) for x in self.m]
+
+    @torch.no_grad()
+    def step(self):
+        for p, m, v in zip(self.params, self.m, self.v):
+            g = p.grad.float() if p.grad is not None else torch.zeros_like(m)
+            v.mul_(self.mu).add_(g)
+            m.sub_(self.lr * v)
+            p.copy_(m)
+
+
+# === mutant: stale_inner_grad -> moves-without-gradient
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.pairs = [(p, p.detach().float().requires_grad_()) for p in parameters]
+        self.opt = torch.optim.SGD([m for _, m in self.pairs], lr=lr, momentum=momentum)
+
+    def step(self):
+        for p, m in self.pairs:
+            if p.grad is not None:
+                m.grad = p.grad.float()
+        self.opt.step()
+        with torch.no_grad():
+            for p, m in self.pairs:
+                p.copy_(m)
+
+
+# === mutant: half_written_into_the_program -> float16-for-all
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.params, self.lr, self.mu = list(parameters), lr, momentum
+        self.m = [p.detach().float() for p in self.params]
+        self.v = [torch.zeros_like(x) for x in self.m]
+
+    @torch.no_grad()
+    def step(self):
+        for p, m, v in zip(self.params, self.m, self.v):
+            if p.grad is None:
+                continue
+            v.mul_(self.mu).add_(p.grad.float())
+            m.sub_(self.lr * v)
+            p.copy_(m.half())
+
+
+# === mutant: data_half -> float16-for-all
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.params, self.lr, self.mu = list(parameters), lr, momentum
+        self.m = [p.detach().float() for p in self.params]
+        self.v = [torch.zeros_like(x) for x in self.m]
+
+    @torch.no_grad()
+    def step(self):
+        for p, m, v in zip(self.params, self.m, self.v):
+            if p.grad is None:
+                continue
+            v.mul_(self.mu).add_(p.grad.float())
+            m.sub_(self.lr * v)
+            p.data = m.half()
+
+
+# === mutant: one_velocity_for_all -> momentum-shared
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.params, self.lr, self.mu = list(parameters), lr, momentum
+        self.m = [p.detach().float() for p in self.params]
+        self.v = 0.0
+
+    @torch.no_grad()
+    def step(self):
+        for p, m in zip(self.params, self.m):
+            if p.grad is not None:
+                self.v = self.mu * self.v + p.grad.float()
+                m -= self.lr * self.v
+                p.copy_(m)
+
+
+# === correct: foreach
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.p = list(parameters)
+        self.m = [torch.empty_like(p, dtype=torch.float32).copy_(p.detach()) for p in self.p]
+        self.v = [torch.zeros_like(m) for m in self.m]
+        self.lr, self.mu = lr, momentum
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def step(self):
+        live = [i for i, p in enumerate(self.p) if p.grad is not None]
+        g = [self.p[i].grad.float() for i in live]
+        v = [self.v[i] for i in live]
+        m = [self.m[i] for i in live]
+        torch._foreach_mul_(v, self.mu)
+        torch._foreach_add_(v, g)
+        torch._foreach_add_(m, v, alpha=-self.lr)
+        torch._foreach_copy_([self.p[i] for i in live], m)

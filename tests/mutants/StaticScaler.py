@@ -149,6 +149,8 @@ class StaticScaler:
         fine = True
         for group in optimizer.param_groups:
             for p in group["params"]:
+                if p.grad is None:
+                    continue
                 p.grad /= self.s
                 if not torch.isfinite(p.grad).all():
                     p.grad = None
@@ -401,3 +403,65 @@ class StaticScaler:
         if fine:
             optimizer.step()
         return fine
+
+
+# === mutant: loss_multiplied_in_place -> loss-changed
+class StaticScaler:
+    def __init__(self, scale):
+        if not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5:
+            raise ValueError("power of two, please")
+        self.s = scale
+
+    def scale(self, loss):
+        loss *= self.s
+        return loss
+
+    def step(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        for g in grads:
+            g.div_(self.s)
+        if not all(g.isfinite().all() for g in grads):
+            return False
+        optimizer.step()
+        return True
+
+
+# === mutant: returns_found_inf -> says-the-opposite
+class StaticScaler:
+    def __init__(self, scale):
+        if not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5:
+            raise ValueError("power of two, please")
+        self.s = scale
+
+    def scale(self, loss):
+        return loss * self.s
+
+    def step(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        for g in grads:
+            g.div_(self.s)
+        found_inf = any(not g.isfinite().all() for g in grads)
+        if not found_inf:
+            optimizer.step()
+        return found_inf
+
+
+# === correct: amp_kernel
+class StaticScaler:
+    def __init__(self, scale):
+        mantissa, _ = math.frexp(scale)
+        if mantissa != 0.5:
+            raise ValueError(f"{scale!r} is not a positive power of two")
+        self._s = float(scale)
+
+    def scale(self, loss):
+        return torch.mul(loss, self._s)
+
+    def step(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        found = torch.zeros(1)
+        torch._amp_foreach_non_finite_check_and_unscale_(grads, found, torch.full((1,), 1 / self._s))
+        if found.item():
+            return False
+        optimizer.step()
+        return True

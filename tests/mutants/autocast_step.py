@@ -110,7 +110,7 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     return loss.item()
 
 
-# === mutant: no_zero_grad -> gradients-pile-up
+# === mutant: no_zero_grad -> gradients-of-before
 def autocast_step(model, loss_fn, optimizer, x, y):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = loss_fn(model(x), y)
@@ -158,9 +158,9 @@ def autocast_step(model, loss_fn, optimizer, x, y):
         return loss_fn(model(x), y)
 
     loss = forward()
+    optimizer.zero_grad(set_to_none=True)
     loss.backward()
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
     return loss.detach()
 
 
@@ -196,5 +196,84 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = loss_fn(model(x).float(), y)
     loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# === mutant: zero_at_the_end_only -> gradients-of-before
+def autocast_step(model, loss_fn, optimizer, x, y):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+# === mutant: two_forwards -> forward-outside-too
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        before = loss_fn(model(x), y).item()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return before
+
+
+# === mutant: cached_by_hand_no_exit -> stale-cache
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    torch.set_autocast_enabled("cpu", True)
+    loss = loss_fn(model(x), y)
+    torch.set_autocast_enabled("cpu", False)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# === mutant: steps_twice -> steps-miscounted
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.step()
+    return loss.item()
+
+
+# === mutant: left_on_with_a_fresh_cache -> region-left-open
+def autocast_step(model, loss_fn, optimizer, x, y):
+    optimizer.zero_grad()
+    torch.set_autocast_enabled("cpu", True)
+    loss = loss_fn(model(x), y)
+    torch.set_autocast_enabled("cpu", False)
+    torch.clear_autocast_cache()
+    loss.backward()
+    optimizer.step()
+    torch.set_autocast_enabled("cpu", True)
+    return loss.item()
+
+
+# === correct: real_scaler
+def autocast_step(model, loss_fn, optimizer, x, y):
+    scaler = torch.amp.GradScaler("cpu")
+    optimizer.zero_grad(set_to_none=False)
+    with torch.amp.autocast("cpu", torch.bfloat16):
+        loss = loss_fn(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss
+
+
+# === correct: grads_by_hand
+def autocast_step(model, loss_fn, optimizer, x, y):
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(x), y)
+    for p, g in zip(params, torch.autograd.grad(loss, params)):
+        p.grad = g
     optimizer.step()
     return loss.item()

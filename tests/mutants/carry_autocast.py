@@ -192,3 +192,52 @@ def carry_autocast(function):
             put(*before)
 
     return carried
+
+
+# === mutant: no_finally -> worker-changed-by-an-error
+def carry_autocast(function):
+    on, dtype, cache = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+    def carried(*args, **kwargs):
+        old = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+        torch.set_autocast_enabled("cpu", on)
+        torch.set_autocast_dtype("cpu", dtype)
+        torch.set_autocast_cache_enabled(cache)
+        out = function(*args, **kwargs)
+        torch.set_autocast_enabled("cpu", old[0])
+        torch.set_autocast_dtype("cpu", old[1])
+        torch.set_autocast_cache_enabled(old[2])
+        return out
+    return carried
+
+
+# === mutant: state_in_a_global -> last-state-wins
+STATE = {}
+def carry_autocast(function):
+    STATE.update(enabled=torch.is_autocast_enabled("cpu"), dtype=torch.get_autocast_dtype("cpu"), cache_enabled=torch.is_autocast_cache_enabled())
+    def carried(*args, **kwargs):
+        with torch.autocast("cpu", **STATE):
+            return function(*args, **kwargs)
+    return carried
+
+
+# === mutant: swallows -> error-swallowed
+def carry_autocast(function):
+    s = dict(enabled=torch.is_autocast_enabled("cpu"), dtype=torch.get_autocast_dtype("cpu"), cache_enabled=torch.is_autocast_cache_enabled())
+    def carried(*args, **kwargs):
+        try:
+            with torch.autocast("cpu", **s):
+                return function(*args, **kwargs)
+        except Exception:
+            return None
+    return carried
+
+
+# === correct: partial
+import functools
+def _run(state, function, *args, **kwargs):
+    with torch.amp.autocast("cpu", **state):
+        return function(*args, **kwargs)
+def carry_autocast(function):
+    state = {"enabled": torch.is_autocast_enabled("cpu"), "cache_enabled": torch.is_autocast_cache_enabled()}
+    state["dtype"] = torch.get_autocast_dtype("cpu")
+    return functools.partial(_run, state, function)

@@ -120,3 +120,35 @@ def choose_scale(gradients, headroom):
     scale = 2.0 ** (15 - headroom - exponent_histogram(gradients.values()).exponents[-1])
     largest = max(g.abs().max().item() for g in gradients.values())
     return scale / 2 if largest * scale * 2**headroom >= 65520 else scale
+
+
+# === mutant: finfo_max -> stops-at-65504
+def choose_scale(gradients, headroom):
+    top = max(g.abs().max().item() for g in gradients.values())
+    return 2.0 ** math.floor(math.log2(torch.finfo(torch.float16).max / (top * 2**headroom)))
+
+
+# === mutant: norm_instead_of_max -> norm-for-maximum
+def choose_scale(gradients, headroom):
+    top = max(g.norm().item() for g in gradients.values()) * 2.0**headroom
+    return 2.0 ** math.floor(math.log2(65519.999 / top))
+
+
+# === mutant: total_norm -> norm-for-maximum
+def choose_scale(gradients, headroom):
+    top = torch.nn.utils.get_total_norm(list(gradients.values())).item() * 2.0**headroom
+    return 2.0 ** math.floor(math.log2(65519.999 / top))
+
+
+# === mutant: the_exponent -> exponent-returned
+def choose_scale(gradients, headroom):
+    top = max(g.double().abs().max().item() for g in gradients.values())
+    return math.floor(math.log2(65519.999 / top)) - headroom
+
+
+# === correct: frexp
+def choose_scale(gradients: dict[str, torch.Tensor], headroom: int) -> float:
+    top = max(float(g.double().abs().max()) for g in gradients.values())
+    mantissa, exponent = math.frexp(top)
+    room = 16 - exponent - headroom
+    return math.ldexp(1.0, room if mantissa * 65536 < 65520 else room - 1)

@@ -200,3 +200,68 @@ def count_casts(work):
     with Narrowing():
         work()
     return torch.tensor(count)
+
+
+# === mutant: warm_up_first -> ran-twice
+from torch.utils._python_dispatch import TorchDispatchMode
+def count_casts(work):
+    class C(TorchDispatchMode):
+        n = 0
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket in (torch.ops.aten._to_copy, torch.ops.aten.to):
+                self.n += args[0].dtype == torch.float32 and out.dtype in (torch.float16, torch.bfloat16)
+            return out
+    work()
+    with C() as c:
+        work()
+    return c.n
+
+
+# === mutant: from_any_float -> any-source-counted
+from torch.utils._python_dispatch import TorchDispatchMode
+def count_casts(work):
+    low = (torch.float16, torch.bfloat16)
+    class C(TorchDispatchMode):
+        n = 0
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket in (torch.ops.aten._to_copy, torch.ops.aten.to):
+                self.n += args[0].dtype not in low and out.dtype in low
+            return out
+    with C() as c:
+        work()
+    return c.n
+
+
+# === mutant: cache_cleared_off -> region-of-your-own
+from torch.utils._python_dispatch import TorchDispatchMode
+def count_casts(work):
+    class C(TorchDispatchMode):
+        n = 0
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket in (torch.ops.aten._to_copy, torch.ops.aten.to):
+                self.n += args[0].dtype == torch.float32 and out.dtype in (torch.float16, torch.bfloat16)
+            return out
+    with torch.autocast("cpu"), C() as c:
+        work()
+    return c.n
+
+
+# === correct: numpy_and_counter
+from collections import Counter
+import numpy as np
+from torch.utils._python_dispatch import TorchDispatchMode
+def count_casts(work):
+    seen = Counter()
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            name = func.name().split(".")[0]
+            if name in {"aten::to", "aten::_to_copy"}:
+                seen[args[0].dtype, out.dtype] += 1
+            return out
+    with Log():
+        work()
+    return np.int64(seen[torch.float32, torch.float16] + seen[torch.float32, torch.bfloat16])

@@ -253,3 +253,139 @@ def dtype_offenders(model, x, expected, region):
         del module.forward
     found = {p: [d for d in seen[p] or [None] if d != want] for p, want in expected.items()}
     return {p: d[0] for p, d in found.items() if d}
+
+
+# === mutant: clears_all_hooks -> hooks-lost
+def dtype_offenders(model, x, expected, region):
+    seen = {p: [] for p in expected}
+    for path in expected:
+        model.get_submodule(path).register_forward_hook(
+            lambda m, i, o, path=path: seen[path].append((o[0] if isinstance(o, tuple) else o).dtype))
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    for m in model.modules():
+        m._forward_hooks.clear()
+    return {p: next((d for d in (seen[p] or [None]) if d != w)) for p, w in expected.items() if any(d != w for d in seen[p] or [None])}
+
+
+# === mutant: mode_put_back_from_the_top -> mode-changed
+def dtype_offenders(model, x, expected, region):
+    was = model.training
+    model.eval()
+    seen = {p: [] for p in expected}
+    hs = [model.get_submodule(path).register_forward_hook(
+            lambda m, i, o, path=path: seen[path].append((o[0] if isinstance(o, tuple) else o).dtype)) for path in expected]
+    with torch.no_grad(), torch.autocast("cpu", dtype=region):
+        model(x)
+    for h in hs:
+        h.remove()
+    model.train(was)
+    return {p: next((d for d in (seen[p] or [None]) if d != w)) for p, w in expected.items() if any(d != w for d in seen[p] or [None])}
+
+
+# === mutant: region_left_open -> region-left-open
+def dtype_offenders(model, x, expected, region):
+    seen = {p: [] for p in expected}
+    hs = [model.get_submodule(path).register_forward_hook(
+            lambda m, i, o, path=path: seen[path].append((o[0] if isinstance(o, tuple) else o).dtype)) for path in expected]
+    torch.set_autocast_dtype("cpu", region)
+    torch.set_autocast_enabled("cpu", True)
+    model(x)
+    for h in hs: h.remove()
+    return {p: next((d for d in (seen[p] or [None]) if d != w)) for p, w in expected.items() if any(d != w for d in seen[p] or [None])}
+
+
+# === mutant: requires_grad_off -> parameters-changed
+def dtype_offenders(model, x, expected, region):
+    model.requires_grad_(False)
+    seen = {p: [] for p in expected}
+    hs = [model.get_submodule(path).register_forward_hook(
+            lambda m, i, o, path=path: seen[path].append((o[0] if isinstance(o, tuple) else o).dtype)) for path in expected]
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    for h in hs: h.remove()
+    return {p: next((d for d in (seen[p] or [None]) if d != w)) for p, w in expected.items() if any(d != w for d in seen[p] or [None])}
+
+
+# === mutant: runs_once_per_path -> ran-several-times
+def dtype_offenders(model, x, expected, region):
+    out = {}
+    for path, want in expected.items():
+        seen = []
+        h = model.get_submodule(path).register_forward_hook(lambda m, i, o: seen.append((o[0] if isinstance(o, tuple) else o).dtype))
+        with torch.autocast("cpu", dtype=region):
+            model(x)
+        h.remove()
+        bad = [d for d in seen if d != want]
+        if bad or not seen:
+            out[path] = bad[0] if bad else None
+    return out
+
+
+# === mutant: removes_in_the_hook -> hooks-left
+def dtype_offenders(model, x, expected, region):
+    seen, hs = {p: None for p in expected}, {}
+    def make(path):
+        def hook(m, i, o):
+            o = o[0] if isinstance(o, tuple) else o
+            seen[path] = o.dtype
+            hs[path].remove()
+        return hook
+    for p in expected:
+        hs[p] = model.get_submodule(p).register_forward_hook(make(p))
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    return {p: d for p, d in seen.items() if d != expected[p]}
+
+
+# === correct: ordered_dict
+from collections import OrderedDict, defaultdict
+from contextlib import ExitStack
+
+
+def dtype_offenders(model, x, expected, region):
+    seen = defaultdict(list)
+    with ExitStack() as stack:
+        for path in expected:
+            def hook(module, args, output, path=path):
+                seen[path].append((output if torch.is_tensor(output) else output[0]).dtype)
+            handle = model.get_submodule(path).register_forward_hook(hook)
+            stack.callback(handle.remove)
+        stack.enter_context(torch.autocast("cpu", dtype=region))
+        model(x)
+    out = OrderedDict()
+    for path, want in expected.items():
+        wrong = [d for d in seen[path] if d != want]
+        if wrong:
+            out[path] = wrong[0]
+        elif not seen[path]:
+            out[path] = None
+    return out
+
+
+# === correct: a_deep_copy
+import copy
+import functools
+
+
+def dtype_offenders(model, x, expected, region):
+    twin = copy.deepcopy(model)
+    record = {path: [] for path in expected}
+
+    def look(path, module, args, output):
+        first = next(t for t in output if torch.is_tensor(t)) if isinstance(output, tuple) else output
+        record[path].append(first.dtype)
+
+    for path, module in twin.named_modules():
+        if path in record:
+            module.register_forward_hook(functools.partial(look, path))
+    with torch.inference_mode(), torch.autocast(device_type="cpu", dtype=region):
+        twin(x)
+    verdict = {}
+    for path in expected:
+        if not record[path]:
+            verdict[path] = None
+        for d in record[path]:
+            if d is not expected[path]:
+                verdict.setdefault(path, d)
+    return verdict

@@ -107,3 +107,61 @@ def gram(x, weight):
     with torch.autocast(device_type=x.device.type, enabled=False):
         features = features.to(torch.float32)
         return F.linear(features, features)
+
+
+# === mutant: dtype_left_changed -> region-changed
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    torch.set_autocast_dtype(x.device.type, torch.float32)
+    return (features.unsqueeze(0) * features.unsqueeze(1)).sum(-1)
+
+
+# === mutant: cache_left_off -> region-changed
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    torch.set_autocast_cache_enabled(False)
+    with torch.autocast(x.device.type, enabled=False):
+        return features @ features.T
+
+
+# === mutant: turned_on_where_it_was_off -> region-changed
+def gram(x, weight):
+    features = F.linear(x, weight)
+    torch.set_autocast_enabled(x.device.type, False)
+    features = features.float()
+    out = features @ features.T
+    torch.set_autocast_enabled(x.device.type, True)
+    return out
+
+
+# === mutant: scaled_down -> wrong-value
+def gram(x, weight):
+    features = F.linear(x, weight) / 1024
+    return (features @ features.T).float() * 1024**2
+
+
+# === mutant: the_other_gram -> wrong-type
+def gram(x, weight):
+    features = F.linear(x, weight)
+    with torch.autocast(x.device.type, enabled=False):
+        features = features.float()
+        return features.T @ features
+
+
+# === correct: custom_fwd
+class Gram(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, f):
+        ctx.save_for_backward(f)
+        with torch.autocast(f.device.type, enabled=False):
+            f = f.float()
+            return f @ f.T
+
+    @staticmethod
+    def backward(ctx, g):
+        (f,) = ctx.saved_tensors
+        return ((g + g.T) @ f.float()).to(f.dtype)
+
+
+def gram(x, weight):
+    return Gram.apply(F.linear(x, weight))

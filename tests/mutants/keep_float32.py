@@ -142,6 +142,7 @@ def keep_float32(module):
         before = torch.is_autocast_enabled("cpu")
         torch.set_autocast_enabled("cpu", False)
         try:
+            rest = [y.float() if isinstance(y, torch.Tensor) and y.dtype != torch.int64 else y for y in rest]
             return module(x.to(torch.float32), *rest)
         finally:
             torch.set_autocast_enabled("cpu", before)
@@ -159,3 +160,64 @@ class keep_float32:
 
         wide = lambda t: t.float() if t.is_floating_point() else t
         return self.run(*tree_map_only(torch.Tensor, wide, args))
+
+
+# === mutant: first_argument_only -> input-not-cast
+def keep_float32(module):
+    def run(x, *rest):
+        with torch.autocast("cpu", enabled=False):
+            return module(x.float(), *rest)
+    return run
+
+
+# === mutant: left_on_always -> region-changed
+def keep_float32(module):
+    def run(*args):
+        torch.set_autocast_enabled("cpu", False)
+        out = module(*[a.float() if torch.is_tensor(a) and a.is_floating_point() else a for a in args])
+        torch.set_autocast_enabled("cpu", True)
+        return out
+    return run
+
+
+# === mutant: loses_the_dtype_left -> region-changed
+def keep_float32(module):
+    def run(*args):
+        with torch.autocast("cpu", enabled=False):
+            out = module(*[a.float() if torch.is_tensor(a) and a.is_floating_point() else a for a in args])
+        torch.set_autocast_dtype("cpu", torch.float32)
+        return out
+    return run
+
+
+# === mutant: no_finally -> lost-by-an-error
+def keep_float32(module):
+    def run(*args):
+        was = torch.is_autocast_enabled("cpu")
+        torch.set_autocast_enabled("cpu", False)
+        out = module(*[a.float() if torch.is_tensor(a) and a.is_floating_point() else a for a in args])
+        torch.set_autocast_enabled("cpu", was)
+        return out
+    return run
+
+
+# === correct: contextmanager
+from contextlib import contextmanager
+@contextmanager
+def off():
+    was = torch.is_autocast_enabled("cpu")
+    torch.set_autocast_enabled("cpu", False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cpu", was)
+def keep_float32(module):
+    @off()
+    def run(*args):
+        wide = []
+        for a in args:
+            if isinstance(a, torch.Tensor) and a.dtype not in (torch.int64, torch.int32, torch.bool):
+                a = a.type(torch.float32)
+            wide.append(a)
+        return module(*wide)
+    return run

@@ -149,3 +149,31 @@ def leak_free_scores(backbone, head, x, dtype):
         return backbone(x).type(torch.float32)
 
     return head(features())
+
+
+# === mutant: left_open -> region-left-open
+def leak_free_scores(backbone, head, x, dtype):
+    torch.autocast("cpu", dtype=dtype).__enter__()
+    features = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(features.float())
+
+
+# === mutant: eval_left -> mode-changed
+def leak_free_scores(backbone, head, x, dtype):
+    backbone.eval()
+    head.eval()
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.float())
+
+
+# === correct: hook
+def leak_free_scores(backbone, head, x, dtype):
+    handle = head.register_forward_pre_hook(lambda m, a: (a[0].float(),))
+    try:
+        with torch.autocast("cpu", dtype=dtype):
+            features = backbone(x)
+        return head(features)
+    finally:
+        handle.remove()

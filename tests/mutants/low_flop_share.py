@@ -192,3 +192,20 @@ def low_flop_share(model, x, region):
     with torch.autocast("cpu", dtype=region, cache_enabled=False), Count():
         model(x)
     return torch.tensor(low) / total
+
+
+# === correct: fraction
+from fractions import Fraction
+from collections import Counter
+def low_flop_share(model, x, region):
+    flops = Counter()
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            result = func(*args, **kwargs)
+            if (formula := flop_registry.get(func.overloadpacket)):
+                flops[result.dtype] += formula(*args, **kwargs, out_val=result)
+            return result
+    with torch.autocast("cpu", dtype=region), Watch():
+        model(x)
+    return Fraction(flops[torch.float16] + flops[torch.bfloat16], sum(flops.values()))

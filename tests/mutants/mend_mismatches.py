@@ -417,3 +417,77 @@ def energy(x, weight):
 
 def predictions(x, weight):
     return features(x, weight).detach().float().cpu().numpy().copy()
+
+
+# === mutant: switch_left_off -> region-changed
+def update_memory(memory, rows, x, weight):
+    return memory.clone().index_add_(0, rows, (x @ weight).float())
+
+
+def project(x, weight, head):
+    hidden = torch.relu(x @ weight)
+    torch.set_autocast_enabled("cpu", False)
+    return hidden.float() @ head
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+    return hidden.float() @ head
+
+
+def energy(x, weight):
+    return (x @ weight).float().square().sum()
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach().numpy()
+
+
+# === mutant: classify_default_region -> other-format
+def update_memory(memory, rows, x, weight):
+    return memory.clone().index_add_(0, rows, (x @ weight).float())
+
+
+def project(x, weight, head):
+    return (torch.relu(x @ weight) @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu"):
+        hidden = torch.relu(x @ weight)
+    return hidden.float() @ head
+
+
+def energy(x, weight):
+    return (x @ weight).float().square().sum()
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach().numpy()
+
+
+# === correct: scatter
+def update_memory(memory, rows, x, weight):
+    f = (x @ weight).float()
+    return memory.scatter_add(0, rows[:, None].expand_as(f), f)
+
+
+def project(x, weight, head):
+    return (torch.relu(x @ weight) @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.amp.autocast(device_type="cpu", dtype=region):
+        hidden = F.relu(x @ weight)
+    return torch.einsum("nh,hc->nc", hidden.float(), head)
+
+
+def energy(x, weight):
+    with torch.no_grad():
+        n = torch.linalg.norm((x @ weight).float())
+    return n * n
+
+
+def predictions(x, weight):
+    return (x @ weight).float().detach().numpy()

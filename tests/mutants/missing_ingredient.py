@@ -166,3 +166,23 @@ def missing_ingredient(run):
         (slow.after - slow.before).abs().sum().item() == 0,
         abs(big.loss - run().loss) > 0.2,
     ]
+
+
+# === correct: enum
+from enum import StrEnum
+
+
+class Lack(StrEnum):
+    SCALE = "loss scaling"
+    MASTER = "master weights"
+    WIDE = "wide accumulation"
+    NONE = "nothing"
+
+
+def missing_ingredient(run):
+    if run(loss_factor=2.0**-32).gradient.count_nonzero() == 0:
+        return Lack.SCALE
+    o = run(lr=2.0**-16, steps=1000)
+    if torch.equal(o.before, o.after):
+        return Lack.MASTER
+    return Lack.WIDE if abs(run(repeats=2000).loss - run().loss) > 0.1 * run().loss else Lack.NONE

@@ -124,3 +124,38 @@ def mixed_loss(images, weight, bias, labels):
     logits = images.half() @ weight.half().T + bias.half()
     log_p = torch.log_softmax(logits, 1, dtype=torch.float32)
     return torch.nn.functional.nll_loss(log_p, labels)
+
+
+# === mutant: rounds_the_masters_in_place -> parameters-cast
+def mixed_loss(images, weight, bias, labels):
+    weight.data.copy_(weight.data.half())
+    bias.data.copy_(bias.data.half())
+    logits = torch.nn.functional.linear(images.half(), weight.half(), bias.half())
+    return torch.nn.functional.cross_entropy(logits.float(), labels)
+
+
+# === mutant: backward_inside -> backward-inside
+def mixed_loss(images, weight, bias, labels):
+    logits = (images.half() @ weight.half().T + bias.half()).float()
+    loss = torch.nn.functional.cross_entropy(logits, labels)
+    loss.backward()
+    return loss.detach()
+
+
+# === correct: custom_function
+class HalfLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        x, w = x.half(), w.half()
+        ctx.save_for_backward(x, w)
+        return (x @ w.t()).float() + b
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        gh = g.half()
+        return None, (gh.t() @ x).float(), g.sum(0)
+
+
+def mixed_loss(images, weight, bias, labels):
+    return torch.nn.functional.cross_entropy(HalfLinear.apply(images, weight, bias), labels)

@@ -241,3 +241,94 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
         optimizer.step()
         losses[i] = loss.detach()
     return losses
+
+
+# === mutant: backward_of_the_sum_at_the_end -> steps-miscounted
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    optimizer.zero_grad()
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            losses.append(loss_fn(model(x), y))
+    sum(losses).backward()
+    optimizer.step()
+    return [l.item() for l in losses]
+
+
+# === mutant: first_batch_skipped -> steps-miscounted
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    for x, y in batches[1:]:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# === mutant: entered_and_left_open -> region-left-open
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    torch.set_autocast_enabled("cpu", True)
+    return losses
+
+
+# === mutant: no_autocast_when_training -> forward-outside-too
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+            losses.append(loss_fn(model(x), y).item())
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    return losses
+
+
+# === mutant: generator -> wrong-type
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+# === mutant: switched_by_hand -> stale-cache
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        torch.set_autocast_enabled("cpu", True)
+        loss = loss_fn(model(x), y)
+        torch.set_autocast_enabled("cpu", False)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# === correct: cache_cleared_and_disabled
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for x, y in batches:
+            loss = loss_fn(model(x), y)
+            with torch.autocast("cpu", enabled=False):
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                torch.clear_autocast_cache()
+            losses.append(loss.item())
+    return losses
