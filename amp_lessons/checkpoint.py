@@ -138,6 +138,8 @@ def _state_of(name: str, part: Stateful) -> Mapping[str, Any]:
 def _check_path(path: str | Path) -> None:
     if not isinstance(path, str | os.PathLike):
         raise CheckpointError(f"path must be the name of a file, not {type(path).__name__}")
+    if "\0" in os.fsdecode(path):
+        raise CheckpointError(f"path must be the name of a file, got {os.fsdecode(path)!r}")
 
 
 def _check_parts(parts: Mapping[str, Any]) -> None:

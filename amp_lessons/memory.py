@@ -274,7 +274,7 @@ def _check(precision: str, optimizer: str, device: str) -> None:
     known = {"precision": PRECISIONS, "optimizer": STATE_COPIES, "device": ("cpu", "cuda")}
     given = {"precision": precision, "optimizer": optimizer, "device": device}
     for name, value in given.items():
-        if value not in known[name]:
+        if not isinstance(value, str) or value not in known[name]:
             raise ValueError(f"{name} must be one of {', '.join(known[name])}; got {value!r}")
 
 

@@ -93,8 +93,9 @@ def op_policy(op: str, device: Any = "cuda", dtype: Any = torch.float16) -> OpPo
     """What autocast does to one operation, asked now.
 
     Args:
-        op: a name in `OPS`, such as ``"softmax"``. Prefixes (``torch.``, ``F.``, ``aten::``) and,
-            where only one op can be meant, case and underscores do not matter.
+        op: a name in `OPS`, such as ``"softmax"``. Prefixes (``torch.``, ``F.``, ``aten::``), the
+            name of an overload at the end and, where only one op can be meant, case and
+            underscores do not matter, except the last one of an op in place.
         device: ``"cuda"`` or ``"cpu"``, or a `torch.device`.
         dtype: `torch.float16` or `torch.bfloat16`, or ``"fp16"``, ``"bf16"``.
 
@@ -148,20 +149,65 @@ def find_op(op: str) -> str:
     """
     if not isinstance(op, str):
         raise PolicyError(f"op must be a name such as 'softmax', got {type(op).__name__}")
-    if op in _CALLS:
-        return op
-    bare = op.strip().replace("::", ".").rpartition(".")[2]
-    if bare in _CALLS:
-        return bare
-    for name, operator in _OPERATORS.items():
-        if bare == operator:
+    spellings = _spellings(op)
+    for name in spellings:
+        if name in _CALLS:
             return name
-    loose = [name for name in OPS if _loosely(name) == _loosely(bare)]
+        for known, operator in _OPERATORS.items():
+            if name == operator:
+                return known
+    last = op.strip().replace("::", ".").rpartition(".")[2]
+    bare = (spellings or [last])[-1]
+    written = bare.endswith(("_", "(out=)"))  # that mark is no matter of spelling
+    loose = [] if written else _alike(spellings)
     if len(loose) == 1:
         return loose[0]
-    near = loose or difflib.get_close_matches(bare.lower(), OPS, n=3, cutoff=0.6)
-    hint = f"near it: {', '.join(near)}" if near else "amp_lessons.policy.OPS has the names"
+    near = loose or _near(bare) or _near(last)
+    hint = f"near it: {', '.join(near)}" if near else _ELSEWHERE
+    if written:
+        hint = f"autocast leaves alone what works in place or with out=; {hint}"
     raise PolicyError(f"no op called {op!r} among the {len(OPS)} that can be asked; {hint}")
+
+
+def _near(name: str) -> list[str]:
+    return difflib.get_close_matches(name.lower(), OPS, n=3, cutoff=0.6)
+
+
+_ELSEWHERE = (
+    "amp_lessons.policy.OPS has the names, and amp_lessons.trace.explain_autocast shows any op in "
+    "a model that has it"
+)
+# Where the functions of the table live. One of the same name elsewhere (torch.sparse.mm,
+# torch.ao.nn.quantized.functional.linear) is another function.
+_HOMES = {"torch", "nn", "functional", "F", "ops", "aten", "Tensor", "modules", "special"}
+_FAMILIES = ("linalg", "fft")
+
+
+def _spellings(op: str) -> list[str]:
+    """The names that a dotted one can stand for, the most exact first; none if its home is other.
+
+    ``aten.addmm.default``, as a dispatch mode or a profiler prints it, ends in an overload, and
+    ``torch.fft.rfft`` is ``fft_rfft`` in ATen and in the table.
+    """
+    parts = op.strip().replace("::", ".").split(".")
+    while len(parts) > 1 and parts[0] in _HOMES:
+        del parts[0]
+    match parts:
+        case [name]:
+            return [name]
+        case [family, name] if family in _FAMILIES:
+            return [f"{family}_{name}", name]
+        case [name, "out"]:
+            return [f"{name}(out=)"]
+        case [name, _overload]:
+            return [name]
+    return []
+
+
+def _alike(names: Iterable[str]) -> list[str]:
+    """The ops of the table that differ from one of these in case and underscores alone."""
+    loose = {_loosely(name) for name in names}
+    return [name for name in OPS if _loosely(name) in loose]
 
 
 def _loosely(name: str) -> str:

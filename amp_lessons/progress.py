@@ -7,8 +7,10 @@ that cannot be read is set aside, never deleted. Nothing here imports torch.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -223,12 +225,21 @@ def _write(path: Path, progress: Progress) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a whole file or nothing: readers see the old content or the new, never half.
 
+    A link stays one, and what it points to is replaced; a file keeps its permissions.
+
     Raises:
         OSError: if it cannot be written; the old file is still there and no scrap is left.
     """
+    path = path.resolve()
+    if path.is_dir():
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if path.exists() and not path.is_file():  # without /dev/null the whole machine suffers
+        raise OSError(errno.EEXIST, "Not an ordinary file")
     scrap = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(scrap, "wb") as stream:
+            if path.exists():
+                shutil.copymode(path, scrap)  # before there is anything to read
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

@@ -84,7 +84,11 @@ class Gpu:
         return self.peak(dtype) / self.bytes_per_second()
 
     def roof(self, dtype: str, intensity: float) -> float:
-        """The most FLOP/s that work of this arithmetic intensity (FLOP per byte) can reach."""
+        """The most FLOP/s that work of this arithmetic intensity (FLOP per byte) can reach.
+
+        Raises ValueError for a negative intensity or none, and as `peak` does.
+        """
+        _check_amounts(intensity=intensity)
         return min(self.peak(dtype), intensity * self.bytes_per_second())
 
 

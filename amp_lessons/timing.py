@@ -140,11 +140,20 @@ def clock_for(device: torch.device | str) -> Clock:
     """
     try:
         kind = torch.device(device).type
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise ValueError(f"no device is called {str(device)!r}: try cpu or cuda") from None
     if kind == "cuda":
         return DeviceClock(device)
     return WallClock() if kind == "cpu" else WallClock(torch.accelerator.synchronize)
+
+
+def _clock_here(device: torch.device | str) -> Clock:
+    """`clock_for`, of a device that this machine has. Raises ValueError if it has none such."""
+    clock, kind = clock_for(device), torch.device(device).type
+    here = torch.accelerator.current_accelerator(check_available=True)
+    if kind != "cpu" and (here is None or here.type != kind):
+        raise ValueError(f"PyTorch finds no {kind} device here: try {here.type if here else 'cpu'}")
+    return clock
 
 
 # ---- the method ------------------------------------------------------------------------------
@@ -171,14 +180,14 @@ def compare(
         clock: another clock than `clock_for(device)`.
 
     Raises:
-        ValueError: if there are no steps, under 2 repeats, or no calls.
+        ValueError: if there are no steps, under 2 repeats, no calls, or no such device here.
     """
     whole = isinstance(repeats, int) and isinstance(calls, int)
     if not steps or not whole or repeats < 2 or calls < 1:
         raise ValueError("compare needs a step, 2 or more repeats, and 1 or more calls")
     if not isinstance(steps, Mapping) or not all(map(callable, steps.values())):
         raise ValueError("steps must be functions by name: {'fp32': step, ...}")
-    clock = clock or clock_for(device)
+    clock = clock or _clock_here(device)
     warmed = {name: warm_up(step, clock, calls) for name, step in steps.items()}
     samples: dict[str, list[float]] = {name: [] for name in steps}
     for name, seconds in take_turns(steps, clock, repeats, calls):
@@ -320,9 +329,9 @@ def measured_peak(
         clock: another clock than `clock_for(device)`.
 
     Raises:
-        ValueError: if the size is under 1, or as `clock_for` does.
+        ValueError: if the size is under 1, or there is no such device here.
     """
-    clock = clock or clock_for(device)
+    clock = clock or _clock_here(device)
     where = torch.device(device)
     _check_size(size)
     if size is None:
@@ -347,9 +356,9 @@ def measured_bandwidth(
         clock: another clock than `clock_for(device)`.
 
     Raises:
-        ValueError: if the size is under 1, or as `clock_for` does.
+        ValueError: if the size is under 1, or there is no such device here.
     """
-    clock = clock or clock_for(device)
+    clock = clock or _clock_here(device)
     where = torch.device(device)
     _check_size(size)
     if size is None:
@@ -361,8 +370,8 @@ def measured_bandwidth(
 
 
 def _check_size(size: int | None) -> None:
-    if size is not None and size < 1:
-        raise ValueError(f"size must be 1 or more, got {size}")
+    if size is not None and (type(size) is not int or size < 1):
+        raise ValueError(f"size must be a whole number, 1 or more, got {size!r}")
 
 
 def _fastest(step: Step, clock: Clock, repeats: int = 10) -> float:

@@ -13,6 +13,7 @@ from amp_lessons import cli, roofline, scaling, timing
 from amp_lessons.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from amp_lessons.distributed.launch import launch
 from amp_lessons.float8 import DelayedScale
+from amp_lessons.memory import training_memory
 from amp_lessons.scaler import simulate_scaler, torch_records
 from amp_lessons.training import Batches, load_digits
 
@@ -46,6 +47,10 @@ REFUSED = {
     "no device": (ValueError, lambda: timing.clock_for("tpu")),
     "no matrix": (ValueError, lambda: timing.measured_peak(torch.float32, "cpu", size=0)),
     "no bytes": (ValueError, lambda: timing.measured_bandwidth("cpu", size=-1)),
+    "a size as text": (ValueError, lambda: timing.measured_bandwidth("cpu", size="3")),
+    "a device that is None": (ValueError, lambda: timing.compare({"a": print}, None, repeats=2)),
+    "a device without a clock": (ValueError, lambda: timing.compare({"a": print}, "meta", 2)),
+    "intensity NaN": (ValueError, lambda: H200.roof("fp16", NAN)),
     "no GPU's name": (ValueError, lambda: roofline.find_gpu(None)),
     "negative size": (ValueError, lambda: roofline.matmul_flops(-1, 2, 3)),
     "half a row": (ValueError, lambda: roofline.matmul_bytes(1.5, 2, 3, "fp16")),
@@ -59,6 +64,15 @@ REFUSED = {
     "no path": (CheckpointError, lambda: load_checkpoint(None)),
     "a part without state": (CheckpointError, lambda: save_checkpoint("never.pt", a=Refuses())),
     "no script": (ValueError, lambda: launch("nowhere.py")),
+    "true ranks": (ValueError, lambda: launch("nowhere", ranks=True)),
+    "for ever": (ValueError, lambda: launch("nowhere", timeout=math.inf)),
+    "timeout as text": (ValueError, lambda: launch("nowhere", timeout="3")),
+    "no module's name": (ValueError, lambda: launch("")),
+    "an option as a script": (ValueError, lambda: launch("-m")),
+    "a number as an argument": (ValueError, lambda: launch("nowhere", 3)),
+    "optimizers": (ValueError, lambda: training_memory(torch.nn.Identity(), optimizer=[])),
+    "a null in a path": (CheckpointError, lambda: load_checkpoint("a\0b")),
+    "a path to nothing": (CheckpointError, lambda: save_checkpoint("")),
     "half a rank": (ValueError, lambda: launch("nowhere.py", ranks=1.5)),
 }
 
@@ -73,6 +87,17 @@ def test_what_makes_no_sense_is_refused_in_one_line(name, tmp_path, monkeypatch)
     assert len(str(caught.value)) > 10
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_a_gpu_that_is_not_here_is_refused_before_it_is_timed():
+    for call in (
+        lambda: timing.compare({"a": print}, "cuda", repeats=2),
+        lambda: timing.measured_peak(torch.float32, "cuda", size=8),
+        lambda: timing.measured_bandwidth("cuda", size=8),
+    ):
+        with pytest.raises(ValueError, match="finds no cuda device here: try"):
+            call()
 
 
 def test_gradients_of_frozen_and_sparse_parameters_are_welcome():

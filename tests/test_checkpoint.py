@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import subprocess
 import sys
@@ -447,3 +448,24 @@ def test_saving_draws_nothing(tmp_path):
     save_checkpoint(tmp_path / "run.pt", **training.parts)
     assert torch.equal(torch.get_rng_state(), states[0])
     assert random.getstate() == states[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files on Windows")
+def test_only_an_ordinary_file_is_replaced(tmp_path):
+    """Else a save to /dev/null, by one who may, takes it from the whole machine."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="cannot be written: Not an ordinary file"):
+        save_checkpoint(tmp_path / "pipe", model=digits_network())
+    assert (tmp_path / "pipe").is_fifo()
+    assert list(tmp_path.iterdir()) == [tmp_path / "pipe"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right on Windows, and modes differ")
+def test_a_link_stays_one_and_permissions_are_kept(saved):
+    link = saved.with_name("latest.pt")
+    link.symlink_to(saved.name)
+    saved.chmod(0o600)
+    save_checkpoint(link, model=digits_network(width=3))
+    assert link.is_symlink()
+    assert saved.stat().st_mode & 0o777 == 0o600
+    load_checkpoint(saved, model=digits_network(width=3))

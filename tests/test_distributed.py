@@ -164,12 +164,20 @@ def test_torchrun_that_fails_by_itself_is_quoted():
     )
 
 
+def test_rank_that_asks_for_input_gets_none(ranks):
+    """Its standard input was the launcher's pipe: a `breakpoint()` waited until the time was up."""
+    first, second = ranks("print(repr(sys.stdin.read()))", timeout=60)
+    assert (first.last_words, second.last_words) == ("''", "''")
+
+
 def test_report_that_was_cut_off_is_left_out(tmp_path):
     folder = tmp_path / "run" / "attempt_0" / "0"
     folder.mkdir(parents=True)
     text = 'amp-lessons-report ["a", 1]\namp-lessons-report ["b", 1'
     (folder / "stdout.log").write_text(text, encoding="utf-8")
     assert _rank(0, tmp_path).reports == {"a": 1}
+    (folder / "stdout.log").write_text("amp-lessons-report 3", encoding="utf-8")
+    assert _rank(0, tmp_path).reports == {}
 
 
 # ---- the training script, on one rank of this process ------------------------------------------

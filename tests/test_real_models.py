@@ -6,6 +6,7 @@ with what torch does on this CPU, and a hazard that "raises" must really raise.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from types import SimpleNamespace
 
@@ -243,6 +244,11 @@ RAISES = {
     "linear where autocast is off": ("dtypes that differ", off(lambda m, x: m.second(x))),
     "matmul where autocast is off": ("dtypes that differ", off(lambda m, x: x @ m.second.weight)),
     "another dtype in a nested region": ("dtypes that differ", lambda m, x: nested(m, x)),
+    "convolution where autocast is off": (
+        "dtypes that differ",
+        off(lambda m, x: F.conv1d(x[None], torch.ones(2, 4, 3, device=x.device))),
+    ),
+    "distance where autocast is off": ("no 16-bit kernel", off(lambda m, x: torch.cdist(x, x))),
     "indexed write": (
         "dtypes that differ",
         lambda m, x: x.clone().index_put_((rows_0_and_1(x),), x[:2].float()),
@@ -294,6 +300,46 @@ def test_bounds_beyond_the_format_raise_on_a_cpu_only():
     assert hazards(function, device="cuda") == ()
 
 
+NORMS = (nn.LayerNorm(8), nn.GroupNorm(2, 8), nn.BatchNorm1d(8), nn.BatchNorm1d(8, affine=False))
+
+
+@pytest.mark.parametrize("parameters", [torch.float32, BF16, FP16, torch.float64], ids=str)
+@pytest.mark.parametrize("norm", NORMS, ids=str)
+def test_a_cpus_norm_takes_parameters_of_some_dtypes(norm, parameters):
+    norm = copy.deepcopy(norm).to(parameters)
+    for dtype in (torch.float32, BF16, FP16, torch.float64):
+        x = torch.randn(4, 8).to(dtype)
+        told = explain_autocast(norm, x, device="cpu", dtype=BF16).hazards
+        try:
+            with torch.autocast("cpu", BF16):
+                norm(x)
+            raised = False
+        except RuntimeError:
+            raised = True
+        assert ("dtypes that differ" in kinds(told)) is raised
+
+
+def test_a_number_that_is_written_into_a_part():
+    def function(model, x):
+        x = x.clone()
+        x[:, 0] = -1e9
+        x[x > 0] = -1e9
+        return x
+
+    for device in ("cpu", "cuda"):
+        (found,) = hazards(function, device=device)
+        assert (found.severity, found.kind) == ("wrong numbers", "constant beyond the format")
+        assert (found.count, "becomes inf" in found.message) == (2, True)
+        assert kinds(hazards(lambda m, x: function(m, x.float()), device=device)) == set()
+        assert kinds(hazards(function, device=device, dtype=BF16)) == set()
+    assert torch.isinf(function(None, torch.ones(2, 2, dtype=FP16))).all()
+
+
+def test_a_derivative_inside_the_forward_is_told_apart():
+    with pytest.raises(TraceError, match="explain the function that they take by itself"):
+        hazards(lambda m, x: torch.func.grad(lambda t: m.second(t).sum())(x))
+
+
 WRONG = {
     "eps as a tensor": lambda x: torch.log(x + torch.tensor(1e-8, device=x.device)),
     "a maximum": lambda x: torch.log(torch.maximum(x, torch.tensor(1e-8, device=x.device))),
@@ -301,6 +347,9 @@ WRONG = {
     "in place": lambda x: x.abs().add_(1e-8).log(),
     "bound in place": lambda x: x.abs().clamp_(min=1e-8).log(),
     "root": lambda x: (x * x + 1e-9).sqrt(),
+    "root as a power": lambda x: (x * x + 1e-9) ** 0.5,
+    "instead of zeros": lambda x: 1 / torch.where(x == 0, 1e-9, x),
+    "filled in": lambda x: 1 / x.masked_fill(x == 0, 1e-9),
     "lower bound in place": lambda x: x / x.abs().clamp_min_(1e-12),
 }
 

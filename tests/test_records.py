@@ -180,7 +180,9 @@ def test_a_broken_record_is_one_line_with_file_and_field(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", '{"name": NaN}', "[" * 100_000, '{"rows": Infinity}'], ids=lambda t: t[:12]
+    "text",
+    ["", "{", '{"name": NaN}', "[" * 100_000, '{"rows": Infinity}', '{"a": 1e999}'],
+    ids=lambda t: t[:12],
 )
 def test_what_is_no_json_is_one_line(tmp_path, text):
     with pytest.raises(RecordError, match=r"broken\.json is no JSON: ") as raised:
@@ -198,7 +200,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path):
 
 def test_what_is_written_reads_the_same(tmp_path):
     write_record(tmp_path / "new.json", INVENTED)
-    (record,) = load_records(tmp_path)
+    (record,) = load_records(str(tmp_path))
     assert record.details == INVENTED
 
 

@@ -14,16 +14,28 @@ import threading
 STDIN = 0
 
 
-def _end_with_the_launcher() -> None:
-    """Wait for the end of standard input; then ask torchrun to end its ranks and itself."""
-    while os.read(STDIN, 1):
+def _keep_from_ranks() -> int:
+    """Move standard input to a descriptor of our own.
+
+    The ranks inherit an empty one: a rank that asks for input fails at once, and waits for nobody.
+    """
+    launcher, nothing = os.dup(STDIN), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, STDIN)
+    os.close(nothing)
+    return launcher
+
+
+def _end_with_the_launcher(launcher: int) -> None:
+    """Wait until the launcher's end is closed; then ask torchrun to end its ranks and itself."""
+    while os.read(launcher, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
     """Run torchrun with this process's command line, under that watch."""
-    threading.Thread(target=_end_with_the_launcher, daemon=True).start()
+    watched = (_keep_from_ranks(),)
+    threading.Thread(target=_end_with_the_launcher, args=watched, daemon=True).start()
     from torch.distributed.run import main as torchrun
 
     torchrun()

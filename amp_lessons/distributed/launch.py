@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,14 +78,18 @@ def launch(script: str | Path, *args: str, ranks: int = 2, timeout: float = 120.
     Raises:
         LaunchError: if torchrun is missing, a rank fails or is killed, or the time is over. No
             process of the launch outlives the call.
-        ValueError: if ``ranks`` or ``timeout`` makes no sense, or there is no such file.
+        ValueError: if an argument makes no sense, or there is no such file.
     """
-    if not isinstance(ranks, int) or ranks < 1 or not timeout > 0:
-        raise ValueError(f"ranks and timeout must be positive, got {ranks} and {timeout}")
-    if not isinstance(script, str | Path) or (
-        str(script).endswith(".py") and not Path(script).is_file()
-    ):
-        raise ValueError(f"there is no script {script}: give a file that ends in .py, or a module")
+    if type(ranks) is not int or ranks < 1:
+        raise ValueError(f"ranks must be positive and whole, got {ranks!r}")
+    if not isinstance(timeout, int | float) or not 0 < timeout < threading.TIMEOUT_MAX:
+        raise ValueError(f"timeout must be positive seconds, got {timeout!r}")
+    if not isinstance(script, str | Path) or not _looks_like_a_script(str(script)):
+        raise ValueError(
+            f"there is no script {script!r}: give a file that ends in .py, or a module"
+        )
+    if not all(isinstance(arg, str) and "\0" not in arg for arg in args):
+        raise ValueError(f"what follows the script must be text, as on a command line, got {args}")
     if not _has_torchrun():
         raise LaunchError(
             "this Python has no torch.distributed.run (torchrun): install torch in it, "
@@ -117,6 +122,12 @@ def launch(script: str | Path, *args: str, ranks: int = 2, timeout: float = 120.
     if process.returncode:
         raise LaunchError(_failed(found, log))
     return found
+
+
+def _looks_like_a_script(name: str) -> bool:
+    if name.endswith(".py"):
+        return Path(name).is_file()
+    return all(part.isidentifier() for part in name.split("."))
 
 
 def _has_torchrun() -> bool:
@@ -172,7 +183,7 @@ def _rank(number: int, folder: Path) -> Rank:
     output, reports = [], {}
     for line in text["stdout"].splitlines():
         if line.startswith(_REPORT):
-            with suppress(ValueError):  # the last line of a rank that was killed
+            with suppress(ValueError, TypeError):  # the last line of a rank that was killed
                 name, value = json.loads(line.removeprefix(_REPORT))
                 reports[name] = value
         else:

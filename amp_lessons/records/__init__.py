@@ -8,6 +8,7 @@ figures were published. Nothing here imports torch.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,20 +123,21 @@ class Record:
     details: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
-def load_records(folder: Path = FOLDER) -> list[Record]:
+def load_records(folder: str | Path = FOLDER) -> list[Record]:
     """Every record of a folder, by name; an empty list if there is none.
 
     Raises:
         RecordError: if a file breaks the schema; the message names the file and the field.
     """
-    found = sorted(path for path in folder.glob("*.json") if not path.match("*.schema.json"))
+    found = sorted(path for path in Path(folder).glob("*.json") if not path.match("*.schema.json"))
     return [read_record(path) for path in found]
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: str | Path) -> Record:
     """One record. Raises `RecordError`, which names the file and the field."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        text = Path(path).read_text(encoding="utf-8")
+        data = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -144,11 +146,11 @@ def read_record(path: Path) -> Record:
     return from_json(data)
 
 
-def write_record(path: Path, data: Mapping[str, Any]) -> None:
+def write_record(path: str | Path, data: Mapping[str, Any]) -> None:
     """Write a record, whole or not at all. Raises `RecordError` if it breaks the schema."""
     _check(data, str(path))
     try:
-        write_atomically(path, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
+        write_atomically(Path(path), (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
     except OSError as error:
         raise RecordError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -182,6 +184,13 @@ _ROW_FIELDS = tuple(name for name in Row.__dataclass_fields__ if name != "detail
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number in JSON")
+
+
+def _finite(number: str) -> float:
+    """A float; ``1e999``, which Python reads as inf, is refused."""
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{number} is too large")
+    return float(number)
 
 
 @cache

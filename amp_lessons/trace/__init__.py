@@ -156,6 +156,7 @@ class _Pass:
         found = [
             *rules.of_parameters(self.model),
             *rules.of_refused(self.calls.refused),
+            *rules.of_written(self.calls.written),
             *rules.without_refused(rules.find(events), self.calls.refused),
             *self.functions,
         ]
@@ -245,6 +246,11 @@ def reason(error: Exception) -> str:
     for matches, words in _REASONS:
         if matches(name):
             return f"{words} [{text}]"
+    if text.startswith("torch.func.") and "saved tensor hooks" in text:
+        return (
+            "torch.func's derivatives inside the forward do not go with the hooks that count what "
+            f"is saved for backward; explain the function that they take by itself [{text}]"
+        )
     if text.startswith("Cannot access accelerator device"):
         return (
             "the forward runs a backward (autograd.grad), which fake CUDA tensors cannot do "

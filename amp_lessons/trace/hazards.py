@@ -26,7 +26,7 @@ _OF_PROBABILITIES = ("aten::log", "aten::log2", "aten::log10", "aten::log1p")
 _REDUCTIONS = (
     "sum", "mean", "var", "std", "var_mean", "std_mean", "prod", "cumsum", "cumprod", "logsumexp",
     "logcumsumexp", "linalg_vector_norm", "norm", "dist", "_softmax", "_log_softmax",
-    "_safe_softmax",
+    "_safe_softmax", "nansum",
 )  # fmt: skip
 _FILLS = (
     "masked_fill", "masked_fill_", "fill_", "full", "full_like", "new_full", "constant_pad_nd",
@@ -40,8 +40,11 @@ _SOLVERS = (
     "linalg_cholesky_ex", "cholesky", "linalg_qr", "_linalg_svd", "_linalg_eigh", "linalg_eig",
     "_linalg_eigvals", "linalg_lu", "linalg_lu_factor_ex", "_linalg_det", "_linalg_solve_ex",
     "linalg_solve_triangular", "triangular_solve", "linalg_ldl_factor_ex", "linalg_lstsq",
-    "linalg_householder_product",
+    "linalg_householder_product", "_cdist_forward", "_pdist_forward",
 )  # fmt: skip
+
+
+MASK = "mask with torch.finfo(x.dtype).min, or work in float32 (x.float())"
 
 
 def _hazard(event: Event, kind: str, severity: str, message: str, fix: str) -> Hazard:
@@ -102,14 +105,15 @@ def eps_vanishes(event: Event) -> Hazard | None:
     """An epsilon that was added in 16 bit and is zero there."""
     name = event.row.op
     place = 1 if name in ("aten::div", "aten::div_") else 0
-    negative_power = name == "aten::pow" and _negative(event.args[1:2])
-    if not (name in _LOGS or place or negative_power) or len(event.inputs) <= place:
+    root = name == "aten::pow" and _below_one(event.args[1:2])
+    if not (name in _LOGS or place or root) or len(event.inputs) <= place:
         return None
     origin = event.inputs[place][1]
     if origin.lost_eps is None:
         return None
     low = next((o.dtype for o in _chain(origin) if o.dtype in LOW), torch.float16)
-    harm = "the gradient is inf at 0" if name == "aten::sqrt" else ""
+    power = event.args[1] if root else 0.5
+    harm = "the gradient is inf at 0" if name in ("aten::sqrt", "aten::pow") and power > 0 else ""
     return _hazard(
         event,
         "eps vanishes",
@@ -120,8 +124,9 @@ def eps_vanishes(event: Event) -> Hazard | None:
     )
 
 
-def _negative(values: Iterable[object]) -> bool:
-    return any(isinstance(v, int | float) and v < 0 for v in values)
+def _below_one(values: Iterable[object]) -> bool:
+    """Whether there is an exponent here with which 0 has no power, or one without a slope."""
+    return any(isinstance(v, int | float) and v < 1 and v != 0 for v in values)
 
 
 def _safe_eps(dtype: torch.dtype) -> float:
@@ -153,7 +158,7 @@ def constant_beyond_format(event: Event) -> Hazard | None:
         "constant beyond the format",
         severity,
         f"{value:g} does not fit {short(dtype)} (largest: {limit:g}); {name} {what}",
-        "mask with torch.finfo(x.dtype).min, or work in float32 (x.float())",
+        MASK,
     )
 
 
@@ -161,6 +166,23 @@ def _numbers(event: Event) -> list[float]:
     """The constants of a call, as numbers and as tensors that were made from one."""
     numbers = [a for a in (*event.args, *event.kwargs.values()) if isinstance(a, int | float)]
     return numbers + [o.constant for _, o in event.inputs if o.constant is not None]
+
+
+def of_written(written: Iterable[tuple[str, str, float, torch.dtype]]) -> list[Hazard]:
+    """Numbers that an assignment to a part of a 16-bit tensor turns into inf."""
+    return [
+        Hazard(
+            "constant beyond the format",
+            "wrong numbers",
+            (path,),
+            "__setitem__",
+            (where,),
+            f"{number:g} does not fit {short(dtype)} (largest: {torch.finfo(dtype).max:g}); "
+            "written into a part of a tensor it becomes inf",
+            MASK,
+        )
+        for path, where, number, dtype in written
+    ]
 
 
 def dtypes_in_one_op(event: Event) -> Hazard | None:
@@ -200,7 +222,7 @@ def _meeting(dtypes: list[str], op: str) -> str:
 
 
 def solver_in_low(event: Event) -> Hazard | None:
-    """Factorisations and solvers have no 16-bit kernel. The fake one, which ran here, has."""
+    """Solvers and distances have no 16-bit kernel. The fake one, which ran here, has."""
     if event.row.op.partition("::")[2] not in _SOLVERS:
         return None
     dtype = next((t.dtype for t, _ in event.inputs if t.dtype in LOW), None)

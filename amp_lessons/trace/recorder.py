@@ -42,10 +42,12 @@ _CONSTANTS = {"aten::scalar_tensor": 0, "aten::full": 1, "aten::full_like": 1, "
 _ADD_EPS = ("aten::add", "aten::add_", "aten::clamp", "aten::clamp_", "aten::clamp_min",
             "aten::clamp_min_", "aten::maximum")  # fmt: skip
 _SUBTRACT_EPS = ("aten::sub", "aten::sub_")
+_FILL_EPS = {"aten::masked_fill": 2, "aten::masked_fill_": 2, "aten::where": 3}
 _ONE_DTYPE = (
     "mm", "addmm", "addmm_", "mv", "addmv", "addmv_", "addbmm", "linalg_cross", "index_add",
-    "index_add_", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put",
+    "index_add_", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put", "convolution",
 )  # fmt: skip
+_NORMS = ("native_layer_norm", "native_group_norm", "native_batch_norm")
 LOW = (torch.float16, torch.bfloat16)
 
 
@@ -223,6 +225,8 @@ class Calls(TorchFunctionMode):
 
     Attributes:
         refused: (module path, where, torch's message) of each BCE that autocast refuses.
+        written: (module path, where, number, dtype) of each ``x[mask] = number`` that becomes inf:
+            below, it is a tensor that holds inf already.
     """
 
     def __init__(self, device: str, recorder: Recorder) -> None:
@@ -230,6 +234,7 @@ class Calls(TorchFunctionMode):
         self.device = device
         self.recorder = recorder
         self.refused: list[tuple[str, str, str]] = []
+        self.written: list[tuple[str, str, float, torch.dtype]] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -252,7 +257,16 @@ class Calls(TorchFunctionMode):
                 return self.attention(*args, **kwargs)
         if func is F.binary_cross_entropy:
             return self._bce(func, args, kwargs)
+        if func is Tensor.__setitem__:
+            self._note_number(args[0], args[2])
         return func(*args, **kwargs)
+
+    def _note_number(self, target: Tensor, number: Any) -> None:
+        if target.dtype not in LOW or not isinstance(number, int | float):
+            return
+        if torch.finfo(target.dtype).max < abs(number) < math.inf:
+            path = self.recorder.path[-1]
+            self.written.append((path, caller(), float(number), target.dtype))
 
     def _bce(self, func, args, kwargs):
         """Note autocast's refusal, and go on as if the call stood in a disabled region."""
@@ -432,11 +446,17 @@ def op_name(func: Any) -> str:
 
 
 def dtypes_that_differ(func: Any, tensors: Iterable[Tensor]) -> list[str]:
-    """The dtypes of the inputs, if they are two or more and the op takes but one; otherwise []."""
-    if op_name(func) not in _ONE_DTYPE:
-        return []
-    dtypes = dict.fromkeys(short(t.dtype) for t in tensors if t.is_floating_point())
-    return list(dtypes) if len(dtypes) > 1 else []
+    """The dtypes of the inputs, if they are two or more and the op takes but one; otherwise [].
+
+    A CPU's norms take parameters of the input's dtype, and of float32 with a 16-bit input.
+    """
+    name, floats = op_name(func), [t for t in tensors if t.is_floating_point()]
+    dtypes = list(dict.fromkeys(t.dtype for t in floats))
+    if name in _NORMS and floats[0].device.type == "cpu":
+        one_dtype = not (dtypes[0] in LOW and dtypes[1:] == [torch.float32])
+    else:
+        one_dtype = name in _ONE_DTYPE
+    return [short(dtype) for dtype in dtypes] if one_dtype and len(dtypes) > 1 else []
 
 
 def _converted(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> int:
@@ -449,14 +469,16 @@ def _converted(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) ->
 def lost_eps(
     name: str, args: tuple[Any, ...], constants: list[float], outputs: tuple[Tensor, ...]
 ) -> float | None:
-    """The positive constant that an addition or a lower bound brings and the dtype cannot hold.
+    """The positive constant that an op adds, bounds by or fills in, and the dtype cannot hold.
 
     ``constants`` are those that arrive as tensors.
     """
-    if name not in (*_ADD_EPS, *_SUBTRACT_EPS) or not outputs or outputs[0].dtype not in LOW:
+    known = (*_ADD_EPS, *_SUBTRACT_EPS, *_FILL_EPS)
+    if name not in known or not outputs or outputs[0].dtype not in LOW:
         return None
-    sign = -1 if name in _SUBTRACT_EPS else 1
-    numbers = [sign * n for n in (*args[1:2], *constants) if isinstance(n, int | float)]
+    sign, place = -1 if name in _SUBTRACT_EPS else 1, _FILL_EPS.get(name, 1)
+    found = (*args[place : place + 1], *constants)
+    numbers = [sign * n for n in found if isinstance(n, int | float)]
     limit = smallest(outputs[0].dtype) / 2
     return next((eps for eps in numbers if 0 < eps <= limit), None)
 
