@@ -712,7 +712,7 @@ def _same_mapping(expected: Any, seen: Any) -> bool:
     return seen == expected
 
 
-_dtype_offenders = function_exercise(
+dtype_offenders = function_exercise(
     "dtype_offenders",
     cases=_offender_cases,
     reference=_offenders(),
@@ -789,7 +789,7 @@ _dtype_offenders = function_exercise(
     lesson_learned="Now a change of autocast's rules, or of the model, fails a test and not a "
     "training run: assert not dtype_offenders(...).",
 )
-dtype_offenders = _judge_what_is_left(_dtype_offenders)
+dtype_offenders = _judge_what_is_left(dtype_offenders)
 
 # ---- gram -------------------------------------------------------------------------------------
 
