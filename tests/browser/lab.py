@@ -17,10 +17,11 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
-CONNECTED = (
-    "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel"
-    "?.connectionStatus === 'connected'"
-)
+CONNECTED = """path => {
+  const shown = window.jupyterapp?.shell?.currentWidget;
+  const kernel = shown?.sessionContext?.session?.kernel;
+  return shown?.context?.path === path && kernel?.connectionStatus === "connected";
+}"""
 OUTPUTS = """() => {
   const cells = jupyterapp.shell.currentWidget.content.model.cells;
   const found = [];
@@ -90,7 +91,22 @@ class Notebook:
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(60_000)
         self.page.goto(f"{address}/lab/tree/{path}?reset")
-        self.page.wait_for_function(CONNECTED)
+        self.page.wait_for_function(CONNECTED, arg=path)
+
+    def turn_to(self, path: str) -> None:
+        """End this notebook, unsaved, and its kernel; open another in the same JupyterLab."""
+        self.page.evaluate(
+            """async path => {
+              const { commands, shell } = jupyterapp;
+              const shown = shell.currentWidget;
+              await shown.sessionContext.shutdown();
+              shown.context.model.dirty = false; // or Lab asks what to do with the outputs
+              shown.close();
+              await commands.execute("docmanager:open", { path });
+            }""",
+            path,
+        )
+        self.page.wait_for_function(CONNECTED, arg=path)
 
     def close(self) -> None:
         self.context.close()

@@ -11,6 +11,7 @@ import pytest
 from lab import Notebook, faults, running_lab
 
 from amp_lessons.course import LESSONS
+from amp_lessons.workspace import START_PAGE
 
 pytestmark = pytest.mark.browser
 
@@ -63,11 +64,19 @@ def shown(outputs: list[dict]) -> list[object]:
     return [text, *(o.get("data") for o in outputs if o not in streams)]
 
 
+@pytest.fixture(scope="module")
+def reader(chromium, address) -> Iterator[Notebook]:
+    """A JupyterLab in which one lesson is read after the other."""
+    notebook = Notebook(chromium, address, START_PAGE)
+    yield notebook
+    notebook.close()
+
+
 @pytest.mark.parametrize("lesson", [lesson.id for lesson in LESSONS])
-def test_lesson_runs_and_shows_what_is_stored(open_notebook, lesson):
+def test_lesson_runs_and_shows_what_is_stored(reader, lesson):
     """A learner who runs all sees what the notebook shows on the web, silence included."""
-    notebook = open_notebook(f"notebooks/{lesson}.ipynb")
-    cells = notebook.run_all()
+    reader.turn_to(f"notebooks/{lesson}.ipynb")
+    cells = reader.run_all()
     stored = nbformat.read(ROOT / "notebooks" / f"{lesson}.ipynb", as_version=4).cells
     stored = [cell for cell in stored if cell.cell_type == "code"]
     assert len(cells) == len(stored) > 5
@@ -80,7 +89,7 @@ def test_lesson_runs_and_shows_what_is_stored(open_notebook, lesson):
             assert kinds, f"a live cell shows nothing:\n{kept.source}"
         else:
             assert shown(cell["outputs"]) == shown(kept.outputs), kept.source
-    assert notebook.page.locator(".jp-Dialog").count() == 0
+    assert reader.page.locator(".jp-Dialog").count() == 0
 
 
 def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
