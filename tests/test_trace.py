@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons import models
+from amp_lessons import cli, models
 from amp_lessons.fake_cuda import ensure_cuda_guard
 from amp_lessons.trace import TraceError, explain_autocast
 from amp_lessons.trace.fakes import fake_like
@@ -713,10 +713,11 @@ def test_the_command():
         (("amp_lessons.models:mlp", "--input", "3,5"), "0 (Linear)"),
     ],
 )
-def test_the_command_fails_in_one_line(words, word):
-    done = command(*words)
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()
+def test_the_command_fails_in_one_line(capsys, words, word):
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(["explain", *words])
+    assert leaving.value.code == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
     assert word in line
 
 
