@@ -17,6 +17,8 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
+ROOT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = Path(os.environ.get("AMP_LESSONS_SCREENSHOTS", ROOT / "build" / "screenshots"))
 CONNECTED = """path => {
   const shown = window.jupyterapp?.shell?.currentWidget;
   const kernel = shown?.sessionContext?.session?.kernel;
@@ -176,3 +178,9 @@ def faults(page: Page, selector: str) -> list[str]:
     return [
         f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]}" for v in response["violations"]
     ]
+
+
+def save(target: Page | Locator, name: str) -> None:
+    """Keep a screenshot, for people to look at."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    target.screenshot(path=SCREENSHOTS / f"{name}.png")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from lab import Notebook, faults, running_lab
+from lab import Notebook, faults, running_lab, save
 
 from amp_lessons.course import LESSONS
 from amp_lessons.workspace import START_PAGE
@@ -16,7 +15,6 @@ from amp_lessons.workspace import START_PAGE
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[2]
-SCREENSHOTS = Path(os.environ.get("AMP_LESSONS_SCREENSHOTS", ROOT / "build" / "screenshots"))
 HALF_RIGHT = "def survives(x):\n    return abs(x) >= 2**-24"
 RIGHT = "def survives(x):\n    return torch.tensor(x, dtype=torch.float16).item() != 0"
 
@@ -40,11 +38,6 @@ def open_notebook(chromium, address) -> Iterator[Callable[..., Notebook]]:
     yield open_
     for notebook in opened:
         notebook.close()
-
-
-def save(target, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    target.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
 def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, address):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Notebook, faults, running_lab
+from lab import Notebook, faults, running_lab, save
 
 CELLS = [
     "from amp_lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
@@ -67,6 +67,10 @@ def notebook(chromium: Any, lab: tuple[str, Path], request: pytest.FixtureReques
     opened = Notebook(chromium, address, name, color_scheme="dark", viewport=size)
     opened.theme("JupyterLab Light")
     yield opened
+    for theme in ("Light", "Dark"):
+        opened.theme(f"JupyterLab {theme}")
+        widget = opened.page.locator(".amp-widget").last
+        save(widget, f"{request.node.name.removeprefix('test_the_')}_{theme.lower()}")
     opened.page.evaluate("() => jupyterapp.commands.execute('kernelmenu:shutdown')")
     opened.close()
 
