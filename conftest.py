@@ -31,6 +31,17 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """nbval compares what is stored; a cell that is stored with nothing has to stay silent too."""
+    result = yield
+    if item.path.suffix == ".ipynb":
+        silent = not item.cell.outputs and "live" not in item.cell.metadata.get("tags", [])
+        if silent and item.test_outputs:
+            pytest.fail(f"a cell that was silent shows something:\n{item.cell.source}")
+    return result
+
+
 @pytest.fixture(autouse=True)
 def own_progress_file(tmp_path, monkeypatch):
     """No test reads or writes the progress of the person who runs it."""

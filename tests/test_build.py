@@ -68,6 +68,14 @@ def test_notebooks_are_what_the_sources_give():
         assert as_stored == as_built, f"make notebooks, then commit: {product.path}"
 
 
+def test_stored_notebooks_ran_from_top_to_bottom():
+    for folder in ("notebooks", "solutions"):
+        for name, notebook in notebooks(folder).items():
+            code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+            counts = [cell.execution_count for cell in code]
+            assert counts == list(range(1, len(code) + 1)), f"{folder}/{name}"
+
+
 @pytest.mark.timeout(300)
 def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte():
     """Two whole lessons and their sheets, with pictures, live cells and cells that are checked."""

@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CASES = {
     "right": ("# NBVAL_CHECK_OUTPUT\nprint(1 + 1)", "2\n", "passed"),
     "changed_output": ("# NBVAL_CHECK_OUTPUT\nprint(1 + 1)", "3\n", "failed"),
+    "silent": ("x = 1 + 1", "", "passed"),
+    "not_silent_any_more": ("print(1 + 1)", "", "failed"),
     "raises": ("1 / 0", "", "failed"),
     "deprecated": ("import torch\nscaler = torch.cuda.amp.GradScaler()", "", "failed"),
 }

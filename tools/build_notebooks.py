@@ -266,17 +266,14 @@ def products(sources: Path) -> list[Product]:
 
 
 def build(
-    sources: Path = ROOT / "sources",
-    jobs: int = 2,
-    only: Sequence[str] = (),
-    folders: Sequence[str] = FOLDERS,
+    sources: Path = ROOT / "sources", jobs: int = 2, only: Sequence[str] = ()
 ) -> dict[str, str]:
     """Build every notebook, or those of the lessons whose ids begin as ``only`` says.
 
     Returns:
         The text of each file by its path below the root.
     """
-    wanted = [p for p in products(sources) if Path(p.path).parent.name in folders]
+    wanted = products(sources)
     if only:
         wanted = [p for p in wanted if Path(p.path).name.startswith(tuple(only))]
 

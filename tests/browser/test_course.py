@@ -73,6 +73,7 @@ def test_lesson_runs_and_shows_what_is_stored(reader, lesson):
     stored = nbformat.read(ROOT / "notebooks" / f"{lesson}.ipynb", as_version=4).cells
     stored = [cell for cell in stored if cell.cell_type == "code"]
     assert len(cells) == len(stored) > 5
+    assert sum(len(cell["outputs"]) for cell in cells) > 5
     for cell, kept in zip(cells, stored, strict=True):
         assert cell["source"] == kept.source
         kinds = [output["output_type"] for output in cell["outputs"]]
