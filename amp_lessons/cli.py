@@ -219,7 +219,7 @@ def reset(
         typer.Argument(
             metavar="EXERCISE",
             help="An exercise, such as next_float; or a whole notebook, such as 01_number_formats "
-            "or notebooks/01_number_formats.",
+            "or 01_number_formats_exercises.",
         ),
     ],
     workspace: Annotated[

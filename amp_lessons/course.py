@@ -72,20 +72,35 @@ class Lesson:
     def points(self) -> int:
         return sum(exercise.points for exercise in self.exercises)
 
+    @property
+    def notebook(self) -> str:
+        """The lesson's notebook, as a path in the course and in a workspace."""
+        return f"notebooks/{self.id}.ipynb"
+
+    @property
+    def sheet(self) -> str:
+        """The notebook of its exercises. The stem says so, to tell two tabs apart."""
+        return f"exercises/{self.id}_exercises.ipynb"
+
+    @property
+    def solutions(self) -> str:
+        """The solved sheet. nbgrader wants the name that the sheet has."""
+        return f"solutions/{self.id}_exercises.ipynb"
+
 
 LESSONS: tuple[Lesson, ...] = (
     Lesson(
-        id="00_start_here",
-        title="Start here",
-        minutes=10,
-        shows=(Shown("A gradient dies in FP16 and comes back with a scale"),),
+        id="00_amp_in_20_minutes",
+        title="AMP in 20 minutes",
+        minutes=20,
+        shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
         exercises=(ExerciseInfo("survives", "What survives in FP16?", points=1, minutes=5),),
     ),
     Lesson(
         id="01_number_formats",
         title="Number formats",
         minutes=35,
-        prerequisites=("00_start_here",),
+        prerequisites=("00_amp_in_20_minutes",),
         shows=(
             Shown("FP32, TF32, FP16, BF16 and FP8, bit by bit"),
             Shown("TF32 inside a matrix multiplication", needs="tf32"),

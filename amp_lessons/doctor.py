@@ -277,7 +277,7 @@ def _file_problems(file: Path, writable: bool) -> list[Problem]:
     missing = [
         lesson.id
         for lesson in course.LESSONS
-        if not (course.course_files() / "notebooks" / f"{lesson.id}.ipynb").is_file()
+        if not (course.course_files() / lesson.notebook).is_file()
     ]
     if missing:
         what = f"notebooks are missing from {course.course_files()}: {', '.join(missing)}"

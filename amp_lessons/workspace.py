@@ -26,7 +26,7 @@ from amp_lessons.progress import write_atomically
 FOLDERS = ("notebooks", "exercises")
 MANIFEST = ".amp-lessons.json"
 MANIFEST_VERSION = 1
-START_PAGE = "notebooks/00_start_here.ipynb"
+START_PAGE = "notebooks/00_amp_in_20_minutes.ipynb"
 
 HandedOut = dict[str, dict[str, str]]
 """The manifest: for each file, `_digests` of what the course gave."""
@@ -325,8 +325,8 @@ def reset(folder: Path, name: str) -> Reset:
     Args:
         folder: the workspace.
         name: an exercise such as ``"next_float"``, whose two cells are put back in place; or a
-            notebook such as ``"01_number_formats"`` (its exercises) or
-            ``"notebooks/01_number_formats.ipynb"`` (the lesson).
+            notebook such as ``"01_number_formats_exercises"`` (or with its folder, as in
+            ``"notebooks/01_number_formats.ipynb"``).
 
     Raises:
         UnknownExercise: if the course has neither.
@@ -376,14 +376,14 @@ def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Res
     write_atomically(target, newest)
     handed_out = _read_manifest(folder)
     _write_manifest(folder, handed_out | {name: _digests(newest)})
-    lessons = [lesson for lesson in course.LESSONS if name == f"exercises/{lesson.id}.ipynb"]
+    lessons = [lesson for lesson in course.LESSONS if name == lesson.sheet]
     exercises = tuple(info.name for lesson in lessons for info in lesson.exercises)
     return Reset(target, kept_as, exercises, notes)
 
 
 def _reset_exercise(folder: Path, exercise: str) -> Reset:
     """Put back the solution cell and the check cell of one exercise."""
-    name = f"exercises/{course.lesson_of(exercise).id}.ipynb"
+    name = course.lesson_of(exercise).sheet
     target = folder / name
     if not target.exists():
         return _reset_notebook(folder, name, (f"{name} was missing: all of it was put back",))

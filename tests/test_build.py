@@ -93,9 +93,9 @@ def test_no_file_is_too_many_or_too_few():
 def test_each_lesson_has_its_notebook_and_each_sheet_its_two():
     names = set(stored())
     for lesson in LESSONS:
-        assert f"notebooks/{lesson.id}.ipynb" in names
-        for folder in ("exercises", "solutions"):
-            assert (f"{folder}/{lesson.id}.ipynb" in names) == bool(lesson.exercises)
+        assert lesson.notebook in names
+        for path in (lesson.sheet, lesson.solutions):
+            assert (path in names) == bool(lesson.exercises)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -143,10 +143,10 @@ def test_no_line_of_a_solution_stands_in_an_exercise_notebook():
     secrets = solution_lines()
     assert sum(map(len, secrets.values())) > 30, "no solution lines found to look for"
     for name, lines in secrets.items():
-        text = (ROOT / f"exercises/{name}.ipynb").read_text(encoding="utf-8")
+        text = (ROOT / f"exercises/{name}_exercises.ipynb").read_text(encoding="utf-8")
         cells = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
         leaked = [line for line in lines if line in cells]
-        assert not leaked, f"exercises/{name}.ipynb holds {leaked}"
+        assert not leaked, f"exercises/{name}_exercises.ipynb holds {leaked}"
         assert build.BEGIN not in cells
         assert build.END not in cells
 
@@ -298,7 +298,7 @@ def test_no_paragraph_runs_into_a_list_or_a_heading(folder):
 def test_headings_of_exercises_come_from_the_catalogue():
     for lesson in LESSONS:
         if lesson.exercises:
-            cells = notebooks("exercises")[lesson.id].cells
+            cells = notebooks("exercises")[Path(lesson.sheet).stem].cells
             text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
             for number, info in enumerate(lesson.exercises, 1):
                 assert f"## {number}. {info.title}\n" in text

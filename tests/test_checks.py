@@ -19,14 +19,14 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from amp_lessons import progress
-from amp_lessons.checks import amp_from_scratch, display, number_formats, start_here
+from amp_lessons.checks import amp_from_scratch, amp_in_20_minutes, display, number_formats
 from amp_lessons.checks.cases import Case, Misconception, exactly, function_exercise, within
 from amp_lessons.checks.evidence import UNATTEMPTED, as_json, observe, plain
 from amp_lessons.checks.exercise import CheckFailed, Exercise, Finding, recording
 from amp_lessons.checks.solutions import SolutionMissing, solution_of
 from amp_lessons.checks.verdict import State, Verdict
 
-survives = start_here.survives
+survives = amp_in_20_minutes.survives
 
 
 def right(x):
@@ -321,9 +321,16 @@ def test_terminal_gets_plain_text(capsys):
     assert "<div" not in out
 
 
+def test_a_sheet_answered_under_a_former_name_still_finds_its_checks():
+    from amp_lessons.checks import start_here as former
+
+    assert former.survives is survives
+
+
 def test_terminal_that_knows_only_ascii_gets_text_all_the_same():
     code = (
-        "from amp_lessons.checks import start_here as ex\nex.survives.check(lambda x: x > 0)\n"
+        "from amp_lessons.checks import amp_in_20_minutes as ex\n"
+        "ex.survives.check(lambda x: x > 0)\n"
         "ex.survives.hint()"
     )
     run = subprocess.run(

@@ -19,7 +19,7 @@ import pytest
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
 COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain", "bench")
-SHEET = "exercises/01_number_formats.ipynb"
+SHEET = "exercises/01_number_formats_exercises.ipynb"
 
 
 @pytest.fixture(autouse=True)

@@ -97,7 +97,7 @@ def test_the_report_is_json_and_names_every_lesson():
     data = json.loads(json.dumps(doctor.as_json(doctor.examine())))
     assert data["ok"] is True
     lessons = {entry["lesson"] for entry in data["measurements"]}
-    assert {"00_start_here", "01_number_formats", "02_how_numbers_break"} <= lessons
+    assert {"00_amp_in_20_minutes", "01_number_formats", "02_how_numbers_break"} <= lessons
     for entry in data["measurements"]:
         assert entry["measured_here"] == (entry["why_not"] == "")
     assert {package["name"] for package in data["packages"]} >= {"torch", "jupyterlab", "rich"}

@@ -62,7 +62,7 @@ CORRECT = [answer for answer in ALL_ANSWERS if answer.kind == "correct"]
 
 @cache
 def cells(folder: str, lesson: str) -> tuple[nbformat.NotebookNode, ...]:
-    notebook = nbformat.read(ROOT / folder / f"{lesson}.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / folder / f"{lesson}_exercises.ipynb", as_version=4)
     return tuple(cell for cell in notebook.cells if cell.cell_type == "code")
 
 
@@ -98,7 +98,7 @@ def verdict_in_notebook(name: str, answer: str | None = None, folder: str = "exe
             exec(compile(answer if replaced else cell.source, f"<{name}>", "exec"), namespace)
             if grade_id(cell) == f"{name}_check":
                 return exercise(name).verdict(seen[name])
-    raise AssertionError(f"{folder}/{lesson_of(name).id}.ipynb has no check of {name}")
+    raise AssertionError(f"{folder}/{lesson_of(name).id}_exercises.ipynb has no check of {name}")
 
 
 # ---- no exercise can be forgotten -----------------------------------------------------------

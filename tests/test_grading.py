@@ -25,7 +25,7 @@ from amp_lessons.ipynb import NotebookError
 
 LESSON = course.LESSONS[1]
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)
-SHEET = f"{LESSON.id}.ipynb"
+SHEET = Path(LESSON.sheet).name
 LIMITS = Limits(cell=30.0, total=120.0)
 
 NEVER_ENDS = """
@@ -280,7 +280,7 @@ def test_strange_metadata_is_no_metadata(sheet):
 
 def test_a_notebook_with_two_lessons_is_graded_as_the_fuller_one(sheet):
     other = course.LESSONS[2]
-    cells = ipynb.read(course.course_files() / "solutions" / f"{other.id}.ipynb")["cells"]
+    cells = ipynb.read(course.course_files() / other.solutions)["cells"]
     sheet.cells.append(next(cell for cell in cells if ipynb.is_check(cell)))
     submission = notebook.read(sheet.save())
     assert submission.lesson is LESSON

@@ -23,7 +23,7 @@ SHEET = LESSONS[1]
 def course(tmp_path_factory) -> Iterator[tuple[NbGraderAPI, Path]]:
     """A class with one assignment, handed in by one who solved it and one who did not begin."""
     root = tmp_path_factory.mktemp("course")
-    name = f"{SHEET.id}.ipynb"
+    name = Path(SHEET.sheet).name
     for folder, handed_in in (
         ("source/sheet", "solutions"),
         ("submitted/ada/sheet", "solutions"),
@@ -45,8 +45,8 @@ def course(tmp_path_factory) -> Iterator[tuple[NbGraderAPI, Path]]:
 
 def test_release_version_is_our_exercise_notebook(course):
     _, root = course
-    ours = nbformat.read(ROOT / f"exercises/{SHEET.id}.ipynb", as_version=4)
-    release = nbformat.read(root / f"release/sheet/{SHEET.id}.ipynb", as_version=4)
+    ours = nbformat.read(ROOT / SHEET.sheet, as_version=4)
+    release = nbformat.read(root / "release/sheet" / Path(SHEET.sheet).name, as_version=4)
     assert [cell.source for cell in release.cells] == [cell.source for cell in ours.cells]
 
 

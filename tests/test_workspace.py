@@ -18,7 +18,7 @@ from amp_lessons.course import UnknownExercise
 from amp_lessons.lab import LabError
 from amp_lessons.workspace import WorkspaceError, copy_course, reset
 
-SHEET = "exercises/01_number_formats.ipynb"
+SHEET = "exercises/01_number_formats_exercises.ipynb"
 LESSON = "notebooks/01_number_formats.ipynb"
 
 
@@ -70,9 +70,9 @@ def test_the_copy_holds_the_lessons_and_exercises_and_no_solutions(folder):
     copied = copy_course(folder)
     found = files_in(folder)
     for lesson in course.LESSONS:
-        assert f"notebooks/{lesson.id}.ipynb" in found
+        assert lesson.notebook in found
         if lesson.exercises:
-            assert f"exercises/{lesson.id}.ipynb" in found
+            assert lesson.sheet in found
     assert set(copied.written) == set(found) - {workspace.MANIFEST}
     assert not any("solution" in name for name in found)
 
@@ -360,7 +360,9 @@ def test_reset_finds_cells_that_lost_their_metadata(worked_on):
     assert "return 3" not in (worked_on / SHEET).read_text()
 
 
-@pytest.mark.parametrize("name", ["01_number_formats", SHEET, "01_number_formats.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["01_number_formats_exercises", SHEET, "01_number_formats_exercises.ipynb"]
+)
 def test_reset_of_a_whole_sheet(worked_on, name):
     old = (worked_on / SHEET).read_bytes()
     done = reset(worked_on, name)

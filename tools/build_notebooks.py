@@ -71,7 +71,7 @@ def read_source(path: Path) -> NotebookNode:
 
 def lesson_product(lesson: Lesson, sources: Path) -> Product:
     source = sources / "lessons" / f"{lesson.id}.py"
-    return Product(f"notebooks/{lesson.id}.ipynb", finish(read_source(source)), execute=True)
+    return Product(lesson.notebook, finish(read_source(source)), execute=True)
 
 
 def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
@@ -84,8 +84,8 @@ def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
         if cell.metadata.get("nbgrader", {}).get("solution"):
             cell.source = cut_solution(cell.source, source)
     return [
-        Product(f"solutions/{lesson.id}.ipynb", finish(_notebook(solved)), execute=True),
-        Product(f"exercises/{lesson.id}.ipynb", finish(_notebook(stubbed)), execute=False),
+        Product(lesson.solutions, finish(_notebook(solved)), execute=True),
+        Product(lesson.sheet, finish(_notebook(stubbed)), execute=False),
     ]
 
 

@@ -21,7 +21,7 @@ def solution_of(exercise: str) -> str:
     """
     import nbformat
 
-    path = course_files() / "solutions" / f"{lesson_of(exercise).id}.ipynb"
+    path = course_files() / lesson_of(exercise).solutions
     try:
         cells = nbformat.read(path, as_version=4).cells
     except FileNotFoundError as error:

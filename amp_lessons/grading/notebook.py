@@ -82,7 +82,7 @@ def checks_of(lesson: Lesson) -> dict[str, str]:
     Raises:
         NotebookError: if the course's own notebook is missing or not complete.
     """
-    path = course.course_files() / "exercises" / f"{lesson.id}.ipynb"
+    path = course.course_files() / lesson.sheet
     try:
         cells = ipynb.read(path)["cells"]
     except NotebookError as error:

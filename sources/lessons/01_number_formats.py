@@ -385,5 +385,5 @@ values = FP16.decode(torch.arange(0x7C01))
 print("3.", bool((values[1:] > values[:-1]).all()))
 
 # %% [markdown]
-# **Next:** four exercises in `exercises/01_number_formats.ipynb`, then lesson 02,
+# **Next:** four exercises in `exercises/01_number_formats_exercises.ipynb`, then lesson 02,
 # `notebooks/02_how_numbers_break.ipynb`.

@@ -382,5 +382,5 @@ for number in (1e-8, 1e8):
     print("3.", (x * x).item(), (x / x).item(), (x + x).item())
 
 # %% [markdown]
-# **Next:** four exercises in `exercises/02_how_numbers_break.ipynb`: a sum that keeps its small
+# **Next:** four exercises in `exercises/02_how_numbers_break_exercises.ipynb`: a sum that keeps its small
 # terms, a log-softmax, a mask, and ten faults to name. Then lesson 03: AMP from scratch.

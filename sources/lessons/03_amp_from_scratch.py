@@ -468,6 +468,6 @@ scaled = torch.tensor(2.0**-20, dtype=half)
 print("3. (a)", (scaled / 2.0**10).float().item(), " (b)", scaled.float().item() / 2.0**10)
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/03_amp_from_scratch.ipynb`: an optimizer with masters, a
+# **Next:** five exercises in `exercises/03_amp_from_scratch_exercises.ipynb`: an optimizer with masters, a
 # scaler that skips, a scale with headroom, a loss with its casts in the right places, and runs to
 # diagnose. Then lesson 04: what autocast does to each op.

@@ -649,6 +649,6 @@ print("2.", product)
 print("3.", layer.weight.dtype, layer.weight.grad.dtype, saved_input.dtype)
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/04_autocast_ops.ipynb`: an oracle for dtypes, five
+# **Next:** five exercises in `exercises/04_autocast_ops_exercises.ipynb`: an oracle for dtypes, five
 # mismatches to mend, assertions for a whole model, one op to keep in float32, and how much really
 # runs in 16 bits. Then lesson 05: regions, cache, threads.

@@ -830,6 +830,6 @@ with region, ThreadPoolExecutor() as pool:
     print("3.", pool.submit(layer, x).result().dtype)
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/05_autocast_regions.ipynb`: the border of a step, a leak, a
+# **Next:** six exercises in `exercises/05_autocast_regions_exercises.ipynb`: the border of a step, a leak, a
 # submodule in float32, a cast counter, the frozen loop, and a thread that keeps its autocast. Then
 # lesson 06: GradScaler.

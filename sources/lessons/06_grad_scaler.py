@@ -679,6 +679,6 @@ for scale in (65536.0, 1.0, 2.0**-10):
 print("BF16:", (torch.tensor(300.0, dtype=bfloat) * 300).item())
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/06_grad_scaler.ipynb`: your own GradScaler, a log of skips,
+# **Next:** six exercises in `exercises/06_grad_scaler_exercises.ipynb`: your own GradScaler, a log of skips,
 # the scale predicted, a schedule, clipping, and the causes of a sinking scale. Then lesson 07: real
 # training loops.

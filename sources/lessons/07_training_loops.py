@@ -694,6 +694,6 @@ same = [a == b for a, b in zip(resumed(left_out="scheduler"), uninterrupted, str
 print("3. equal losses:", same.index(False), " and an epoch has 8")
 
 # %% [markdown]
-# **Next:** ten exercises in `exercises/07_training_loops.ipynb`: six broken loops to mend, and four
+# **Next:** ten exercises in `exercises/07_training_loops_exercises.ipynb`: six broken loops to mend, and four
 # loops to write. The exact resume among them is graded to the last bit. Then
 # lesson 08: losses, norms and your own ops.

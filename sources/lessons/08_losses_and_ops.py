@@ -863,6 +863,6 @@ print("3. weight", norm.weight.item(), "Adam", dict(optimizer.state), end=" ")
 print("running mean", norm.running_mean.item())
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/08_losses_and_ops.ipynb`: four losses to stabilise, unit
+# **Next:** six exercises in `exercises/08_losses_and_ops_exercises.ipynb`: four losses to stabilise, unit
 # vectors, a safe RMS norm, a stream in float32, and two Functions to get right. Then lesson 09:
 # memory.

@@ -428,5 +428,5 @@ print("2.", next(batch for batch in range(1, 1000) if 30_000 * batch > 10_000_00
 print("3.", f"{1 - (19 - 15) / (20 - 15):.0%} less")
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/09_memory.ipynb`: bytes a parameter, the crossover, the
+# **Next:** five exercises in `exercises/09_memory_exercises.ipynb`: bytes a parameter, the crossover, the
 # cast cache, two reports to read, and the lever that helps. Then lesson 10: speed, measured.

@@ -545,6 +545,6 @@ bound = roofline.bound(h200, "fp16", one.flops, one.bytes("fp16"))
 print(f"3. {one.intensity('fp16'):.1f} FLOP per byte: bound by {bound}")
 
 # %% [markdown]
-# **Next:** seven exercises in `exercises/10_speed.ipynb`: mend two benchmarks that lie, summarise
+# **Next:** seven exercises in `exercises/10_speed_exercises.ipynb`: mend two benchmarks that lie, summarise
 # and judge times, count FLOPs, compute floors, and say what would help. Then lesson 11: past one
 # eager GPU.

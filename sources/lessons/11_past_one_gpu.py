@@ -727,7 +727,7 @@ for letter, scale in zip("abc", (640.0, 0.0016, 65536.0), strict=True):
     print(f"3. ({letter}) error below 5%: {error < 0.05}")
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/11_past_one_gpu.ipynb`: compiled equals eager, a
+# **Next:** six exercises in `exercises/11_past_one_gpu_exercises.ipynb`: compiled equals eager, a
 # checkpointed block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and
 # a tensor in FP8. None of them starts a second process. Then lesson 12: myths, tested, and the
 # clinic.

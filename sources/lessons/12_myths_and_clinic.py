@@ -1774,5 +1774,5 @@ print("2.", loss.item(), "before any scaling; 65536 halved 20 times is", 65536 /
 print("3.", second_gradient(two_updates=True) / second_gradient(two_updates=False))
 
 # %% [markdown]
-# **Next:** ten cases in `exercises/12_myths_and_clinic.ipynb`, the last exercises of the course.
+# **Next:** ten cases in `exercises/12_myths_and_clinic_exercises.ipynb`, the last exercises of the course.
 # Each is a program that is ill; each has to end with the right loss, scale and dtypes.

@@ -129,7 +129,7 @@ def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
 
 
 def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
-    notebook = open_notebook("exercises/00_start_here.ipynb")
+    notebook = open_notebook("exercises/00_amp_in_20_minutes_exercises.ipynb")
     page = notebook.page
     notebook.run_cell("import torch")
     notebook.run_cell("def survives")
@@ -158,7 +158,7 @@ def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
 
 
 def test_pictures_have_alternative_text(open_notebook):
-    notebook = open_notebook("notebooks/00_start_here.ipynb")
+    notebook = open_notebook("notebooks/00_amp_in_20_minutes.ipynb")
     notebook.run_all()
     notebook.cell("plots.rescue")
     picture = notebook.page.locator(".jp-OutputArea-output img").first

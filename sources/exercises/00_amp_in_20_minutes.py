@@ -8,7 +8,7 @@
 # %%
 import torch
 
-from amp_lessons.checks import start_here as ex
+from amp_lessons.checks import amp_in_20_minutes as ex
 
 # %% [markdown] heading="survives"
 # Write `survives(x)`: does the number `x`, stored in FP16, remain different from zero?

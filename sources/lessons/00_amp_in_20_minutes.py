@@ -144,11 +144,11 @@ for device in devices():
 #
 # Here is a check at work, on the untouched stub and on a wrong answer of ours. The task: does a
 # number remain different from zero in FP16? Your answer is asked for in
-# `exercises/00_start_here.ipynb`. **Predict:** what is wrong with comparing x with $2^{-24}$?
+# `exercises/00_amp_in_20_minutes_exercises.ipynb`. **Predict:** what is wrong with comparing x with $2^{-24}$?
 
 # %%
 # NBVAL_CHECK_OUTPUT
-from amp_lessons.checks import start_here as ex
+from amp_lessons.checks import amp_in_20_minutes as ex
 
 
 def stub(x):
@@ -216,5 +216,5 @@ print("2. every gradient is", int(ratio), "times as large")
 print("3. nothing is said, and the gradient is", gradient(torch.float16).item())
 
 # %% [markdown]
-# **Next:** the exercise in `exercises/00_start_here.ipynb`, then lesson 01,
+# **Next:** the exercise in `exercises/00_amp_in_20_minutes_exercises.ipynb`, then lesson 01,
 # `notebooks/01_number_formats.ipynb`.
