@@ -1,7 +1,7 @@
-"""The catalogue: which lessons and exercises there are, how long they take and what they need.
+"""The catalogue: which lessons, exercises and paths there are, how long they take, what they need.
 
-This is the one place that lists the course. The notebooks, the checks, the command line and the
-README's map are all held against it by the tests. It knows nothing about torch.
+This is the one place that lists the course. The notebooks, the home page, the checks, the command
+line and the README are all held against it by the tests. It knows nothing about torch.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
+
+HOME = "notebooks/home.ipynb"
+"""The home page, as a path in the course and in a workspace."""
 
 Need = Literal["cpu", "tf32"]
 """What a demonstration must have to be measured: any machine, or a GPU with TF32 tensor cores."""
@@ -46,6 +50,7 @@ class Lesson:
     Args:
         id: number and slug, the stem of its notebooks: ``"01_number_formats"``.
         title: as in the notebook's heading.
+        goal: what you will be able to do, as it follows these words.
         minutes: reading and running, without the exercises.
         prerequisites: ids of the lessons to take first.
         shows: what it demonstrates, for `amp-lessons doctor`.
@@ -54,6 +59,7 @@ class Lesson:
 
     id: str
     title: str
+    goal: str
     minutes: int
     prerequisites: tuple[str, ...] = ()
     shows: tuple[Shown, ...] = ()
@@ -92,6 +98,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="00_amp_in_20_minutes",
         title="AMP in 20 minutes",
+        goal="train a network in mixed precision, break it, and put it back",
         minutes=20,
         shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
         exercises=(ExerciseInfo("survives", "What survives in FP16?", points=1, minutes=5),),
@@ -99,6 +106,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="01_number_formats",
         title="Number formats",
+        goal="read the bits of a number, predict how it rounds, and choose a format",
         minutes=35,
         prerequisites=("00_amp_in_20_minutes",),
         shows=(
@@ -115,6 +123,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="02_how_numbers_break",
         title="Three ways numbers break",
+        goal="recognise underflow, overflow and swamping, and fix each of them",
         minutes=40,
         prerequisites=("01_number_formats",),
         shows=(
@@ -131,6 +140,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="03_amp_from_scratch",
         title="AMP from scratch",
+        goal="build mixed precision by hand, and see what each ingredient is for",
         minutes=40,
         prerequisites=("02_how_numbers_break",),
         shows=(
@@ -148,6 +158,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="04_autocast_ops",
         title="What autocast does to each op",
+        goal="say which dtype each op gets, on a CPU and on CUDA, with no GPU",
         minutes=50,
         prerequisites=("03_amp_from_scratch",),
         shows=(
@@ -156,7 +167,7 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=(
             ExerciseInfo("result_dtype", "A dtype oracle", points=2, minutes=15),
-            ExerciseInfo("mend_mismatches", "Mend five dtype mismatches", points=3, minutes=20),
+            ExerciseInfo("mend_mismatches", "Fix five dtype mismatches", points=3, minutes=20),
             ExerciseInfo("dtype_offenders", "Assert the dtypes of a model", points=2, minutes=15),
             ExerciseInfo("gram", "Keep one fragile op in FP32", points=2, minutes=10),
             ExerciseInfo("low_flop_share", "How much runs in 16 bits", points=2, minutes=15),
@@ -165,6 +176,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="05_autocast_regions",
         title="Regions, cache, threads",
+        goal="place autocast regions, and know what leaves them and what the cache keeps",
         minutes=45,
         prerequisites=("04_autocast_ops",),
         shows=(
@@ -184,11 +196,12 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="06_grad_scaler",
         title="GradScaler",
+        goal="follow GradScaler call by call, and predict its scale and its skipped steps",
         minutes=45,
         prerequisites=("05_autocast_regions",),
         shows=(
             Shown("GradScaler step by step: skipped steps, growth, back-off, and its errors"),
-            Shown("An overflow that no scale can mend"),
+            Shown("An overflow that no loss scale can fix"),
         ),
         exercises=(
             ExerciseInfo("OwnScaler", "Write your own GradScaler", points=4, minutes=25),
@@ -202,6 +215,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="07_training_loops",
         title="Real training loops",
+        goal="clip, accumulate, schedule, save and resume, in any precision",
         minutes=50,
         prerequisites=("06_grad_scaler",),
         shows=(
@@ -226,6 +240,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="08_losses_and_ops",
         title="Losses, norms and your own ops",
+        goal="write losses, norms and autograd Functions that hold in 16 bits",
         minutes=60,
         prerequisites=("06_grad_scaler",),
         shows=(
@@ -248,6 +263,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="09_memory",
         title="Memory",
+        goal="say where the bytes of a training step are, and when AMP needs more of them",
         minutes=45,
         prerequisites=("07_training_loops",),
         shows=(
@@ -265,6 +281,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="10_speed",
         title="Speed, measured",
+        goal="time a training step without fooling yourself, and say how fast it could be",
         minutes=50,
         prerequisites=("07_training_loops",),
         shows=(
@@ -273,8 +290,8 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("FP32 against TF32 on this machine's GPU", needs="tf32"),
         ),
         exercises=(
-            ExerciseInfo("time_step", "Mend a lying benchmark", points=3, minutes=20),
-            ExerciseInfo("compare_steps", "Mend a lying comparison", points=2, minutes=15),
+            ExerciseInfo("time_step", "Fix a benchmark that lies", points=3, minutes=20),
+            ExerciseInfo("compare_steps", "Fix a comparison that lies", points=2, minutes=15),
             ExerciseInfo("summarise_times", "Median and spread", points=1, minutes=10),
             ExerciseInfo("speed_verdict", "Faster at equal quality?", points=2, minutes=15),
             ExerciseInfo("step_flops", "The FLOPs of a training step", points=2, minutes=10),
@@ -285,6 +302,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="11_past_one_gpu",
         title="Past one eager GPU",
+        goal="compile, checkpoint and train on several ranks in the precision you chose",
         minutes=50,
         prerequisites=("07_training_loops", "08_losses_and_ops"),
         shows=(
@@ -304,11 +322,12 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="12_myths_and_clinic",
         title="Myths, tested, and the clinic",
+        goal="put 36 claims about AMP to the test, and fix ten broken programs",
         minutes=120,
         prerequisites=("07_training_loops",),
         shows=(
             Shown("36 claims about AMP, each tried, with its verdict"),
-            Shown("30 pitfalls, triggered or cited, read and mended"),
+            Shown("30 pitfalls, triggered or cited, explained and fixed"),
         ),
         exercises=(
             ExerciseInfo(
@@ -336,6 +355,90 @@ LESSONS: tuple[Lesson, ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A part of a path, such as one day of it.
+
+    Args:
+        title: a few words, or "" for a path with a single stage.
+        lessons: slugs, in order.
+        sheets: slugs of the lessons whose exercises belong to it.
+    """
+
+    title: str
+    lessons: tuple[str, ...]
+    sheets: tuple[str, ...] = ()
+
+    @property
+    def minutes(self) -> int:
+        """Reading, running and solving together."""
+        reading = sum(lesson_called(slug).minutes for slug in self.lessons)
+        solved = [info for slug in self.sheets for info in lesson_called(slug).exercises]
+        return reading + sum(info.minutes for info in solved)
+
+
+@dataclass(frozen=True)
+class LearningPath:
+    """A way through the course for the time that a learner has.
+
+    Args:
+        title: that time, such as ``"2 hours"``.
+        goal: what it leads to, as a sentence without its full stop.
+        stages: in order.
+    """
+
+    title: str
+    goal: str
+    stages: tuple[Stage, ...]
+
+    @property
+    def minutes(self) -> int:
+        return sum(stage.minutes for stage in self.stages)
+
+    @property
+    def lessons(self) -> tuple[Lesson, ...]:
+        return tuple(lesson_called(slug) for stage in self.stages for slug in stage.lessons)
+
+
+PATHS: tuple[LearningPath, ...] = (
+    LearningPath(
+        title="20 minutes",
+        goal="A working mixed precision loop, and what each of its lines is for",
+        stages=(Stage("", ("amp_in_20_minutes",)),),
+    ),
+    LearningPath(
+        title="2 hours",
+        goal="What autocast and GradScaler do, in enough detail to debug them",
+        stages=(Stage("", ("amp_in_20_minutes", "autocast_ops", "grad_scaler")),),
+    ),
+    LearningPath(
+        title="1 day",
+        goal="Make any training loop run in mixed precision, and prove that it's right",
+        stages=(
+            Stage("Morning", ("amp_in_20_minutes", "how_numbers_break", "amp_from_scratch")),
+            Stage("Midday", ("autocast_ops",), ("how_numbers_break",)),
+            Stage("Afternoon", ("grad_scaler", "training_loops"), ("training_loops",)),
+        ),
+    ),
+    LearningPath(
+        title="Interview in three days",
+        goal="Answers that you can defend, with the numbers behind them",
+        stages=(
+            Stage(
+                "Day 1, numbers",
+                ("amp_in_20_minutes", "number_formats", "how_numbers_break", "amp_from_scratch"),
+                ("how_numbers_break",),
+            ),
+            Stage(
+                "Day 2, the machine",
+                ("autocast_ops", "autocast_regions", "grad_scaler", "training_loops"),
+            ),
+            Stage("Day 3, size, speed and judgement", ("memory", "speed", "myths_and_clinic")),
+        ),
+    ),
+)
+
+
 class UnknownExercise(KeyError):
     """No exercise has this name. The message lists the names that there are."""
 
@@ -357,6 +460,23 @@ def lesson_of(exercise: str) -> Lesson:
     names = [info.name for lesson in LESSONS for info in lesson.exercises]
     close = difflib.get_close_matches(exercise, names, n=3) or names
     raise UnknownExercise(f"no exercise is called {exercise!r}; did you mean {', '.join(close)}?")
+
+
+def lesson_called(slug: str) -> Lesson:
+    """The lesson with this slug. Raises `KeyError`."""
+    found = {lesson.slug: lesson for lesson in LESSONS}
+    return found[slug]
+
+
+def after(lesson: Lesson) -> Lesson | None:
+    """The lesson that comes next in the catalogue, or None after the last."""
+    place = LESSONS.index(lesson) + 1
+    return LESSONS[place] if place < len(LESSONS) else None
+
+
+def heading_anchor(heading: str) -> str:
+    """What follows the # in a link to a heading, as JupyterLab names headings."""
+    return quote(heading.replace(" ", "-"))
 
 
 def exercise_info(exercise: str) -> ExerciseInfo:
@@ -391,6 +511,11 @@ def _validate(lessons: tuple[Lesson, ...]) -> None:
         names += [info.name for info in lesson.exercises]
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"exercise names must be unique in the course: {sorted(twice)}"
+
+    for path in PATHS:
+        for stage in path.stages:
+            for slug in (*stage.lessons, *stage.sheets):
+                assert slug in {lesson.slug for lesson in lessons}, f"{path.title}: no {slug!r}"
 
 
 _validate(LESSONS)

@@ -9,24 +9,33 @@ import base64
 import html
 import io
 import itertools
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import matplotlib
 import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
-from amp_lessons.formats import Format
-from amp_lessons.memory import Memory
-from amp_lessons.scaler import ScalerRecord
-from amp_lessons.scaling import ExponentHistogram, Fate
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from amp_lessons.course import Lesson
+    from amp_lessons.formats import Format
+    from amp_lessons.memory import Memory
+    from amp_lessons.scaler import ScalerRecord
+    from amp_lessons.scaling import ExponentHistogram, Fate
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
+# The same run has the same colour and dashes in every figure of the course.
+RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}
 INK, QUIET = "#1b1f24", "#5b6470"
 _CARD = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # keeps labels off the lines
 
@@ -280,18 +289,112 @@ def curves(
     """One line for each named series, told apart by colour, dashes and a label at its end."""
     with _figure(height=3.2) as (figure, axes):
         longest = max(len(values) for values in series.values())
-        for i, values in enumerate(series.values()):
+        free = (i for i in range(1, len(COLOURS)) if i not in map(RUNS.get, series))
+        styles = [RUNS[name] if name in RUNS else next(free) for name in series]
+        for i, values in zip(styles, series.values(), strict=True):
             axes.plot(values, ls=DASHES[i], color=COLOURS[i], lw=2)
         low, high = axes.get_ylim()
         heights = _apart([values[-1] for values in series.values()], 0.07 * (high - low))
-        for i, (name, values) in enumerate(series.items()):
+        for i, height, (name, values) in zip(styles, heights, series.items(), strict=True):
             end = len(values) + longest * 0.01
-            axes.text(end, heights[i], name, color=COLOURS[i], va="center")
+            axes.text(end, height, name, color=COLOURS[i], va="center")
         axes.set_xlim(0, longest * 1.22)
+        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= longest])
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
         axes.set_title(title)
+        return Picture(figure, alt)
+
+
+def training(series: Mapping[str, Sequence[float]], *, title: str, ylabel: str = "loss") -> Picture:
+    """Curves of several trainings, with an alt text made of where each begins and ends."""
+    words = [f"{name} goes from {v[0]:.3f} to {v[-1]:.3f}" for name, v in series.items()]
+    steps = max(len(values) for values in series.values())
+    alt = f"{title}. {ylabel.capitalize()} over {steps} steps: {', '.join(words)}."
+    return curves(series, title=title, xlabel="step", ylabel=ylabel, alt=alt)
+
+
+def course_map(
+    lessons: Sequence[Lesson], notes: Mapping[str, tuple[str, str]], *, alt: str
+) -> Picture:
+    """The lessons in rows, each with its state, and arrows from those that it needs.
+
+    Args:
+        lessons: in the order of the course; at most 16.
+        notes: by a lesson's id, its state ("done", "started" or "open") and a line for its box.
+        alt: what the map shows, in words.
+    """
+    rows = (4, 4, 5) if len(lessons) == 13 else (4,) * 4
+    width, height, gap = 2.1, 1.15, 0.5
+    places = {}
+    rest = iter(lessons)
+    for row, count in enumerate(rows):
+        left = (5 - count) * (width + gap) / 2
+        for column, lesson in zip(range(count), rest, strict=False):
+            places[lesson.id] = (left + column * (width + gap), -row * (height + 0.75))
+    faces = {"done": "#d8efe4", "started": "#fdf0d5", "open": "white"}
+    edges = {"done": COLOURS[2], "started": COLOURS[5], "open": QUIET}
+    with _figure(width=10.2, height=4.6) as (figure, axes):
+        for lesson in lessons:
+            x, y = places[lesson.id]
+            for before in lesson.prerequisites:
+                _arrow(axes, places[before], (x, y), width, height)
+        for lesson in lessons:
+            x, y = places[lesson.id]
+            state, note = notes[lesson.id]
+            box = FancyBboxPatch(
+                (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.12",
+                facecolor=faces[state], edgecolor=edges[state], lw=2 if state != "open" else 1,
+            )  # fmt: skip
+            axes.add_patch(box)
+            title = "\n".join(textwrap.wrap(lesson.title, 17))
+            axes.text(x + 0.12, y + height - 0.12, f"{lesson.number:02}", va="top", fontsize=9,
+                      color=QUIET)  # fmt: skip
+            axes.text(x + width - 0.12, y + height - 0.12, f"{lesson.minutes} min", va="top",
+                      ha="right", fontsize=8, color=QUIET)  # fmt: skip
+            axes.text(x + width / 2, y + height / 2 + (0.04 if note else -0.06), title,
+                      ha="center", va="center", fontsize=10, fontweight="bold")  # fmt: skip
+            axes.text(x + width / 2, y + 0.08, note, ha="center", va="bottom", fontsize=8)
+        axes.set_xlim(-0.15, 5 * width + 4 * gap + 0.15)
+        axes.set_ylim(-(len(rows) - 1) * (height + 0.75) - 0.45, height + 0.1)
+        axes.set_axis_off()
+        return Picture(figure, alt)
+
+
+def _arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], width: float, height: float
+) -> None:
+    """From box to box: sideways to a neighbour, in an arc below those between, or down."""
+    style = {"arrowstyle": "-|>", "color": QUIET, "lw": 1.1}
+    (x0, y0), (x1, y1) = start, end
+    if y0 != y1:
+        ends = (x0 + width / 2, y0), (x1 + width / 2, y1 + height)
+    elif x1 - x0 < 2 * width:
+        ends = (x0 + width, y0 + height / 2), (x1, y1 + height / 2)
+    else:
+        ends = (x0 + width / 2, y0), (x1 + width / 2, y1)
+        style["connectionstyle"] = "arc3,rad=0.08"
+    axes.annotate("", ends[1], ends[0], arrowprops=style)
+
+
+def paintings(rows: Mapping[str, Tensor], *, alt: str) -> Picture:
+    """The first ten pictures of each row, as they are or as a network painted them.
+
+    Args:
+        rows: for each label, pictures of shape (n, 64) with values from 0 to 1, n at least 10.
+        alt: what the figure shows, in words.
+    """
+    with _figure(height=0.75 * len(rows) + 0.1) as (figure, axes):
+        for row, (name, pictures) in enumerate(rows.items()):
+            shown = np.asarray(pictures[:10].detach().float().cpu()).reshape(10, 8, 8)
+            for column, digit in enumerate(shown):
+                place = (column, column + 0.92, row + 0.92, row)
+                axes.imshow(digit, cmap="gray_r", vmin=0, vmax=1, extent=place)
+            axes.text(-0.2, row + 0.46, name, ha="right", va="center")
+        axes.set_xlim(0, 10)
+        axes.set_ylim(len(rows), 0)
+        axes.set_axis_off()
         return Picture(figure, alt)
 
 

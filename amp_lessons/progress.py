@@ -80,11 +80,13 @@ class Progress:
 
     Attributes:
         entries: by the exercise's name; unknown names are kept.
+        lessons: by the lesson's slug, when its last cell first ran (ISO 8601, UTC).
         warnings: lines for the learner.
         extra: fields beside the exercises that this version does not know; kept as they are.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    lessons: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -147,8 +149,10 @@ def _parse(text: str, path: Path) -> Progress:
     for step in range(version, VERSION):
         data = _MIGRATIONS[step](data)
     entries = {name: Entry.from_json(entry) for name, entry in data["exercises"].items()}
-    extra = {name: value for name, value in data.items() if name not in ("version", "exercises")}
-    return Progress(entries, extra=extra)
+    lessons = {str(slug): str(when) for slug, when in data.get("lessons", {}).items()}
+    known = ("version", "exercises", "lessons")
+    extra = {name: value for name, value in data.items() if name not in known}
+    return Progress(entries, lessons, extra=extra)
 
 
 def _recover(path: Path) -> Progress:
@@ -215,7 +219,7 @@ def _rewrite(change: Callable[[Progress], object]) -> Progress:
 
 def _write(path: Path, progress: Progress) -> None:
     entries = {name: entry.to_json() for name, entry in sorted(progress.entries.items())}
-    data = {"version": VERSION, "exercises": entries} | progress.extra
+    data = {"version": VERSION, "exercises": entries, "lessons": progress.lessons} | progress.extra
     text = json.dumps(data, indent=1) + "\n"
     if path.exists():
         write_atomically(_previous(path), path.read_bytes())
@@ -278,6 +282,11 @@ def record_give_up(exercise: str) -> Progress:
         entry.gave_up_at = entry.gave_up_at or _now()
 
     return update(exercise, change)
+
+
+def record_lesson(slug: str) -> Progress:
+    """Note that a lesson was read to its end. Raises `ProgressError`."""
+    return _rewrite(lambda progress: progress.lessons.setdefault(slug, _now()))
 
 
 def _now() -> str:

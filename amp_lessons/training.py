@@ -26,6 +26,7 @@ __all__ = [
     "Digits",
     "Run",
     "accuracy",
+    "autoencoder",
     "digits_gradients",
     "digits_network",
     "load_checkpoint",
@@ -95,6 +96,25 @@ def digits_network(width: int = 64, seed: int = 0) -> nn.Sequential:
             nn.Linear(width, width),
             nn.ReLU(),
             nn.Linear(width, 10),
+        )
+
+
+def autoencoder(seed: int = 0) -> nn.Sequential:
+    """The network that runs through the course: it paints a digit again from 16 numbers.
+
+    It maps float32 pictures of shape (n, 64) to the same shape. The seed alone decides the
+    weights, and no global random generator moves.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Linear(64, 64),
+            nn.Tanh(),
+            nn.Linear(64, 16),
+            nn.Tanh(),
+            nn.Linear(16, 64),
+            nn.Tanh(),
+            nn.Linear(64, 64),
         )
 
 

@@ -5,6 +5,10 @@ sheet becomes two: the solutions, executed, and the exercises, with each solutio
 nothing changed, a second build gives the same bytes: cell ids come from the cells' text, and what
 differs from run to run is left out.
 
+Each notebook gets a line of links at its top, each lesson a last cell that marks it as done, and
+links in the text are written out (`links`). The home page comes from `sources/home.py`; its drawn
+cells show here what somebody sees who has done nothing yet.
+
 In an exercise sheet, a code cell `# %% exercise="next_float"` holds an answer, with the solution
 between `### BEGIN SOLUTION` and `### END SOLUTION`. Its heading, its check and its help cell are
 generated. The metadata is nbgrader's, so the solutions are an nbgrader source and the exercises
@@ -27,14 +31,18 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from links import Linker, LinkError
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons.course import LESSONS, Lesson, exercise_info
+from amp_lessons import home
+from amp_lessons.course import HOME, LESSONS, Lesson, after, exercise_info
+from amp_lessons.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
+
 FOLDERS = ("notebooks", "exercises", "solutions")
 MAX_BYTES = 400_000
 CELL_TIMEOUT = 120
@@ -71,7 +79,56 @@ def read_source(path: Path) -> NotebookNode:
 
 def lesson_product(lesson: Lesson, sources: Path) -> Product:
     source = sources / "lessons" / f"{lesson.id}.py"
-    return Product(lesson.notebook, finish(read_source(source)), execute=True)
+    notebook = read_source(source)
+    *cells, closing = notebook.cells
+    call = f'from amp_lessons import home\n\nhome.finished("{lesson.slug}")'
+    mark = new_code_cell(call, metadata={"tags": ["live"]})
+    invite = new_markdown_cell("Run this cell when you have finished. It marks your home page.")
+    notebook.cells = [*cells, invite, mark, closing]
+    add_navigation(notebook.cells[0], lesson, lesson.sheet)
+    write_out_links(notebook.cells, lesson.notebook, sources)
+    return Product(lesson.notebook, finish(notebook), execute=True)
+
+
+def home_product(sources: Path) -> Product:
+    source = sources / "home.py"
+    notebook = read_source(source)
+    write_out_links(notebook.cells, HOME, sources)
+    for cell in notebook.cells:
+        cell.id = "unset"  # `finish` gives each its own
+    page = nbformat.from_dict(home.drawn(dict(notebook), Progress()))
+    return Product(HOME, finish(page), execute=False)
+
+
+# ---- links --------------------------------------------------------------------------------------
+
+
+def glossary_terms(sources: Path) -> frozenset[str]:
+    """The headings below "## Glossary" on the home page."""
+    text = (sources / "home.py").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^# #### (.+)$", text, re.MULTILINE))
+
+
+def write_out_links(cells: list[NotebookNode], path: str, sources: Path) -> None:
+    """Write out the links in the text of the notebook that will stand at this path."""
+    linker = Linker(path.partition("/")[0], glossary_terms(sources))
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            try:
+                cell.source = linker.expand(cell.source)
+            except LinkError as error:
+                raise BuildError(f"{path}: {error}, in the cell:\n{cell.source}") from error
+
+
+def add_navigation(opening: NotebookNode, lesson: Lesson, other: str) -> None:
+    """Below the heading: links to the home page, the lesson's other notebook and what is next."""
+    kind = "exercises" if other == lesson.sheet else "lesson"
+    links = ["[[home|Home]]", f"[[{kind} {lesson.slug}]]", "[[glossary|glossary]]"]
+    following = after(lesson)
+    if following:
+        links.append(f"[[lesson {following.slug}|next: {following.title}]]")
+    heading, _, rest = opening.source.partition("\n")
+    opening.source = f"{heading}\n\n{' · '.join(links)}\n{rest}"
 
 
 def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
@@ -79,6 +136,8 @@ def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
     source = sources / "exercises" / f"{lesson.id}.py"
     sheet = read_source(source)
     solved = sheet_cells(sheet, lesson, source)
+    add_navigation(solved[0], lesson, lesson.notebook)
+    write_out_links(solved, lesson.sheet, sources)
     stubbed = copy.deepcopy(solved)
     for cell in stubbed:
         if cell.metadata.get("nbgrader", {}).get("solution"):
@@ -249,7 +308,7 @@ def products(sources: Path) -> list[Product]:
     Raises:
         BuildError: if a source is missing, or one exists that the catalogue does not list.
     """
-    wanted: list[Product] = []
+    wanted = [home_product(sources)]
     listed: set[Path] = set()
     for lesson in LESSONS:
         listed.add(sources / "lessons" / f"{lesson.id}.py")

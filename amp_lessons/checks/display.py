@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import html
 import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.course import HOME, ExerciseInfo, Lesson, after, heading_anchor
 
 if TYPE_CHECKING:
     from amp_lessons.checks.exercise import Exercise
+    from amp_lessons.progress import Progress
 
 SYMBOLS = {
     State.PASSED: "✔",
@@ -32,16 +37,74 @@ _EDGES = {
 }
 _NEXT = {
     State.WRONG: "Change your cell, run it, and check again. A hint: ex.{name}.hint()",
-    State.ERROR: "Your code raised this exception. Mend that line, run the cell, and check again.",
+    State.ERROR: "Your code raised this exception. Fix that line, run the cell, and check again.",
     State.NOT_ATTEMPTED: "Write your answer in the cell above, run it, then run this check. "
-    "To begin: ex.{name}.hint()",
+    "For a hint: ex.{name}.hint()",
     State.PASSED: "The course's own answer: ex.{name}.solution()",
     State.SKIPPED: "It counts neither for nor against you.",
 }
 
 
-def show_verdict(exercise: Exercise, verdict: Verdict, notes: list[str]) -> None:
-    """Show the box of a verdict. ``notes`` are remarks for the foot, such as a full disk."""
+@dataclass(frozen=True)
+class Links:
+    """A line of a box that ends in links.
+
+    Args:
+        text: what stands before them.
+        to: label and address of each; an address is relative to a folder of the course.
+    """
+
+    text: str
+    to: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return self.text + ", or ".join(f"{label} ({href})" for label, href in self.to)
+
+    def as_html(self) -> str:
+        links = [
+            f'<a href="{html.escape(href)}" style="text-decoration:underline">'
+            f"{html.escape(label)}</a>"
+            for label, href in self.to
+        ]
+        return html.escape(self.text) + " · ".join(links)
+
+
+def after_a_pass(exercise: Exercise, progress: Progress) -> Links:
+    """How many exercises of the lesson have passed, and the way to what is next."""
+    lesson = exercise.lesson
+    names = [info.name for info in lesson.exercises]
+    place = names.index(exercise.name) + 1
+    later = [*lesson.exercises[place:], *lesson.exercises[:place]]
+    open_ones = [info for info in later if not progress[info.name].passed]
+    count = f"{len(names) - len(open_ones)} of {len(names)} in this lesson. Next: "
+    if open_ones:
+        return Links(count, (_link_within(lesson, open_ones[0]),))
+    return Links(count, way_on(lesson))
+
+
+def way_on(lesson: Lesson) -> tuple[tuple[str, str], ...]:
+    """Label and address of the next lesson and of the home page, for a box below a cell."""
+    following = after(lesson)
+    home = ("home", f"../{HOME}")
+    if following is None:
+        return (home,)
+    label = f"lesson {following.number:02}, {following.title}"
+    return ((label, f"../{following.notebook}"), home)
+
+
+def _link_within(lesson: Lesson, info: ExerciseInfo) -> tuple[str, str]:
+    number = lesson.exercises.index(info) + 1
+    heading = f"{number}. {info.title}"
+    return heading, f"{PurePosixPath(lesson.sheet).name}#{heading_anchor(heading)}"
+
+
+def show_box(heading: str, message: str, foot: Sequence[str | Links] = ()) -> None:
+    """Show a box that is no verdict, such as the end of a lesson."""
+    _show(heading, message, [], foot, _EDGES[State.PASSED])
+
+
+def show_verdict(exercise: Exercise, verdict: Verdict, notes: Sequence[str | Links]) -> None:
+    """Show the box of a verdict. ``notes`` are lines for the foot: what comes next, a full disk."""
     heading = f"{SYMBOLS[verdict.state]} {verdict.state.capitalize()}: {exercise.info.title}"
     foot = [_NEXT[verdict.state].format(name=exercise.name), *notes]
     _show(heading, verdict.message, list(verdict.seen), foot, _EDGES[verdict.state])
@@ -63,7 +126,9 @@ def as_text(exercise: Exercise, verdict: Verdict) -> str:
     return _text(heading, verdict.message, list(verdict.seen), [])
 
 
-def _show(heading: str, message: str, lines: list[str], foot: list[str], edge: str) -> None:
+def _show(
+    heading: str, message: str, lines: list[str], foot: Sequence[str | Links], edge: str
+) -> None:
     text = _text(heading, message, lines, foot)
     shell = _notebook()
     if shell is None:
@@ -93,16 +158,18 @@ def _print(text: str) -> None:
         print(text.encode("ascii", "replace").decode())
 
 
-def _text(heading: str, message: str, lines: list[str], foot: list[str]) -> str:
+def _text(heading: str, message: str, lines: list[str], foot: Sequence[str | Links]) -> str:
     parts = [heading]
     if message:
         parts.append(textwrap.fill(message, 88, initial_indent="  ", subsequent_indent="  "))
     parts += [f"    {line}" for line in lines]
-    parts += [textwrap.fill(f, 88, initial_indent="  ", subsequent_indent="  ") for f in foot]
+    parts += [textwrap.fill(str(f), 88, initial_indent="  ", subsequent_indent="  ") for f in foot]
     return "\n".join(parts)
 
 
-def _html(heading: str, message: str, lines: list[str], foot: list[str], edge: str) -> str:
+def _html(
+    heading: str, message: str, lines: list[str], foot: Sequence[str | Links], edge: str
+) -> str:
     """The box. Every word in it is escaped: some of them are the learner's own."""
     parts = [f'<div style="font-weight:600">{html.escape(heading)}</div>']
     if message:
@@ -115,7 +182,8 @@ def _html(heading: str, message: str, lines: list[str], foot: list[str], edge: s
             f'line-height:1.45">{code}</pre>'
         )
     for line in foot:
-        parts.append(f'<div style="margin-top:6px;font-size:0.92em">{html.escape(line)}</div>')
+        shown = line.as_html() if isinstance(line, Links) else html.escape(line)
+        parts.append(f'<div style="margin-top:6px;font-size:0.92em">{shown}</div>')
     return (
         f'<div role="group" aria-label="{html.escape(heading)}" class="amp-lessons-box" '
         f'style="border:1px solid rgba(128,128,128,0.45);border-left:6px solid {edge};'

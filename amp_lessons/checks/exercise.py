@@ -104,8 +104,9 @@ class Exercise:
             if not verdict.passed:
                 raise CheckFailed(display.as_text(self, verdict))
             return
-        notes = _saved(lambda: progress.record_check(self.name, verdict.state))
-        display.show_verdict(self, verdict, notes)
+        done, problems = _saved(lambda: progress.record_check(self.name, verdict.state))
+        way = [display.after_a_pass(self, done)] if verdict.passed and done else []
+        display.show_verdict(self, verdict, [*way, *problems])
 
     def hint(self, number: int | None = None) -> None:
         """Show the next hint, or hint ``number`` (from 1)."""
@@ -118,7 +119,7 @@ class Exercise:
         if number not in range(1, last + 1):
             display.show_note(self, "No such hint", f"This exercise has hints 1 to {last}.")
             return
-        notes = _saved(lambda: progress.record_hint(self.name, number))
+        _, notes = _saved(lambda: progress.record_hint(self.name, number))
         more = "" if number < last else "This was the last one."
         text = f"{self.hints[number - 1]} {more}".strip()
         display.show_note(self, f"Hint {number} of {last}", text, notes)
@@ -146,7 +147,7 @@ class Exercise:
             )
             return
         if not is_open:
-            notes += _saved(lambda: progress.record_give_up(self.name))
+            notes += _saved(lambda: progress.record_give_up(self.name))[1]
         from amp_lessons.checks.solutions import solution_of
 
         display.show_solution(self, solution_of(self.name), notes)
@@ -227,9 +228,10 @@ def _missing(need: Need) -> str:
     return why_not(need)
 
 
-def _saved(action: Callable[[], progress.Progress]) -> list[str]:
+def _saved(action: Callable[[], progress.Progress]) -> tuple[progress.Progress | None, list[str]]:
     """Save progress; what went wrong becomes a note under the box, never an exception."""
     try:
-        return action().warnings
+        done = action()
     except progress.ProgressError as error:
-        return [f"Progress was not saved. {error}"]
+        return None, [f"Progress was not saved. {error}"]
+    return done, done.warnings

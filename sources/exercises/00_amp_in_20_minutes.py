@@ -1,9 +1,12 @@
 # %% [markdown]
-# # Exercises 00: Start here
+# # Exercises 00: AMP in 20 minutes
 #
-# One small exercise, to see how a check works. Each exercise has four cells: the task, your
-# answer, the check, and a cell with help. Run them in that order, as often as you like. Nothing
-# is counted against you, and your progress is kept when you close the notebook.
+# One small exercise, to see how answers are checked in this course. Each exercise has four cells:
+# the task, your answer, the check, and a cell with help. Run them in this order, as often as you
+# like. Nothing counts against you, and your progress is kept when you close the notebook.
+#
+# Run the check before you have written anything: it says *not attempted*. Then write something
+# wrong on purpose, such as `return x > 0`, and read what it says.
 
 # %%
 import torch
@@ -11,10 +14,11 @@ import torch
 from amp_lessons.checks import amp_in_20_minutes as ex
 
 # %% [markdown] heading="survives"
-# Write `survives(x)`: does the number `x`, stored in FP16, remain different from zero?
+# In the lesson, the gradient of a pixel became zero in FP16. Which numbers survive? Write
+# `survives(x)`: is the number `x` still different from zero after it has been stored in FP16?
 #
-# Return `True` or `False`. `x` is a Python float of either sign. Before you write, guess: does
-# 4e-8 survive? Does 1e-8?
+# Return `True` or `False`. `x` is a Python float, positive or negative. Make a guess before you
+# write: does 4e-8 survive? Does 1e-8?
 
 
 # %% exercise="survives"
@@ -26,7 +30,4 @@ def survives(x):
 
 
 # %% [markdown]
-# Run the check before you have written anything, too: it says *not attempted*. Then write
-# something wrong on purpose, such as `return x > 0`, and read the diagnosis.
-#
-# Next: the lesson *Number formats*, `notebooks/01_number_formats.ipynb`.
+# Next: [[lesson number_formats]] shows where the limit comes from. Or go [[home]].

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 01: Number formats
 #
-# Four functions about the bits of a number and about choosing how many of them to spend. Take the
-# lesson `notebooks/01_number_formats.ipynb` first. A check calls your function with many numbers,
+# Four functions about the bits of a number and about choosing how many of them to spend. Take [[lesson number_formats]] first. A check calls your function with many numbers,
 # among them those that people forget.
 
 # %%
@@ -110,4 +109,4 @@ def choose_format(values, tolerance):
 
 
 # %% [markdown]
-# Next: the lesson *Three ways numbers break*, `notebooks/02_how_numbers_break.ipynb`.
+# Next: [[lesson how_numbers_break|Three ways numbers break]].

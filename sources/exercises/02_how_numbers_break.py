@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 02: Three ways numbers break
 #
-# Three pieces of code that hold in 16 bits, and ten faults to name. Take the lesson
-# `notebooks/02_how_numbers_break.ipynb` first.
+# Three pieces of code that hold in 16 bits, and ten faults to name. Take [[lesson how_numbers_break]] first.
 
 # %%
 import torch
@@ -135,5 +134,5 @@ faults |= {"d": "no fault"}
 ### END SOLUTION
 
 # %% [markdown]
-# Next: lesson 03 trains a network with a remedy for each of the three faults: loss scaling for the
+# Next: [[lesson amp_from_scratch]] trains a network with a remedy for each of the three faults: loss scaling for the
 # first, FP32 for the fragile parts for the second, FP32 weights for the third.

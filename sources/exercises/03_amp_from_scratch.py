@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 03: AMP from scratch
 #
-# The three ingredients, built by hand, and a set of runs that lack one of them. Take the lesson
-# `notebooks/03_amp_from_scratch.ipynb` first. Nothing here needs `torch.amp`.
+# The three ingredients, built by hand, and a set of runs that lack one of them. Take [[lesson amp_from_scratch]] first. Nothing here needs `torch.amp`.
 
 # %%
 import math
@@ -179,5 +178,5 @@ def missing_ingredient(run):
 
 
 # %% [markdown]
-# Next: lesson 04 shows which casts PyTorch makes for you, op by op; in lesson 06 your scaler learns
+# Next: [[lesson autocast_ops]] shows which casts PyTorch makes for you, op by op; in [[lesson grad_scaler]] your scaler learns
 # to find its scale.

@@ -3,7 +3,7 @@
 #
 # Predict a dtype, mend what autocast does not look after, and write two tools that show what it
 # did to a model. Everything runs on a CPU; where CUDA is asked for, the check asks fake tensors.
-# Take the lesson `notebooks/04_autocast_ops.ipynb` first.
+# Take [[lesson autocast_ops]] first.
 
 # %%
 import torch
@@ -223,5 +223,5 @@ def low_flop_share(model, x, region):
 
 
 # %% [markdown]
-# Next: lesson 05 looks at the region itself: where it begins and ends, what it remembers, and what
+# Next: [[lesson autocast_regions]] looks at the region itself: where it begins and ends, what it remembers, and what
 # happens when that goes wrong.

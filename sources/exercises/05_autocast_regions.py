@@ -2,7 +2,7 @@
 # # Exercises 05: Regions, cache, threads
 #
 # Six pieces of code around an autocast region: where it ends, what leaves it, what it keeps, and
-# where it does not reach. Take the lesson `notebooks/05_autocast_regions.ipynb` first. Everything
+# where it does not reach. Take [[lesson autocast_regions]] first. Everything
 # runs on the CPU; the checks look at whether autocast was on when something ran, so a region may
 # be opened in any way.
 
@@ -40,7 +40,6 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 # the head.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch.nn import Linear
 
 
@@ -138,7 +137,6 @@ def count_casts(work):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def frozen_epoch(model, loss_fn, optimizer, batches):
     losses = []
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -216,4 +214,4 @@ def carry_autocast(function):
 
 
 # %% [markdown]
-# Next: lesson 06, `notebooks/06_grad_scaler.ipynb`, on what FP16 needs besides a region.
+# Next: [[lesson grad_scaler]], on what FP16 needs besides a region.

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 06: GradScaler
 #
-# Write a GradScaler, watch one, predict one, and use it in the right order. Take the lesson
-# `notebooks/06_grad_scaler.ipynb` first. No GPU is needed: `torch.amp.GradScaler("cpu")` is the
+# Write a GradScaler, watch one, predict one, and use it in the right order. Take [[lesson grad_scaler]] first. No GPU is needed: `torch.amp.GradScaler("cpu")` is the
 # real thing.
 
 # %%
@@ -231,5 +230,5 @@ def why_skipped(model, x, target, scale):
 
 
 # %% [markdown]
-# Next: lesson 07 puts the scaler into whole training loops, with accumulation, several optimizers
+# Next: [[lesson training_loops]] puts the scaler into whole training loops, with accumulation, several optimizers
 # and checkpoints.

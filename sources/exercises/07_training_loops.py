@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 07: Real training loops
 #
-# Six loops that are broken as loops really are, and four to write. Take the lesson
-# `notebooks/07_training_loops.ipynb` first.
+# Six loops that are broken as loops really are, and four to write. Take [[lesson training_loops]] first.
 #
 # A loop is judged by what it leaves behind: the parameters and their dtype, the steps that were
 # really taken, the learning rate, the scale of the scaler that it was given, and the dtypes that
@@ -429,5 +428,5 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
 
 
 # %% [markdown]
-# Next: lesson 08 looks inside the loss, at the operations whose numbers overflow or vanish before
+# Next: [[lesson losses_and_ops]] looks inside the loss, at the operations whose numbers overflow or vanish before
 # any scaler can help.

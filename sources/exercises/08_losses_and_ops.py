@@ -2,8 +2,7 @@
 # # Exercises 08: Losses, norms and your own ops
 #
 # Four losses and two formulas that have to hold in 16 bits, a stream to keep in float32, and two
-# Functions of your own to get right under autocast. Take the lesson
-# `notebooks/08_losses_and_ops.ipynb` first. Everything runs on a CPU.
+# Functions of your own to get right under autocast. Take [[lesson losses_and_ops]] first. Everything runs on a CPU.
 
 # %%
 import torch
@@ -143,7 +142,6 @@ def residual_stream(x, blocks, region):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 class Silent(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight):
@@ -271,4 +269,4 @@ class Energy(torch.autograd.Function):
 ### END SOLUTION
 
 # %% [markdown]
-# Next: lessons 09 and 10, on memory and speed, where the price of each float32 tensor is counted.
+# Next: lessons [[lesson memory|09]] and [[lesson speed|10]], on memory and speed, where the price of each float32 tensor is counted.

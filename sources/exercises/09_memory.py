@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 09: Memory
 #
-# Five small calculators of the kind that you need before you rent a GPU. Take the lesson
-# `notebooks/09_memory.ipynb` first. Nothing here needs a GPU.
+# Five small calculators of the kind that you need before you rent a GPU. Take [[lesson memory]] first. Nothing here needs a GPU.
 
 # %%
 import torch
@@ -89,7 +88,6 @@ def cache_bytes(model, x):
 # over FP32, without old tensors and without data.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 fp32_report = {"before": 0, "loaded": 6_710_886_400, "peak": 7_533_332_992}
 amp_report = {"before": 0, "loaded": 6_710_886_400, "peak": 7_634_019_840}
 print("the peaks alone:", round(amp_report["peak"] / fp32_report["peak"], 3))
@@ -134,4 +132,4 @@ def best_lever(parts):
 
 
 # %% [markdown]
-# Next: speed. Memory is counted; time must be measured, and lesson 10 shows how.
+# Next: speed. Memory is counted; time must be measured, and [[lesson speed]] shows how.

@@ -2,7 +2,7 @@
 # # Exercises 10: Speed, measured
 #
 # Mend two benchmarks that lie, summarise their times, judge a speed-up, and compute what no code
-# can beat. Take the lesson `notebooks/10_speed.ipynb` first.
+# can beat. Take [[lesson speed]] first.
 #
 # No speed of your machine is judged here. The two benchmarks run on a `PretendGpu`: a queue and a
 # clock, with programs whose true times are known. Its times are made up for this sheet.
@@ -246,4 +246,4 @@ helps |= dict.fromkeys("ej", "launches") | {"b": "nothing", "f": "sizes", "g": "
 
 # %% [markdown]
 # Next: run `amp-lessons bench` on the GPU that you use, and ask of its table what you asked here.
-# Lesson 11 goes past one eager GPU.
+# [[Lesson past_one_gpu]] goes past one eager GPU.

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Exercises 11: Past one eager GPU
 #
-# Compiled, run twice, sharded, accumulated, and in eight bits. Take the lesson
-# `notebooks/11_past_one_gpu.ipynb` first. No GPU is needed, and no second process: where there are
+# Compiled, run twice, sharded, accumulated, and in eight bits. Take [[lesson past_one_gpu]] first. No GPU is needed, and no second process: where there are
 # several ranks, they are threads of this one, or stand-ins.
 
 # %%
@@ -165,4 +164,4 @@ def to_float8(x):
 
 
 # %% [markdown]
-# Next: lesson 12 puts the claims that you have met on the web to the test, and opens the clinic.
+# Next: [[lesson myths_and_clinic]] puts the claims that you have met on the web to the test, and opens the clinic.

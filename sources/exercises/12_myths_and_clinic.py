@@ -2,8 +2,7 @@
 # # Exercises 12: The clinic
 #
 # Ten programs that are ill: the last exercises of the course. Each runs in mixed precision on the
-# CPU, and each has to end with the right loss, scale and dtypes. Take the lesson
-# `notebooks/12_myths_and_clinic.ipynb` first.
+# CPU, and each has to end with the right loss, scale and dtypes. Take [[lesson myths_and_clinic]] first.
 #
 # For each case there is the program, as somebody brought it in, and what it says or does. Write it
 # anew under the name that is asked for. The check runs yours on several sets of data, also on

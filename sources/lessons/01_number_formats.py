@@ -4,7 +4,7 @@
 # **You will be able to** read the bits of a number in any format, say what it can hold and how
 # finely, predict how a value is rounded, and choose a format for a tensor.
 #
-# **Time** 35 minutes. **Needs** lesson 00; no GPU. One cell measures TF32 if there is a GPU.
+# **Time** 35 minutes. **Needs** [[lesson amp_in_20_minutes]]; no GPU. One cell measures TF32 if there is a GPU.
 
 # %% [markdown]
 # ## Three fields
@@ -16,7 +16,6 @@
 # Here are the 16 bits that FP16 stores for 0.1.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 import torch
 
 from amp_lessons.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32
@@ -35,7 +34,6 @@ print(FP16.fields(code))
 # **Predict:** what does $(1 + 614/1024) \cdot 2^{-4}$ give: 0.1, a little more, or a little less?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print((1 + 614 / 1024) * 2**-4)
 print(torch.tensor(0.1, dtype=torch.float16).double().item())
 
@@ -83,7 +81,6 @@ plots.bit_layouts(list(FORMATS.values()))
 # add up in FP32.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print("           bits         max  smallest normal  smallest      eps")
 for f in FORMATS.values():
     print(
@@ -99,7 +96,6 @@ for f in FORMATS.values():
 # in it.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype, f in ((torch.float32, FP32), (torch.float16, FP16), (torch.bfloat16, BF16)):
     info = torch.finfo(dtype)
     print(f.name, (info.max, info.smallest_normal, info.eps) == (f.max, f.min_normal, f.eps))
@@ -120,7 +116,6 @@ plots.ranges(list(FORMATS.values()))
 # **Predict:** what is the distance to the next FP16 number at 1, at 1000, at 2048, at 60000?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for x in (1.0, 1000.0, 2048.0, 60000.0):
     print(f"{x:>8}: FP16 {FP16.ulp(x):<12} BF16 {BF16.ulp(x)}")
 
@@ -145,7 +140,6 @@ plots.spacing([FP32, FP16, BF16, FP8_E4M3])
 # **Predict:** 2049 and 2051 both lie half-way between two FP16 numbers. Where does each go?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for x in (2049.0, 2051.0):
     print(x, "->", torch.tensor(x, dtype=torch.float16).item(), FP16.neighbours(x))
 
@@ -155,7 +149,6 @@ for x in (2049.0, 2051.0):
 # FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for name, x in (
     ("1 + 2^-10        ", 1 + 2**-10),
     ("1 + 2^-11        ", 1 + 2**-11),
@@ -168,7 +161,6 @@ for name, x in (
 # BF16? And $1 + 2^{-8}$?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 one = torch.tensor(1.0, dtype=torch.bfloat16)
 print("256 + 1  =", (256 * one + one).item())
 print("1 + 2^-8 =", (one + 2.0**-8).item())
@@ -183,7 +175,6 @@ print("1 + 2^-8 =", (one + 2.0**-8).item())
 # **Predict:** how large is the relative error of 1e-5, 1e-6 and 1e-7 in FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for x in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
     stored = FP16.round(x)
     kind = FP16.fields(FP16.encode(x)).kind
@@ -195,7 +186,6 @@ for x in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
 # $2^{-25}$ survive?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for name, x in (
     ("2^-24       ", 2**-24),
     ("2^-25       ", 2**-25),
@@ -212,7 +202,6 @@ for name, x in (
 # **Predict:** 65519 and 65520: which is still finite?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for x in (65504.0, 65519.0, 65520.0):
     print(x, "->", torch.tensor(x, dtype=torch.float16).item())
 largest = torch.finfo(torch.float32).max
@@ -234,7 +223,6 @@ print("FP32's largest number in BF16 ->", torch.tensor(largest).bfloat16().item(
 # **Predict:** which of these five patterns is NaN, and which is the smallest positive number?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for code in (0x0000, 0x0001, 0x7BFF, 0x7C00, 0x7E01):
     print(f"0x{code:04X}  {FP16.bit_string(code)}  {FP16.decode(code)}")
 
@@ -258,7 +246,6 @@ plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 # **Predict:** what does torch 2.13 give for 1000 in each?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 x = torch.tensor([448.0, 1000.0, 57344.0, 70000.0])
 print("E4M3", x.to(torch.float8_e4m3fn).float().tolist())
 print("E5M2", x.to(torch.float8_e5m2).float().tolist())
@@ -266,7 +253,7 @@ print("E4M3, not saturating", FP8_E4M3.round(x).tolist())
 
 # %% [markdown]
 # This version of torch saturates in E4M3 and overflows in E5M2. With ranges this small, training in
-# FP8 gives each tensor or block a scale of its own; lesson 11 comes back to it.
+# FP8 gives each tensor or block a scale of its own; [[lesson past_one_gpu]] comes back to it.
 
 # %% [markdown]
 # ## TF32
@@ -277,7 +264,6 @@ print("E4M3, not saturating", FP8_E4M3.round(x).tolist())
 # numbers become, compared with that of one input?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 a, b = torch.rand(2, 100_000, generator=torch.Generator().manual_seed(0)).double() + 1
 one = (TF32.round(a) - a).abs() / a
 two = (TF32.round(a) * TF32.round(b) - a * b).abs() / (a * b)
@@ -322,7 +308,6 @@ else:
 # formats notice?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for f in (FP32, FP16, BF16):
     print(f.name, f.round(f.round(1.0) - f.round(0.001)))
 
@@ -374,7 +359,6 @@ for f in (FP32, FP16, BF16):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 for f in (BF16, FP16):
     print("1.", f.name, next(n for n in range(1, 70000) if f.round(n) != n))
@@ -385,5 +369,4 @@ values = FP16.decode(torch.arange(0x7C01))
 print("3.", bool((values[1:] > values[:-1]).all()))
 
 # %% [markdown]
-# **Next:** four exercises in `exercises/01_number_formats_exercises.ipynb`, then lesson 02,
-# `notebooks/02_how_numbers_break.ipynb`.
+# **Next:** [[exercises number_formats|four exercises]], then [[lesson how_numbers_break]].

@@ -4,7 +4,7 @@
 # **You will be able to** tell underflow, overflow and swamping apart by their symptoms, say where
 # a NaN comes from, and write sums, softmaxes and masks that hold in 16 bits.
 #
-# **Time** 40 minutes. **Needs** lesson 01; no GPU.
+# **Time** 40 minutes. **Needs** [[lesson number_formats]]; no GPU.
 #
 # A 16-bit format can fail in three ways: a number is too small for it, too large for it, or too
 # small *beside another number*. Each has its own symptom and its own remedy, and mixed precision
@@ -22,13 +22,49 @@ half, bfloat = torch.float16, torch.bfloat16
 # ## Underflow: too small
 #
 # A value of half of the smallest number or less becomes zero. It is the quietest fault of the
-# three. Gradients are its usual victims: here are those of a small network on the handwritten
-# digits, for a loss with a weight of 1e-6, by their binary exponent.
+# three, and gradients are its usual victims. Here is one weight, whose gradient is
+# $2^{-14} \cdot 2^{-12} = 2^{-26}$. **Predict:** what does the backward pass give in FP16? And with
+# the loss multiplied by 65536?
+
+
+# %%
+def gradient(dtype, scale=1.0):
+    """d(loss)/d(weight), computed in dtype, with the loss multiplied by scale."""
+    weight = torch.tensor(1.0, dtype=dtype, requires_grad=True)
+    activation = torch.tensor(2.0**-14, dtype=dtype)
+    loss = (weight * activation).float() * 2.0**-12
+    (loss * scale).backward()
+    return weight.grad
+
+
+print("FP32       ", gradient(torch.float32).item())
+print("FP16       ", gradient(half).item())
+print(
+    "FP16 scaled", gradient(half, 2.0**16).item(), "divided", gradient(half, 2.0**16).item() / 65536
+)
+
+# %%
+plots.rescue(2.0**-26, 2.0**16, FP16)
+
+# %% [markdown]
+# A whole network loses as many gradients as its loss is small. Here is a classifier of the
+# handwritten digits. Its loss has a weight of 1, as usual; of 0.01, as one of several losses may
+# have; and of one in a million. **Predict:** of its 7,415 gradients, how many become zero in FP16?
 
 # %%
 from amp_lessons.scaling import exponent_histogram, fate, smallest_safe_scale
 from amp_lessons.training import digits_gradients
 
+for weight in (1.0, 1e-2, 1e-6):
+    counted = fate(digits_gradients(loss_factor=weight).values(), 1.0)
+    total = counted.zero + counted.subnormal + counted.normal
+    print(f"loss times {weight:<5g}: {counted.zero:4} of {total} become zero in FP16")
+
+# %% [markdown]
+# At a weight of 1 this network hardly notices. Here are the gradients for a weight of 1e-6, by their
+# binary exponent.
+
+# %%
 gradients = digits_gradients(loss_factor=1e-6)
 histogram = exponent_histogram(gradients.values())
 plots.gradient_histogram(histogram, FP16)
@@ -39,7 +75,6 @@ plots.gradient_histogram(histogram, FP16)
 # inside? And until all of it is?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for exponent in (0, 8, 16, 24):
     counted = fate(gradients.values(), 2.0**exponent)
     print(
@@ -60,7 +95,6 @@ from amp_lessons.widgets import GradientHistogram
 GradientHistogram(gradients, format="FP16")
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scale = smallest_safe_scale(gradients.values())
 largest = max(g.abs().max().item() for g in gradients.values())
 print(f"nothing becomes zero from 2^{int(torch.tensor(scale).log2())}")
@@ -77,7 +111,6 @@ print("BF16 loses", fate(gradients.values(), 1.0, BF16).zero, "without any scale
 # Underflow hides in constants too. **Predict:** in FP16, what is 1 / (0 + 1e-8)? And with 1e-7?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 zero = torch.tensor(0.0, dtype=half)
 for eps in (1e-8, 1e-7):
     print(f"eps {eps:g}: 1/(0+eps) = {(1 / (zero + eps)).item():g}", end="   ")
@@ -95,7 +128,6 @@ for eps in (1e-8, 1e-7):
 # And what is 256 squared?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for x in (10.0, 11.0, 12.0):
     print(f"exp({x:.0f}) = {torch.tensor(x, dtype=half).exp().item():g}")
 print("256 ** 2 =", (torch.tensor(256.0, dtype=half) ** 2).item())
@@ -106,7 +138,6 @@ print("256 ** 2 =", (torch.tensor(256.0, dtype=half) ** 2).item())
 # three ways: by squaring first, by dividing first, and in FP32?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 x = torch.full((4,), 300.0, dtype=half)
 print("mean square, then root:", x.square().mean().sqrt().item())
 print("divide by 300 first:   ", ((x / 300).square().mean().sqrt() * 300).item())
@@ -118,7 +149,6 @@ print("squares in float32:    ", x.float().square().mean().sqrt().half().item())
 # It is often said that NaN losses come from underflow. **Predict:** which of these give NaN?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 inf = torch.tensor(70000.0).half()
 tiny = torch.tensor(1e-8).half()
 for name, value in (
@@ -145,7 +175,6 @@ for name, value in (
 # times, one after the other, in FP16 and in BF16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print("2048 + 1 =", (torch.tensor(2048.0, dtype=half) + 1).item())
 for dtype in (half, bfloat, torch.float32):
     total = torch.tensor(0.0, dtype=dtype)
@@ -161,7 +190,6 @@ for dtype in (half, bfloat, torch.float32):
 # **Predict:** what does `.sum()` give for the same numbers in FP16? And for a hundred thousand?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for count in (10_000, 100_000):
     print(count, "ones, .sum():", torch.ones(count, dtype=half).sum().item())
 
@@ -177,7 +205,6 @@ for count in (10_000, 100_000):
 # gets a thousand updates of −0.0001. Where does it end in FP32, FP16 and BF16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 paths = {}
 for f in (FP32, FP16, BF16):
     path = [1.0]
@@ -207,7 +234,6 @@ plots.curves(
 # in place? Of weight/3000, of weight/4096?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weights = FP16.decode(torch.arange(0x0400, 0x7C00))  # every normal FP16 number
 for ratio in (2048, 3000, 4096):
     stuck = FP16.round(weights + weights / ratio) == weights
@@ -221,7 +247,6 @@ for ratio in (2048, 3000, 4096):
 # 6.67e-5, as the mean of the squares less the square of the mean?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 a, b = torch.tensor(1.001, dtype=half), torch.tensor(1.0, dtype=half)
 print("1.001 is stored as", a.item())
 print(f"1.001 - 1 gives {(a - b).item()}: {1 - (a - b).item() / 0.001:.1%} off")
@@ -244,7 +269,6 @@ print(f"mean of squared differences:         {(v - v.mean()).square().mean().ite
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def plain_softmax(x):
     return x.exp() / x.exp().sum()
 
@@ -265,7 +289,6 @@ for largest in (5.0, 11.0, 12.0):
 # **Predict:** is the logarithm of a softmax safe now?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 x = torch.tensor([0.0, -30.0], dtype=half)
 print("log(softmax(x))  ", torch.softmax(x, 0).log().tolist())
 print("log_softmax(x)   ", torch.log_softmax(x, 0).tolist())
@@ -279,7 +302,6 @@ print("log_softmax(x)   ", torch.log_softmax(x, 0).tolist())
 # about 10. What does it give in FP16 by way of the probability?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 logit = torch.tensor(10.0, dtype=half)
 probability = torch.sigmoid(logit)
 print("probability     ", probability.item())
@@ -288,7 +310,7 @@ print("from the logit  ", torch.nn.functional.softplus(logit).item())
 
 # %% [markdown]
 # The probability is 0.99995, FP16 rounds it to 1, and 1 − 1 is 0. PyTorch's
-# `binary_cross_entropy_with_logits` takes the second way. Lesson 08 looks at its gradient.
+# `binary_cross_entropy_with_logits` takes the second way. [[Lesson losses_and_ops]] looks at its gradient.
 
 # %% [markdown]
 # ## A mask that fits
@@ -297,7 +319,6 @@ print("from the logit  ", torch.nn.functional.softplus(logit).item())
 # **Predict:** what happens in FP16? And with a true −inf, in a row in which everything is masked?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=half)
 masked = torch.tensor([[False, True], [True, True]])
 try:
@@ -321,7 +342,7 @@ for fill in (-torch.inf, torch.finfo(half).min):
 # | overflow | inf, then NaN | FP32 for exp, norms and losses; in gradients: skip the step, lower the scale |
 # | swamping | weights that do not move, sums that stand still | FP32 weights; wide accumulation |
 #
-# Lesson 03 builds mixed precision training from these three, and takes each away again to see it
+# [[Lesson amp_from_scratch]] builds mixed precision training from these three, and takes each away again to see it
 # fail.
 
 # %% [markdown]
@@ -369,7 +390,6 @@ for fill in (-torch.inf, torch.finfo(half).min):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 print("1. a weight of 1 less 0.001: BF16", BF16.round(1.0 - BF16.round(0.001)), end=", ")
 print(f"FP32 {FP32.round(1.0 - FP32.round(0.001)):.4f}")
@@ -382,5 +402,5 @@ for number in (1e-8, 1e8):
     print("3.", (x * x).item(), (x / x).item(), (x + x).item())
 
 # %% [markdown]
-# **Next:** four exercises in `exercises/02_how_numbers_break_exercises.ipynb`: a sum that keeps its small
-# terms, a log-softmax, a mask, and ten faults to name. Then lesson 03: AMP from scratch.
+# **Next:** [[exercises how_numbers_break|four exercises]]: a sum that keeps its small
+# terms, a log-softmax, a mask, and ten faults to name. Then [[lesson amp_from_scratch]]: AMP from scratch.

@@ -4,10 +4,10 @@
 # **You will be able to** write a mixed precision training step by hand, name the three ingredients
 # that make it work, and recognise from its symptoms which one is missing.
 #
-# **Time** 40 minutes. **Needs** lesson 02; no GPU.
+# **Time** 40 minutes. **Needs** [[lesson how_numbers_break]]; no GPU.
 #
 # `torch.amp` is not used to train here. A training step in mixed precision fits in ten lines of
-# ordinary PyTorch, and what is special about it answers the three faults of lesson 02. Later
+# ordinary PyTorch, and what is special about it answers the three faults of [[lesson how_numbers_break]]. Later
 # lessons show what PyTorch automates of it, and how.
 
 # %%
@@ -72,7 +72,6 @@ def step(weights, images, labels, lr, scale=1.0, dtype=half):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def fresh_weights(dtype=single):
     """The network's first weights: copies, in this dtype, without autograd."""
     return {n: p.detach().to(dtype, copy=True) for n, p in network.named_parameters()}
@@ -118,7 +117,6 @@ def accuracy(weights):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 in_fp32 = train(dtype=single)
 by_hand = train(scale=2.0**24)
 print("FP32: more than 85% right: ", accuracy(in_fp32[1]) > 0.85)
@@ -136,7 +134,6 @@ print("losses never more than 0.02 apart:", apart < 0.02)
 # step? How many weights have moved?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 unscaled = train(scale=1.0)
 start = fresh_weights()
 print("weights:           ", sum(w.numel() for w in start.values()))
@@ -170,7 +167,6 @@ plots.gradient_histogram(exponent_histogram(true_gradients), FP16, scale=2.0**24
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def share_that_moved(dtype):
     _, weights, gradients = train(2.0**24, dtype, masters=dtype, lr=0.02, steps=1)
     before = fresh_weights(dtype)
@@ -190,7 +186,6 @@ print("in BF16 fewer than a tenth:     ", bf16 < 0.1)
 # BF16 without them?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 slow = {"lr": 0.02, "steps": 600}
 with_masters = train(dtype=bfloat, **slow)
 without = train(dtype=bfloat, masters=bfloat, **slow)
@@ -219,7 +214,6 @@ plots.curves(
 # gets updates of $-2^{-14}$ in FP16. After how many steps does its copy move for the first time?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 master, stored = torch.tensor(1.0), torch.tensor(1.0, dtype=half)
 for count in range(1, 101):
     master -= 2.0**-14
@@ -240,7 +234,6 @@ for count in range(1, 101):
 # is the total in FP16, and in BF16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.no_grad():
     logits = network(digits.train_images)
     losses = cross_entropy(logits, digits.train_labels, reduction="none").repeat(8)
@@ -263,7 +256,6 @@ for dtype in (half, bfloat):
 # it times $2^{16}$ in FP16? And the gradients that come back from it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 copies = {n: w.half().requires_grad_() for n, w in fresh_weights().items()}
 logits = functional_call(network, copies, (images.half(),))
 for name, loss in (
@@ -283,7 +275,6 @@ for name, loss in (
 # Does the norm of all of them?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scaled = torch.cat([g.flatten() for g in true_gradients]) * 2.0**32
 print("every scaled gradient fits:", bool(scaled.half().isfinite().all()))
 print("norm by squares in FP16:   ", scaled.half().square().sum().sqrt().item())
@@ -298,7 +289,6 @@ print("norm by squares in FP32:   ", "finite:", bool(scaled.square().sum().sqrt(
 # accumulator give?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 row = torch.ones(1, 4096, dtype=half)
 print("matrix product:    ", (row @ row.T).item())
 total = torch.zeros((), dtype=half)
@@ -314,13 +304,12 @@ print("16-bit accumulator:", total.item())
 # %% [markdown]
 # ## What torch.amp does with this
 #
-# PyTorch automates the casts (`torch.autocast`, lessons 04 and 05) and the scale
-# (`torch.amp.GradScaler`, lesson 06). It is often said that autocast keeps a master copy of the
+# PyTorch automates the casts (`torch.autocast`, lessons [[lesson autocast_ops|04]] and [[lesson autocast_regions|05]]) and the scale
+# (`torch.amp.GradScaler`, [[lesson grad_scaler]]). It is often said that autocast keeps a master copy of the
 # weights. **Predict:** after a backward pass under autocast, in which dtype are the parameters, the
 # logits, and the gradients? How do the gradients compare with those of our `step`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model = digits_network()
 with torch.autocast("cpu", dtype=half):
     logits = model(images)
@@ -335,7 +324,7 @@ print("equal to ours, bit for bit:", all(same))
 
 # %% [markdown]
 # Every gradient is the same, to the last bit, on a CPU. (On CUDA the loss is made in another way
-# inside: lesson 08.) And there is no master copy: the parameters *are* FP32. Autocast makes 16-bit
+# inside: [[lesson losses_and_ops]].) And there is no master copy: the parameters *are* FP32. Autocast makes 16-bit
 # copies of them on the way in, autograd casts their gradients back to FP32, and the copies are
 # dropped. So the picture is ours, read from the other side: what we call the masters, PyTorch calls
 # the parameters.
@@ -344,7 +333,6 @@ print("equal to ours, bit for bit:", all(same))
 # autocast does not give it any. **Predict:** in which dtype are its gradients?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 halved = digits_network().half()
 with torch.autocast("cpu", dtype=half):
     loss = SMALL * cross_entropy(halved(images), labels)
@@ -362,7 +350,6 @@ print({p.dtype for p in halved.parameters()}, {p.grad.dtype for p in halved.para
 plots.fates_by_scale(fates(true_gradients, [2.0**e for e in range(0, 49)]), FP16)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 counted = dict(enumerate(fates(true_gradients, [2.0**e for e in range(0, 49)])))
 window = [e for e, f in counted.items() if f.zero == 0 and f.overflow == 0]
 print(f"no loss at either end: 2^{window[0]} to 2^{window[-1]}")
@@ -384,7 +371,6 @@ for e in (8, 36, 44):
 # largest gradient stay where it was?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 largest = []
 for steps in (1, 150):
     gradients = train(scale=2.0**24, steps=steps)[2]
@@ -395,11 +381,10 @@ print(largest[1] / largest[0] > 1.5)
 # %% [markdown]
 # A static scale has to fit the largest gradient of the whole training, which is not known
 # beforehand. A *dynamic* scale is found on the way: double it after many clean steps, halve it and
-# skip the step when something overflows. That is `GradScaler`, and lesson 06. Both multiply by
+# skip the step when something overflows. That is `GradScaler`, and [[lesson grad_scaler]]. Both multiply by
 # powers of two. **Predict:** why not by 1000?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 g = torch.cat([g.flatten() for g in true_gradients])
 for scale in (2.0**10, 1000.0):
     changed = int((g * scale / scale != g).sum())
@@ -456,7 +441,6 @@ for scale in (2.0**10, 1000.0):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 weight, update = torch.tensor(1.0, dtype=half), torch.tensor(2.0**-13, dtype=half)
 print("1. update not zero:", bool(update != 0), " weight unmoved:", bool(weight - update == weight))
@@ -468,6 +452,6 @@ scaled = torch.tensor(2.0**-20, dtype=half)
 print("3. (a)", (scaled / 2.0**10).float().item(), " (b)", scaled.float().item() / 2.0**10)
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/03_amp_from_scratch_exercises.ipynb`: an optimizer with masters, a
+# **Next:** [[exercises amp_from_scratch|five exercises]]: an optimizer with masters, a
 # scaler that skips, a scale with headroom, a loss with its casts in the right places, and runs to
-# diagnose. Then lesson 04: what autocast does to each op.
+# diagnose. Then [[lesson autocast_ops]]: what autocast does to each op.

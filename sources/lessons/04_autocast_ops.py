@@ -5,7 +5,7 @@
 # with assertions that run on your machine, and find the place where two dtypes meet that should
 # not.
 #
-# **Time** 50 minutes. **Needs** lesson 03; no GPU, not even for CUDA's rules.
+# **Time** 50 minutes. **Needs** [[lesson amp_from_scratch]]; no GPU, not even for CUDA's rules.
 #
 # Autocast is often described as "runs the model in FP16". It does not. It is a list of rules, one
 # for each op, and the rules of a CPU are not those of a GPU. This lesson asks torch for them.
@@ -28,7 +28,6 @@ half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 # **Predict:** the dtype of each result. The inputs are float32, and so is the weight.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 x, weight = torch.randn(4, 8), torch.randn(8, 3)
 with torch.autocast("cpu", dtype=bfloat):
     print("x + 1          ", (x + 1).dtype)
@@ -58,7 +57,6 @@ print("x, weight      ", x.dtype, weight.dtype)
 # the dtypes with assertions. They stand in a loop of this form. **Predict:** what does it print?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for _epoch in range(0):
     assert 1 == 2, "an assertion that is false"
 print("no complaint")
@@ -68,7 +66,6 @@ print("no complaint")
 # are assertions that run, in both 16-bit formats. Change one and see it fail.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
 target = torch.randn(4, 3)
 for dtype in (bfloat, half):
@@ -121,7 +118,6 @@ def cuda_region(dtype):
 # **Predict:** a softmax of a 16-bit tensor: which dtype on a CPU, and which on CUDA?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.autocast("cpu", dtype=half):
     scores = torch.ones(2, 3, dtype=half)
     print(scores.device.type, torch.softmax(scores, -1).dtype)
@@ -137,7 +133,6 @@ with cuda_region(half):
 # float32 and float64, which a real matrix product refuses?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with cuda_region(half):
     a, b = torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda", dtype=torch.float64)
     print("fake tensors:", (a @ b).dtype)
@@ -153,7 +148,6 @@ with torch.autocast("cpu", dtype=half):
 # Now a whole model, layer by layer, on both. **Predict:** where do the two columns differ?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 layers = {
     "linear": lambda v: F.linear(v, torch.ones(16, 8, device=v.device)),
     "relu": torch.relu,
@@ -185,7 +179,6 @@ for name in layers:
 # First the ops that are moved to 16 bits. **Predict:** are they the same ones on both devices?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.policy import op_policy
 
 
@@ -206,7 +199,6 @@ side_by_side("scaled_dot_product_attention")
 # **Predict:** which of these does CUDA compute in float32? And a CPU?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 side_by_side("softmax", "log_softmax", "layer_norm", "rms_norm", "exp", "log", "pow", "sum")
 side_by_side("cumsum", "norm", "cosine_similarity")
 print()
@@ -221,17 +213,15 @@ side_by_side("mse_loss", "cross_entropy", "prod")
 # reduction. **Predict:** mean, var, std and max?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 side_by_side("mean", "var", "std", "max", "sqrt", "sigmoid", "tanh", "gelu", "relu")
 side_by_side("batch_norm", "embedding", "dropout")
 
 # %% [markdown]
 # None of them is on either device's list. So is a mean of squares, the most common way to overflow
-# in lesson 02, protected by autocast? **Predict:** it can be written in three ways. Are they the
+# in [[lesson how_numbers_break]], protected by autocast? **Predict:** it can be written in three ways. Are they the
 # same?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for op in ("__pow__", "square", "mul"):
     print(f"{op:8} CPU {op_policy(op, 'cpu').low}   CUDA {op_policy(op, 'cuda').low}")
 
@@ -244,7 +234,6 @@ for op in ("__pow__", "square", "mul"):
 # be an error. **Predict:** a dot product of a 16-bit and a float32 vector?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for op in ("dot", "addcmul", "cat"):
     for device in ("cpu", "cuda"):
         policy = op_policy(op, device, half)
@@ -257,7 +246,6 @@ for op in ("dot", "addcmul", "cat"):
 # Here is the rest of CUDA's list. **Predict:** in which groups does a CPU have them?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 widest = ("addcdiv", "atan2", "bilinear", "cross", "vdot", "grid_sample", "index_put")
 widest += ("scatter_add", "tensordot")
 for device in ("cuda", "cpu"):
@@ -269,13 +257,12 @@ for device in ("cuda", "cpu"):
 # One op is refused. **Predict:** on which device, and why would anybody refuse a loss?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 side_by_side("binary_cross_entropy", "binary_cross_entropy_with_logits")
 print(op_policy("binary_cross_entropy", "cuda").note.splitlines()[0])
 
 # %% [markdown]
 # In 16 bits a probability of 0.99995 is 1, and the logarithm of 1 minus it is minus infinity
-# (lesson 02). The logits version has the same value and no such trap. Note that a CPU computes the
+# ([[lesson how_numbers_break]]). The logits version has the same value and no such trap. Note that a CPU computes the
 # loss in float32 and says nothing, and yet the probability was rounded before: the number is wrong
 # there too.
 #
@@ -298,7 +285,6 @@ PolicyBrowser("softmax")
 # does `dtype=torch.float32` do?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for device in ("cpu", "cuda", "xpu", "mps"):
     print(f"{device:5}", torch.get_autocast_dtype(device))
 with warnings.catch_warnings(record=True) as caught:
@@ -320,7 +306,6 @@ print("warnings:", len(caught))
 # expects "float32". **Predict:** what does it print? And which of these losses is float32?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.autocast("cpu", dtype=half):
     output = net(x)
     loss = F.mse_loss(output, target)
@@ -341,7 +326,6 @@ for op in ("gaussian_nll_loss", "multilabel_soft_margin_loss"):
 # **Predict:** a 16-bit loss of your own, of features around 300. What does it give in FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.autocast("cpu", dtype=half):
     features = torch.full((4, 8), 300.0) @ torch.eye(8)
     print("as written:     ", (features * features).mean().item())
@@ -354,7 +338,6 @@ with torch.autocast("cpu", dtype=half):
 # Its rules hold for ordinary calls. **Predict:** the dtypes of these five. The first is the rule.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 a, b = torch.ones(4, 4), torch.ones(4, 4)
 with torch.autocast("cpu", dtype=half):
     print("a @ b            ", (a @ b).dtype)
@@ -373,7 +356,6 @@ with torch.autocast("cpu", dtype=half):
 # not permitted". **Predict:** what happens?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with cuda_region(half):
     on_cuda, on_cpu = torch.ones(4, 4, device="cuda"), torch.ones(4, 4)
     print("CUDA tensors:", (on_cuda @ on_cuda).dtype)
@@ -390,7 +372,6 @@ with cuda_region(half):
 # parameters, gradients and Adam's state have after a step under autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 optimizer = torch.optim.Adam(net.parameters())
 with torch.autocast("cpu", dtype=bfloat):
     loss = F.mse_loss(net(x), target)
@@ -411,7 +392,6 @@ print("Adam state:", {value.dtype for _, value in state}, sorted({name for name,
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def saved_for_backward(region):
     saved = []
 
@@ -433,7 +413,7 @@ for (before, shape), (after, _) in zip(without, under, strict=True):
 # The inputs of the linear layers are 16 bit now, half as large as before: of what is kept, that is
 # all that autocast makes smaller. What the loss saves is float32, and parameters, their gradients
 # and the optimizer's state are as large as ever. The weight, of shape (16, 3), even costs some: in
-# float32 the parameter itself was saved, and now it is a 16-bit copy beside it. Lesson 09 does the
+# float32 the parameter itself was saved, and now it is a 16-bit copy beside it. [[Lesson memory]] does the
 # sum.
 
 # %% [markdown]
@@ -463,7 +443,6 @@ programs = {
 }
 
 # %%
-# NBVAL_CHECK_OUTPUT
 MISMATCH = re.compile(r"dtype|scalar ?type", re.IGNORECASE)
 messages = {}
 for name, program in programs.items():
@@ -490,7 +469,7 @@ for name, message in messages.items():
 # | `out=` | the buffer has the wrong dtype | do without `out=` |
 # | float64 | NumPy's default reaches the model; autocast does not touch it | `.float()` on the data |
 # | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |
-# | a custom `autograd.Function` | its backward runs without the region of its forward | `custom_fwd`, `custom_bwd`: lesson 08 |
+# | a custom `autograd.Function` | its backward runs without the region of its forward | `custom_fwd`, `custom_bwd`: [[lesson losses_and_ops]] |
 #
 # A mismatch that raises is the harmless kind. A 16-bit tensor that leaks without a word goes on to
 # overflow somewhere else.
@@ -498,10 +477,9 @@ for name, message in messages.items():
 # %% [markdown]
 # ## Scaling is another matter
 #
-# Lesson 00's gradient of $2^{-26}$ vanished in FP16. **Predict:** does autocast bring it back?
+# The gradient of $2^{-26}$ in [[lesson how_numbers_break]] vanished in FP16. **Predict:** does autocast bring it back?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (half, bfloat):
     w = torch.ones(1, 1, requires_grad=True)
     with torch.autocast("cpu", dtype=dtype):
@@ -512,7 +490,7 @@ for dtype in (half, bfloat):
 # %% [markdown]
 # The gradient is stored in float32, and it is zero: it was computed in the dtype of the op's
 # forward. Autocast chooses dtypes and does nothing else. Loss scaling is a second tool,
-# `GradScaler`, which lesson 06 takes apart; BF16 does not need it.
+# `GradScaler`, which [[lesson grad_scaler]] takes apart; BF16 does not need it.
 
 # %% [markdown]
 # ## A whole model, with no GPU
@@ -542,7 +520,6 @@ class Block(nn.Module):
 # devices? And what is wrong with this model?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.trace import explain_autocast
 
 block = Block(16)
@@ -632,7 +609,6 @@ on_cuda
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 layer, data = nn.Linear(8, 3), torch.ones(2, 8)
 with torch.autocast("cpu", dtype=half):
@@ -649,6 +625,6 @@ print("2.", product)
 print("3.", layer.weight.dtype, layer.weight.grad.dtype, saved_input.dtype)
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/04_autocast_ops_exercises.ipynb`: an oracle for dtypes, five
+# **Next:** [[exercises autocast_ops|five exercises]]: an oracle for dtypes, five
 # mismatches to mend, assertions for a whole model, one op to keep in float32, and how much really
-# runs in 16 bits. Then lesson 05: regions, cache, threads.
+# runs in 16 bits. Then [[lesson autocast_regions]]: regions, cache, threads.

@@ -5,11 +5,11 @@
 # it and in which dtype, count the casts that happen inside, and find the three silent faults: a
 # backward pass in the region, a stale cache, and a thread without autocast.
 #
-# **Time** 45 minutes. **Needs** lesson 04, and a training loop that you have written yourself; no
+# **Time** 45 minutes. **Needs** [[lesson autocast_ops]], and a training loop that you have written yourself; no
 # GPU.
 #
 # Autocast is a state that is on or off, and a region is the stretch of your program in which it is
-# on. Which dtype an operation gets there is another matter: lesson 04 is about that. This one is
+# on. Which dtype an operation gets there is another matter: [[lesson autocast_ops]] is about that. This one is
 # about the border.
 
 # %%
@@ -34,7 +34,6 @@ region = torch.autocast("cpu", dtype=bfloat)
 # before, inside and after the region, and which dtype have its weights inside?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 layer, x = nn.Linear(8, 3), torch.ones(4, 8)
 print("before", layer(x).dtype)
 with torch.autocast("cpu", dtype=bfloat):
@@ -48,7 +47,6 @@ print("after ", layer(x).dtype)
 # `if`. **Predict:** how many of these four functions give bfloat16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 decorated = torch.autocast("cpu", dtype=bfloat)(layer)
 switched_off = torch.autocast("cpu", dtype=bfloat, enabled=False)(layer)
 default = torch.autocast("cpu")(layer)
@@ -64,7 +62,6 @@ for name, call in calls.items():
 # the two lines below, the first of which stands in a popular collection of interview answers?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     try:
@@ -84,7 +81,6 @@ print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast
 # left of it when the region ends by an exception?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 try:
     with torch.autocast("cpu", dtype=bfloat):
         print('is_autocast_enabled("cpu") ', torch.is_autocast_enabled("cpu"))
@@ -118,7 +114,6 @@ except ValueError:
 # which dtypes?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 labels = torch.tensor([0, 2, 1, 0])
 with region:
     prediction = layer(x)
@@ -150,7 +145,6 @@ def last_gradient(keep_float32, backward_inside):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def are_bfloat_numbers(tensor):
     return torch.equal(tensor.bfloat16().float(), tensor)
 
@@ -172,7 +166,6 @@ for keep in (False, True):
 # **Predict:** how large is the error beside float32's own rounding, an ulp of $2^{-23}$ at 1?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 exact = last_gradient(True, False)
 error = (last_gradient(True, True) - exact).norm() / exact.norm()
 print("more than a thousand ulp:", bool(error > 1000 * 2.0**-23))
@@ -189,7 +182,6 @@ print("more than a thousand ulp:", bool(error > 1000 * 2.0**-23))
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def after_three_steps(make, inside):
     torch.manual_seed(1)
     model, data = nn.Linear(16, 4), torch.randn(64, 16)
@@ -218,7 +210,6 @@ for make in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adafactor):
 # dtypes.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.autocast("cpu", dtype=bfloat):
     print("outer           ", nn.Linear(8, 3)(x).dtype)
     with torch.autocast("cpu", dtype=half):
@@ -232,7 +223,6 @@ with torch.autocast("cpu", dtype=bfloat):
 # that part gets the output of the layer before it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 head = nn.Linear(3, 2)
 with torch.autocast("cpu", dtype=bfloat):
     features = layer(x)
@@ -251,7 +241,6 @@ with torch.autocast("cpu", dtype=bfloat):
 # subregion?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.autocast("cpu", dtype=bfloat):
     print(head(layer(x).float()).dtype)
 
@@ -265,7 +254,6 @@ with torch.autocast("cpu", dtype=bfloat):
 # 16-bit tensor that meets float32. **Predict:** which of these raise?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with region:
     leaked = layer(x).detach()
 attempts = {
@@ -291,7 +279,7 @@ for name, attempt in attempts.items():
 #
 # The remedy is one `.float()` at the border, on what leaves. Do not cast the module on the other
 # side: `head.bfloat16()` would train 16-bit weights. (In place, through `out=` and in float64 the
-# dtypes are yours to choose inside a region too: lesson 04.)
+# dtypes are yours to choose inside a region too: [[lesson autocast_ops]].)
 
 # %% [markdown]
 # ## The cast cache
@@ -327,7 +315,6 @@ class Watch(TorchDispatchMode):
 # and how many of them are casts?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with Watch() as watch, region:
     layer(x)
 print(*watch.lines, sep="\n")
@@ -352,7 +339,6 @@ def casts_of_ten(layer, **options):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 frozen = copy.deepcopy(layer).requires_grad_(False)
 print("as it is            ", casts_of_ten(layer))
 print("cache_enabled=False ", casts_of_ten(layer, cache_enabled=False))
@@ -369,7 +355,6 @@ print("in inference_mode   ", torch.inference_mode()(casts_of_ten)(layer))
 # **Predict:** of these parameters, which are cast once, which ten times, and which never?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 table = nn.Parameter(torch.ones(6, 8))
 print("used twice in a pass", casts_of_ten(lambda x: (F.linear(x, table), F.linear(x, table))))
 print("a slice of it       ", casts_of_ten(lambda x: F.linear(x, table[:3])))
@@ -386,7 +371,6 @@ print("a layer norm's own  ", casts_of_ten(nn.LayerNorm(8)))
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def casts_of(work):
     with Watch() as watch:
         work()
@@ -409,7 +393,6 @@ print("cleared each time   ", casts_of(lambda: region(ten_regions)(torch.clear_a
 # outer region, in bfloat16. Now it is used in an inner one, in float16.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.autocast("cpu", dtype=bfloat):
     layer(x)
     with torch.autocast("cpu", dtype=half):
@@ -455,7 +438,6 @@ def train(around_the_loop, after_step=lambda: None, steps=8):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 places = {"in each step": nullcontext(), "around the loop": torch.autocast("cpu", dtype=bfloat)}
 for place, around in places.items():
     losses, weight = train(around)
@@ -481,7 +463,6 @@ plots.curves(
 # `torch.clear_autocast_cache()` after each step mend the loop?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 losses, weight = train(torch.autocast("cpu", enabled=False))
 print(f"disabled around the loop: loss {losses[0]} -> {losses[-1]:.2f}")
 losses, weight = train(region, after_step=torch.clear_autocast_cache)
@@ -502,7 +483,6 @@ print(f"cleared after each step:  loss {losses[0]} -> {losses[-1]:.2f}")
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def in_a_thread(work):
     found = []
     thread = threading.Thread(target=lambda: found.append(work()))
@@ -532,7 +512,6 @@ with torch.autocast("cpu", dtype=half):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def as_data_parallel_does(replicas, x):
     enabled = torch.is_autocast_enabled("cpu")
 
@@ -557,7 +536,6 @@ with torch.autocast("cpu", dtype=half):
 # opens and closes a region, then the layer is used again: 2 casts or 4?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with Watch() as watch, region:
     layer(narrow)
     in_a_thread(torch.autocast("cpu", dtype=bfloat)(lambda: None))
@@ -571,7 +549,6 @@ print(watch.casts)
 # here. What does a *fresh* region compute with it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, used, done = nn.Linear(1, 1, bias=False), threading.Event(), threading.Event()
 nn.init.ones_(model.weight)
 
@@ -607,7 +584,6 @@ thread.join()
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 @torch.autocast("cpu", dtype=bfloat)
 def decorated_generator():
     yield torch.is_autocast_enabled("cpu")
@@ -635,7 +611,6 @@ print("in its caller, at the end  ", torch.is_autocast_enabled("cpu"))
 # tasks. **Predict:** a coroutine waits in a region. What does the rest of the program see?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 import asyncio
 
 
@@ -657,7 +632,6 @@ waiting.close()
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 @torch.autocast("cpu", dtype=bfloat)
 def depth(tree):
     return 1 + max((depth(branch) for branch in tree), default=0)
@@ -681,7 +655,6 @@ torch.set_autocast_enabled("cpu", False)  # put it right again
 # many bytes for the weights, and are the results the same?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 network = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64))
 cast = copy.deepcopy(network).bfloat16()
 with torch.inference_mode():
@@ -700,7 +673,6 @@ print("same results:", torch.equal(result, expected))
 # **Predict:** what becomes of a loss in a cast model, without autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with torch.inference_mode():
     with torch.autocast("cpu", dtype=bfloat):
         print("autocast:  ", F.mse_loss(network(narrow), torch.zeros(4, 64)).dtype)
@@ -709,18 +681,17 @@ with torch.inference_mode():
 # %% [markdown]
 # A cast model has no list of operations that need float32. For bfloat16 inference of common
 # networks it is usually the better choice; compare its results with those of autocast first.
-# During training it is not a choice: the weights would be bfloat16 (lesson 02 shows how they stand
-# still). Neither of the two turns off dropout: that is `eval()`, and lesson 07 puts the three
+# During training it is not a choice: the weights would be bfloat16 ([[lesson how_numbers_break]] shows how they stand
+# still). Neither of the two turns off dropout: that is `eval()`, and [[lesson training_loops]] puts the three
 # together.
 
 # %% [markdown]
 # ## The same on CUDA
 #
-# CUDA's rules can be asked of fake tensors, with the state set by hand (lesson 04). **Predict:** do
+# CUDA's rules can be asked of fake tensors, with the state set by hand ([[lesson autocast_ops]]). **Predict:** do
 # the region, the quiet leak and the thread behave as on the CPU?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 with FakeTensorMode():
@@ -814,7 +785,6 @@ else:
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 from concurrent.futures import ThreadPoolExecutor
 
@@ -830,6 +800,6 @@ with region, ThreadPoolExecutor() as pool:
     print("3.", pool.submit(layer, x).result().dtype)
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/05_autocast_regions_exercises.ipynb`: the border of a step, a leak, a
+# **Next:** [[exercises autocast_regions|six exercises]]: the border of a step, a leak, a
 # submodule in float32, a cast counter, the frozen loop, and a thread that keeps its autocast. Then
-# lesson 06: GradScaler.
+# [[lesson grad_scaler]]: GradScaler.

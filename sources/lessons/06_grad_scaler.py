@@ -4,9 +4,9 @@
 # **You will be able to** say what each call of a GradScaler does, follow its scale by hand, find
 # out which steps were skipped and why, and place clipping and schedules in the right order.
 #
-# **Time** 45 minutes. **Needs** lessons 03 to 05; no GPU.
+# **Time** 45 minutes. **Needs** lessons [[lesson amp_from_scratch|03]] to [[lesson autocast_regions|05]]; no GPU.
 #
-# In FP16 small gradients become zero (lesson 02). Loss scaling multiplies the loss by a large
+# In FP16 small gradients become zero ([[lesson how_numbers_break]]). Loss scaling multiplies the loss by a large
 # number, and by the chain rule every gradient with it; before the weights move, it is divided out
 # again. `torch.amp.GradScaler` does that and looks for the right number while you train. With
 # `"cpu"` it works on any machine: all that happens here is real.
@@ -34,7 +34,6 @@ GradScaler = torch.amp.GradScaler
 # this is the weight updated with a scaled gradient?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weight = torch.tensor(3.0, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 scaler = GradScaler("cpu")
@@ -62,7 +61,6 @@ print("update   scale", scaler.get_scale())
 # overflowed, the weight whose gradient is fine, Adam's averages, the scale?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weights = torch.tensor([3.0, 5.0], requires_grad=True)
 optimizer = torch.optim.Adam([weights], lr=0.1)
 scaler = GradScaler("cpu")
@@ -97,7 +95,6 @@ for overflow in (False, True):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def play(scaler, overflows):
     """The scale after each update, when these steps overflow."""
     weight = torch.ones(2, requires_grad=True)
@@ -136,7 +133,6 @@ ScalerLab(overflows, init_scale=4.0, growth_interval=2)
 # in a row bring the scale from 65536 below 1? And how far down, and up, does it go?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 down = play(GradScaler("cpu"), [True] * 170)
 print("skips until it is below 1: ", 1 + sum(scale >= 1 for scale in down))
 print("skips until it is 0:       ", 1 + sum(scale > 0 for scale in down))
@@ -153,7 +149,6 @@ print("the simulator says the same:", simulate_scaler([True] * 170) == down)
 # Is the step skipped? What is the weight after it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for init_scale in (2.0**-127, 2.0**-128, 0.0):
     weight = torch.tensor(3.0, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -176,7 +171,6 @@ for init_scale in (2.0**-127, 2.0**-128, 0.0):
 # in their last bits? And with a scale of 1000?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 torch.manual_seed(0)
 gradients = torch.randn(10_000)
 for scale in (65536.0, 1000.0):
@@ -200,7 +194,6 @@ for scale in (65536.0, 1000.0):
 # the very first steps?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 digits = load_digits()
 images, labels = digits.train_images[:128], digits.train_labels[:128]
 network = digits_network()
@@ -235,7 +228,6 @@ plots.scaler_path(log.records, title="The scale looks for the edge, and stays ne
 # scale before and after `update`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weight = torch.ones(2, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 scaler = GradScaler("cpu", growth_interval=2)
@@ -260,7 +252,6 @@ for overflow in (False, False, True):
 # and the scheduler steps all the same?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weight = torch.ones(2, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -286,7 +277,6 @@ print("learning rate", scheduler.get_last_lr()[0], "after no step at all")
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def attempt(*calls, scaled=True, enabled=True, grad=True):
     """Make these calls of a scaler after a backward pass; print the last one's error."""
     weight = torch.ones(2, requires_grad=True)
@@ -306,7 +296,6 @@ print("same, disabled:", attempt("step", scaled=False, enabled=False))
 print("no gradient:   ", attempt("step", grad=False))
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print("update without step:      ", attempt("update"))
 print("unscale_ twice:           ", attempt("unscale_", "unscale_"))
 print("unscale_ after step:      ", attempt("step", "unscale_"))
@@ -330,7 +319,6 @@ print("unscale_, step, update:   ", attempt("unscale_", "step", "update"))
 # becomes of a closure, by name and by position?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (half, bfloat):
     weight = torch.ones(2, dtype=dtype, requires_grad=True)
     scaler = GradScaler("cpu")
@@ -342,7 +330,6 @@ for dtype in (half, bfloat):
         print(dtype, "gradients: ValueError:", error)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weight = torch.ones(2, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 scaler = GradScaler("cpu")
@@ -368,7 +355,6 @@ print("by position:", scaler.step(optimizer, lambda: 7.0), "and no error")
 # (The first two lines make every machine look like one.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with (
     mock.patch("torch.cuda.is_available", return_value=False),
     warnings.catch_warnings(record=True) as caught,
@@ -389,7 +375,6 @@ print("the loss comes back as it is:", scaler.scale(loss) is loss)
 # three is the scaler enabled? And what does a disabled scaler do with a NaN?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (torch.float32, bfloat, half):
     scaler = GradScaler("cpu", enabled=dtype is half)
     weight = torch.ones(1, requires_grad=True)
@@ -409,7 +394,6 @@ for dtype in (torch.float32, bfloat, half):
 # gradient zero?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for name, dtype, scale in (
     ("FP32", None, 1.0), ("BF16", bfloat, 1.0), ("FP16", half, 1.0), ("FP16 scaled", half, 2.0**24),
 ):  # fmt: skip
@@ -429,7 +413,6 @@ for name, dtype, scale in (
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def clipped_step(unscale_first, clip=nn.utils.clip_grad_norm_, overflow=False):
     network, scaler = digits_network(), GradScaler("cpu", init_scale=2.0**12)
     optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
@@ -460,7 +443,6 @@ for first in (True, False):
 # becomes of an inf?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for first in (True, False):
     _, moved, skipped = clipped_step(first, nn.utils.clip_grad_value_, overflow=True)
     print(f"unscale_ first {first!s:5} skipped {skipped!s:5} moved {moved > 0}")
@@ -476,7 +458,6 @@ for first in (True, False):
 # that is merely wrong. **Predict:** with a scaler, what happens after one single overflow?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weight = torch.tensor([3.0, 5.0], requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.01)
 log = ScalerLog(GradScaler("cpu"))
@@ -504,7 +485,6 @@ for step in range(20):
 # FP16. After 20 steps, how many were skipped, and what is the scale?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 layer = nn.Linear(3, 1, bias=False)
 nn.init.constant_(layer.weight, 300.0)
 optimizer = torch.optim.SGD(layer.parameters(), lr=1e-3)
@@ -546,7 +526,6 @@ def count_reads(reads):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for fused in (False, True):
     weight = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1, fused=fused)
@@ -600,7 +579,6 @@ def train(network, batches, device="cpu", dtype=torch.float16, max_norm=1.0):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (torch.float32, bfloat, half):
     torch.manual_seed(0)
     loss = train(digits_network(), [(images, labels)] * 20, dtype=dtype)
@@ -667,7 +645,6 @@ for dtype in (torch.float32, bfloat, half):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 print("1. the scale after the third skip:", set(simulate_scaler([True] * 3 + [False] * 1000)[2:]))
 scales = simulate_scaler([step == 1999 for step in range(4001)])
@@ -679,6 +656,6 @@ for scale in (65536.0, 1.0, 2.0**-10):
 print("BF16:", (torch.tensor(300.0, dtype=bfloat) * 300).item())
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/06_grad_scaler_exercises.ipynb`: your own GradScaler, a log of skips,
-# the scale predicted, a schedule, clipping, and the causes of a sinking scale. Then lesson 07: real
+# **Next:** [[exercises grad_scaler|six exercises]]: your own GradScaler, a log of skips,
+# the scale predicted, a schedule, clipping, and the causes of a sinking scale. Then [[lesson training_loops]]: real
 # training loops.

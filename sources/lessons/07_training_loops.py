@@ -4,7 +4,7 @@
 # **You will be able to** clip, accumulate, schedule, train several models, save, resume, evaluate
 # and serve in mixed precision, and keep one loop for FP32, BF16 and FP16.
 #
-# **Time** 50 minutes. **Needs** lessons 03 to 06; no GPU.
+# **Time** 50 minutes. **Needs** lessons [[lesson amp_from_scratch|03]] to [[lesson grad_scaler|06]]; no GPU.
 #
 # The loop of a tutorial has five lines. Yours has clipping, a schedule, checkpoints, a validation,
 # perhaps two models. Each of them meets the scaler somewhere, and each meeting has a wrong order
@@ -32,7 +32,7 @@ digits = load_digits()
 # %% [markdown]
 # Three helpers for the whole lesson: a fresh model with all that belongs to it, a few batches of
 # digits, and the part that every loop shares. Only the forward pass and the loss stand under
-# autocast; backward and the step never do. (`ScalerLog` is lesson 06's: a GradScaler with a
+# autocast; backward and the step never do. (`ScalerLog` is [[lesson grad_scaler]]'s: a GradScaler with a
 # record.)
 
 
@@ -68,12 +68,11 @@ def forward(model, x, y):
 # %% [markdown]
 # ## Clipping
 #
-# Lesson 06 had the order: `unscale_`, clip, `step`, with the `max_norm` that you would use in FP32.
+# [[Lesson grad_scaler]] had the order: `unscale_`, clip, `step`, with the `max_norm` that you would use in FP32.
 # A real run adds a question. **Predict:** a batch overflows. What norm does `clip_grad_norm_`
 # return, and what becomes of the step?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh(init_scale=2.0**40)
 x, y = next(some_batches(1))
 scaler.scale(forward(model, x, y)).backward()
@@ -93,7 +92,6 @@ print("norm is finite:", norm.isfinite().item(), " step skipped:", scaler.record
 # And a second `update`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scaler.scale(forward(model, x, y)).backward()
 scaler.unscale_(optimizer)
 for call in (lambda: scaler.unscale_(optimizer), lambda: scaler.update() or scaler.update()):
@@ -124,7 +122,6 @@ pieces = list(zip(x.split(16), y.split(16), strict=True))
 one, four, undivided = gradients_of([(x, y)]), gradients_of(pieces), gradients_of(pieces, False)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print("divided: within 1% of the big batch:", ((four - one).norm() < 0.01 * one.norm()).item())
 print("divided: equal to the last bit:     ", torch.equal(four, one))
 print(f"not divided: {(undivided.norm() / one.norm()).item():.1f} times as large")
@@ -153,7 +150,6 @@ def accumulate(model, optimizer, scaler, batches, every):
 # FP16. How many updates are there, how many steps, and how many batches are lost?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
 batches = [(x.clone(), y) for x, y in some_batches(24, size=16)]
 batches[5][0][0, 20] = 3e5
@@ -169,7 +165,7 @@ print("scale after each:", [record.scale for record in scaler.records])
 #
 # ## Schedules follow the real steps
 #
-# A schedule counts its own calls, not the optimizer's. Here is a loop with lesson 06's `if`, which
+# A schedule counts its own calls, not the optimizer's. Here is a loop with [[lesson grad_scaler]]'s `if`, which
 # may be left out. **Predict:** the first six batches overflow, and the learning rate is halved
 # after each step. What is it when the first real step comes?
 
@@ -193,7 +189,6 @@ def train_with_schedule(wait, overflows=6, count=12):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with warnings.catch_warnings(action="ignore"):  # that the scheduler came first: lesson 06
     hasty = train_with_schedule(wait=False)
 patient = train_with_schedule(wait=True)
@@ -211,7 +206,7 @@ plots.curves(
 
 # %% [markdown]
 # The hasty schedule is six steps ahead of the training, and its first real step is 64 times too
-# small. `wait` asks what lesson 06 asked: did the scale fall? (`get_scale()` makes a GPU wait, and
+# small. `wait` asks what [[lesson grad_scaler]] asked: did the scale fall? (`get_scale()` makes a GPU wait, and
 # so does `step()`.) A schedule that steps once an epoch hardly feels a skip; one that steps with
 # each batch, with a warm-up at the very beginning, does.
 
@@ -222,7 +217,6 @@ plots.curves(
 # model overflows. Which optimizers step, and what becomes of the scale?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 models = [digits_network(width=32, seed=s) for s in (0, 1)]
 optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
 before = [parameters_to_vector(model.parameters()).detach() for model in models]
@@ -249,7 +243,6 @@ print("scale:", scaler.get_scale())
 # `scale(a + b).backward()` the same as `scale(a).backward()` and `scale(b).backward()`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 gradients = []
 for together in (True, False):
     model, optimizer, scaler = fresh()
@@ -273,7 +266,6 @@ print("the same to within 1%:", difference.item() < 0.01)
 # other?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
 scaler.scale(forward(model, x, y))  # and no backward pass
 try:
@@ -292,7 +284,6 @@ except AssertionError as error:
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def norm_of(gradients):
     return sum(g.square().sum() for g in gradients).sqrt()
 
@@ -377,7 +368,6 @@ def resumed(left_out=None):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 uninterrupted = train(start(seed=0), 4)[16:]
 print("with all six parts, equal to the last bit:", resumed() == uninterrupted)
 for part in ("model", "batches", "random numbers", "optimizer", "scaler", "scheduler"):
@@ -397,7 +387,6 @@ for part in ("model", "batches", "random numbers", "optimizer", "scaler", "sched
 # not to overflow, and only differs from the old one?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 weights = []
 for scale in (2.0**10, 2.0**12):
     model, optimizer, scaler = fresh(init_scale=scale)
@@ -419,7 +408,6 @@ print("equal to within 0.001:", torch.allclose(*weights, atol=1e-3))
 # anything is loaded; read it in `amp_lessons/checkpoint.py`.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.training import load_checkpoint, save_checkpoint
 
 first = start(seed=0)
@@ -452,7 +440,6 @@ print("in the file:", ", ".join(torch.load(path)["states"]))
 # give the same answer twice under `no_grad()` and autocast, if nobody calls `eval()`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model = second["model"]
 images, labels = digits.validation_images, digits.validation_labels
 for mode in ("train", "eval"):
@@ -467,7 +454,6 @@ for mode in ("train", "eval"):
 # validation in FP32 say about it, and what one in FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.training import accuracy
 
 sick = copy.deepcopy(model[1])
@@ -486,11 +472,10 @@ for name, dtype in (("FP32", None), ("FP16", half)):
 # ## Inference: autocast or a cast model
 #
 # For inference there is a second way: cast the model once. It needs half the bytes for its
-# parameters and no casts (lesson 05 counts both). **Predict:** does it give the answers of
+# parameters and no casts ([[lesson autocast_regions]] counts both). **Predict:** does it give the answers of
 # autocast, for a model that has learned something?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 network = model[1].eval()
 for dtype in (half, bfloat):
     cast = copy.deepcopy(network).to(dtype)
@@ -504,7 +489,7 @@ for dtype in (half, bfloat):
 # %% [markdown]
 # It does, up to a digit here and there, and it is what you want for serving. Autocast keeps the
 # FP32 weights and makes 16-bit copies of them again and again: under `inference_mode()` its cache
-# does not work. Its advantage is that it runs the operations of its FP32 list in FP32 (lesson 04),
+# does not work. Its advantage is that it runs the operations of its FP32 list in FP32 ([[lesson autocast_ops]]),
 # as it did in training. So evaluate with autocast while you train; cast for serving, and compare
 # the two once. No scaler is needed for either: there is no backward pass.
 
@@ -512,11 +497,10 @@ for dtype in (half, bfloat):
 # ## One path for every precision
 #
 # Autocast and GradScaler both take `enabled=`. A disabled scaler gives the loss back as it is
-# (lesson 06). **Predict:** what does its `state_dict()` hold, and what becomes of an FP16 run that
+# ([[lesson grad_scaler]]). **Predict:** what does its `state_dict()` hold, and what becomes of an FP16 run that
 # loads it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 off = torch.amp.GradScaler("cpu", enabled=False)
 print("scale:", off.get_scale(), " state:", off.state_dict())
 try:
@@ -554,7 +538,6 @@ def train_in(precision, count=80):
 # **Predict:** which of the three learn the digits, and with what scale do they end?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for precision in ("FP32", "BF16", "FP16"):
     share, scale = train_in(precision)
     print(f"{precision}: more than 80% right: {share > 0.8}, scale {scale:g}")
@@ -567,7 +550,6 @@ for precision in ("FP32", "BF16", "FP16"):
 # **Predict:** is a disabled scaler also right for FP16, "because the loss is small anyway"?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.training import train_digits
 
 for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
@@ -584,7 +566,6 @@ for mode in ("fp32", "bf16", "fp16", "fp16 unscaled"):
 # device with shapes and no data: it stands for any other.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 import inspect
 
 torch.set_default_device("meta")
@@ -661,7 +642,6 @@ torch.set_default_device(None)
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 true = gradients_of([(x, y)]).norm()
 for place in ("after each backward", "before the clip", "after the clip"):
@@ -679,7 +659,6 @@ for place in ("after each backward", "before the clip", "after the clip"):
         print(f"1. {place}: {error}")
 
 # %%
-# NBVAL_CHECK_OUTPUT
 models, steps = [digits_network(seed=s) for s in (0, 1)], []
 optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
 scaler = torch.amp.GradScaler("cpu")
@@ -694,6 +673,6 @@ same = [a == b for a, b in zip(resumed(left_out="scheduler"), uninterrupted, str
 print("3. equal losses:", same.index(False), " and an epoch has 8")
 
 # %% [markdown]
-# **Next:** ten exercises in `exercises/07_training_loops_exercises.ipynb`: six broken loops to mend, and four
+# **Next:** [[exercises training_loops|ten exercises]]: six broken loops to mend, and four
 # loops to write. The exact resume among them is graded to the last bit. Then
-# lesson 08: losses, norms and your own ops.
+# [[lesson losses_and_ops]]: losses, norms and your own ops.

@@ -5,7 +5,7 @@
 # `custom_fwd` and `custom_bwd` do and what they do not, and give an op of your own a rule for
 # autocast.
 #
-# **Time** 60 minutes. **Needs** lessons 02, 04, 05 and 06; no GPU.
+# **Time** 60 minutes. **Needs** lessons [[lesson how_numbers_break|02]], [[lesson autocast_ops|04]], [[lesson autocast_regions|05]] and [[lesson grad_scaler|06]]; no GPU.
 #
 # Autocast knows torch's ops. It does not know your formulas. A loss written out by hand, a norm, a
 # sum over a layer's outputs, an `autograd.Function`: there the dtypes are yours to choose. Each
@@ -35,11 +35,10 @@ def side_by_side(*ops):
 # %% [markdown]
 # ## An eps that survives
 #
-# An eps of 1e-8 is 0 in FP16, and 1e-7 is not (lesson 02). But a loss is there to be
+# An eps of 1e-8 is 0 in FP16, and 1e-7 is not ([[lesson how_numbers_break]]). But a loss is there to be
 # differentiated. **Predict:** for which eps are log(0 + eps) *and* its gradient finite in FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for eps in (1e-8, 1e-7, 1e-5, torch.finfo(half).smallest_normal):
     p = tensor(0.0, dtype=half, requires_grad=True)
     loss = (p + eps).log()
@@ -56,7 +55,6 @@ for eps in (1e-8, 1e-7, 1e-5, torch.finfo(half).smallest_normal):
 # clamped to at most 1 − 1e-7. What is the largest p then, in each format?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (single, half, bfloat):
     p = tensor(1.0, dtype=dtype).clamp(max=1 - 1e-7)
     print(f"{dtype!s:14} 1 - p = {(1 - p).item():.3g}")
@@ -69,7 +67,6 @@ for dtype in (single, half, bfloat):
 # gradients are 1e-5, 0 and 0.01, the learning rate 0.01. Which weights are where they should be?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (single, half, bfloat):
     weight = torch.ones(3, dtype=dtype, requires_grad=True)
     weight.grad = tensor([1e-5, 0.0, 1e-2], dtype=dtype)
@@ -89,12 +86,11 @@ for dtype in (single, half, bfloat):
 # %% [markdown]
 # ## A loss from the logit
 #
-# The binary loss of lesson 02, now with its gradient. The logit is 10, the target 0, so the loss is
+# The binary loss of [[lesson how_numbers_break]], now with its gradient. The logit is 10, the target 0, so the loss is
 # about 10 and the gradient about 1. **Predict:** which of the six gradients are right?
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def from_probability(logit):
     return -(1 - torch.sigmoid(logit)).log()
 
@@ -144,7 +140,6 @@ plots.reaches(
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def bce(dtype, cast):
     x = tensor([[10.0]], requires_grad=True)
     with torch.autocast("cpu", dtype=dtype):
@@ -164,7 +159,7 @@ for cast in ("nothing", "probability", "logit"):
 # %% [markdown]
 # A float32 loss of a rounded probability is a float32 wrong number: the loss is 100. The gradient
 # is 0 times 1e12: 0 in BF16, and NaN in FP16, where 1e12 is inf. What counts is where the *sigmoid*
-# runs. That is why CUDA's autocast refuses the op as "unsafe to autocast" (lesson 04), and names
+# runs. That is why CUDA's autocast refuses the op as "unsafe to autocast" ([[lesson autocast_ops]]), and names
 # `binary_cross_entropy_with_logits` as the cure. On a CPU nobody stops you.
 
 # %% [markdown]
@@ -175,7 +170,6 @@ for cast in ("nothing", "probability", "logit"):
 # torch's own loss, in FP16 and under autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 label = tensor([0])
 for classes in (10, 10_000):
     logits = torch.zeros(1, classes, dtype=half)
@@ -196,12 +190,11 @@ for classes in (10, 10_000):
 # overflows, while under autocast that sum is float32. That is an argument for torch's loss inside
 # the region, and against one of your own.
 #
-# Look inside it once more, with `explain_autocast` (lesson 04). The loss is float32 on both
+# Look inside it once more, with `explain_autocast` ([[lesson autocast_ops]]). The loss is float32 on both
 # devices. **Predict:** in which dtype are the log-probabilities that it is made of?
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 class Loss(nn.Module):
     def forward(self, logits, label):
         return F.cross_entropy(logits, label)
@@ -217,7 +210,7 @@ print(
 
 # %% [markdown]
 # A CPU has a rule for the whole loss. CUDA has none: there `cross_entropy` calls log_softmax and
-# *names* the dtype of its input, which autocast respects (lesson 04), and only the second half is
+# *names* the dtype of its input, which autocast respects ([[lesson autocast_ops]]), and only the second half is
 # float32. So on a GPU the loss is a float32 number made of FP16 log-probabilities; near −12 these
 # are $2^{-7}$ apart. Many training loops say `F.cross_entropy(logits.float(), labels)`: one cast,
 # and the same loss on every device.
@@ -225,10 +218,9 @@ print(
 # %% [markdown]
 # ## Sums, means, variances
 #
-# "Autocast does softmax and reductions in FP32" is half true (lesson 04):
+# "Autocast does softmax and reductions in FP32" is half true ([[lesson autocast_ops]]):
 
 # %%
-# NBVAL_CHECK_OUTPUT
 side_by_side("softmax", "sum", "norm", "logsumexp", "mean", "var", "std")
 
 # %% [markdown]
@@ -236,7 +228,6 @@ side_by_side("softmax", "sum", "norm", "logsumexp", "mean", "var", "std")
 # var and std of a thousand values of ±600, logsumexp of 70,000 zeros?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 threes = torch.full((100_000,), 3.0, dtype=half)
 x = tensor([-600.0, 600.0] * 500, dtype=half)
 print("sum", threes.sum().item(), "  mean", threes.mean().item())
@@ -252,11 +243,10 @@ print("logsumexp of 70,000 zeros, which is 11.2:", zeros.logsumexp(0).item())
 # list anywhere.
 #
 # Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares
-# less the square of the mean, lost its digits in FP16 (lesson 02). **Predict:** what does that
+# less the square of the mean, lost its digits in FP16 ([[lesson how_numbers_break]]). **Predict:** what does that
 # formula give in float32 for 9999 and 10001, whose variance is 1?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 x = tensor([9999.0, 10001.0])
 print("E[x^2] - E[x]^2:  ", (x.square().mean() - x.mean() ** 2).item())
 print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
@@ -272,11 +262,10 @@ print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
 # **Predict:** which of the four norms are float32 under autocast, on a CPU and on CUDA?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 side_by_side("layer_norm", "group_norm", "rms_norm", "batch_norm")
 
 # %% [markdown]
-# This is torch 2.13. `rms_norm` was not on CUDA's list until 2.12 put it there (lesson 04 has the
+# This is torch 2.13. `rms_norm` was not on CUDA's list until 2.12 put it there ([[lesson autocast_ops]] has the
 # issue): the same model gave 16 bits before and float32 after. If the dtype after a norm matters to
 # you, assert it.
 #
@@ -285,7 +274,6 @@ side_by_side("layer_norm", "group_norm", "rms_norm", "batch_norm")
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def rms_by_hand(x, eps=1e-6):
     return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
 
@@ -313,7 +301,6 @@ print("by hand, wide ", [round(v, 3) for v in rms_by_hand(x.float())[0].tolist()
 # evaluation?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 norm = nn.BatchNorm1d(2)
 optimizer = torch.optim.SGD(norm.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cpu")
@@ -337,7 +324,6 @@ print("evaluation ", norm.eval()(torch.ones(1, 2))[0].isnan().tolist())
 # has a running variance of about 0. What does it give for 200 and for 300 in evaluation?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 norm = nn.BatchNorm1d(1).eval()
 norm.running_var.zero_()
 x = tensor([[200.0], [300.0]])
@@ -349,7 +335,6 @@ print("FP16   ", norm(x.half())[:, 0].tolist())
 # `.half()`: what is the running variance after a batch of −600 and 600?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 norm = nn.BatchNorm1d(1).half()
 norm(tensor([[-600.0], [600.0]], dtype=half))
 print(norm.running_var.dtype, norm.running_var.item())
@@ -368,7 +353,6 @@ print(norm.running_var.dtype, norm.running_var.item())
 # itself?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (single, half, bfloat):
     zeros = torch.zeros(1, 4, dtype=dtype, requires_grad=True)
     long = torch.full((1, 4), 40_000.0, dtype=dtype)
@@ -395,7 +379,6 @@ for dtype in (single, half, bfloat):
 # stream that begins at 1. Where does it end in BF16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 streams = {}
 for name, dtype in (("FP32", single), ("BF16", bfloat)):
     stream = tensor(1.0, dtype=dtype)
@@ -421,21 +404,19 @@ plots.curves(
 # how many blocks is it infinite: about 50, 500 or 5000?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 stream, block = tensor(1.0, dtype=half), 0
 while stream.isfinite():
     stream, block = stream + stream / 4, block + 1
 print("infinite after block", block)
 
 # %% [markdown]
-# No loss scale helps: the overflow is in the forward pass (lesson 06).
+# No loss scale helps: the overflow is in the forward pass ([[lesson grad_scaler]]).
 #
 # So keep the stream in float32. Is it, under autocast? **Predict:** the dtype of
 # `stream + block(stream)` where the stream comes from an embedding, and where it comes from a
 # linear layer?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 block = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8))
 with torch.autocast("cpu", dtype=bfloat):
     for name, stream in (
@@ -453,17 +434,16 @@ with torch.autocast("cpu", dtype=bfloat):
 # It does not save a block whose *own* output does not fit. Fine-tuning T5 in FP16 gave NaN because
 # a linear layer gave 66,246 ([transformers issue
 # 5651](https://github.com/huggingface/transformers/issues/5651)): such a layer has to leave the
-# region (lesson 05), or the region has to be BF16.
+# region ([[lesson autocast_regions]]), or the region has to be BF16.
 
 # %% [markdown]
 # ## Attention beyond the format
 #
 # A mask value must fit the dtype: `masked_fill(mask, -1e9)` raises in FP16, and `finfo(dtype).min`
-# fits (lesson 02). It fits *once*. **Predict:** a padding mask and a causal mask are both added to
+# fits ([[lesson how_numbers_break]]). It fits *once*. **Predict:** a padding mask and a causal mask are both added to
 # the scores, each with `finfo(dtype).min`. What does a row give that both mask?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (half, bfloat):
     lowest = torch.finfo(dtype).min
     padding = tensor([[lowest, lowest]], dtype=dtype)
@@ -477,7 +457,6 @@ for dtype in (half, bfloat):
 # for which True means "keep". **Predict:** what does that give for a row with nothing left?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 keep = torch.zeros(1, 2, dtype=torch.bool)
 q, k, v = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 2, 8), torch.ones(1, 1, 2, 8)
 print(F.scaled_dot_product_attention(q, k, v, keep).unique().tolist())
@@ -490,7 +469,6 @@ print(F.scaled_dot_product_attention(q, k, v, keep).unique().tolist())
 # you divide q?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 q = k = torch.full((2, 64), 40.0, dtype=half)
 print("(q @ k.T) / 8:", ((q @ k.T) / 8)[0, 0].item())
 print("(q / 8) @ k.T:", ((q / 8) @ k.T)[0, 0].item())
@@ -501,12 +479,11 @@ print("(q / 8) @ k.T:", ((q / 8) @ k.T)[0, 0].item())
 # %% [markdown]
 # ## Buffers of your own
 #
-# In-place ops and `out=` keep the dtype of what they write into (lesson 04), so a buffer decides
+# In-place ops and `out=` keep the dtype of what they write into ([[lesson autocast_ops]]), so a buffer decides
 # for all that is ever added to it. **Predict:** a running average of ones, with a weight of 0.001
 # for each. Where is it after 5000 steps, by the dtype of the buffer?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for dtype in (single, half, bfloat):
     average, one = torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)
     for _ in range(5000):
@@ -546,7 +523,6 @@ class Product(torch.autograd.Function):
 # gradients?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 x = torch.randn(2, 3, requires_grad=True)
 weight = torch.randn(3, 4, requires_grad=True)
 with torch.autocast("cpu", dtype=half):
@@ -617,7 +593,6 @@ def run(title, function, forward_in=half, backward_in=None):
 # **Predict:** for each of these five, the state of autocast in the two halves.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch.amp import custom_bwd, custom_fwd
 
 fwd, bwd = custom_fwd(device_type="cpu"), custom_bwd(device_type="cpu")
@@ -638,7 +613,6 @@ run("custom_bwd alone", reporting(bwd=bwd))
 # region?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 wide = custom_fwd(device_type="cpu", cast_inputs=torch.float32)
 run("cast_inputs=float32", reporting(wide, bwd))
 run("cast_inputs=float32, backward inside", reporting(wide, bwd), backward_in=half)
@@ -651,7 +625,7 @@ run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_typ
 # `cast_inputs` casts the floating-point inputs of that device (float64 excepted) and then switches
 # autocast **off**, for both halves. So `cast_inputs=torch.float32` is the answer for an op that has
 # no 16-bit kernel, or that must not overflow: the way to use AMP with *"custom ops without FP16
-# support"*. The other way is a disabled region with `.float()` (lesson 05).
+# support"*. The other way is a disabled region with `.float()` ([[lesson autocast_regions]]).
 #
 # Two surprises. Outside a region it does nothing: 16-bit input stays 16 bit. And it looks at one
 # device type only: with `"cuda"` on CPU tensors it is as good as not there.
@@ -666,7 +640,6 @@ run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_typ
 # 04; `autocast_on` is a region that is on without a GPU): which dtype without a cast, and with one?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from amp_lessons.trace.fakes import autocast_on
@@ -690,7 +663,6 @@ for name, decorator in cuda.items():
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 class Newer(torch.autograd.Function):
     @staticmethod
     @custom_fwd(device_type="cpu")
@@ -721,7 +693,6 @@ print(caught[0].category.__name__, "->", "torch.amp.custom_fwd" in str(caught[0]
 # any of this? **Predict:** the undecorated Product, checked outside a region and in one?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 a = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
 b = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 for enabled in (False, True):
@@ -731,11 +702,10 @@ for enabled in (False, True):
 # %% [markdown]
 # `gradcheck` wants float64, and autocast leaves float64 alone: it tests the formula and cannot see
 # a dtype. So two tests: gradcheck with autocast off, and one that runs forward in a region and
-# backward outside, and asserts dtypes and values. `explain_autocast` (lesson 04) reports a Function
+# backward outside, and asserts dtypes and values. `explain_autocast` ([[lesson autocast_ops]]) reports a Function
 # without decorators:
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.models import custom_function
 
 model, inputs = custom_function()
@@ -751,7 +721,6 @@ for hazard in explain_autocast(model, *inputs, device="cuda", dtype=half).hazard
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 @torch.library.custom_op("amp_lessons::sum_of_squares", mutates_args=())
 def sum_of_squares(x: torch.Tensor) -> torch.Tensor:
     return (x * x).sum(-1)
@@ -771,7 +740,6 @@ with torch.autocast("cpu", dtype=half):
 # tensor?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for device in ("cpu", "cuda"):
     torch.library.register_autocast("amp_lessons::sum_of_squares", device, torch.float32)
 with torch.autocast("cpu", dtype=half):
@@ -789,7 +757,7 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
 # %% [markdown]
 # ## Said of losses and ops
 #
-# | claim | what the cells of this lesson and of lesson 04 show |
+# | claim | what the cells of this lesson and of [[lesson autocast_ops]] show |
 # |---|---|
 # | "the loss is kept in float32" | the listed losses are; in a loss by hand each op decides, and a float32 loss of a rounded probability is wrong too |
 # | "NaN comes from underflow" | underflow gives 0; NaN comes from 0/0, and from an infinity, such as log 0, times 0 |
@@ -850,7 +818,6 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 print("1. probability", torch.sigmoid(tensor(10.0, dtype=bfloat)).item(), bce(bfloat, "nothing"))
 print("2.", end=" ")
@@ -863,6 +830,6 @@ print("3. weight", norm.weight.item(), "Adam", dict(optimizer.state), end=" ")
 print("running mean", norm.running_mean.item())
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/08_losses_and_ops_exercises.ipynb`: four losses to stabilise, unit
-# vectors, a safe RMS norm, a stream in float32, and two Functions to get right. Then lesson 09:
+# **Next:** [[exercises losses_and_ops|six exercises]]: four losses to stabilise, unit
+# vectors, a safe RMS norm, a stream in float32, and two Functions to get right. Then [[lesson memory]]:
 # memory.

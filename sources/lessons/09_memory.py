@@ -5,7 +5,7 @@
 # precision needs more of them or fewer, read a memory report without being misled by it, and
 # choose the lever that helps.
 #
-# **Time** 45 minutes. **Needs** lesson 07; no GPU.
+# **Time** 45 minutes. **Needs** [[lesson training_loops]]; no GPU.
 #
 # "Mixed precision halves the memory" is said often and shown rarely. One run that the course
 # started from, PyTorch's own recipe at a batch of 4096, needed *more* with it. Here the bytes are
@@ -36,7 +36,6 @@ bfloat = torch.bfloat16
 # under autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 makers = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.01),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
@@ -70,7 +69,6 @@ for name, make in makers.items():
 # layers, 64 to 32 to 16, with a batch of 8. What is kept in float32? And what under autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 torch.manual_seed(0)
 small = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 16))
 images, wanted = torch.randn(8, 64), torch.randn(8, 16)
@@ -106,14 +104,13 @@ print("autocast:", *saved_by(True)[1], sep="\n    ")
 #
 # ## The cast cache
 #
-# Autocast casts each weight once and keeps the copy until the region ends (lesson 05): two bytes
+# Autocast casts each weight once and keeps the copy until the region ends ([[lesson autocast_regions]]): two bytes
 # for every parameter that a 16-bit layer uses, *added* to the four of the float32 weight. Copies
 # do not grow with the batch; savings do. **Predict:** eight layers of width 256, once with a batch
 # of 64 and once of 4096. Where does AMP need less?
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def mlp_memory(batch, precision, layers=8, width=256, optimizer="sgd"):
     """Bytes of a step of an MLP with a mean squared error."""
     with torch.device("meta"):  # shapes without data
@@ -126,7 +123,6 @@ def mlp_memory(batch, precision, layers=8, width=256, optimizer="sgd"):
 print(mlp_memory(64, "fp32"), mlp_memory(64, "amp bf16"), sep="\n\n")
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for batch in (64, 256, 1024, 4096):
     fp32, amp = (mlp_memory(batch, precision) for precision in ("fp32", "amp bf16"))
     kept = (amp.activations + amp.cast_cache) / fp32.activations
@@ -152,7 +148,6 @@ plots.memory_bars(steps, title="The casts come first, the savings with the batch
 # later? And with twice the layers?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for layers, width in ((8, 256), (8, 512), (16, 256), (3, 256)):
     sizes = {"layers": layers, "width": width}
     fp32 = [mlp_memory(batch, "fp32", **sizes) for batch in (1, 2)]
@@ -174,7 +169,6 @@ for layers, width in ((8, 256), (8, 512), (16, 256), (3, 256)):
 # seven gigabytes? And what is the difference?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 fp32_peak, amp_peak = 7_533_332_992, 7_634_019_840  # quoted
 data = 50 * 2 * 4096 * 4096 * 4  # 50 batches and 50 targets, all on the GPU before the start
 copies = 3 * (4096 * 4096 + 4096) * 2  # each weight and bias once more, in float16
@@ -185,7 +179,6 @@ print(f"growth                {amp_peak - fp32_peak:,}")
 print(f"16-bit copies         {copies:,}, off by {copies - (amp_peak - fp32_peak)}")
 
 # %%
-# NBVAL_CHECK_OUTPUT
 recipe = {"batch": 4096, "layers": 3, "width": 4096}
 fp32, amp = (mlp_memory(precision=precision, **recipe) for precision in ("fp32", "amp fp16"))
 print("activations equal:", amp.activations == fp32.activations)
@@ -202,7 +195,6 @@ print(f"total growth:      {amp.total - fp32.total:,}")
 # the run before?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 loss = mse_loss(torch.randn(64, 100), torch.randn(64, 100))
 print("mse_loss:", loss.nbytes, "bytes of number, in", loss.untyped_storage().nbytes())
 unit, network = 4096 * 4096 * 4, 3 * (4096 * 4096 + 4096) * 4
@@ -234,7 +226,6 @@ print(f"{'left of the peak':40}{fp32_peak - data - sum(blocks.values()):>13,}")
 # memory over FP32's? By CUDA's rules, with bfloat16.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 examples = {
     "MLP, batch 32": (models.mlp, {"batch": 32}),
     "CNN, batch 64": (models.cnn, {"batch": 64}),
@@ -271,7 +262,6 @@ MemoryCalculator()
 # memory of a step fall? And what does a weight of 1 become in 100 steps of 0.001?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for precision in ("fp32", "amp bf16", "bf16"):
     memory = mlp_memory(64, precision, optimizer="adam")
     each = memory.model_states / (memory.parameters // (2 if precision == "bf16" else 4))
@@ -283,7 +273,7 @@ for dtype in (torch.float32, bfloat):
     print(dtype, round(weight.item(), 3))
 
 # %% [markdown]
-# Half of everything, and a weight that does not move: steps under half an ulp are lost (lesson 02).
+# Half of everything, and a weight that does not move: steps under half an ulp are lost ([[lesson how_numbers_break]]).
 # That is why mixed precision keeps float32 weights, and why a BF16-stored model is for inference,
 # or for optimizers that are made for it (stochastic rounding, or a compensation as in `kahan_sum`).
 #
@@ -293,7 +283,6 @@ for dtype in (torch.float32, bfloat):
 # `zero_grad()`? The recipe's comment says that `set_to_none=True` helps; what is the default?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 import inspect
 
 default = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
@@ -340,7 +329,6 @@ for precision in ("fp32", "amp fp16"):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 class Checkpointed(nn.Module):
     """The same layers, in four segments that keep only their input."""
 
@@ -362,7 +350,7 @@ for precision in ("fp32", "amp bf16"):
 
 # %% [markdown]
 # The segments' inputs and the last segment stay; the price is about one more forward pass, in the
-# precision of the first. The two levers go together. Lesson 11 uses checkpointing in earnest, with
+# precision of the first. The two levers go together. [[Lesson past_one_gpu]] uses checkpointing in earnest, with
 # what goes wrong when the recomputation runs in another dtype, and shards the 16 bytes a parameter
 # over several GPUs.
 #
@@ -420,7 +408,6 @@ for precision in ("fp32", "amp bf16"):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 memory = mlp_memory(64, "amp bf16", optimizer="adam")
 print("1.", 7 * memory.model_states // (memory.parameters // 4), "GB")
@@ -428,5 +415,5 @@ print("2.", next(batch for batch in range(1, 1000) if 30_000 * batch > 10_000_00
 print("3.", f"{1 - (19 - 15) / (20 - 15):.0%} less")
 
 # %% [markdown]
-# **Next:** five exercises in `exercises/09_memory_exercises.ipynb`: bytes a parameter, the crossover, the
-# cast cache, two reports to read, and the lever that helps. Then lesson 10: speed, measured.
+# **Next:** [[exercises memory|five exercises]]: bytes a parameter, the crossover, the
+# cast cache, two reports to read, and the lever that helps. Then [[lesson speed]]: speed, measured.

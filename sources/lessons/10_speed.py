@@ -5,7 +5,7 @@
 # could be at all, read from the two what would help, and tell a speed-up from one that quality pays
 # for.
 #
-# **Time** 50 minutes. **Needs** lesson 07; no GPU. What only a GPU can show is quoted with its
+# **Time** 50 minutes. **Needs** [[lesson training_loops]]; no GPU. What only a GPU can show is quoted with its
 # source, computed, or "not measured here".
 #
 # "Two to three times faster" is what people say of AMP. Faster than what, on which GPU, and how was
@@ -35,7 +35,6 @@ h200 = find_gpu("H200")
 # faster and "reduces memory". Do its own numbers agree?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 seed = next(record for record in load_records() if record.name == "seed_003")
 print(seed.kind, "on", seed.gpu or "a GPU that is not named")
 fp32, amp = seed.rows
@@ -58,7 +57,6 @@ print(
 # the clock say?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 gpu = PretendGpu()
 step = gpu.program("step", seconds=2e-3)
 start = gpu.clock()
@@ -78,7 +76,6 @@ print(f"after the work is done: {1e3 * (gpu.clock() - start):.3f} ms")
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def sample(gpu, step):
     """Seconds of one step, with the clock read when nothing is queued."""
     gpu.synchronize()
@@ -108,7 +105,6 @@ print(f"median {1e3 * statistics.median(samples[:9]):6.2f} ms of the first nine"
 # **Predict:** will it find 2 ms and 1.25 ms?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 gpu = PretendGpu()
 old = gpu.program("old", seconds=2e-3, cold=5, spike_every=9, jitter=0.01)
 new = gpu.program("new", seconds=1.25e-3, cold=5, spike_every=7, jitter=0.01)
@@ -125,7 +121,6 @@ print(f"speed-up {times['old'].median / times['new'].median:.2f}")
 # other. Which one wins?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for in_turns in (False, True):
     gpu = PretendGpu(warming=0.005)
     a, b = (gpu.program(name, seconds=1e-3) for name in "ab")
@@ -173,7 +168,6 @@ for name, t in timing.compare(steps, device).items():
 # backward; each layer has a weight and an input.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 products = roofline.training_matmuls(widths=(4096,) * 4, batch=4096)
 for work in products:
     print(work.name)
@@ -190,7 +184,6 @@ print(f"{counted / 1e12:.4f} TFLOP by torch's FlopCounterMode")
 # with AMP, and which GPUs could *not* have done it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for row in (fp32, amp):
     print(f"{row.mode:8} {row.tflops:.1f} TFLOP/s")
 for one in GPUS:
@@ -219,7 +212,6 @@ for one in GPUS:
 # H200, against IEEE FP32? Against TF32? And on an RTX 4090?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print(f"{'':14} against FP32   against TF32")
 for one in GPUS:
     limits = [f"{roofline.speedup_limit(one, 'fp32', 'fp16'):.1f}"]
@@ -231,7 +223,7 @@ for one in GPUS:
 # two a page quotes decides how AMP looks. An RTX 4090 allows 2 against either, since its TF32 is no
 # faster than its FP32. (That is with sums in FP32, as PyTorch asks for. With sums in FP16 NVIDIA's
 # paper promises twice as much, if you set `torch.backends.cuda.matmul.allow_fp16_accumulation`;
-# lesson 03 shows what such sums lose.) Nobody reaches a peak: the best products reached 87% of it
+# [[lesson amp_from_scratch]] shows what such sums lose.) Nobody reaches a peak: the best products reached 87% of it
 # on an A100 and 80% on an H100, in BF16
 # ([measured](https://github.com/stas00/ml-engineering/blob/master/compute/accelerator/README.md#maximum-achievable-matmul-flops-comparison-table)
 # by others; `timing.measured_peak` measures it on your GPU). And what is no product gains less, or
@@ -243,7 +235,6 @@ for one in GPUS:
 # **Predict:** are FP32 matrix products computed in TF32 by default? Convolutions?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with timing.fp32_precision("ieee"):
     print("inside: ", timing.fp32_state())
 with timing.fp32_precision("tf32"):
@@ -269,7 +260,6 @@ print("outside:", timing.fp32_state())
 # 4096 on an H200 in FP16: from which batch size on is it bound by compute?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print(f"ridge: {h200.ridge('fp16'):.0f} FLOP per byte in FP16, {h200.ridge('fp32'):.0f} in FP32")
 for batch in (1, 16, 128, 256, 4096):
     work = Matmul(m=batch, n=4096, k=4096)
@@ -306,7 +296,6 @@ plots.roofline({"FP16": points}, peaks, bandwidth, title=title, counted="each ma
 # autocast make this layer's forward, the cast of its weight included, at batch 1? At 4096?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 cast = (4 + 2) * 4096 * 4096 / h200.bytes_per_second()  # seconds, at least
 for batch in (1, 16, 64, 256, 4096):
     work = Matmul(m=batch, n=4096, k=4096)
@@ -318,7 +307,7 @@ for batch in (1, 16, 64, 256, 4096):
 # By this count autocast takes *twice* as long as FP32 at batch 1. (A cache may spare the copy a
 # part of its way; the 4 bytes of each weight have to be read all the same, so it cannot be faster.)
 # With large batches the cast is small beside the product. For inference with small batches, store
-# the weights in 16 bits (lesson 07).
+# the weights in 16 bits ([[lesson training_loops]]).
 #
 # Try it with your GPU and your sizes. When is FP16 worth 14.8, when 2, when nothing?
 
@@ -334,7 +323,6 @@ RooflineExplorer("H200", "fp16", m=256, n=4096, k=4096)
 # for a product of 128 by 128, and how long does Python need to launch it?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for size in (128, 256, 513, 4096, 8192):
     work = Matmul(size, size, size)
     floors = {d: 1e6 * roofline.matmul_floor(h200, d, work) for d in ("fp32", "fp16")}
@@ -349,7 +337,6 @@ for size in (128, 256, 513, 4096, 8192):
 # what is gained by a device that needs 0.5 µs?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
     gpu = PretendGpu()
     step = gpu.program("small", seconds=seconds)
@@ -386,7 +373,6 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # `torch.cuda.is_bf16_supported()` count, if you say nothing more?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 import inspect
 
 print(inspect.signature(torch.cuda.is_bf16_supported))
@@ -397,7 +383,7 @@ print(inspect.signature(torch.cuda.is_bf16_supported))
 #
 # ## Memory beside the time
 #
-# The recipe's page claims to save memory too, and lesson 09 has taken its peaks apart: most of the
+# The recipe's page claims to save memory too, and [[lesson memory]] has taken its peaks apart: most of the
 # 7.5 GB are data that lay on the GPU before the first step, and what AMP added are the FP16 copies
 # of the weights. A peak beside a time takes three rules: `torch.cuda.reset_peak_memory_stats()`
 # before each run, the data's own bytes taken out, and no second model left over from the first run.
@@ -412,7 +398,6 @@ print(inspect.signature(torch.cuda.is_bf16_supported))
 # 02), in four precisions. **Predict:** whose times may be compared?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.training import train_digits
 
 runs = {
@@ -442,7 +427,6 @@ plots.curves(
 # a product's peak that was measured on the spot.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 measured = [record for record in load_records() if record.kind == "measured"]
 for record in measured:
     print(record.source)
@@ -480,7 +464,7 @@ for record in measured:
 #
 # | said | shown above |
 # |---|---|
-# | "AMP reduces memory", beside 7,533,332,992 → 7,634,019,840 bytes | its own peak rises; lesson 09 says by what |
+# | "AMP reduces memory", beside 7,533,332,992 → 7,634,019,840 bytes | its own peak rises; [[lesson memory]] says by what |
 # | "2.33 times faster" | one run, no warm-up, GPU and TF32 unknown, no losses: nobody can tell |
 # | "Volta 1.5–2 times, Ampere 2–3 times" | the limits are 8 against FP32, and 2 against TF32 |
 # | "1979 TFLOP/s" | with sparsity; dense is 989 |
@@ -533,7 +517,6 @@ for record in measured:
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 big = Matmul(4096, 4096, 4096)
 floor = roofline.matmul_floor(h200, "fp16", big)
@@ -545,6 +528,6 @@ bound = roofline.bound(h200, "fp16", one.flops, one.bytes("fp16"))
 print(f"3. {one.intensity('fp16'):.1f} FLOP per byte: bound by {bound}")
 
 # %% [markdown]
-# **Next:** seven exercises in `exercises/10_speed_exercises.ipynb`: mend two benchmarks that lie, summarise
-# and judge times, count FLOPs, compute floors, and say what would help. Then lesson 11: past one
+# **Next:** [[exercises speed|seven exercises]]: mend two benchmarks that lie, summarise
+# and judge times, count FLOPs, compute floors, and say what would help. Then [[lesson past_one_gpu]]: past one
 # eager GPU.

@@ -5,7 +5,7 @@
 # recompute activations in the right dtype, train on several ranks with a scaler that they agree on,
 # and say what FP8 training adds.
 #
-# **Time** 50 minutes. **Needs** lessons 07 and 08; no GPU. One cell starts two processes.
+# **Time** 50 minutes. **Needs** lessons [[lesson training_loops|07]] and [[lesson losses_and_ops|08]]; no GPU. One cell starts two processes.
 #
 # So far one process ran one operation after the other. Here something else runs your model: a
 # compiler, a second forward pass inside the backward, other processes. Each can leave the precision
@@ -64,7 +64,6 @@ def gradient(function):
 # does the compiled model give the eager gradient?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch._functorch import config as settings
 
 print("eager:                      ", gradient(model))
@@ -78,7 +77,7 @@ print("the default:                ", settings.backward_pass_autocast)
 # The forward pass was right: the region was respected. But the backward pass was traced ahead of
 # time, in the middle of the forward, and so under the autocast that was on there. The setting says
 # so: `"same_as_forward"` supposes that you call `backward()` under the same autocast as the
-# forward. Lesson 05 told you not to. The inner, disabled region does not help: it is left before
+# forward. [[Lesson autocast_regions]] told you not to. The inner, disabled region does not help: it is left before
 # the backward is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)). This is
 # torch 2.13; [PR 177287](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` for a
 # later version.
@@ -89,7 +88,6 @@ print("the default:                ", settings.backward_pass_autocast)
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def keeps_bits(function):
     """Whether the gradient has bits that BF16 cannot hold."""
     model.zero_grad()
@@ -114,7 +112,6 @@ with settings.patch(backward_pass_autocast="off"):
 # **Predict:** what does each of these two give?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 torch.compiler.reset()
 with settings.patch(backward_pass_autocast="off"):
     early = torch.compile(model, backend="aot_eager")
@@ -168,7 +165,6 @@ images = torch.randn(256, 32)
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def run(function):
     """Forward under FP16 autocast, backward outside; the gradients, and the bytes saved."""
     witness.seen, kept = [], {}
@@ -199,7 +195,6 @@ print("the same gradients:", all(map(torch.equal, plain, again)))
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 class Recompute(torch.autograd.Function):
     """Keep x, forget the rest, run the function again in the backward pass."""
 
@@ -225,11 +220,10 @@ print("the same gradients:", all(map(torch.equal, plain, by_hand)))
 # The second run was in FP32: the gradients are those of a computation that never took place, and it
 # costs the memory and the time that autocast was to save. (The gradient that comes in is FP16, the
 # output of the second run FP32: torch casts the one to the other without a word.) The mend is
-# lesson 08's: `custom_fwd` notes the autocast state, `custom_bwd` restores it. **Predict:** what
+# [[lesson losses_and_ops]]'s: `custom_fwd` notes the autocast state, `custom_bwd` restores it. **Predict:** what
 # does the witness see now?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 mended = type(
     "Mended",
     (torch.autograd.Function,),
@@ -247,7 +241,6 @@ print("the same gradients:", all(map(torch.equal, plain, by_hand)))
 # happens if the second run is in another dtype?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from contextlib import nullcontext
 
 from torch.utils.checkpoint import CheckpointError
@@ -268,7 +261,6 @@ except CheckpointError as error:
 # that needs no gradient, such as a batch of images?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 images = images.detach()  # the checkpoint by hand had asked for a gradient
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -299,14 +291,13 @@ print(caught[0].message, "->", output.requires_grad)
 # (through `hooks` the experiments below interfere with it; a real run has none):
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.distributed import launch, train
 
 print(inspect.getsource(train.take_step).split('"""')[2].strip("\n"))
 
 # %% [markdown]
 # Nothing in it knows how many ranks there are: scale, backward, step, update, over the
-# micro-batches (the parts of an accumulated batch) of lesson 07. What is new is done by the model.
+# micro-batches (the parts of an accumulated batch) of [[lesson training_loops]]. What is new is done by the model.
 #
 # The same script runs on two CPU cores, on one machine with 8 GPUs, and on two of them:
 #
@@ -321,7 +312,6 @@ print(inspect.getsource(train.take_step).split('"""')[2].strip("\n"))
 # all the experiments of this lesson. It takes some seconds: each rank imports torch.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 ranks = launch("amp_lessons.distributed.experiments", ranks=2, timeout=55)
 print("ranks:", [rank.number for rank in ranks])
 print("experiments:", ", ".join(ranks[0].reports))
@@ -350,7 +340,6 @@ def show(name):
 # GradScaler of its own, an ordinary one.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 show("ddp loss")
 
 # %% [markdown]
@@ -364,7 +353,6 @@ show("ddp loss")
 # of yours that changes gradients, or in a parameter that DDP does not know.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 show("ddp gradient")
 
 # %% [markdown]
@@ -385,7 +373,6 @@ plots.where_the_inf_is(ranks=2, parameters=6, bad=4)
 # rank 0 do, in whose shard everything is finite?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 show("fsdp2 gradient")
 
 # %% [markdown]
@@ -404,7 +391,6 @@ show("fsdp2 gradient")
 # **Predict:** what if only half of a model is sharded, and one optimizer holds both halves?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print(ranks[0].reports["fsdp2 half"].split(", need")[0])
 
 # %% [markdown]
@@ -418,12 +404,11 @@ print(ranks[0].reports["fsdp2 half"].split(", need")[0])
 # **Predict:** in which dtype are the parameters during the forward pass, and between the steps?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for place, dtype in ranks[0].reports["fsdp2 dtypes"].items():
     print(f"{place:26} {dtype}")
 
 # %% [markdown]
-# The shards are FP32: they are the master weights of lesson 03, here in earnest. What is fetched
+# The shards are FP32: they are the master weights of [[lesson amp_from_scratch]], here in earnest. What is fetched
 # for the forward pass is a 16-bit copy, and half the bytes travel. But this is a policy for
 # *modules* and not for operations: everything inside runs in `param_dtype`, a softmax or a norm
 # too, with no list that protects them. `output_dtype` gives the loss its FP32 back; a norm gets a
@@ -436,7 +421,6 @@ for place, dtype in ranks[0].reports["fsdp2 dtypes"].items():
 # division first, what becomes of gradients of $2^{-24}$?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 large, small = torch.full((8,), 10_000.0, dtype=half), torch.full((8,), 2.0**-24, dtype=half)
 for name, gradients in (("large", large), ("small", small)):
     last = first = torch.zeros((), dtype=half)
@@ -455,7 +439,6 @@ for name, gradients in (("large", large), ("small", small)):
 # and 1, with `param_dtype` BF16? Of $2^{-24}$ and $2^{-24}$, with FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for param_dtype, pair, without, with_float32 in ranks[0].reports["reduce"]:
     print(f"{param_dtype:8} {pair[0]:g} and {pair[1]:g}: {without:g}", end=", ")
     print(f"with reduce_dtype=torch.float32 {with_float32:g}")
@@ -472,7 +455,6 @@ for param_dtype, pair, without, with_float32 in ranks[0].reports["reduce"]:
 # their `backward()` only.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for loop, counts in ranks[0].reports["all-reduces"].items():
     print(f"{loop:17} {counts}")
 
@@ -480,27 +462,26 @@ for loop, counts in ranks[0].reports["all-reduces"].items():
 # DDP decides in the *forward* pass whether the backward will exchange: `no_sync()` goes around
 # both. FSDP2 has `model.set_requires_gradient_sync(False)`; with it the sum is kept in
 # [`reduce_dtype`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) too. For
-# the scaler nothing changes from lesson 07: one scale for the whole group, the loss divided by the
+# the scaler nothing changes from [[lesson training_loops]]: one scale for the whole group, the loss divided by the
 # number of micro-batches, one `step` and one `update` at the end. An inf in a batch that was not
 # exchanged stays in the local sum, and reaches everybody with the last exchange. But step on
 # gradients that were never exchanged, and each rank decides alone again.
 #
 # `nn.DataParallel`, the old way, has threads instead of ranks, and hands autocast to them without
-# its dtype (lesson 05). Decorate `forward` with the region, or put the region inside it; better,
+# its dtype ([[lesson autocast_regions]]). Decorate `forward` with the region, or put the region inside it; better,
 # use DDP.
 #
 # ## FP8's idea
 #
 # Hopper's tensor cores multiply 8-bit floats at [twice the rate of
 # FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of
-# mantissa and ends at 448; E5M2 has 2 and ends at 57344 (lesson 01). torch has no FP8 autocast:
+# mantissa and ends at 448; E5M2 has 2 and ends at 57344 ([[lesson number_formats]]). torch has no FP8 autocast:
 # most operations do not know the dtype, and each tensor needs a scale of its own, not one for the
 # loss. (NVIDIA's [Transformer
 # Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html) has one,
 # for its own layers.) **Predict:** weights of size 0.001, cast to E4M3. How many survive?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.formats import FP8_E4M3, FP8_E5M2
 
 e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -515,7 +496,6 @@ print("by hand the same:", torch.equal(stored, FP8_E4M3.round(weights)))
 # **Predict:** what becomes of 1000, of a million and of inf, in torch's casts to the two formats?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 extremes = torch.tensor([1000.0, 1e6, torch.inf])
 print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).float().tolist())
 
@@ -529,7 +509,6 @@ print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).f
 # against BF16's?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.float8 import float8_matmul, quantise, relative_error, scale_for
 
 exact = weights.double() @ inputs.double()
@@ -549,7 +528,6 @@ for name, error in errors.items():
 # has it on a CPU, for the numbers and not for the speed. **Predict:** does it agree with ours?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch.nn.functional import ScalingType, scaled_mm
 
 whole = ScalingType.TensorWise
@@ -593,7 +571,6 @@ plots.error_by_scale(
 # delayed scaling err?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.float8 import DelayedScale
 
 history = DelayedScale(length=8)
@@ -628,7 +605,6 @@ plots.curves(
 # tensor and with one for each row?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 spoiled = weights.clone()
 spoiled[0, 0] = 500.0
 rows = slice(1, None)
@@ -711,7 +687,6 @@ for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 torch.compiler.reset()
 traced = gradient(torch.compile(model, backend="aot_eager"))
@@ -727,7 +702,7 @@ for letter, scale in zip("abc", (640.0, 0.0016, 65536.0), strict=True):
     print(f"3. ({letter}) error below 5%: {error < 0.05}")
 
 # %% [markdown]
-# **Next:** six exercises in `exercises/11_past_one_gpu_exercises.ipynb`: compiled equals eager, a
+# **Next:** [[exercises past_one_gpu|six exercises]]: compiled equals eager, a
 # checkpointed block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and
-# a tensor in FP8. None of them starts a second process. Then lesson 12: myths, tested, and the
+# a tensor in FP8. None of them starts a second process. Then [[lesson myths_and_clinic]]: myths, tested, and the
 # clinic.

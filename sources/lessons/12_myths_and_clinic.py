@@ -4,7 +4,7 @@
 # **You will be able to** put any sentence about AMP to the test in a few lines, say where it holds
 # and where it does not, and take a run that is ill from its message or symptom to cause and cure.
 #
-# **Time** 120 minutes. **Needs** lessons 00 to 07; lessons 08 to 11 explain more of some cases. No
+# **Time** 120 minutes. **Needs** lessons [[lesson amp_in_20_minutes|00]] to [[lesson training_loops|07]]; lessons [[lesson losses_and_ops|08]] to [[lesson past_one_gpu|11]] explain more of some cases. No
 # GPU.
 #
 # Part one takes 36 claims from four pages that people find when they search for AMP: an interview
@@ -89,7 +89,6 @@ class Watch(TorchDispatchMode):
 # **Predict:** does the snippet run on a machine with a GPU?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 snippet = said(lambda: torch.cuda.amp.autocast(device_type="cuda", dtype=half))
 print(snippet.splitlines()[-1])
 print("torch.autocast takes it:", said(lambda: torch.autocast(device_type="cpu", dtype=half)) == "")
@@ -103,7 +102,6 @@ trials.test(1, {"torch.cuda.amp.autocast(device_type=…)": "TypeError" not in s
 # Three of the four pages do. **Predict:** how many of these three names are still current?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 old = torch.cuda.amp
 calls = {
     "autocast": lambda: old.autocast(),
@@ -123,7 +121,6 @@ trials.test(2, cases)
 # FP32, and for one in FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 one, other = torch.tensor(1.0), torch.tensor(1.0, dtype=half)
 print(type(one), type(other), one.dtype, other.dtype)
 trials.test(7, {"type() tells FP32 from FP16": type(one) is not type(other)})
@@ -136,7 +133,6 @@ trials.test(7, {"type() tells FP32 from FP16": type(one) is not type(other)})
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def has_fp32_product(enabled):
     with Watch() as watch, region(enabled=enabled):
         layer(x)
@@ -172,7 +168,6 @@ def product(*decorators):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 alone = torch.amp.custom_fwd(device_type="cpu")
 with_cast = torch.amp.custom_fwd(device_type="cpu", cast_inputs=single)
 print("undecorated:", product())
@@ -190,7 +185,6 @@ trials.test(30, cases | {"custom_fwd with cast_inputs": product(with_cast) != pr
 # And is the maximum all that it resets?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with mock.patch("torch.cuda.memory.reset_peak_memory_stats") as resets_all:
     warned = said(torch.cuda.reset_max_memory_allocated)
 cases = {"the name is current": "FutureWarning" not in warned}
@@ -206,7 +200,6 @@ trials.test(32, cases | {"it resets that maximum alone": not resets_all.called})
 # scaler do? (The first line makes every machine look like one without CUDA.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with mock.patch("torch.cuda.is_available", return_value=False), warnings.catch_warnings():
     warnings.simplefilter("ignore")
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -225,7 +218,6 @@ trials.test(35, {"autocast(device)": casts, 'GradScaler("cuda")': scales})
 # and after `zero_grad(set_to_none=True)`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 left = []
 for options in ({}, {"set_to_none": True}):
     model, optimizer, _ = fresh()
@@ -242,10 +234,9 @@ trials.test(36, {"the two leave something different": left[0] is not left[1]})
 #
 # "Operations" can be counted in three ways. **Predict:** do more than half go to 16 bits, of the
 # operations in this course's policy table? Of those that the forward pass of a transformer runs? Of
-# its FLOPs? (All are asked of CUDA's rules; lesson 04 shows how that works without a GPU.)
+# its FLOPs? (All are asked of CUDA's rules; [[lesson autocast_ops]] shows how that works without a GPU.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 table = policy_table("cuda", half)
 lower = counts(table)["lower precision"]
 network, words = models.transformer_encoder()
@@ -264,11 +255,10 @@ trials.test(3, cases | {"of the FLOPs": trace.totals.share_16bit > 0.5})
 # ### Myth 4: AMP keeps a master copy of the weights
 #
 # **Predict:** after a step under autocast, does the optimizer hold the weight a second time, in
-# FP32? And in the recipe of lesson 03, where the model itself is FP16?
+# FP32? And in the recipe of [[lesson amp_from_scratch]], where the model itself is FP16?
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def holds_a_copy(model, optimizer):
     """Whether the optimizer has another FP32 tensor with the weight's values."""
     held = [t for state in optimizer.state.values() for t in state.values()]
@@ -298,7 +288,6 @@ trials.test(4, {"with torch.autocast": holds_a_copy(model, optimizer)})
 # moves by a thousandth, if the weight is stored in BF16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 gradient = torch.tensor(2.0**-120).bfloat16()
 weight = torch.tensor(1.0, dtype=bfloat)
 moved = weight - 2.0**-10
@@ -315,7 +304,6 @@ trials.test(5, kept | {"the update of a weight stored in BF16": moved.item() != 
 # **Predict:** the same loss, up to the target, written in two ways. Which dtype has each?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with region():
     output = layer(x)
     losses = {
@@ -333,7 +321,6 @@ trials.test(8, {name: loss.dtype is single for name, loss in losses.items()})
 # The guide never mentions BF16. **Predict:** which dtype does a region have if you name none?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 defaults = {f'autocast("{name}")': torch.get_autocast_dtype(name) for name in ("cuda", "cpu")}
 print(defaults)
 trials.test(12, {name: dtype is half for name, dtype in defaults.items()})
@@ -345,7 +332,6 @@ trials.test(12, {name: dtype is half for name, dtype in defaults.items()})
 # **Predict:** an FP16 tensor meets FP32 in four ways. Which does autocast mend?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with region():
     leaked = layer(x).detach()
 weight, rows = torch.ones(3, 2), torch.arange(4)
@@ -367,7 +353,6 @@ trials.test(20, mended | {"a product after the region": said(attempts["a product
 # **Predict:** for which of these does FP16 input give an FP32 result?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 asked = [("softmax", "cuda"), ("sum", "cuda"), ("mean", "cuda"), ("var", "cuda"), ("std", "cuda")]
 asked += [("softmax", "cpu"), ("sum", "cpu")]
 trials.test(21, {f"{op}, {device}": op_policy(op, device).low is single for op, device in asked})
@@ -379,7 +364,6 @@ trials.test(21, {f"{op}, {device}": op_policy(op, device).low is single for op, 
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 class LogDet(torch.autograd.Function):
     @staticmethod
     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=single)
@@ -412,7 +396,6 @@ trials.test(24, cases)
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def moved(complete):
     model, optimizer, _ = fresh()
     before = model.weight.detach().clone()
@@ -437,7 +420,6 @@ trials.test(6, {"a forward pass trains": moved(complete=False)})
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def unscaled_step(scaled_before=False, enabled=True):
     model, optimizer, _ = fresh()
     scaler = GradScaler("cpu", enabled=enabled)
@@ -478,7 +460,6 @@ def gradient_of_fp32_part(backward_inside):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def weights_after(step_inside):
     model, _, _ = fresh()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -495,7 +476,7 @@ trials.test(10, cases | {"a step of Adam inside does harm": not same})
 
 # %% [markdown]
 # The other way round: Adam's `step()` has nothing that autocast would cast, and `backward()` has. A
-# few optimizers multiply matrices in their step (lesson 05). Keep both outside.
+# few optimizers multiply matrices in their step ([[lesson autocast_regions]]). Keep both outside.
 #
 # ### Myth 14: The basic FP16 loop needs no scaler
 #
@@ -504,7 +485,6 @@ trials.test(10, cases | {"a step of Adam inside does harm": not same})
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def gradient_arrives(factor, dtype=half, scale=1.0):
     model, _, _ = fresh()
     with region(dtype):
@@ -523,7 +503,6 @@ trials.test(14, {"a loss near 1": gradient_arrives(1.0), "times 2^-30": gradient
 # loss once more, with autocast alone and with a scale.
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scaler = GradScaler("cpu")
 scale = scaler.scale(torch.ones(())).item()
 cases = {"autocast alone": gradient_arrives(small)}
@@ -536,7 +515,6 @@ trials.test(22, cases | {"with a GradScaler": gradient_arrives(small, scale=scal
 # in BF16, a forward pass that overflows in FP16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 helps = {}
 for name, dtype in {"small gradients, FP16": half, "small gradients, BF16": bfloat}.items():
     without, with_scale = gradient_arrives(small, dtype), gradient_arrives(small, dtype, scale)
@@ -578,7 +556,6 @@ for _ in range(100):
     losses.append(loss.item())
 
 # %%
-# NBVAL_CHECK_OUTPUT
 skipped = [i for i, record in enumerate(log.records) if record.skipped]
 print("skipped:", skipped)
 trials.test(28, {"it does not learn": losses[-1] > 0.8 * losses[0]})
@@ -593,7 +570,6 @@ plots.scaler_path(log.records, title="Skips at the start: the scaler finds its s
 # overflow, in the second of eight steps, which of the later steps are real?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
 log = ScalerLog(scaler)
 for step in range(8):
@@ -613,7 +589,6 @@ trials.test(15, {"it recovers from an overflow": not log.records[-1].skipped})
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def move(overflow):
     weight = torch.tensor(3.0, requires_grad=True)
     optimizer, scaler = torch.optim.SGD([weight], lr=0.1), GradScaler("cpu")
@@ -631,11 +606,10 @@ trials.test(16, {"the step is scaled": move(False) > 1, "after an overflow": mov
 # ### Myth 19: NaN in the loss comes from underflow
 #
 # The guide's cause is gradients that underflow. **Predict:** the digits with a loss of a millionth,
-# in FP16 with no scaler, where nearly every gradient is 0 (lesson 02): do the losses become NaN?
+# in FP16 with no scaler, where nearly every gradient is 0 ([[lesson how_numbers_break]]): do the losses become NaN?
 # And what else does?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 run = training.train_digits("fp16 unscaled", 30, loss_factor=1e-6)
 tiny, huge = torch.tensor(2.0**-24, dtype=half), torch.tensor(60000.0, dtype=half)
 zero = tiny * tiny
@@ -661,7 +635,6 @@ trials.test(19, cases)
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def casts_in_ten_calls(model, x):
     with Watch() as watch, torch.inference_mode():
         for _ in range(10):
@@ -687,7 +660,6 @@ trials.test(17, {"weights are not cast again": few, "dropout is off": not droppe
 # layer in a *CUDA* region: an error, FP16 or FP32? (`autocast_on` opens CUDA's region here, too.)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 with autocast_on("cuda", half, enabled=True):
     print(torch.is_autocast_enabled("cuda"), layer(x).dtype)
     trials.test(18, {"a CPU layer in a CUDA region": said(lambda: layer(x)) != ""})
@@ -702,7 +674,6 @@ with autocast_on("cuda", half, enabled=True):
 # these device types does PyTorch have no autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 kinds = ("cpu", "xpu", "mps")
 print("one for vulkan:", torch.amp.is_autocast_available("vulkan"))
 trials.test(23, {f"none for {kind}": not torch.amp.is_autocast_available(kind) for kind in kinds})
@@ -713,7 +684,7 @@ trials.test(23, {f"none for {kind}": not torch.amp.is_autocast_available(kind) f
 #
 # ## Memory
 #
-# `training_memory` (lesson 09) counts the bytes of a training step part by part, on fake tensors.
+# `training_memory` ([[lesson memory]]) counts the bytes of a training step part by part, on fake tensors.
 # Here it counts a small transformer under Adam, by CUDA's rules.
 
 
@@ -739,7 +710,6 @@ def saving(batch, length=64):
 # shrink under autocast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 plain, mixed = memory("fp32", 16), memory("amp fp16", 16)
 parts = ("parameters", "gradients", "optimizer", "activations")
 trials.test(13, {part: getattr(mixed, part) < getattr(plain, part) for part in parts})
@@ -750,14 +720,13 @@ trials.test(13, {part: getattr(mixed, part) < getattr(plain, part) for part in p
 # **Predict:** is the saving in that range for 16 sequences of 64? And for one sequence of 16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 many, few = saving(16), saving(1, length=16)
 print(f"saved: {many:.0%} and {few:.0%}")
 trials.test(25, {"16 sequences of 64": 0.3 <= many <= 0.5, "1 sequence of 16": 0.3 <= few <= 0.5})
 
 # %% [markdown]
 # With few tokens the 16-bit copies of the weights cost more than the smaller activations bring in.
-# Lesson 09 computes where the two meet.
+# [[Lesson memory]] computes where the two meet.
 #
 # ### Myth 33: The benchmark shows that AMP reduces memory
 #
@@ -765,7 +734,6 @@ trials.test(25, {"16 sequences of 64": 0.3 <= many <= 0.5, "1 sequence of 16": 0
 # targets. **Predict:** does its own peak fall? Does it, if the bytes of that data are taken out?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from amp_lessons.records import load_records
 
 seed = next(record for record in load_records() if record.name == "seed_003")
@@ -778,7 +746,7 @@ trials.test(33, cases | {"without the data": mixed.step_peak_bytes < plain.step_
 
 # %% [markdown]
 # To within a KiB the growth is the copies of the weights, and the text above its output says
-# "reduce". Lesson 09 takes the two figures apart.
+# "reduce". [[Lesson memory]] takes the two figures apart.
 #
 # ## Speed and quality
 #
@@ -807,7 +775,6 @@ def accuracy(pixel, mixed):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 close = {
     name: accuracy(pixel, True) > accuracy(pixel, False) - 0.02
     for name, pixel in (("pixels of 0 to 1", 1.0), ("pixels of 0 to 1,000,000", 1e6))
@@ -820,7 +787,7 @@ trials.test(11, close)
 #
 # ### Myth 26: AMP gives 1.5 to 2 times on Volta and 2 to 3 on Ampere
 #
-# Nothing is measured here; but a roofline (lesson 10) says how much AMP can gain *at most*.
+# Nothing is measured here; but a roofline ([[lesson speed]]) says how much AMP can gain *at most*.
 # **Predict:** a product with a weight of 4096 by 4096, for 1 row and for 4096: what is the limit on
 # a V100, and on an A100 over FP32 and over TF32? (The guide's range can be right where the limit
 # lies in it, and above its lower end, since no limit is quite reached.)
@@ -837,7 +804,6 @@ def limit(gpu, baseline, rows):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 cases = {}
 for gpu, baseline, low, high in (
     ("V100", "fp32", 1.5, 2),
@@ -890,7 +856,6 @@ def price(train, *extra):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 plain = price(training.train_fp32)
 mixed = price(training.train_fp16, GradScaler("cpu"))
 print("more lines, operations, reads:", [m > p for m, p in zip(mixed, plain, strict=True)])
@@ -905,9 +870,9 @@ trials.test(31, cases | {"no operations": mixed[1] <= plain[1], "no reads": mixe
 # ### Myth 34: The benchmark shows what AMP gains
 #
 # It reports 7.738 s in FP32 and 3.325 s with AMP (quoted): one run of each, FP32 first, no warm-up.
-# Lesson 10's pretend GPU has a queue and invented times; these two programs take 20 ms each, and
+# [[Lesson speed]]'s pretend GPU has a queue and invented times; these two programs take 20 ms each, and
 # whoever is first pays for a start of five slow steps. **Predict:** what speed-up does the
-# benchmark's method find between them? And the method of lesson 10?
+# benchmark's method find between them? And the method of [[lesson speed]]?
 
 
 # %%
@@ -930,7 +895,6 @@ def benchmark(step):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 found = benchmark(first) / benchmark(second)
 clock = timing.WallClock(gpu.synchronize, gpu.clock)
 times = timing.compare({"a": lambda: first(None), "b": lambda: second(None)}, clock=clock)
@@ -949,12 +913,10 @@ trials.test(34, cases | {"its figures fit one GPU only": len(able) == 1})
 # **Predict:** how many of the 36 are plainly false, and how many hold somewhere?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for verdict in ("true", "true only when", "false"):
     print(f"{verdict:15}", sum(found == verdict for found in trials.found.values()))
 
 # %%
-# NBVAL_CHECK_OUTPUT
 trials.table()
 
 # %% [markdown]
@@ -966,7 +928,6 @@ trials.table()
 # judged by the same rule. **Predict:** which of them hold?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, _, _ = fresh()
 with region():
     output = model(x)
@@ -1002,7 +963,6 @@ for sentence, holds in sentences.items():
 # complains?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
 head = nn.Linear(8, 3)  # the optimizer does not know it
 scaler.scale(F.mse_loss(head(x), y)).backward()
@@ -1019,7 +979,6 @@ clinic.mend(1, "an optimizer for the new head", well=said(lambda: scaler.step(op
 # A loop leaves out `step` for a bad batch, but not `update`. **Predict:** what does `update` do?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
 scaler.scale(F.mse_loss(model(x), y) * torch.nan)
 clinic.read(2, said(scaler.update))
@@ -1034,7 +993,6 @@ clinic.mend(2, "step and update, or neither", well=said(scaler.update) == "")
 # **Predict:** does the second one divide the gradients again?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scaler.scale(F.mse_loss(model(x), y)).backward()
 scaler.unscale_(optimizer)
 clinic.read(3, said(lambda: scaler.unscale_(optimizer)))
@@ -1050,7 +1008,6 @@ clinic.mend(3, "once; the log and the clip see the same norm", well=well)
 # **Predict:** `update` was forgotten. What does the next iteration say?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scaler.scale(F.mse_loss(model(x), y)).backward()
 scaler.step(optimizer)
 clinic.read(4, said(lambda: scaler.unscale_(optimizer)))
@@ -1065,7 +1022,6 @@ clinic.mend(4, "update after each step", well=said(lambda: scaler.unscale_(optim
 # enough to make the same model FP32 and leave the rest of the loop as it is?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for name in ("half", "float"):
     model = getattr(nn.Linear(8, 3), name)()
     optimizer, scaler = torch.optim.SGD(model.parameters()), GradScaler("cpu")
@@ -1086,7 +1042,6 @@ clinic.mend(6, "FP32 parameters under autocast", well=message == "")
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def first_step_skipped(ask):
     model, optimizer, scaler = fresh()
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -1106,10 +1061,9 @@ clinic.mend(12, "scheduler.step() only if the scale did not fall", well=well)
 # ### Pitfall 15: Closures and LBFGS
 #
 # **Predict:** LBFGS wants a closure. What does the scaler say to it? (Only if it comes by name: one
-# by position gets through, and is neither scaled nor checked; lesson 06.)
+# by position gets through, and is neither scaled nor checked; [[lesson grad_scaler]].)
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, optimizer, scaler = fresh()
 lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=5)
 
@@ -1152,7 +1106,6 @@ def ten_losses(around):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 frozen, each = ten_losses(region(bfloat)), ten_losses(nullcontext())
 clinic.notice(5, "ten times the same loss", present=len(set(frozen)) == 1)
 print("disabled outer region, the same:", ten_losses(region(enabled=False)) == frozen)
@@ -1180,7 +1133,6 @@ plots.curves(
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def clipped(unscale_first):
     model, optimizer, scaler = fresh()
     before = model.weight.detach().clone()
@@ -1204,7 +1156,6 @@ clinic.mend(14, "unscale_, clip, step", well=moved > 1000 * hardly)
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def accumulated(parts, divide):
     model, optimizer, scaler = fresh()
     rows = torch.arange(64.0).view(8, 8) / 64
@@ -1228,7 +1179,6 @@ clinic.mend(16, "each loss divided by 4", well=abs(accumulated(4, True) / whole 
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def second_gradient(two_updates):
     (first, one, scaler), (second, two, _) = fresh(), fresh()
     scaler.scale(first(x).sum() * torch.inf).backward()
@@ -1254,7 +1204,6 @@ clinic.mend(17, "one update, last", well=right == 4.0)
 # does a validation in FP32 say?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, _, _ = fresh()
 scores = {}
 for name, enabled in (("FP32", False), ("FP16", True)):
@@ -1273,7 +1222,6 @@ clinic.mend(30, "validate in the precision of training", well=not scores["FP16"]
 # to be cast?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 head = nn.Linear(3, 2)
 with region():
     features = layer(x)
@@ -1290,7 +1238,6 @@ clinic.mend(8, ".float() on what leaves the region", well=head(features.float())
 # **Predict:** inside the region, features are written into an FP32 buffer. Does autocast help?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 rows = torch.arange(4)
 with region():
     features, buffer = layer(x), torch.zeros(4, 3)
@@ -1329,7 +1276,6 @@ class Decorated(Product):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def backward_of(function):
     weight = torch.ones(8, 3, requires_grad=True)
     with region():
@@ -1347,7 +1293,6 @@ clinic.mend(10, "custom_fwd and custom_bwd", well=backward_of(Decorated).dtype i
 # **Predict:** scores in FP16 get a mask of −1e9. What happens? And which number would fit?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 scores, mask = torch.zeros(3, dtype=half), torch.tensor([False, False, True])
 clinic.read(20, said(lambda: scores.masked_fill(mask, -1e9)))
 lowest = torch.finfo(scores.dtype).min
@@ -1361,7 +1306,6 @@ clinic.mend(20, "torch.finfo(scores.dtype).min", well=weights[2].item() == 0)
 # **Predict:** which of `.numpy()`, `.tolist()` and `.item()` refuses BF16?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 values = torch.ones(1, dtype=bfloat)
 print("tolist", said(values.tolist) == "", " item", said(values.item) == "")
 clinic.read(29, said(values.numpy))
@@ -1377,7 +1321,6 @@ clinic.mend(29, ".float().numpy()", well=values.float().numpy().dtype == "float3
 # FP16 give on a CPU, through a sigmoid?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 clinic.read(11, op_policy("binary_cross_entropy", "cuda").note)
 logit, target = torch.tensor([10.0], dtype=half, requires_grad=True), torch.zeros(1)
 with region():
@@ -1396,7 +1339,6 @@ clinic.mend(11, "binary_cross_entropy_with_logits", well=right.item() == 1)
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def thirty_steps(dtype):
     model, optimizer, scaler = fresh()
     for _ in range(30):
@@ -1423,7 +1365,6 @@ clinic.mend(13, f"BF16: a scale of {scale:.0f}, a finite loss: {finite}", well=f
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def adam_step(dtype):
     weight = torch.ones(2, dtype=dtype, requires_grad=True)
     optimizer = torch.optim.Adam([weight], lr=0.25)
@@ -1447,7 +1388,6 @@ clinic.mend(18, "FP32 parameters and states", well=well)
 # **Predict:** the entropy of probabilities in FP16 of which one is 0: what does the 1e-8 save?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 logits = torch.tensor([20.0, 0.0, -20.0], dtype=half)
 p = logits.softmax(0)
 entropy = -(p * (p + 1e-8).log()).sum()
@@ -1464,7 +1404,6 @@ clinic.mend(19, "log_softmax", well=bool(stable.isfinite()))
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def evaluated(norm, features):
     with region():
         norm.train()(features)
@@ -1489,7 +1428,6 @@ clinic.mend(21, "statistics in FP32", well=variance > 65504 and all(output))
 # pass in the same region had no gradient. **Predict:** and today?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 model, _, _ = fresh()
 with region():
     with torch.no_grad():
@@ -1508,7 +1446,6 @@ clinic.cite(7)
 # **Predict:** FP16 input, CUDA's autocast, this version: which dtype comes out of `rms_norm`?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 print("cuda:", op_policy("rms_norm", "cuda").low, " cpu:", op_policy("rms_norm", "cpu").low)
 clinic.cite(22)
 
@@ -1518,7 +1455,7 @@ clinic.cite(22)
 #
 # ### Pitfall 26: Recomputed in another dtype
 #
-# A hand-made checkpoint, as in lesson 11: the backward pass computes the layer once more.
+# A hand-made checkpoint, as in [[lesson past_one_gpu]]: the backward pass computes the layer once more.
 # **Predict:** in which dtype are the products of that second pass?
 
 
@@ -1540,7 +1477,6 @@ class Recompute(torch.autograd.Function):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def fp32_products(run):
     model, _, _ = fresh()
     with region():
@@ -1559,7 +1495,7 @@ clinic.mend(
 # %% [markdown]
 # The backward pass stands outside, so the gradient belongs to another forward pass than the one
 # whose loss you saw. If you have to write such a Function, `custom_fwd` and `custom_bwd` restore
-# the region, as lesson 11 shows.
+# the region, as [[lesson past_one_gpu]] shows.
 #
 # ### Pitfall 27: A compiled backward ignores an inner region
 #
@@ -1589,7 +1525,6 @@ def last_gradient(model, call):
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 from torch._functorch import config as settings
 
 model = KeepsLast()
@@ -1606,18 +1541,17 @@ clinic.mend(27, f"{found} with backward_pass_autocast off", well=found == 65536)
 # [documentation](https://docs.pytorch.org/docs/2.13/user_guide/torch_compiler/torch.compiler_backward.html)
 # warns of it. To make it `"off"` has been proposed
 # ([177287](https://github.com/pytorch/pytorch/pull/177287)). Set it yourself where your backward
-# pass stands outside autocast; lesson 11 shows when the setting is read, and a second cure.
+# pass stands outside autocast; [[lesson past_one_gpu]] shows when the setting is read, and a second cure.
 #
 # ## The machine
 #
 # ### Pitfall 23: No speed-up
 #
-# Only a GPU can show it, and lesson 10 measures it. One cause can be counted anywhere.
+# Only a GPU can show it, and [[lesson speed]] measures it. One cause can be counted anywhere.
 # **Predict:** does autocast make a step of a small network of fewer operations, or of more?
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def operations(enabled):
     with Watch() as watch, region(enabled=enabled):
         loss = F.cross_entropy(network(rows).float(), labels)
@@ -1632,7 +1566,7 @@ clinic.cite(23)
 # %% [markdown]
 # Each is a launch on a GPU, and where launches are the bound, autocast makes a step *slower*. Other
 # causes: the data loader is the bound, TF32 is on already, there are no tensor cores for the dtype,
-# sizes are no multiples of 8. Lesson 10 tells them apart.
+# sizes are no multiples of 8. [[Lesson speed]] tells them apart.
 #
 # ### Pitfall 24: Memory unchanged
 #
@@ -1640,7 +1574,6 @@ clinic.cite(23)
 # save? What is the larger part of its memory?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 plain = memory("fp32", 1, length=16)
 print(f"weights, gradients and Adam's averages: {plain.model_states / plain.total:.0%} in FP32")
 found = saving(1, length=16)
@@ -1649,7 +1582,7 @@ clinic.mend(24, f"16 sequences of 64: {saving(16):.0%} saved", well=saving(16) >
 
 # %% [markdown]
 # Weights, gradients and Adam's averages stay as they are. If they are your memory, look at the
-# optimizer's state, at sharding (lesson 11) or at smaller parameters, and not at autocast.
+# optimizer's state, at sharding ([[lesson past_one_gpu]]) or at smaller parameters, and not at autocast.
 #
 # ### Pitfall 25: Autocast on a CPU is slow
 #
@@ -1658,7 +1591,6 @@ clinic.mend(24, f"16 sequences of 64: {saving(16):.0%} saved", well=saving(16) >
 
 
 # %%
-# NBVAL_CHECK_OUTPUT
 def products_and_casts(model, x, enabled):
     with Watch() as watch, torch.no_grad():
         for _ in range(10):
@@ -1693,7 +1625,6 @@ for dtype in (single, bfloat, half):
 # **Predict:** what did `scaler.step` say there?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 clinic.cite(28)
 
 # %% [markdown]
@@ -1706,12 +1637,10 @@ clinic.cite(28)
 # **Predict:** how many of the 30 could be had on a CPU, with this version?
 
 # %%
-# NBVAL_CHECK_OUTPUT
 for shown in ("triggered here", "cited"):
     print(f"{shown:15}", sum(found == shown for found in clinic.seen.values()))
 
 # %%
-# NBVAL_CHECK_OUTPUT
 clinic.table()
 
 # %% [markdown]
@@ -1763,7 +1692,6 @@ clinic.table()
 # </details>
 
 # %%
-# NBVAL_CHECK_OUTPUT
 # The answers, computed.
 with region():
     output = layer(x)
@@ -1774,5 +1702,5 @@ print("2.", loss.item(), "before any scaling; 65536 halved 20 times is", 65536 /
 print("3.", second_gradient(two_updates=True) / second_gradient(two_updates=False))
 
 # %% [markdown]
-# **Next:** ten cases in `exercises/12_myths_and_clinic_exercises.ipynb`, the last exercises of the course.
+# **Next:** [[exercises myths_and_clinic|ten cases]], the last exercises of the course.
 # Each is a program that is ill; each has to end with the right loss, scale and dtypes.

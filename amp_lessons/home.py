@@ -1,0 +1,238 @@
+"""The learner's home page: the map of the course, the paths through it, and where to go on.
+
+The page is an ordinary notebook, `course.HOME`. Its cells with the tag ``drawn`` belong to this
+module: they are written again from the saved progress whenever `amp-lessons lab` starts, so that
+the page can be read before any cell has run. Its one code cell calls `show`, which draws the same
+from the progress of this moment. All other cells belong to the course, or to the learner.
+"""
+
+from __future__ import annotations
+
+import base64
+from posixpath import relpath
+from typing import TYPE_CHECKING, Any, Literal
+
+from amp_lessons import ipynb, progress
+from amp_lessons.course import (
+    HOME,
+    LESSONS,
+    PATHS,
+    LearningPath,
+    Lesson,
+    Stage,
+    lesson_called,
+)
+from amp_lessons.progress import Progress
+
+if TYPE_CHECKING:
+    from amp_lessons.plots import Picture
+
+DRAWN = "drawn"
+"""The tag of the cells that `drawn` writes."""
+
+State = Literal["done", "started", "open"]
+_MAP = "map.png"
+_MARKS = {"done": "✔", "started": "◐", "open": "○"}
+
+
+# ---- what has been done -------------------------------------------------------------------------
+
+
+def passes(lesson: Lesson, done: Progress) -> int:
+    """How many of a lesson's exercises have passed."""
+    return sum(done[info.name].passed for info in lesson.exercises)
+
+
+def state_of(lesson: Lesson, done: Progress) -> State:
+    """A lesson is done when its last cell has run, or when all its exercises have passed."""
+    if lesson.slug in done.lessons or passes(lesson, done) == len(lesson.exercises):
+        return "done"
+    return "started" if any(done[info.name].checks for info in lesson.exercises) else "open"
+
+
+def next_lesson(done: Progress) -> Lesson | None:
+    """Where to go on: the first lesson that was started, else the first that is open."""
+    for wanted in ("started", "open"):
+        for lesson in LESSONS:
+            if state_of(lesson, done) == wanted:
+                return lesson
+    return None
+
+
+# ---- the page, as text --------------------------------------------------------------------------
+
+
+def status(done: Progress) -> str:
+    """Where the learner stands, in Markdown: where to go on, the map, the paths, all lessons."""
+    paths = [
+        "| path | where it leads | steps |",
+        "|---|---|---|",
+        *(_path_row(path, done) for path in PATHS),
+    ]
+    lessons = [
+        "|  | lesson | you will be able to | minutes | exercises passed |",
+        "|---|---|---|---:|---|",
+        *(_lesson_row(lesson, done) for lesson in LESSONS),
+    ]
+    return "\n".join(
+        [
+            _go_on(done),
+            "",
+            f"![{alt_text(done)}](attachment:{_MAP})",
+            "",
+            "## Pick a path",
+            "",
+            *paths,
+            "",
+            "## All lessons",
+            "",
+            f"{_MARKS['done']} done, {_MARKS['started']} started, {_MARKS['open']} not yet. A "
+            "lesson is done when you have run its last cell, or passed all its exercises.",
+            "",
+            *lessons,
+        ]
+    )
+
+
+def _go_on(done: Progress) -> str:
+    lesson = next_lesson(done)
+    if lesson is None:
+        return "**You have finished every lesson.** The exercises and the numbers below stay here."
+    finished = sum(state_of(lesson, done) == "done" for lesson in LESSONS)
+    passed = sum(passes(lesson, done) for lesson in LESSONS)
+    exercises = sum(len(lesson.exercises) for lesson in LESSONS)
+    link = f"[lesson {lesson.number:02}, {lesson.title}]({_to(lesson.notebook)})"
+    if not finished and not passed:
+        return f"**Start here: {link}.** It takes {lesson.minutes} minutes."
+    return (
+        f"**Continue here: {link}.** You have finished {finished} of {len(LESSONS)} lessons and "
+        f"passed {passed} of {exercises} exercises."
+    )
+
+
+def _path_row(path: LearningPath, done: Progress) -> str:
+    finished = sum(state_of(lesson, done) == "done" for lesson in path.lessons)
+    following = next((x for x in path.lessons if state_of(x, done) != "done"), None)
+    word = "continue here" if finished else "start here"
+    stages = "<br>".join(_stage(stage, done, following, word) for stage in path.stages)
+    time = f"about {round(path.minutes / 60)} hours" if path.minutes > 120 else ""
+    parts = [f"**{path.title}**", time, f"{finished} of {len(path.lessons)} done"]
+    return f"| {'<br>'.join(filter(None, parts))} | {path.goal} | {stages} |"
+
+
+def _stage(stage: Stage, done: Progress, following: Lesson | None, word: str) -> str:
+    steps = []
+    for lesson in map(lesson_called, stage.lessons):
+        step = f"{_MARKS[state_of(lesson, done)]}\u00a0[{lesson.number:02} {lesson.title}]"
+        step += f"({_to(lesson.notebook)})"
+        steps.append(f"{step} **← {word}**" if lesson is following else step)
+    for lesson in map(lesson_called, stage.sheets):
+        count = f"{passes(lesson, done)} of {len(lesson.exercises)}"
+        steps.append(f"[exercises {lesson.number:02}]({_to(lesson.sheet)}) {count}")
+    before = f"*{stage.title}:* " if stage.title else ""
+    return before + ", ".join(steps)
+
+
+def _lesson_row(lesson: Lesson, done: Progress) -> str:
+    title = f"[{lesson.number:02} {lesson.title}]({_to(lesson.notebook)})"
+    count = f"[{passes(lesson, done)} of {len(lesson.exercises)}]({_to(lesson.sheet)})"
+    mark = _MARKS[state_of(lesson, done)]
+    return f"| {mark} | {title} | {lesson.goal} | {lesson.minutes} | {count} |"
+
+
+def _to(path: str) -> str:
+    return relpath(path, HOME.rpartition("/")[0])
+
+
+# ---- the page, as a picture ---------------------------------------------------------------------
+
+
+def alt_text(done: Progress) -> str:
+    """The map in words."""
+    parts = []
+    for state, word in (("done", "Done"), ("started", "Started"), ("open", "Not yet")):
+        numbers = [f"{x.number:02}" for x in LESSONS if state_of(x, done) == state]
+        if numbers:
+            parts.append(f"{word}: {', '.join(numbers)}")
+    what = f"Map of the {len(LESSONS)} lessons and how they build on each other."
+    return f"{what} {'; '.join(parts)}."
+
+
+def picture(done: Progress) -> Picture:
+    """The map: each lesson with its state, and an arrow from each lesson it needs."""
+    from amp_lessons import plots
+
+    notes = {}
+    for lesson in LESSONS:
+        state = state_of(lesson, done)
+        count = f"{passes(lesson, done)} of {len(lesson.exercises)} exercises"
+        notes[lesson.id] = (state, "" if state == "open" else f"{_MARKS[state]} {state}, {count}")
+    return plots.course_map(LESSONS, notes, alt=alt_text(done))
+
+
+# ---- the notebook -------------------------------------------------------------------------------
+
+
+def drawn(notebook: dict[str, Any], done: Progress) -> dict[str, Any]:
+    """The home notebook with its drawn cells written from this progress."""
+    png = base64.b64encode(picture(done).png).decode()
+    cells = []
+    for cell in notebook["cells"]:
+        if not is_drawn(cell):
+            cells.append(cell)
+        elif cell["cell_type"] == "markdown":
+            attached = {_MAP: {"image/png": png}}
+            cells.append(cell | {"source": status(done), "attachments": attached})
+        else:
+            cells.append(cell | {"outputs": [], "execution_count": None})
+    return notebook | {"cells": cells}
+
+
+def is_drawn(cell: ipynb.Cell) -> bool:
+    """Whether `drawn` writes this cell."""
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return isinstance(tags, list) and DRAWN in tags
+
+
+# ---- what its cells and the lessons' call -------------------------------------------------------
+
+
+def show() -> None:
+    """Draw the page from the progress of this moment, below the cell that calls this."""
+    from IPython.display import display
+
+    done = progress.load()
+    for warning in done.warnings:
+        print(warning)
+    before, after = status(done).split(f"![{alt_text(done)}](attachment:{_MAP})")
+    for text in (before, picture(done), after):
+        data = {"text/markdown": text, "text/plain": text} if isinstance(text, str) else None
+        display(data or text, raw=data is not None)
+
+
+def finished(slug: str) -> None:
+    """Mark a lesson as done, and show the way on. The last cell of each lesson calls this.
+
+    Args:
+        slug: of the lesson, such as ``"grad_scaler"``.
+
+    Raises:
+        KeyError: if there is no such lesson.
+    """
+    from amp_lessons.checks import display
+
+    lesson = lesson_called(slug)
+    problems: list[str] = []
+    count = len(lesson.exercises)
+    message = f"Its {count} exercises show what stayed." if count > 1 else "It has one exercise."
+    try:
+        done = progress.record_lesson(slug)
+    except progress.ProgressError as error:
+        problems.append(f"Progress was not saved. {error}")
+    else:
+        problems += done.warnings
+        message += f" You have passed {passes(lesson, done)} of {count}."
+    sheet = (f"exercises {lesson.number:02}", f"../{lesson.sheet}")
+    way = display.Links("Next: ", (sheet, *display.way_on(lesson)))
+    display.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, [way, *problems])
