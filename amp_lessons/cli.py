@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from amp_lessons import __version__
-from amp_lessons.terminal import console, say, state_text, warn
+from amp_lessons.terminal import console, say, warn
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from amp_lessons.bench import Mode, Report, Workload
-    from amp_lessons.course import Lesson
     from amp_lessons.policy import OpPolicy
-    from amp_lessons.progress import Entry, Progress
+    from amp_lessons.progress import Progress
     from amp_lessons.workspace import Copied
 
 app = typer.Typer(
@@ -132,11 +131,18 @@ def doctor(json: Json = False) -> None:
 
 
 @app.command()
-def progress(json: Json = False) -> None:
-    """Show what you have done: states, points, hints."""
-    from amp_lessons import course
+def progress(
+    lesson: Annotated[
+        str | None,
+        typer.Argument(metavar="LESSON", help="One lesson, such as 06 or grad_scaler."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what you have done: the course on one screen, or one lesson's exercises."""
+    from amp_lessons import course, overview
     from amp_lessons import progress as record
 
+    chosen = course.find_lesson(lesson) if lesson else None
     done = record.load()
     for warning in done.warnings:
         warn(warning)
@@ -144,53 +150,20 @@ def progress(json: Json = False) -> None:
         _print_json(_progress_json(done))
         return
     screen = console()
-    for lesson in course.LESSONS:
-        if lesson.exercises:
-            screen.print(_progress_table(lesson, done, wide=screen.width >= 64))
-    points, of = _points(course.LESSONS, done)
-    screen.print(f"{points} of {of} points. Kept in {record.progress_file()}", soft_wrap=True)
-
-
-def _progress_table(lesson: Lesson, done: Progress, wide: bool) -> Table:
-    from rich.table import Table
-
-    points, of = _points([lesson], done)
-    title = f"{lesson.id[:2]} {lesson.title}"
-    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
-    table.show_footer = True
-    table.add_column("exercise", footer="total", overflow="fold", ratio=1)
-    table.add_column("state", overflow="fold", ratio=1)
-    table.add_column("points", footer=f"{points}/{of}", justify="right")
-    if wide:
-        table.add_column("hints", justify="right")
-        table.add_column("gave up")
-    for info in lesson.exercises:
-        entry = done[info.name]
-        won = f"{info.points if entry.passed else 0}/{info.points}"
-        rest = [str(entry.hints or ""), (entry.gave_up_at or "")[:10]] if wide else []
-        table.add_row(info.name, _state_of(entry), won, *rest)
-    return table
-
-
-def _state_of(entry: Entry) -> Any:
-    """A pass stays a pass, and a later check that went otherwise is still told."""
-    if entry.passed and entry.state != "passed":
-        return state_text("passed", f", latest check: {entry.state}")
-    return state_text(entry.state)
-
-
-def _points(lessons: Sequence[Lesson], done: Progress) -> tuple[int, int]:
-    """Points won, and points there are."""
-    infos = [info for lesson in lessons for info in lesson.exercises]
-    won = sum(info.points for info in infos if done[info.name].passed)
-    return won, sum(info.points for info in infos)
+    if chosen is not None:
+        screen.print(overview.lesson_table(chosen, done, screen.width))
+        return
+    screen.print(overview.course_table(done, screen.width))
+    for text in (*overview.summary(done), f"Kept in {record.progress_file()}"):
+        say(text)
 
 
 def _progress_json(done: Progress) -> dict[str, Any]:
     from amp_lessons import course
     from amp_lessons import progress as record
+    from amp_lessons.standing import points
 
-    points, of = _points(course.LESSONS, done)
+    won, of = points(course.LESSONS, done)
     lessons = {
         lesson.id: {
             info.name: done[info.name].to_json()
@@ -203,7 +176,7 @@ def _progress_json(done: Progress) -> dict[str, Any]:
     return {
         "file": str(record.progress_file()),
         "lessons": lessons,
-        "points": points,
+        "points": won,
         "of": of,
         "warnings": done.warnings,
     }
@@ -659,13 +632,13 @@ def _run(words: list[str]) -> int:
 
 def _in_one_line(error: Exception) -> str:
     """An error in words: as it is if the course or typer wrote it, else with a hint."""
-    from amp_lessons.course import UnknownExercise
+    from amp_lessons.course import UnknownExercise, UnknownLesson
     from amp_lessons.lab import LabError
     from amp_lessons.progress import ProgressError
     from amp_lessons.records import RecordError
     from amp_lessons.workspace import WorkspaceError
 
-    ours = (UnknownExercise, LabError, ProgressError, RecordError, WorkspaceError)
+    ours = (UnknownExercise, UnknownLesson, LabError, ProgressError, RecordError, WorkspaceError)
     if isinstance(error, ours):
         return str(error)
     if hasattr(error, "format_message"):  # typer's own, about how it was called

@@ -446,6 +446,33 @@ class UnknownExercise(KeyError):
         return str(self.args[0])
 
 
+class UnknownLesson(KeyError):
+    """No lesson has this name. The message offers the nearest."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def find_lesson(name: str) -> Lesson:
+    """The lesson that somebody means: ``"6"``, ``"06"``, ``"grad_scaler"`` or its notebook's name.
+
+    Raises:
+        UnknownLesson: with the nearest names in its message.
+    """
+    plain = name.removesuffix(".ipynb").removesuffix("_exercises").rpartition("/")[2]
+    for lesson in LESSONS:
+        if plain in (lesson.id, lesson.slug, f"{lesson.number:02}", str(lesson.number)):
+            return lesson
+    import difflib
+
+    names = [f"{lesson.number:02}" for lesson in LESSONS] + [lesson.slug for lesson in LESSONS]
+    close = difflib.get_close_matches(plain, names, n=3)
+    there = (
+        f"did you mean {', '.join(close)}?" if close else f"there are 00 to {len(LESSONS) - 1:02}"
+    )
+    raise UnknownLesson(f"no lesson is called {name!r}; {there}")
+
+
 def lesson_of(exercise: str) -> Lesson:
     """The lesson of an exercise, given as ``"next_float"``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from posixpath import relpath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from amp_lessons import ipynb, progress
 from amp_lessons.course import (
@@ -23,6 +23,7 @@ from amp_lessons.course import (
     lesson_called,
 )
 from amp_lessons.progress import Progress
+from amp_lessons.standing import next_lesson, passes, state_of
 
 if TYPE_CHECKING:
     from amp_lessons.plots import Picture
@@ -30,33 +31,8 @@ if TYPE_CHECKING:
 DRAWN = "drawn"
 """The tag of the cells that `drawn` writes."""
 
-State = Literal["done", "started", "open"]
 _MAP = "map.png"
 _MARKS = {"done": "✔", "started": "◐", "open": "○"}
-
-
-# ---- what has been done -------------------------------------------------------------------------
-
-
-def passes(lesson: Lesson, done: Progress) -> int:
-    """How many of a lesson's exercises have passed."""
-    return sum(done[info.name].passed for info in lesson.exercises)
-
-
-def state_of(lesson: Lesson, done: Progress) -> State:
-    """A lesson is done when its last cell has run, or when all its exercises have passed."""
-    if lesson.slug in done.lessons or passes(lesson, done) == len(lesson.exercises):
-        return "done"
-    return "started" if any(done[info.name].checks for info in lesson.exercises) else "open"
-
-
-def next_lesson(done: Progress) -> Lesson | None:
-    """Where to go on: the first lesson that was started, else the first that is open."""
-    for wanted in ("started", "open"):
-        for lesson in LESSONS:
-            if state_of(lesson, done) == wanted:
-                return lesson
-    return None
 
 
 # ---- the page, as text --------------------------------------------------------------------------

@@ -52,11 +52,26 @@ def line(message: str) -> str:
 
 def state_text(state: str, note: str = "") -> Text:
     """A state as symbol and word, such as ``✔ passed``."""
+    return _marked(state + note, STATE_STYLES.get(state, ("?", "?", "")))
+
+
+def _marked(words: str, look: tuple[str, str, str]) -> Text:
     from rich.text import Text
 
-    symbol, ascii_symbol, style = STATE_STYLES.get(state, ("?", "?", ""))
-    shown = symbol if can_print(symbol) else ascii_symbol
-    return Text(f"{shown} {state}{note}", style=style)
+    symbol, ascii_symbol, style = look
+    return Text(f"{symbol if can_print(symbol) else ascii_symbol} {words}", style=style)
+
+
+LESSON_STYLES = {
+    "done": ("✔", "+", "green"),
+    "started": ("◐", "~", "yellow"),
+    "open": ("○", "-", "dim"),
+}
+
+
+def lesson_state_text(state: str) -> Text:
+    """The state of a lesson as symbol and word, such as ``✔ done``."""
+    return _marked(state, LESSON_STYLES[state])
 
 
 def can_print(text: str) -> bool:

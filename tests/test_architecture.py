@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
-    ("course", "progress", "terminal", "ipynb", "casebook"),
+    ("course", "progress", "standing", "terminal", "ipynb", "casebook"),
     ("device", "fake_cuda"),
     (
         "formats",
@@ -32,12 +32,12 @@ ROOMS = (
         "memory",
         "timing",
         "records",
-        "workspace",
         "myths",
         "clinic",
     ),
     ("plots", "checks"),
-    ("widgets", "grading", "doctor", "lab", "bench"),
+    ("home",),
+    ("widgets", "grading", "workspace", "doctor", "lab", "bench", "overview"),
     ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(ROOMS) for name in names}

@@ -278,29 +278,56 @@ def test_doctor_fails_if_something_blocks(own_place, monkeypatch, capsys):
 # ---- progress -----------------------------------------------------------------------------------
 
 
-def test_progress_shows_states_points_hints_and_giving_up():
+def test_progress_of_a_lesson_shows_states_points_hints_and_giving_up():
     progress.record_check("next_float", "passed")
     progress.record_check("decode_bits", "wrong")
     progress.record_hint("decode_bits", 2)
     progress.record_give_up("decode_bits")
-    progress.record_check("of_another_course", "passed")
-    done = run("progress")
+    done = run("progress", "01")
     assert done.returncode == 0
     assert "✔ passed" in done.stdout
     assert "✘ wrong" in done.stdout
     assert "○ not attempted" in done.stdout
-    assert "of_another_course" not in done.stdout
-    assert f"2 of {sum(lesson.points for lesson in course.LESSONS)} points" in done.stdout
+    assert "2/8" in done.stdout
     data = json.loads(run("progress", "--json").stdout)
     entry = data["lessons"]["01_number_formats"]["decode_bits"]
     assert (entry["hints"], entry["points"], entry["of"]) == (2, 0, 2)
     assert entry["gave_up_at"]
 
 
+def test_progress_of_the_course_fits_on_one_screen():
+    """All lessons, the totals and where to go on, on 80 columns and 24 lines."""
+    progress.record_check("survives", "passed")
+    progress.record_check("next_float", "passed")
+    progress.record_lesson("how_numbers_break")
+    progress.record_check("of_another_course", "passed")
+    lines = run("progress").stdout.splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines[:14])) <= 80
+    rows = {line[:2]: " ".join(line.split()) for line in lines}
+    assert rows["00"] == "00 AMP in 20 minutes ✔ done 1 of 1 1/1"
+    assert rows["01"] == "01 Number formats ◐ started 1 of 4 2/8"
+    assert rows["02"] == "02 Three ways numbers break ✔ done 0 of 4 0/8"
+    assert rows["03"] == "03 AMP from scratch ○ open 0 of 5 0/13"
+    points = sum(lesson.points for lesson in course.LESSONS)
+    assert f"2 of 75 exercises, 3 of {points} points." in lines
+    assert "Continue with lesson 01, Number formats." in lines
+
+
+@pytest.mark.parametrize("name", ["6", "06", "grad_scaler", "06_grad_scaler", "grad_scaler.ipynb"])
+def test_progress_of_a_lesson_by_any_of_its_names(name):
+    assert "clip_step" in run("progress", name).stdout
+
+
+def test_progress_of_an_unknown_lesson_is_one_line():
+    assert "grad_scaler" in one_line(run("progress", "gradscaler"))
+    assert "00 to 12" in one_line(run("progress", "99"))
+
+
 def test_a_pass_and_a_later_check_are_both_told():
     progress.record_check("next_float", "passed")
     progress.record_check("next_float", "wrong")
-    words = " ".join(run("progress").stdout.replace("│", " ").split())
+    words = " ".join(run("progress", "01").stdout.replace("│", " ").split())
     assert "passed, latest" in words
 
 
@@ -313,9 +340,9 @@ def test_progress_in_poor_terminals(env):
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     if "PYTHONIOENCODING" in env:
-        assert "+ passed" in done.stdout
+        assert "~ started" in done.stdout
         assert done.stdout.isascii()
-    assert max(map(len, done.stdout.splitlines()[:20])) <= int(env.get("COLUMNS", 80))
+    assert max(map(len, done.stdout.splitlines()[:14])) <= int(env.get("COLUMNS", 80))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +359,7 @@ def test_a_broken_progress_file_is_set_aside_and_said(own_progress_file, content
     (aside,) = own_progress_file.glob("progress.broken-*.json")
     assert str(aside) in line
     assert aside.read_bytes() == content
-    assert "not attempted" in done.stdout
+    assert "0 of 75 exercises" in done.stdout
 
 
 def test_a_newer_progress_file_is_one_line(own_progress_file):

@@ -1,0 +1,263 @@
+"""The home page: drawn from saved progress, readable before any cell has run, never in the way."""
+
+from __future__ import annotations
+
+import base64
+import re
+from math import isclose, isnan
+from pathlib import Path
+
+import pytest
+import torch
+
+from amp_lessons import home, ipynb, progress, roofline, workspace
+from amp_lessons.course import HOME, LESSONS, PATHS, lesson_called
+from amp_lessons.formats import FORMATS
+from amp_lessons.progress import Progress
+from amp_lessons.standing import next_lesson, state_of
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = (ROOT / "sources/home.py").read_text(encoding="utf-8")
+
+
+def page(folder: Path) -> str:
+    """All Markdown of a workspace's home page, as it is before any cell has run."""
+    cells = ipynb.read(folder / HOME)["cells"]
+    return "\n".join(ipynb.source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def rows(text: str) -> dict[str, str]:
+    """The rows of the page's tables by their lesson or path."""
+    found = re.findall(r"^\| .*$", text, re.MULTILINE)
+    return {re.sub(r"[*\[].*", "", row.split("|")[2]) or row: row for row in found}
+
+
+def pass_all(slug: str) -> None:
+    for info in lesson_called(slug).exercises:
+        progress.record_check(info.name, "passed")
+
+
+# ---- what has been done -------------------------------------------------------------------------
+
+
+def test_a_lesson_is_done_by_its_last_cell_or_by_its_exercises():
+    lesson = lesson_called("grad_scaler")
+    assert state_of(lesson, Progress()) == "open"
+    assert state_of(lesson, progress.record_check("clip_step", "wrong")) == "started"
+    assert state_of(lesson, progress.record_check("clip_step", "passed")) == "started"
+    assert state_of(lesson, progress.record_lesson("grad_scaler")) == "done"
+    progress.forget([info.name for info in lesson.exercises])
+    pass_all("memory")
+    assert state_of(lesson_called("memory"), progress.load()) == "done"
+
+
+def test_the_next_lesson_is_the_one_that_was_started():
+    assert next_lesson(Progress()) is LESSONS[0]
+    progress.record_lesson("amp_in_20_minutes")
+    assert next_lesson(progress.load()).slug == "number_formats"
+    progress.record_check("clip_step", "wrong")
+    assert next_lesson(progress.load()).slug == "grad_scaler"
+    for lesson in LESSONS:
+        progress.record_lesson(lesson.slug)
+    assert next_lesson(progress.load()) is None
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+def test_the_page_of_somebody_new(tmp_path):
+    workspace.copy_course(tmp_path)
+    text = page(tmp_path)
+    assert "**Start here: [lesson 00, AMP in 20 minutes](00_amp_in_20_minutes.ipynb).**" in text
+    assert "start here**" in text
+    assert "✔ [" not in text.replace("\u00a0", " ")
+
+
+def test_the_page_of_somebody_halfway(tmp_path):
+    pass_all("amp_in_20_minutes")
+    progress.record_lesson("number_formats")
+    progress.record_check("next_float", "passed")
+    progress.record_check("kahan_sum", "wrong")
+    workspace.copy_course(tmp_path)
+    text = page(tmp_path).replace("\u00a0", " ")
+    assert "**Continue here: [lesson 02, Three ways numbers break]" in text
+    assert "finished 2 of 13 lessons and passed 2 of 75 exercises" in text
+    assert "| ✔ | [00 AMP in 20 minutes]" in text
+    assert "| ✔ | [01 Number formats]" in text
+    assert "[1 of 4](../exercises/01_number_formats_exercises.ipynb)" in text
+    assert "| ◐ | [02 Three ways numbers break]" in text
+    for path in PATHS:
+        (row,) = [row for row in text.splitlines() if row.startswith(f"| **{path.title}**")]
+        assert row.count("continue here") == (path.title != "20 minutes"), row
+        assert "✔ [00 AMP in 20 minutes]" in row
+    assert "Done: 00, 01; Started: 02" in text  # the picture, for those who don't see it
+
+
+def test_the_map_is_stored_with_the_page(tmp_path):
+    workspace.copy_course(tmp_path)
+    (cell,) = [c for c in ipynb.read(tmp_path / HOME)["cells"] if c.get("attachments")]
+    ((mime, data),) = cell["attachments"]["map.png"].items()
+    assert mime == "image/png"
+    assert base64.b64decode(data).startswith(b"\x89PNG")
+    assert "](attachment:map.png)" in ipynb.source_of(cell)
+
+
+def test_the_page_is_drawn_anew_at_each_start_and_left_alone_in_between(tmp_path):
+    workspace.copy_course(tmp_path)
+    before = (tmp_path / HOME).stat()
+    workspace.copy_course(tmp_path)
+    assert (tmp_path / HOME).stat().st_mtime_ns == before.st_mtime_ns  # or Lab asks about it
+    pass_all("amp_in_20_minutes")
+    copied = workspace.copy_course(tmp_path)
+    assert "Continue here" in page(tmp_path)
+    assert (copied.kept, copied.kept_older, copied.kept_beside, copied.foreign) == ([], [], {}, [])
+
+
+def test_a_page_that_the_learner_ran_and_wrote_on_keeps_their_cells(tmp_path):
+    workspace.copy_course(tmp_path)
+    notebook = ipynb.read(tmp_path / HOME)
+    note = {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": "remember the milk"}
+    notebook["cells"].append(note)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "old"}]
+    (tmp_path / HOME).write_bytes(ipynb.to_bytes(notebook))
+    pass_all("amp_in_20_minutes")
+    workspace.copy_course(tmp_path)
+    assert "remember the milk" in page(tmp_path)
+    assert "Continue here" in page(tmp_path)
+    assert '"old"' not in (tmp_path / HOME).read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_a_broken_page_is_left_to_the_learner(tmp_path, content):
+    workspace.copy_course(tmp_path)
+    (tmp_path / HOME).write_bytes(content)
+    workspace.copy_course(tmp_path)
+    assert (tmp_path / HOME).read_bytes() == content
+
+
+def test_progress_that_cannot_be_read_draws_an_empty_page(tmp_path, own_progress_file):
+    own_progress_file.mkdir()
+    (own_progress_file / "progress.json").write_text('{"version": 99, "exercises": {}}')
+    workspace.copy_course(tmp_path)
+    assert "Start here" in page(tmp_path)
+
+
+def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
+    own_progress_file.mkdir()
+    entry = '{"state": "passed", "checks": 3, "hints": 1, "passed_at": "2026-11-20T09:00:00+00:00"'
+    (own_progress_file / "progress.json").write_text(
+        '{"version": 1, "exercises": {"survives": ' + entry + ', "gave_up_at": null}}}'
+    )
+    workspace.copy_course(tmp_path)
+    assert "finished 1 of 13 lessons and passed 1 of 75 exercises" in page(tmp_path)
+
+
+# ---- the cells that call it ---------------------------------------------------------------------
+
+
+def test_show_draws_the_page_of_this_moment(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
+    progress.record_lesson("amp_in_20_minutes")
+    home.show()
+    before, picture, after = shown
+    assert "Continue here" in before["text/markdown"]
+    assert "Done: 00" in picture.alt
+    assert "## All lessons" in after["text/markdown"]
+
+
+def test_finishing_a_lesson_marks_it_and_shows_the_way(capsys):
+    progress.record_check("clip_step", "passed")
+    home.finished("grad_scaler")
+    text = capsys.readouterr().out
+    assert "Lesson 06 done: GradScaler" in text
+    assert "1 of 6" in text
+    assert "../exercises/06_grad_scaler_exercises.ipynb" in text
+    assert "lesson 07, Real training loops (../notebooks/07_training_loops.ipynb)" in text
+    first = progress.load().lessons["grad_scaler"]
+    home.finished("grad_scaler")
+    assert progress.load().lessons["grad_scaler"] == first
+
+
+def test_finishing_without_a_disk_says_so_and_goes_on(capsys, own_progress_file):
+    own_progress_file.write_text("a file where the folder should be")
+    home.finished("memory")
+    assert "Progress was not saved" in capsys.readouterr().out
+
+
+def test_finishing_an_unknown_lesson_is_an_error():
+    with pytest.raises(KeyError):
+        home.finished("nope")
+
+
+# ---- its numbers --------------------------------------------------------------------------------
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the table whose heading row begins so, as text."""
+    lines = [line.removeprefix("# ") for line in SOURCE.splitlines()]
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    found = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def number(text: str) -> float:
+    return float(text) if text else float("nan")
+
+
+def test_the_table_of_formats_is_what_the_formats_say():
+    found = table("format")
+    assert len(found) == 6
+    for name, bits, *figures in found:
+        key = name.replace(" (stored in 32 bits)", "")
+        format_ = next(f for f in FORMATS.values() if f.name == key)
+        assert bits == f"1, {format_.exponent_bits}, {format_.mantissa_bits}"
+        largest, normal, smallest, gap, whole = map(number, figures)
+        assert isclose(largest, format_.max, rel_tol=0.01)
+        assert isclose(normal, format_.min_normal, rel_tol=0.03)
+        assert isnan(smallest) or isclose(smallest, format_.min_subnormal, rel_tol=0.03)
+        assert isclose(gap, 2.0**-format_.mantissa_bits, rel_tol=0.01)
+        assert whole == 2 ** (format_.mantissa_bits + 1)
+
+
+def test_the_ends_of_fp16_are_what_torch_gives():
+    half = torch.float16
+    assert torch.tensor([2.97e-8, 2.99e-8], dtype=half).tolist() == [0.0, 2.0**-24]
+    assert torch.tensor([65519.0, 65520.0], dtype=half).tolist() == [65504.0, float("inf")]
+    x = torch.tensor([11.0, 11.1], dtype=half)
+    assert x.exp().isinf().tolist() == [False, True]
+    assert torch.tensor(256.0, dtype=half).square().isinf()
+    scaler = torch.amp.GradScaler("cpu")
+    assert (scaler.get_scale(), scaler.get_growth_interval()) == (65536.0, 2000)
+    assert 2.0**16 * 0.5**17 < 1 <= 2.0**16 * 0.5**16
+
+
+def test_lost_updates_are_where_the_page_says():
+    for dtype, low, high in ((torch.float16, 4096, 2048), (torch.bfloat16, 512, 256)):
+        ones, almost_two = torch.tensor([1.0], dtype=dtype), torch.tensor([1.99], dtype=dtype)
+        assert (almost_two + almost_two / low / 1.01).item() == almost_two.item()
+        assert (ones + ones / high * 1.01).item() > 1
+        assert (ones + ones / high / 1.01).item() == 1
+
+
+def test_the_table_of_gpus_is_the_course_s_own():
+    found = table("GPU")
+    assert len(found) == 6
+    for name, *figures in found:
+        gpu = next(gpu for gpu in roofline.GPUS if gpu.name == name)
+        own = [gpu.fp32, gpu.tf32, gpu.fp16, gpu.bf16, gpu.bandwidth]
+        assert figures == [f"{value:g}" if value else "" for value in own]
+
+
+def test_the_glossary_is_in_order_and_each_term_is_explained():
+    terms = re.findall(r"^# #### (.+)\n# (.+)", SOURCE, re.MULTILINE)
+    names = [name for name, _ in terms]
+    assert len(names) >= 40
+    assert names == sorted(names, key=str.lower)
+    assert all(len(text) > 20 for _, text in terms)
