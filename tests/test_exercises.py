@@ -1,5 +1,6 @@
 """Every exercise, three ways: the stub is not attempted, the solution passes, each wrong answer is
-wrong with the diagnosis written for it; and a second correct answer passes too.
+wrong with the diagnosis written for it; and a second correct answer passes too. The solution also
+passes as a learner is shown it.
 
 The answers run in the exercise's own notebook, in place of the stub. The tests hold the catalogue,
 the check modules, the notebooks and the files of mutants against each other, so that no exercise
@@ -12,11 +13,13 @@ import importlib
 import re
 from dataclasses import dataclass
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from amp_lessons.checks import display
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.course import LESSONS, lesson_of
@@ -85,14 +88,19 @@ def is_one_function(name: str) -> bool:
 FUNCTIONS = [name for name in EXERCISES if is_one_function(name)]
 
 
-def verdict_in_notebook(name: str, answer: str | None = None, folder: str = "exercises") -> Verdict:
-    """Run an exercise's notebook up to its check, with an answer in place of the stub."""
+def verdict_in_notebook(
+    name: str, answer: str | None = None, folder: str = "exercises", with_others: bool = False
+) -> Verdict:
+    """Run an exercise's notebook up to its check, with an answer in place of the stub.
+
+    With ``with_others`` the cells of the exercises above it run too, as in a learner's kernel.
+    """
     seen: dict[str, object] = {}
     namespace: dict[str, object] = {"print": lambda *_, **__: None}
     with recording(lambda exercise, evidence: seen.__setitem__(exercise, evidence)):
         for cell in cells(folder, lesson_of(name).id):
             others = grade_id(cell).removesuffix("_check") not in ("", name)
-            if others:
+            if others and not with_others:
                 continue
             replaced = grade_id(cell) == name and answer is not None
             exec(compile(answer if replaced else cell.source, f"<{name}>", "exec"), namespace)
@@ -179,6 +187,46 @@ def test_solution_passes(name):
     verdict = verdict_in_notebook(name, folder="solutions")
     assert verdict.state is State.PASSED, verdict
     assert verdict.message, "a pass should say what was learned"
+
+
+class _Preformatted(HTMLParser):
+    """The text of a box's ``<pre>``, as a browser gives it to the clipboard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.text = False, ""
+
+    def handle_starttag(self, tag, attrs):
+        self.inside |= tag == "pre"
+
+    def handle_endtag(self, tag):
+        self.inside &= tag != "pre"
+
+    def handle_data(self, data):
+        if self.inside:
+            self.text += data
+
+
+def shown_solutions(name: str, monkeypatch) -> tuple[str, str]:
+    """What ``solution(give_up=True)`` lets a learner copy: from the box, and from a terminal."""
+    boxes: list[dict[str, str]] = []
+    monkeypatch.setattr(display, "_notebook", object)
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: boxes.append(data))
+    exercise(name).solution(give_up=True)
+    (box,) = boxes
+    reader = _Preformatted()
+    reader.feed(box["text/html"])
+    return reader.text, box["text/plain"]
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_shown_solution_passes(name, monkeypatch):
+    in_box, in_terminal = shown_solutions(name, monkeypatch)
+    assert in_terminal == f"# Solution: {exercise(name).info.title}\n{in_box}"
+    assert not re.search("(BEGIN|END) SOLUTION", in_box)
+    compile(in_terminal, f"<terminal: {name}>", "exec")
+    verdict = verdict_in_notebook(name, in_box, with_others=True)
+    assert verdict.state is State.PASSED, verdict
 
 
 @pytest.mark.parametrize("answer", WRONG, ids=str)

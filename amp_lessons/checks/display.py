@@ -116,8 +116,19 @@ def show_note(exercise: Exercise, title: str, text: str, notes: list[str] | None
 
 
 def show_solution(exercise: Exercise, source: str, notes: list[str]) -> None:
-    """Show a solution's source."""
-    _show(f"Solution: {exercise.info.title}", "", source.splitlines(), notes, "#4a7fc1")
+    """Show a solution's source, so that what is copied from the box or the terminal runs.
+
+    That is why a terminal gets the source without the indent that other details have.
+    """
+    heading = f"Solution: {exercise.info.title}"
+    text = "\n".join([f"# {heading}", source, *(f"# {note}" for note in notes)])
+    if _notebook() is None:
+        _print(text)
+        return
+    from IPython.display import display
+
+    markup = _html(heading, "", [source], notes, "#4a7fc1")
+    display({"text/html": markup, "text/plain": text}, raw=True)
 
 
 def as_text(exercise: Exercise, verdict: Verdict) -> str:

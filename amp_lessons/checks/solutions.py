@@ -6,7 +6,8 @@ import re
 
 from amp_lessons.course import course_files, lesson_of
 
-_MARKERS = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*\n?", re.MULTILINE)
+# The whole line of a marker, and nothing of the lines around it: their indent is part of the code.
+_MARKERS = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION[ \t]*(?:\n|\Z)", re.MULTILINE)
 
 
 class SolutionMissing(FileNotFoundError):
@@ -14,7 +15,7 @@ class SolutionMissing(FileNotFoundError):
 
 
 def solution_of(exercise: str) -> str:
-    """The source of an exercise's solved cell.
+    """The source of an exercise's solved cell, without nbgrader's markers: it runs as it is.
 
     Raises:
         SolutionMissing: if the course's files are not complete.
@@ -28,5 +29,5 @@ def solution_of(exercise: str) -> str:
         raise SolutionMissing(f"{path} is missing: install the course again") from error
     for cell in cells:
         if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise:
-            return _MARKERS.sub("", cell.source)
+            return _MARKERS.sub("", cell.source).strip("\n")
     raise SolutionMissing(f"{path} has no solution of {exercise}: run make notebooks")
