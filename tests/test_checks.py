@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import OrderedDict
+from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -19,9 +20,15 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from amp_lessons import progress
-from amp_lessons.checks import amp_from_scratch, amp_in_20_minutes, display, number_formats
+from amp_lessons.checks import (
+    amp_from_scratch,
+    amp_in_20_minutes,
+    display,
+    losses_and_ops,
+    number_formats,
+)
 from amp_lessons.checks.cases import Case, Misconception, exactly, function_exercise, within
-from amp_lessons.checks.evidence import UNATTEMPTED, as_json, observe, plain
+from amp_lessons.checks.evidence import UNATTEMPTED, DamagedEvidence, as_json, observe, plain
 from amp_lessons.checks.exercise import CheckFailed, Exercise, Finding, recording
 from amp_lessons.checks.solutions import SolutionMissing, solution_of
 from amp_lessons.checks.verdict import State, Verdict
@@ -112,6 +119,76 @@ def test_interrupt_by_the_learner_is_not_swallowed():
 
     with pytest.raises(KeyboardInterrupt):
         survives.evaluate(answer)
+
+
+class OwnBase(BaseException):
+    """What a learner may raise, and `except Exception` does not catch."""
+
+
+def test_own_base_exception_is_an_error():
+    def answer(x):
+        raise OwnBase("mine")
+
+    assert survives.evaluate(answer).message == "OwnBase: mine"
+
+
+def test_a_check_of_several_functions_says_which_it_takes():
+    verdict = losses_and_ops.stable_losses.evaluate(right)
+    assert verdict.message.startswith("TypeError: this check takes 4 functions (click_loss, ")
+    assert not verdict.check_failed
+
+
+# ---- a check that fails itself --------------------------------------------------------------
+
+
+def failing(error: Exception) -> Exercise:
+    """`survives` with a bug in its judge."""
+
+    def judge(evidence):
+        raise error
+
+    return replace(survives, judge=judge)
+
+
+FAILURES = [
+    KeyError("weight"),
+    TypeError("unsupported operand"),
+    OverflowError("too large"),
+    AssertionError(),
+    RecursionError("too deep"),
+    DamagedEvidence("half of it"),
+    ValueError("a lone \ud800"),
+]
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
+def test_a_bug_in_a_judge_is_told_as_the_courses_own(shown, error):
+    progress.record_check("survives", "passed")
+    before = progress.load()["survives"]
+    failing(error).check(right)
+    (bundle,) = shown
+    told = " ".join(bundle["text/plain"].split())
+    assert told.startswith("! Error in the check: What survives in FP16?")
+    assert f"The check itself failed, with {type(error).__name__}" in told
+    assert "a mistake in the course and not in your answer" in told
+    assert "Your code raised" not in told
+    assert "Traceback" not in told
+    told.encode()  # a notebook holds no half of a surrogate pair
+    assert progress.load()["survives"] == before
+    assert failing(error).evaluate(right).state is State.ERROR
+
+
+def test_a_bug_in_a_judge_names_its_exception():
+    assert "with KeyError: 'weight'." in failing(KeyError("weight")).evaluate(right).message
+
+
+def test_evidence_of_another_process_may_be_damaged_or_forged():
+    verdict = survives.verdict([{"value": True}], foreign=True)
+    assert (verdict.state, verdict.check_failed) == (State.ERROR, True)
+    assert verdict.message == (
+        "What this check reported cannot be judged (DamagedEvidence: not one entry for each run): "
+        "it was damaged or forged, or the check itself has a bug. Look at this answer yourself."
+    )
 
 
 # ---- plain data -----------------------------------------------------------------------------

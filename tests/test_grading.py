@@ -330,6 +330,14 @@ def test_damaged_evidence_is_never_a_pass(sheet, evidence):
         assert mark.points == 0
 
 
+def test_evidence_that_cannot_be_judged_is_a_problem_for_a_person(sheet, monkeypatch):
+    forged = watch.Run(evidence={FIRST: [{"value": 1}]})
+    monkeypatch.setattr(watch, "run", lambda *_: forged)
+    (problem,) = sheet.grade().problems
+    assert problem.startswith(f"{FIRST}: What this check reported cannot be judged (")
+    assert problem.endswith("Look at this answer yourself.")
+
+
 # ---- reports ------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from amp_lessons.checks.cases import Case, Misconception, Rule, function_exercise, within
-from amp_lessons.checks.evidence import observe
+from amp_lessons.checks.evidence import DamagedEvidence, by_name, observe
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.spy import watched
 from amp_lessons.checks.verdict import State, Verdict
@@ -336,7 +336,7 @@ def _as_array(function: Any) -> Any:
 
 
 def _probe_mended(*functions: Any) -> dict[str, Any]:
-    given = dict(zip(_BROKEN, functions, strict=False))
+    given = by_name(_BROKEN, functions)
     return {
         name: [_run_mended(name, function, *run) for run in _MEND_RUNS]
         for name, function in given.items()
@@ -391,11 +391,11 @@ def _is_mismatch(error: dict[str, Any]) -> bool:
 
 def _judge_mended(evidence: Any) -> Finding | Verdict:
     if not isinstance(evidence, dict) or set(evidence) != set(_BROKEN):
-        return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
+        raise DamagedEvidence("not one entry for each function")
     unmended = []
     for name, runs in ((name, evidence[name]) for name in _BROKEN):
         if len(runs) != len(_MEND_RUNS):
-            return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
+            raise DamagedEvidence("not one entry for each run")
         untouched = [tuple(_signature(seen)) for seen in runs] == _broken_signature(name)
         if untouched or any("unattempted" in seen for seen in runs):
             unmended.append(name)

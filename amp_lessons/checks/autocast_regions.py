@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.cases import Case, Misconception, as_number, function_exercise
-from amp_lessons.checks.evidence import UNATTEMPTED, describe_error, plain
+from amp_lessons.checks.evidence import UNATTEMPTED, DamagedEvidence, describe_error, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import Verdict
 
@@ -302,7 +302,7 @@ def _judge_step(evidence: Any) -> Finding | Verdict:
 
 def _judge_training(evidence: Any, texts: dict[str, str]) -> Finding | Verdict:
     if len(evidence) != len(_TRAINING_SEEDS):
-        raise ValueError("damaged")
+        raise DamagedEvidence("not one entry for each run")
     for seed, seen in zip(_TRAINING_SEEDS, evidence, strict=True):
         wrong = _judge_problem(seed, seen, texts)
         if wrong is not None:
@@ -480,7 +480,7 @@ def _reached(scores: Tensor, scoring: _Scoring) -> bool:
 
 def _judge_scores(evidence: Any) -> Finding | Verdict:
     if len(evidence) != len(_SCORE_SEEDS):
-        raise ValueError("damaged")
+        raise DamagedEvidence("not one entry for each run")
     for seed, seen in zip(_SCORE_SEEDS, evidence, strict=True):
         slug = _score_fault(seed, seen)
         if isinstance(slug, Verdict):
@@ -716,7 +716,7 @@ def _left_by_error(keep: Callable[..., Any]) -> str:
 
 def _judge_keep(evidence: Any) -> Finding | Verdict:
     if len(evidence) != len(_SUBMODULES):
-        raise ValueError("damaged")
+        raise DamagedEvidence("not one entry for each run")
     for number, seen in zip(_SUBMODULES, evidence, strict=True):
         case = _Submodule(number)
         slug = _keep_fault(case, seen)
@@ -1112,7 +1112,7 @@ def _carried_further(carry: Callable[..., Any]) -> dict[str, Any]:
 def _judge_carry(evidence: Any) -> Finding | Verdict:
     *evidence, further = evidence if len(evidence) > len(_STATES) else [*evidence, {}]
     if len(evidence) != len(_STATES):
-        raise ValueError("damaged")
+        raise DamagedEvidence("not one entry for each run")
     for seen in evidence:
         if "error" in seen:
             return _error(seen)

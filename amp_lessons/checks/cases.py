@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from amp_lessons.checks.evidence import as_json, observe
+from amp_lessons.checks.evidence import DamagedEvidence, as_json, observe
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.spy import watched
 from amp_lessons.checks.verdict import State, Verdict
@@ -225,7 +225,7 @@ def _judge(
     asked_for: str,
 ) -> Finding | Verdict:
     if not isinstance(evidence, list) or len(evidence) != len(cases):
-        return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
+        raise DamagedEvidence("not one entry for each run")
     if any("unattempted" in seen for seen in evidence):
         return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
     expected = [outcome(reference, number) for number in range(len(cases))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -31,6 +31,10 @@ _tolist, _detach, _cpu, _double = (
     torch.Tensor.double,
 )
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+class DamagedEvidence(ValueError):
+    """A judge was given data that its probe never returns."""
 
 
 def plain(value: Any) -> Any:
@@ -126,6 +130,16 @@ def observe(function: Any, *args: Any) -> dict[str, Any]:
             i for i, arg in enumerate(given) if as_json(plain(arg)) != as_json(plain(args[i]))
         )
     return seen
+
+
+def by_name(names: Iterable[str], answers: Sequence[Any]) -> dict[str, Any]:
+    """The answers of a check that takes several, by name. Raises TypeError if one is missing."""
+    names = list(names)
+    if len(answers) != len(names):
+        raise TypeError(
+            f"this check takes {len(names)} functions ({', '.join(names)}), got {len(answers)}"
+        )
+    return dict(zip(names, answers, strict=True))
 
 
 def as_json(data: Any) -> str:

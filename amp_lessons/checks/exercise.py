@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amp_lessons import progress
@@ -100,6 +100,9 @@ class Exercise:
             _recorder(self.name, evidence)
             return
         verdict = self.verdict(evidence)
+        if verdict.check_failed and "NBGRADER_EXECUTION" not in os.environ:
+            display.show_note(self, "! Error in the check", verdict.message)
+            return  # it says nothing about the learner, so their progress stays as it is
         if "NBGRADER_EXECUTION" in os.environ:
             if not verdict.passed:
                 raise CheckFailed(display.as_text(self, verdict))
@@ -169,11 +172,27 @@ class Exercise:
                 return json.loads(as_json(self.probe(*answer)))
         except NotImplementedError:
             return UNATTEMPTED
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also sys.exit(), and a learner's own BaseException
             return {"error": describe_error(error)}
 
-    def verdict(self, evidence: Any) -> Verdict:
-        """Judge a probe's data. It may come from another process, and be damaged or forged."""
+    def verdict(self, evidence: Any, foreign: bool = False) -> Verdict:
+        """Judge a probe's data. Never raises: a check that fails says so in its verdict.
+
+        Args:
+            evidence: as `evidence` returns it.
+            foreign: whether it comes from another process, and may be damaged or forged.
+        """
+        try:
+            return _printable(self._judge(evidence))
+        except Exception as error:
+            failure = describe_error(error)
+            name = f"{failure['type']}: {failure['message']}".rstrip(": ")
+            message = (_CANNOT_JUDGE if foreign else _CHECK_FAILED).format(name)
+            return _printable(Verdict(State.ERROR, message, check_failed=True))
+
+    def _judge(self, evidence: Any) -> Verdict:
         if isinstance(evidence, dict):
             if "skipped" in evidence:
                 return Verdict(State.SKIPPED, f"Not checked here: {evidence['skipped']}")
@@ -181,11 +200,8 @@ class Exercise:
                 return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
             if "error" in evidence:
                 return error_verdict(evidence["error"])
-        try:
-            with usual_torch():
-                finding = self.judge(evidence)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
+        with usual_torch():
+            finding = self.judge(evidence)
         if isinstance(finding, Verdict):
             return finding
         if not finding.diagnosis:
@@ -208,6 +224,26 @@ COMMON_DIAGNOSES = {
     "work on a copy. For a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
     "operation without the trailing underscore; for a model, take your hooks off again.",
 }
+
+
+_CHECK_FAILED = (
+    "The check itself failed, with {}. This is a mistake in the course and not in your answer. "
+    "Your answer and your progress are as they were. Please send this message, with your cell, to "
+    "the people who maintain the course."
+)
+_CANNOT_JUDGE = (
+    "What this check reported cannot be judged ({}): it was damaged or forged, or the check itself "
+    "has a bug. Look at this answer yourself."
+)
+
+
+def _printable(verdict: Verdict) -> Verdict:
+    """The same verdict without half surrogate pairs: no notebook and no file can hold those."""
+
+    def clean(text: str) -> str:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+    return replace(verdict, message=clean(verdict.message), seen=tuple(map(clean, verdict.seen)))
 
 
 def error_verdict(error: Mapping[str, Any]) -> Verdict:

@@ -26,7 +26,7 @@ from amp_lessons.checks.cases import (
     most_different,
     within,
 )
-from amp_lessons.checks.evidence import describe_error, plain
+from amp_lessons.checks.evidence import DamagedEvidence, by_name, describe_error, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.how_numbers_break import within_ulps
 from amp_lessons.checks.verdict import State, Verdict
@@ -58,10 +58,6 @@ def _region(dtype: torch.dtype | None) -> Iterator[None]:
         torch.set_autocast_enabled("cpu", before[0])
         torch.set_autocast_dtype("cpu", before[1])
         torch.clear_autocast_cache()
-
-
-def _damaged() -> Verdict:
-    return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
 
 
 # ---- stable_losses ------------------------------------------------------------------------------
@@ -183,7 +179,7 @@ def _changed(name: str, run: _LossRun, given: tuple[Any, ...]) -> bool:
 
 
 def _probe_losses(*functions: Any) -> dict[str, Any]:
-    given = dict(zip(_BROKEN, functions, strict=False))
+    given = by_name(_BROKEN, functions)
     return {name: [_run_loss(name, f, run) for run in _LOSS_RUNS] for name, f in given.items()}
 
 
@@ -216,11 +212,11 @@ def _broken_losses(name: str) -> list[tuple[Any, ...]]:
 
 def _judge_losses(evidence: Any) -> Finding | Verdict:
     if not isinstance(evidence, dict) or set(evidence) != set(_BROKEN):
-        return _damaged()
+        raise DamagedEvidence("not one entry for each function")
     unmended = []
     for name, runs in ((name, evidence[name]) for name in _BROKEN):
         if len(runs) != len(_LOSS_RUNS):
-            return _damaged()
+            raise DamagedEvidence("not one entry for each run")
         if any("unattempted" in s for s in runs) or _broken_losses(name) == [
             _loss_signature(s) for s in runs
         ]:
@@ -914,7 +910,7 @@ class _FunctionCheck:
     def judge(self, evidence: Any) -> Finding | Verdict:
         runs = self._runs()
         if not isinstance(evidence, list) or len(evidence) != len(runs):
-            return _damaged()
+            raise DamagedEvidence("not one entry for each run")
         if any("unattempted" in seen for seen in evidence):
             return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
         if [_products(seen) for seen in evidence] == self._as_given():

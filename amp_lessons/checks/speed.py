@@ -18,7 +18,7 @@ import numpy as np
 
 from amp_lessons import roofline
 from amp_lessons.checks.cases import Case, Misconception, as_number, exactly, function_exercise
-from amp_lessons.checks.evidence import observe, plain
+from amp_lessons.checks.evidence import DamagedEvidence, observe, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.pretend_gpu import PretendGpu
@@ -87,7 +87,7 @@ def _judge_traps(
 ) -> Finding | Verdict:
     """Name the first trap that an answer fell into; the first of ``traps`` has none in it."""
     if not isinstance(evidence, list) or len(evidence) != len(traps):
-        return Verdict(State.ERROR, "The check's evidence is damaged. Run the check again.")
+        raise DamagedEvidence("not one entry for each run")
     if any("unattempted" in seen for seen in evidence):
         return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
     failed = [seen for seen in evidence if "error" in seen]

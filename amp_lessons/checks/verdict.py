@@ -25,12 +25,15 @@ class Verdict:
         message: what to tell the learner, one to three sentences of plain text.
         diagnosis: for `State.WRONG`, the name of the misconception, such as ``"bias-forgotten"``.
         seen: lines of evidence, such as ``"next_float(1.0): expected 1.0009765625, got 1.0001"``.
+        check_failed: the check could not judge. The state is then `State.ERROR`, and it says
+            nothing about the answer.
     """
 
     state: State
     message: str = ""
     diagnosis: str = ""
     seen: tuple[str, ...] = ()
+    check_failed: bool = False
 
     @property
     def passed(self) -> bool:

@@ -60,7 +60,7 @@ def grade(path: Path, limits: Limits | None = None, stop: Event | None = None) -
         path,
         lesson=submission.lesson.id,
         marks=marks,
-        problems=(*submission.problems, *run.problems),
+        problems=(*submission.problems, *run.problems, *_unjudged(marks)),
         notes=submission.notes,
     )
 
@@ -74,15 +74,16 @@ def _mark(info: ExerciseInfo, submission: Submission, run: Run) -> Mark:
     if stopped:
         verdict = Verdict(State.ERROR, f"{stopped}.")
     elif info.name in run.evidence:
-        try:
-            verdict = exercise.verdict(run.evidence[info.name])
-        except Exception as error:  # evidence that no probe of the course makes
-            reason = f"What its check reported cannot be judged ({type(error).__name__})."
-            verdict = Verdict(State.ERROR, reason)
+        verdict = exercise.verdict(run.evidence[info.name], foreign=True)
     else:
         verdict = _without_evidence(submission.steps_of(info.name), run)
     points = info.points if verdict.passed else 0
     return Mark(info.name, verdict, points, info.points)
+
+
+def _unjudged(marks: Sequence[Mark]) -> list[str]:
+    """A line for each check that could not judge what was reported: a person has to."""
+    return [f"{m.exercise}: {m.verdict.message}" for m in marks if m.verdict.check_failed]
 
 
 def _without_evidence(steps: Sequence[int], run: Run) -> Verdict:
