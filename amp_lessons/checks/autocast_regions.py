@@ -20,7 +20,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.cases import Case, Misconception, as_number, function_exercise
-from amp_lessons.checks.evidence import UNATTEMPTED, DamagedEvidence, describe_error, plain
+from amp_lessons.checks.evidence import (
+    UNATTEMPTED,
+    DamagedEvidence,
+    describe_error,
+    in_words,
+    plain,
+)
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import Verdict
 
@@ -315,7 +321,7 @@ def _judge_problem(seed: int, seen: dict[str, Any], texts: dict[str, str]) -> An
     seen = seen | {"value": _losses(seen["value"])} if "value" in seen else seen
     odd = next((v for v in _items(seen.get("value")) if "object" in v), None)
     if odd:
-        fields = {"got": f"an object of type {odd['object']}", "expected": "a loss for each batch"}
+        fields = {"got": in_words(odd), "expected": "a loss for each batch"}
         return Finding("wrong-type", _where(seen), fields)
     steps = len(_states(seen, "step"))
     if "value" in seen and steps == _Training.STEPS:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from amp_lessons.checks.evidence import DamagedEvidence, as_json, observe
+from amp_lessons.checks.evidence import DamagedEvidence, as_json, in_words, observe
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.spy import watched
 from amp_lessons.checks.verdict import State, Verdict
@@ -391,7 +391,7 @@ def _describe(value: Any) -> str:
         shown = _short(values) if isinstance(values, list) else f"{values:.6g}"
         return f"{shown} ({value['dtype']})"
     if isinstance(value, dict) and "object" in value:
-        return f"an object of type {value['object']}"
+        return in_words(value)
     if isinstance(value, dict) and "dtype" in value:
         return value["dtype"]
     if isinstance(value, list) and any(map(_is_tensor, value)):
@@ -404,8 +404,14 @@ def _describe(value: Any) -> str:
 
 
 def _numbers(values: list[Any]) -> str:
-    """A list as Python writes it, with floats in six digits."""
-    return f"[{', '.join(f'{v:.6g}' if isinstance(v, float) else repr(v) for v in values)}]"
+    """A list as Python writes it, with floats in six digits and objects in words."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, dict) and "object" in value:
+            return in_words(value)
+        return f"{value:.6g}" if isinstance(value, float) else repr(value)
+
+    return f"[{', '.join(map(shown, values))}]"
 
 
 def _short(values: list[Any]) -> str:

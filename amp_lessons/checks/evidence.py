@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -22,6 +25,14 @@ import torch
 PACKAGE = Path(__file__).resolve().parent.parent
 UNATTEMPTED = {"unattempted": True}
 MAX_ELEMENTS = 100_000
+"""Of one tensor."""
+MAX_ITEMS = 20_000
+"""Of one value, counting the items of all the lists and dicts in it."""
+MAX_DEPTH = 50
+"""How deep lists and dicts may be nested."""
+
+_LARGEST = sys.float_info.max
+_CLASS_NAME = type.__dict__["__name__"]
 
 # Bound once, before any learner's code runs.
 _tolist, _detach, _cpu, _double = (
@@ -38,7 +49,7 @@ class DamagedEvidence(ValueError):
 
 
 def plain(value: Any) -> Any:
-    """Describe a value in JSON's types.
+    """Describe a value in JSON's types. Whatever the value is, this ends, and JSON can write it.
 
     Returns:
         None, bool, int, float and str as they are, a subclass of str, such as a member of a
@@ -46,32 +57,106 @@ def plain(value: Any) -> Any:
         tuple as a list; a dict of any kind with text keys as ``{"dict": …}``; a tensor or array as
         ``{"values": nested list, "dtype": name, "shape": list, "requires_grad": bool}``, an array
         of text as text or a list; ``...`` as ``{"unattempted": True}``; anything else as
-        ``{"object": class name}``.
+        ``{"object": class name}``, with the reason under ``"what"`` if the class alone does not
+        explain it, as for a number that is too large for a float.
     """
-    kind = type(value)
-    if value is None or kind in (bool, int, float, str):
+    try:
+        return _Description().of(value)
+    except _TooLarge:
+        name = name_of(type(value))
+        return {"object": name, "what": f"a {name} with more than {MAX_ITEMS:,} items in it"}
+
+
+class _TooLarge(Exception):
+    """A value holds more items than anyone needs to see."""
+
+
+class _Description:
+    """The description of one value. It stops where a list contains itself, or is too deep."""
+
+    def __init__(self) -> None:
+        self.open: list[int] = []  # the ids of the containers around the current item
+        self.items = 0
+
+    def of(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, float, str):
+            return value
+        if value is ...:
+            return UNATTEMPTED
+        if kind is int:
+            return _plain_int(value)
+        if kind in (list, tuple):
+            return self._container(value, lambda: [self.of(item) for item in value])
+        if issubclass(kind, str):  # read, not asked: its own methods are the learner's
+            return str.__str__(value)
+        if kind in (Fraction, Decimal):
+            return _plain_ratio(value)
+        if issubclass(kind, dict):
+            return self._container(value, lambda: {"dict": self._entries(value)})
+        if kind in _TENSORS:
+            return _plain_tensor(value)
+        if kind is np.ndarray or (issubclass(kind, np.generic) and kind.__module__ == "numpy"):
+            return _plain_array(np.asarray(value))
+        if issubclass(kind, torch.dtype):
+            return {"dtype": str(value)}
+        return {"object": name_of(kind)}
+
+    def _entries(self, table: dict[Any, Any]) -> dict[str, Any]:
+        return {_key(key): self.of(item) for key, item in list(dict.items(table))}
+
+    def _container(self, value: Any, describe: Callable[[], Any]) -> Any:
+        name = name_of(type(value))
+        self.items += dict.__len__(value) if issubclass(type(value), dict) else len(value)
+        if self.items > MAX_ITEMS:
+            raise _TooLarge
+        if id(value) in self.open:
+            return {"object": name, "what": f"a {name} that contains itself"}
+        if len(self.open) >= MAX_DEPTH:
+            return {"object": name, "what": f"a {name} nested more than {MAX_DEPTH} levels deep"}
+        self.open.append(id(value))
+        try:
+            return describe()
+        finally:
+            self.open.pop()
+
+
+def in_words(data: dict[str, Any]) -> str:
+    """What to call a value that `plain` describes as an object."""
+    return data.get("what") or f"an object of type {data['object']}"
+
+
+def name_of(kind: type) -> str:
+    """The name of a class, whatever its metaclass says."""
+    return _CLASS_NAME.__get__(kind)
+
+
+def _key(key: Any) -> str:
+    """A dict's key as text; a key that has no text is named by its class."""
+    try:
+        return str.__str__(key) if issubclass(type(key), str) else str(key)
+    except Exception:  # a number of more than 4,300 digits, or the learner's own `__str__`
+        return f"<{name_of(type(key))}>"
+
+
+def _plain_int(value: int) -> int | dict[str, str]:
+    if -_LARGEST <= value <= _LARGEST:
         return value
-    if value is ...:
-        return UNATTEMPTED
-    if kind in (list, tuple):
-        return [plain(item) for item in value]
-    if issubclass(kind, str):  # read, not asked: its own methods are the learner's
-        return str.__str__(value)
-    if kind in (Fraction, Decimal):
-        return _plain_ratio(value)
-    if issubclass(kind, dict):
-        return {"dict": {str(key): plain(item) for key, item in dict.items(value)}}
-    if kind in _TENSORS:
-        return _plain_tensor(value)
-    if kind is np.ndarray or (isinstance(value, np.generic) and kind.__module__ == "numpy"):
-        return _plain_array(np.asarray(value))
-    if isinstance(value, torch.dtype):
-        return {"dtype": str(value)}
-    return {"object": kind.__name__}
+    digits = int(math.log10(abs(value))) + 1
+    what = f"an integer of about {digits:,} digits (too large for a float)"
+    return {"object": "int", "what": what}
 
 
-def _plain_ratio(value: Fraction | Decimal) -> int | float:
-    number = float(value)
+def _plain_ratio(value: Fraction | Decimal) -> int | float | dict[str, str]:
+    name = type(value).__name__
+    if isinstance(value, Decimal) and not value.is_finite():
+        return math.nan if value.is_nan() else math.copysign(math.inf, value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        return {"object": name, "what": f"a {name} that is too large for a float"}
     return int(value) if number.is_integer() else number
 
 
@@ -84,9 +169,14 @@ def _plain_tensor(tensor: torch.Tensor) -> dict[str, Any]:
     }
     if np.prod(shape, dtype=float) > MAX_ELEMENTS:
         return data | {"values": None, "too_large": True}
-    detached = _cpu(_detach(tensor))
-    exact = _double(detached) if detached.is_floating_point() else detached
-    return data | {"values": _tolist(exact)}
+    if tensor.is_complex():
+        return {"object": f"tensor of {data['dtype']}"}
+    try:
+        detached = _cpu(_detach(tensor))
+        exact = _double(detached) if detached.is_floating_point() else detached
+        return data | {"values": _tolist(exact)}
+    except Exception:  # a tensor without data, or in a layout that has no list
+        return {"object": "Tensor", "what": "a tensor whose values cannot be read"}
 
 
 def _plain_array(array: np.ndarray) -> Any:
@@ -118,9 +208,9 @@ def observe(function: Any, *args: Any) -> dict[str, Any]:
         seen: dict[str, Any] = {"value": plain(result)}
     except NotImplementedError:
         return UNATTEMPTED
-    except Exception as error:
-        return {"error": describe_error(error)}
-    except SystemExit as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also sys.exit(), and a learner's own BaseException
         return {"error": describe_error(error)}
     if seen["value"] == UNATTEMPTED:
         return UNATTEMPTED
@@ -148,21 +238,20 @@ def as_json(data: Any) -> str:
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
-    """A learner's exception as plain data, placed at the learner's own line.
+    """A learner's exception as plain data, placed at the learner's own line. Never raises.
 
     Returns:
         ``type``, ``message``, and, if one of the frames is the learner's, ``line`` (its number in
         the cell), ``source`` (its text) and ``function``.
     """
-    try:
-        message = str(error)
-    except Exception:
-        message = ""
-    data: dict[str, Any] = {"type": type(error).__name__, "message": message[:500]}
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _is_learners(frame.filename)]
-    if own:
-        data |= {"line": own[-1].lineno, "source": own[-1].line or "", "function": own[-1].name}
+    data: dict[str, Any] = {"type": name_of(type(error)), "message": ""}
+    with suppress(Exception):  # a learner's `__str__` may raise
+        data["message"] = str.__str__(str(error))[:500]
+    with suppress(Exception):  # and a file name may be anything
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if _is_learners(frame.filename)]
+        if own:
+            data |= {"line": own[-1].lineno, "source": own[-1].line or "", "function": own[-1].name}
     return data
 
 

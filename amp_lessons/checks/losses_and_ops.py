@@ -26,7 +26,7 @@ from amp_lessons.checks.cases import (
     most_different,
     within,
 )
-from amp_lessons.checks.evidence import DamagedEvidence, by_name, describe_error, plain
+from amp_lessons.checks.evidence import DamagedEvidence, by_name, describe_error, in_words, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.how_numbers_break import within_ulps
 from amp_lessons.checks.verdict import State, Verdict
@@ -287,7 +287,7 @@ def _what(loss: Any) -> str:
     if not isinstance(loss, dict) or "dict" in loss:
         return "None" if loss is None else f"a {type(loss).__name__}, and no tensor"
     if "object" in loss:
-        return f"an object of type {loss['object']}"
+        return in_words(loss)
     if loss.get("shape") != []:
         return f"a tensor of shape {loss.get('shape')}"
     return "a tensor with no way back to the logits"

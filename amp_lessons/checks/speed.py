@@ -18,7 +18,7 @@ import numpy as np
 
 from amp_lessons import roofline
 from amp_lessons.checks.cases import Case, Misconception, as_number, exactly, function_exercise
-from amp_lessons.checks.evidence import DamagedEvidence, observe, plain
+from amp_lessons.checks.evidence import DamagedEvidence, in_words, observe, plain
 from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.pretend_gpu import PretendGpu
@@ -125,7 +125,7 @@ def _too_few(traps: Sequence[Trap], runs: Sequence[int]) -> tuple[str, ...]:
 
 
 def _kind(value: Any) -> str:
-    return value["object"] if isinstance(value, dict) and "object" in value else repr(value)[:60]
+    return in_words(value) if isinstance(value, dict) and "object" in value else repr(value)[:60]
 
 
 def _told(trap: Trap, value: float) -> str:
