@@ -11,6 +11,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -20,7 +21,7 @@ import pytest
 
 from amp_lessons import checks, course, grading, ipynb
 from amp_lessons.checks.exercise import Finding
-from amp_lessons.grading import Limits, notebook, report, watch
+from amp_lessons.grading import Limits, notebook, report, scratch, watch
 from amp_lessons.ipynb import NotebookError
 
 LESSON = course.LESSONS[1]
@@ -185,6 +186,43 @@ def test_the_time_of_a_whole_notebook_is_limited(sheet):
     assert states(graded)[FOURTH] == "error"
     assert "longer than 6 s in all" in message(graded, FOURTH)
     assert not graded.gradable
+
+
+NESTED = """
+import os
+here = os.getcwd()
+for _ in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+os.chdir(here)
+os.makedirs("closed/inner")
+os.chmod("closed", 0)
+"""
+
+
+def test_nested_folders_are_removed_and_cost_no_marks(sheet, tmp_path, monkeypatch):
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    sheet.add(NESTED, at=sheet.index(SECOND))
+    graded = sheet.grade()
+    assert (graded.points, graded.problems, graded.notes) == (graded.of, (), ())
+    assert list(place.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_removed_is_a_note(sheet, monkeypatch):
+    @contextmanager
+    def never_removed(left_behind):
+        with scratch.scratch_folder() as folder:
+            yield folder
+        left_behind.append(folder)
+
+    monkeypatch.setattr(watch, "scratch_folder", never_removed)
+    graded = sheet.grade()
+    assert graded.gradable
+    assert graded.points == graded.of
+    (note,) = graded.notes
+    assert note.startswith("its temporary folder could not be removed: ")
 
 
 # ---- repairs ------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def grade(path: Path, limits: Limits | None = None, stop: Event | None = None) -
         lesson=submission.lesson.id,
         marks=marks,
         problems=(*submission.problems, *run.problems, *_unjudged(marks)),
-        notes=submission.notes,
+        notes=(*submission.notes, *run.notes),
     )
 
 

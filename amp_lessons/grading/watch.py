@@ -13,7 +13,6 @@ import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from amp_lessons.grading.notebook import Submission
+from amp_lessons.grading.scratch import scratch_folder
 
 LONGEST_REPORT = 64 * 2**20
 """Bytes of one line from the child. A probe that saw 100,000 numbers stays far below."""
@@ -64,6 +64,7 @@ class Run:
         stopped: by step, why its cell was left out, such as ``"cell 5 ran longer than 30 s"``.
         unreached: why the cells after a point were never run, or "".
         problems: lines for the report.
+        notes: lines for the report that change nothing.
     """
 
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Run:
     stopped: dict[int, str] = field(default_factory=dict)
     unreached: str = ""
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def run(submission: Submission, limits: Limits, stop: threading.Event) -> Run:
@@ -120,8 +122,9 @@ class _Attempt:
         self.reason = ""
 
     def go(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="amp-grade-", ignore_cleanup_errors=True) as folder:
-            with _child(Path(folder)) as process:
+        left_behind: list[Path] = []
+        with scratch_folder(left_behind) as folder:
+            with _child(folder) as process:
                 output, reports = _Output(process.stderr), _Reports(process.stdout)
                 _hand_over(process, self._job())
                 self._follow(process, reports)
@@ -129,6 +132,8 @@ class _Attempt:
             if self.step is None and self.reason and output.last_line():
                 self.reason += f" ({output.last_line()})"
             self._note_output(output)
+        for path in left_behind:
+            self.result.notes.append(f"its temporary folder could not be removed: {path}")
 
     def _job(self) -> bytes:
         steps = [
