@@ -8,6 +8,7 @@ belongs to the course is for `workspace` and `grading` to say.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def parse(raw: bytes) -> dict[str, Any]:
         raise NotebookError("is nested too deeply to be a notebook") from error
     except json.JSONDecodeError as error:
         raise NotebookError(f"is not JSON: {error.msg} in line {error.lineno}") from error
+    except ValueError as error:  # Python turns no text of that length into an integer
+        limit = f"{sys.get_int_max_str_digits():,}"
+        raise NotebookError(
+            f"holds a number of more than {limit} digits, which Jupyter cannot read either"
+        ) from error
     _check(notebook)
     return notebook
 

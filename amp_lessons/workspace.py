@@ -251,7 +251,7 @@ def _read_manifest(folder: Path) -> HandedOut:
         version, files = data["version"], data["files"]
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     if not isinstance(version, int) or not isinstance(files, dict):
         return {}

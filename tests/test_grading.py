@@ -284,6 +284,10 @@ BAD_FILES = {
         b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": 3}]}',
         "cells",
     ),
+    "a number of 5,000 digits": (
+        b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5000 + b"}",
+        "holds a number of more than 4,300 digits",
+    ),
     "nested without end": (b"[" * 100_000, "nested"),
     "no exercise": (b'{"nbformat": 4, "cells": []}', "no exercise of the course"),
     "an exercise of another course": (

@@ -20,6 +20,7 @@ from amp_lessons.workspace import WorkspaceError, copy_course, reset
 
 SHEET = "exercises/01_number_formats_exercises.ipynb"
 LESSON = "notebooks/01_number_formats.ipynb"
+HUGE = "9" * 5_000  # Python reads integers of at most 4,300 digits
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +95,18 @@ def test_a_changed_file_is_kept_and_a_deleted_one_put_back(folder):
     assert (folder / SHEET).read_text() == "mine"
 
 
+def test_a_notebook_with_a_number_that_python_cannot_read_is_kept(folder):
+    copy_course(folder)
+    with_number = (
+        (folder / SHEET).read_text().replace('"nbformat": 4', f'"n": {HUGE}, "nbformat": 4')
+    )
+    (folder / SHEET).write_text(with_number)
+    assert copy_course(folder).kept == [SHEET]
+    assert (folder / SHEET).read_text() == with_number
+    (note,) = reset(folder, "next_float").notes
+    assert "holds a number of more than 4,300 digits" in note
+
+
 def test_an_upgrade_replaces_what_was_not_changed(folder, newer):
     copy_course(folder)
     (folder / SHEET).write_text("mine")
@@ -145,7 +158,11 @@ def test_a_file_that_was_there_before_is_kept(folder):
     assert (folder / "notes.txt").read_text() == "untouched"
 
 
-@pytest.mark.parametrize("manifest", ["", "{", "[]", '{"version": "x", "files": {}}'])
+@pytest.mark.parametrize(
+    "manifest",
+    ["", "{", "[]", '{"version": "x", "files": {}}', "[" * 100_000, f'{{"version": {HUGE}}}'],
+    ids=["empty", "half", "list", "version", "nested", "huge number"],
+)
 def test_a_broken_manifest_loses_nothing(folder, manifest):
     copy_course(folder)
     (folder / SHEET).write_text("mine")
@@ -379,7 +396,11 @@ def test_reset_of_a_lesson(worked_on):
     assert done.exercises == ()
 
 
-@pytest.mark.parametrize("content", ["{ half", "", "[]", '{"nbformat": 4, "cells": 3}'])
+@pytest.mark.parametrize(
+    "content",
+    ["{ half", "", "[]", '{"nbformat": 4, "cells": 3}', f'{{"nbformat": 4, "cells": [{HUGE}]}}'],
+    ids=["half", "empty", "list", "cells", "huge number"],
+)
 def test_reset_in_a_broken_notebook_restores_all_of_it(worked_on, content):
     (worked_on / SHEET).write_text(content)
     done = reset(worked_on, "next_float")
