@@ -67,23 +67,47 @@ def _figure(width: float = 8.0, height: float = 3.0) -> Iterator[tuple[Figure, A
         yield figure, figure.add_subplot()
 
 
-class Picture:
-    """A figure and the text that stands for it. Displays itself as an image with alt text."""
+CURVES = "application/vnd.amp-lessons.curves+json"
+"""The MIME type of the numbers behind a picture. JupyterLab doesn't know it and shows the HTML."""
 
-    def __init__(self, figure: Figure, alt: str) -> None:
+
+class Picture:
+    """A figure and the text that stands for it. Displays itself as an image with alt text.
+
+    Args:
+        figure: what to draw.
+        alt: what it shows, in words.
+        data: the numbers behind it, by series. FP16 results differ from one CPU to the next in the
+            fifth digit, and so the bytes of the image do too. With the numbers beside it, a stored
+            picture can be compared by what it shows.
+    """
+
+    def __init__(
+        self, figure: Figure, alt: str, data: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
         self.alt = alt
+        self.data = data and {name: _as_words(values) for name, values in data.items()}
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
         self.png = buffer.getvalue()
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
         # As HTML, because Jupyter gives its own <img> for image/png no alt text.
         data = base64.b64encode(self.png).decode()
         image = (
             f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
             'style="max-width:100%;height:auto">'
         )
-        return {"text/html": image, "text/plain": f"Figure: {self.alt}"}
+        bundle: dict[str, object] = {"text/html": image, "text/plain": f"Figure: {self.alt}"}
+        if self.data:
+            bundle[CURVES] = self.data
+        return bundle
+
+
+def _as_words(values: Sequence[float]) -> str:
+    """Numbers at three significant digits, "nan" and "inf" among them. A notebook keeps each item
+    of a list on a line of its own, and JSON has no NaN; a line of text has neither problem."""
+    return " ".join(f"{float(value):.3g}" for value in values)
 
 
 def bit_layouts(formats: Sequence[Format]) -> Picture:
@@ -304,7 +328,7 @@ def curves(
         axes.set_ylabel(ylabel)
         axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
         axes.set_title(title)
-        return Picture(figure, alt)
+        return Picture(figure, alt, data=series)
 
 
 def training(series: Mapping[str, Sequence[float]], *, title: str, ylabel: str = "loss") -> Picture:

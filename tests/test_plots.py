@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
+import torch
 
 from amp_lessons import plots
 
@@ -22,3 +24,21 @@ def test_labels_keep_their_order_and_their_place_where_there_is_room():
     assert plots._apart([5.0, 0.0], 1.0) == [5.0, 0.0]
     low, high = plots._apart([0.0, 0.1], 1.0)
     assert (low, high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("data", [None, {"loss": [1, 0.12345, -math.inf, math.nan]}])
+def test_a_picture_brings_its_numbers_along_if_it_is_given_them(data):
+    with plots._figure() as (figure, _):
+        bundle = plots.Picture(figure, "A line.", data)._repr_mimebundle_()
+    kinds = {"text/html", "text/plain"} | ({plots.CURVES} if data else set())
+    assert bundle.keys() == kinds
+    assert bundle.get(plots.CURVES) == ({"loss": "1 0.123 -inf nan"} if data else None)
+
+
+def test_a_picture_keeps_the_numbers_that_it_was_drawn_from():
+    losses = [torch.tensor(2.0), 1.0]
+    picture = plots.curves(
+        {"loss": losses}, title="Loss", xlabel="step", ylabel="loss", alt="It falls."
+    )
+    losses.append(0.5)
+    assert picture._repr_mimebundle_()[plots.CURVES] == {"loss": "2 1"}
