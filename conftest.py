@@ -36,9 +36,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have nbval compare a picture that brings its numbers by them, and the rest as it does."""
+    """Have nbval compare a picture that brings its numbers by them, and the rest as it does; and
+    let it wait for what a cell has shown, which takes a busy machine longer than its 5 seconds."""
     if isinstance(item, IPyNbCell):
         item.compare_outputs = partial(compare_outputs, item)
+        item.output_timeout = 120
 
 
 def compare_outputs(cell: IPyNbCell, shown: list[Output], stored: list[Output]) -> bool:

@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from amp_lessons import cli, course, ipynb, lab, progress, workspace
 
@@ -42,7 +43,6 @@ def run(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
         errors="replace",
         stdin=subprocess.DEVNULL,
         env=os.environ | env,
-        timeout=120,
     )
 
 
@@ -240,14 +240,12 @@ def test_lab_serves_the_start_page(own_place):
 
 
 def fetch(url: str, process: subprocess.Popen[bytes]) -> str:
-    for _ in range(300):
-        try:
-            with urllib.request.urlopen(url, timeout=30) as answer:
-                return answer.read().decode()
-        except OSError:
-            assert process.poll() is None, "JupyterLab ended"
-            time.sleep(0.2)
-    raise AssertionError(f"{url} was never served")
+    def answer() -> str:
+        with suppress(OSError), urllib.request.urlopen(url) as found:
+            return found.read().decode()
+        return ""
+
+    return wait_until(answer, process)
 
 
 # ---- doctor -------------------------------------------------------------------------------------
@@ -470,12 +468,10 @@ def test_grading_can_be_called_off(own_place, number, status):
     heed = partial(signal.signal, number, signal.SIG_DFL)
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as process:
         try:
-            for _ in range(300):
-                if (own_place / "pid").exists() and (own_place / "pid").read_text():
-                    break
-                time.sleep(0.1)
+            pid = own_place / "pid"
+            wait_until(lambda: pid.exists() and pid.read_text(), process)
             process.send_signal(number)
-            output, errors = process.communicate(timeout=30)
+            output, errors = process.communicate()
         finally:
             process.kill()
     assert process.returncode == status

@@ -32,7 +32,7 @@ def copy_of_the_project(folder: Path) -> Path:
 
 def sync(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(root / "tools" / "sync_environment.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, cwd="/")
 
 
 def edit(path: Path, old: str, new: str) -> None:

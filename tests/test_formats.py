@@ -518,7 +518,7 @@ def formats_and_values(draw: Callable) -> tuple[Format, float]:
     return format, draw(st.one_of(halves, st.floats()))
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@settings(max_examples=400, derandomize=True, database=None)
 @given(formats_and_values())
 def test_rounding_is_exact_for_formats_that_nobody_thought_of(pair):
     format, value = pair

@@ -24,7 +24,6 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=240,
     )
 
 

@@ -74,7 +74,7 @@ backoffs = st.one_of(
 )
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=3000)
 @given(patterns, scales, growths, backoffs, st.integers(1, 9))
 @example([True] * 166, 2.0**16, 2.0, 0.5, 2000)
 @example([False] * 130, 1.0, 2.0, 0.5, 1)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -690,7 +691,6 @@ def command(*words):
         [sys.executable, "-m", "amp_lessons.cli", "explain", *words],
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert "Traceback" not in done.stderr
     return done
@@ -728,18 +728,38 @@ def test_no_warning_reaches_the_caller():
             explain_autocast(*flat(getattr(models, name)()))
 
 
-def test_gpt2_takes_little_time_and_memory():
+def test_gpt2_takes_little_memory():
     code = (
-        "import resource, time\n"
+        "import resource\n"
         "from amp_lessons.trace import explain_autocast, target\n"
-        "start = time.perf_counter()\n"
         "model, inputs = target.load('amp_lessons.models:gpt2')\n"
         "explained = explain_autocast(model, *inputs)\n"
-        "print(explained.totals.parameters, time.perf_counter() - start,\n"
-        "      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "print(explained.totals.parameters, peak)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    parameters, seconds, kib = run.stdout.split()
-    assert int(parameters) == 124_439_808
-    assert float(seconds) < 15
-    assert int(kib) < 2**20
+    parameters, kib = map(int, run.stdout.split())
+    assert parameters == 124_439_808
+    assert kib < 2**20
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_each_block_of_a_model_costs_as_much_as_the_one_before(monkeypatch, device):
+    """Nearly all the time of a trace goes into operations on fake tensors, so these are counted."""
+    dispatched = []
+    dispatch = FakeTensorMode.dispatch
+
+    def counted(mode, *args, **options):
+        dispatched.append(mode)
+        return dispatch(mode, *args, **options)
+
+    monkeypatch.setattr(FakeTensorMode, "dispatch", counted)
+    costs = []
+    for blocks in (6, 3, 4, 5, 6):  # the first fills torch's own cache of what fake operations give
+        dispatched.clear()
+        model = models.GPT(vocabulary=100, context=64, width=48, layers=blocks, heads=4)
+        explain_autocast(model, torch.zeros(1, 64, dtype=torch.long), device=device)
+        costs.append(len(dispatched))
+    third, fourth, fifth = (after - before for before, after in pairwise(costs[1:]))
+    assert third == fourth == fifth
+    assert 0 < third < 1000

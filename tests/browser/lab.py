@@ -7,15 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("AMP_LESSONS_SCREENSHOTS", ROOT / "build" / "screenshots"))
@@ -62,26 +62,22 @@ def running_lab(workspace: Path, home: Path) -> Iterator[str]:
         )
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{address}/api", server, log)
+        wait_until(lambda: answers(f"{address}/api"), server, lambda: log.read_text()[-2000:])
         yield address
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
-            server.wait(timeout=10)
+            server.wait(timeout=60)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
-            server.wait(timeout=10)
+            server.wait()
 
 
-def _wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            urllib.request.urlopen(address).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+def answers(address: str) -> bool:
+    """Whether a server answers at an address, with whatever it says."""
+    with suppress(OSError), urllib.request.urlopen(address):
+        return True
+    return False
 
 
 class Notebook:
@@ -91,7 +87,7 @@ class Notebook:
         viewport = {"width": 1280, "height": 900}
         self.context = browser.new_context(**({"viewport": viewport} | options))
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(300_000)
         self.page.goto(f"{address}/lab/tree/{path}?reset")
         self.page.wait_for_function(CONNECTED, arg=path)
 

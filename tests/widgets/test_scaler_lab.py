@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import traitlets
 
 from amp_lessons.scaler import simulate_records, simulate_scaler, torch_records
-from amp_lessons.widgets import ScalerLab
+from amp_lessons.widgets import ScalerLab, scaler_lab
 
 pytestmark = pytest.mark.filterwarnings("error::FutureWarning")
 
@@ -177,11 +176,23 @@ def test_what_a_page_sends() -> None:
     assert [float(s) for s in lab.real["scales"]] == want
 
 
-def test_it_is_quick() -> None:
-    ScalerLab()
-    start = time.perf_counter()
-    ScalerLab([False] * 40)
-    print(f"scaler lab: {time.perf_counter() - start:.3f} s for 40 steps")
+def test_the_real_scaler_runs_once_for_each_value_that_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs: list[int] = []
+
+    def counted(found_inf: list[bool], **settings: float) -> Any:
+        runs.append(len(found_inf))
+        return torch_records(found_inf, **settings)
+
+    monkeypatch.setattr(scaler_lab, "torch_records", counted)
+    lab = ScalerLab([False] * 40)
+    assert set(runs) == {40}
+    assert len(runs) <= len(scaler_lab.SETTINGS) + 2  # its settings, its pattern, and at the end
+    for name, value in (("found_inf", [True] * 30), ("growth_interval", 5), ("answers", ["4"])):
+        runs.clear()
+        setattr(lab, name, value)
+        assert runs == [30] * (name != "answers")
 
 
 # ---- the page ----------------------------------------------------------------------------------
@@ -378,11 +389,11 @@ def test_axe_finds_nothing(
 
 
 @pytest.mark.browser
-def test_time_to_the_screen(
-    mounted: Callable[..., Any], time_to_paint: Callable[[Any, str], float]
+def test_a_key_changes_little_of_the_page(
+    mounted: Callable[..., Any], changes_by: Callable[[Any, str], int]
 ) -> None:
     page = mounted(ScalerLab([False] * 40))
     page.get_by_role("button", name="stays at").focus()
-    times = sorted(time_to_paint(page, "Space") for _ in range(9))
+    changes = [changes_by(page, "Space") for _ in range(9)]
     assert len(rows(page)) == 9
-    print(f"scaler lab, key to screen: median {times[4]:.0f} ms, most {times[-1]:.0f} ms")
+    assert 0 < min(changes) <= max(changes) < 500
