@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import nbformat
+import nbval.kernel
 import pytest
+from jupyter_core.utils import ensure_event_loop
 from nbval.plugin import IPyNbCell
 from outputs import Output, settled
 
 ROOT = Path(__file__).resolve().parent
+pytest_plugins = ["leftovers"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="amp-lessons-tests-")
     config.add_cleanup(folder.cleanup)
     os.environ["AMP_LESSONS_HOME"] = folder.name
+    config.add_cleanup(ensure_event_loop().close)  # the one in which nbval talks to its kernels
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,6 +37,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONWARNINGS", "error::DeprecationWarning,error::FutureWarning")
+        # nbval opens a null device for a kernel's errors, and leaves it open.
+        patch.setattr(nbval.kernel, "open", lambda *_: subprocess.DEVNULL, raising=False)
         return (yield)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_core.utils import ensure_event_loop
 from markdown_it import MarkdownIt
 from outputs import settled
 
@@ -86,7 +87,21 @@ def with_settled_pictures(text: str, kept: str) -> str:
     return build.to_text(notebook)
 
 
-def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte():
+@pytest.fixture
+def execute_and_close(monkeypatch):
+    """Close the event loop that Jupyter makes for each thread which runs notebooks."""
+    execute = build.execute
+
+    def execute_then_close(product):
+        try:
+            return execute(product)
+        finally:
+            ensure_event_loop().close()
+
+    monkeypatch.setattr(build, "execute", execute_then_close)
+
+
+def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte(execute_and_close):
     """Two whole lessons and their sheets, with pictures, live cells and cells that are checked.
     A picture that brings its numbers along is compared by them."""
     rebuilt, kept = build.build(only=("00", "02")), stored()

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from amp_lessons import progress
 from amp_lessons.checks import (
@@ -515,7 +516,7 @@ def test_under_nbgrader_a_wrong_answer_raises_and_a_right_one_is_silent(monkeypa
 
 
 def test_check_works_in_an_ipython_cell():
-    shell = InteractiveShell.instance()
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     try:
         shell.run_cell("from amp_lessons.checks import number_formats as ex")
         result = shell.run_cell("ex.next_float.evaluate(lambda x: 1 / 0)").result

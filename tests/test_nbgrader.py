@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_core.utils import ensure_event_loop
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
@@ -20,7 +22,17 @@ SHEET = LESSONS[1]
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory) -> Iterator[tuple[NbGraderAPI, Path]]:
+def apart() -> Iterator[Callable]:
+    """Call a function in a thread of nbgrader's own, with an event loop of its own: both end with
+    these tests."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(ensure_event_loop).result()
+        yield lambda function, *words, **named: thread.submit(function, *words, **named).result()
+        thread.submit(lambda: ensure_event_loop().close()).result()
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory, apart) -> Iterator[tuple[NbGraderAPI, Path]]:
     """A class with one assignment, handed in by one who solved it and one who did not begin."""
     root = tmp_path_factory.mktemp("course")
     name = Path(SHEET.sheet).name
@@ -36,8 +48,8 @@ def course(tmp_path_factory) -> Iterator[tuple[NbGraderAPI, Path]]:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     config = Config()
     config.CourseDirectory.root = str(root)
-    api = NbGraderAPI(config=config)
-    generated = api.generate_assignment("sheet")
+    api = apart(NbGraderAPI, config=config)
+    generated = apart(api.generate_assignment, "sheet")
     assert generated["success"], generated
     yield api, root
     monkeypatch.undo()
@@ -51,9 +63,11 @@ def test_release_version_is_our_exercise_notebook(course):
 
 
 @pytest.mark.parametrize(("student", "score"), [("ada", SHEET.points), ("bob", 0)])
-def test_autograde_gives_full_marks_to_the_solution_and_none_to_the_stub(course, student, score):
+def test_autograde_gives_full_marks_to_the_solution_and_none_to_the_stub(
+    course, apart, student, score
+):
     api, _ = course
-    graded = api.autograde("sheet", student)
+    graded = apart(api.autograde, "sheet", student)
     assert graded["success"], graded
-    submission = api.get_submission("sheet", student)
+    submission = apart(api.get_submission, "sheet", student)
     assert (submission["score"], submission["max_score"]) == (score, SHEET.points)
