@@ -410,8 +410,10 @@ def paintings(rows: Mapping[str, Tensor], *, alt: str) -> Picture:
         alt: what the figure shows, in words.
     """
     with _figure(height=0.75 * len(rows) + 0.1) as (figure, axes):
+        greys = {}
         for row, (name, pictures) in enumerate(rows.items()):
             shown = np.asarray(pictures[:10].detach().float().cpu()).reshape(10, 8, 8)
+            greys[name] = shown.mean(axis=(1, 2)).tolist()
             for column, digit in enumerate(shown):
                 place = (column, column + 0.92, row + 0.92, row)
                 axes.imshow(digit, cmap="gray_r", vmin=0, vmax=1, extent=place)
@@ -419,7 +421,7 @@ def paintings(rows: Mapping[str, Tensor], *, alt: str) -> Picture:
         axes.set_xlim(0, 10)
         axes.set_ylim(len(rows), 0)
         axes.set_axis_off()
-        return Picture(figure, alt)
+        return Picture(figure, alt, greys)
 
 
 def error_by_scale(

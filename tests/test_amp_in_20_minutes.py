@@ -1,0 +1,175 @@
+"""Lesson 00: the loop it hands out is right, and its three breaks fail as it says they do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+from amp_lessons.course import lesson_called
+
+ROOT = Path(__file__).resolve().parent.parent
+CELLS = nbformat.read(ROOT / lesson_called("amp_in_20_minutes").notebook, as_version=4).cells
+CODE = [cell for cell in CELLS if cell.cell_type == "code"]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs CUDA"))]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lesson() -> dict[str, Any]:
+    """What the lesson's cells leave behind, run from top to bottom."""
+    namespace: dict[str, Any] = {"print": lambda *_, **__: None}
+    for cell in CODE:
+        exec(compile(cell.source, "<lesson 00>", "exec"), namespace)
+    return namespace
+
+
+# ---- the loop to copy ---------------------------------------------------------------------------
+
+
+def copied() -> Any:
+    """The loop as somebody has it who copied that one cell into an empty file."""
+    (cell,) = [cell for cell in CODE if "copy" in cell.metadata.get("tags", [])]
+    namespace: dict[str, Any] = {}
+    exec(compile(cell.source, "<copied>", "exec"), namespace)
+    return namespace["train_amp"]
+
+
+class Probe(nn.Module):
+    """A linear layer that notes the dtype of what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 1)
+        self.seen: set[torch.dtype] = set()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        self.seen.add(y.dtype)
+        return y
+
+
+def problem(device: str) -> tuple[Probe, list[tuple[torch.Tensor, torch.Tensor]]]:
+    torch.manual_seed(0)
+    inputs = torch.randn(64, 4)
+    targets = inputs @ torch.tensor([[1.0], [-2.0], [0.5], [3.0]])
+    return Probe().to(device), [(inputs, targets)] * 60
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_copied_loop_learns_in_both_dtypes(device, dtype):
+    model, batches = problem(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = copied()(model, optimizer, batches, mse_loss, dtype, max_norm=10.0)
+    assert model.seen == {dtype}
+    assert losses[-1] < 0.01 * losses[0]
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_copied_loop_clips_the_true_gradients(device):
+    """The gradient is longer than 0.05, and so the step of plain SGD is 0.05 long."""
+    model, batches = problem(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    before = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+    small = [(0.3 * inputs, 0.3 * targets) for inputs, targets in batches[:1]]
+    copied()(model, optimizer, small, mse_loss, torch.float16, max_norm=0.05)
+    after = nn.utils.parameters_to_vector(model.parameters()).detach()
+    assert (after - before).norm().item() == pytest.approx(0.05, rel=1e-2)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_copied_loop_survives_an_overflow(device):
+    """A batch that overflows is skipped, and the weights stay finite."""
+    model, batches = problem(device)
+    overflow = (torch.full((64, 4), 6e4), torch.zeros(64, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = copied()(model, optimizer, [*batches, overflow, *batches], mse_loss, max_norm=10.0)
+    assert all(p.isfinite().all() for p in model.parameters())
+    assert losses[-1] < 0.01 * losses[0]
+
+
+# ---- the story ----------------------------------------------------------------------------------
+
+
+def test_fp16_alone_learns_the_small_pictures_and_nothing_of_the_big_ones(lesson):
+    assert lesson["fp32"][-1] < 0.1 * lesson["fp32"][0]
+    assert lesson["unprotected"][-1] == lesson["unprotected"][0]
+    assert torch.equal(lesson["start"], lesson["end"])
+    small = lesson["train"](lesson["unprotected_step"])
+    assert small[-1] == pytest.approx(lesson["fp32"][-1], rel=0.02)
+
+
+def test_with_the_scaler_the_curve_is_that_of_fp32(lesson):
+    for ours, theirs in zip(lesson["amp"], lesson["fp32"], strict=True):
+        assert ours == pytest.approx(theirs, rel=0.02)
+
+
+def test_without_the_scaler_my_step_is_the_flat_line(lesson):
+    """Break 1, made as the text says."""
+    source = next(cell.source for cell in CODE if "def my_step" in cell.source)
+    broken = source.replace("scaler.scale(loss).backward()", "loss.backward()")
+    broken = broken.replace("scaler.step(optimizer)", "optimizer.step()")
+    broken = broken.replace("    scaler.update()\n", "")
+    assert "scaler" not in broken
+    namespace = dict(lesson)
+    exec(broken, namespace)
+    curve = lesson["train"](namespace["my_step"], lesson["many"])
+    assert curve[-1] == curve[0]
+
+
+def test_clipping_too_early_sees_norms_65536_times_too_large_and_hardly_learns(lesson):
+    assert lesson["norms"][0] / 65536 == pytest.approx(0.2, rel=0.05)
+    assert lesson["early"][-1] > 0.9 * lesson["early"][0]
+    assert lesson["right"][-1] < 0.1 * lesson["right"][0]
+    slower = (lesson["norms"][0] / 65536) / (1 / 65536)
+    assert slower == pytest.approx(13_000, rel=0.05)
+
+
+def test_adam_hides_the_early_clip(lesson):
+    """What the explanation says of Adam: here it learns as well with the mistake."""
+
+    def train(step) -> list[float]:
+        model = lesson["autoencoder"]().to(lesson["device"])
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        return [step(model, optimizer, lesson["ours"]) for _ in range(60)]
+
+    early, right = train(lesson["early_step"]), train(lesson["amp_step"])
+    assert early[-1] < 1.1 * right[-1] < 0.15 * right[0]
+
+
+def test_pure_fp16_learns_the_small_pictures_only(lesson):
+    assert lesson["small"][-1] < 0.1 * lesson["small"][0]
+    assert lesson["big"][-1] == lesson["big"][0]
+
+
+def test_put_back_my_step_gives_the_curve_of_the_lesson(lesson):
+    assert lesson["mine"] == pytest.approx(lesson["amp"], rel=1e-6)
+
+
+# ---- how it is told -----------------------------------------------------------------------------
+
+
+def test_no_line_of_output_is_a_bare_true_or_false():
+    printed = [o.text for cell in CODE for o in cell.outputs if o.output_type == "stream"]
+    assert len(printed) >= 6
+    assert not re.search(r"\b(True|False|yes|no)\s*$", "\n".join(printed), re.MULTILINE)
+
+
+def test_the_code_shows_no_marks_of_our_tests():
+    assert not [cell.source for cell in CODE if "NBVAL" in cell.source]
+
+
+def test_each_line_of_the_loop_has_a_link_to_its_lesson():
+    (table,) = [c.source for c in CELLS if c.source.startswith("| line |")]
+    rows = [row for row in table.splitlines()[2:] if row.startswith("|")]
+    assert len(rows) >= 8
+    for row in rows:
+        assert re.search(r"\[lesson \d\d\]\(\d\d_\w+\.ipynb\) \|$", row), row
