@@ -413,7 +413,7 @@ PATHS: tuple[LearningPath, ...] = (
     ),
     LearningPath(
         title="1 day",
-        goal="Make any training loop run in mixed precision, and prove that it's right",
+        goal="Make real training loops run in mixed precision, and check that they're right",
         stages=(
             Stage("Morning", ("amp_in_20_minutes", "how_numbers_break", "amp_from_scratch")),
             Stage("Midday", ("autocast_ops",), ("how_numbers_break",)),
@@ -422,7 +422,7 @@ PATHS: tuple[LearningPath, ...] = (
     ),
     LearningPath(
         title="Interview in three days",
-        goal="Answers that you can defend, with the numbers behind them",
+        goal="Answer questions on AMP with reasons and with numbers",
         stages=(
             Stage(
                 "Day 1, numbers",

@@ -89,19 +89,19 @@ def _go_on(done: Progress) -> str:
 def _path_row(path: LearningPath, done: Progress) -> str:
     finished = sum(state_of(lesson, done) == "done" for lesson in path.lessons)
     following = next((x for x in path.lessons if state_of(x, done) != "done"), None)
-    word = "continue here" if finished else "start here"
-    stages = "<br>".join(_stage(stage, done, following, word) for stage in path.stages)
+    marked = following if finished else None  # for somebody new, one "start here" is enough
+    stages = "<br>".join(_stage(stage, done, marked) for stage in path.stages)
     time = f"about {round(path.minutes / 60)} hours" if path.minutes > 120 else ""
     parts = [f"**{path.title}**", time, f"{finished} of {len(path.lessons)} done"]
     return f"| {'<br>'.join(filter(None, parts))} | {path.goal} | {stages} |"
 
 
-def _stage(stage: Stage, done: Progress, following: Lesson | None, word: str) -> str:
+def _stage(stage: Stage, done: Progress, marked: Lesson | None) -> str:
     steps = []
     for lesson in map(lesson_called, stage.lessons):
         step = f"{_MARKS[state_of(lesson, done)]}\u00a0[{lesson.number:02} {lesson.title}]"
         step += f"({_to(lesson.notebook)})"
-        steps.append(f"{step} **← {word}**" if lesson is following else step)
+        steps.append(f"{step} **← continue here**" if lesson is marked else step)
     for lesson in map(lesson_called, stage.sheets):
         count = f"{passes(lesson, done)} of {len(lesson.exercises)}"
         steps.append(f"[exercises {lesson.number:02}]({_to(lesson.sheet)}) {count}")

@@ -1,15 +1,14 @@
 # %% [markdown]
 # # AMP Lessons
 #
-# Mixed precision training in PyTorch, from a first working loop to one you can defend. You run
-# real experiments on your own computer. No GPU is needed, and what only a GPU can show says so.
+# Mixed precision training in PyTorch, from a first working loop to every detail behind it. You run
+# real experiments on your own computer. You don't need a GPU; what only a GPU can show is marked.
 
 # %% [markdown] tags=["drawn"]
 # (drawn by amp_lessons.home)
 
 # %% [markdown]
-# This page showed your progress when `amp-lessons lab` last started. To bring it up to date, run
-# the next cell.
+# The progress above is from the last time you started `amp-lessons lab`. Run this cell to refresh it.
 
 # %% tags=["drawn", "live"]
 from amp_lessons import home
@@ -20,13 +19,13 @@ home.show()
 # ## How it works
 #
 # - **Lessons** are notebooks to read and run, from top to bottom, with Shift+Enter. Make a guess
-#   wherever one is asked for. Cells whose output depends on your machine have none stored.
-# - **Exercises** have a sheet for each lesson. `ex.NAME.check(...)` gives one of five results: not
-#   attempted, wrong, error, passed, skipped. If your answer is wrong, it names the mistake where it
-#   can.
-# - `ex.NAME.hint()` helps a little at a time. `ex.NAME.solution()` opens after a pass, or when you
-#   give up with `solution(give_up=True)`.
-# - Your files are yours. An upgrade never overwrites what you changed, and your progress is kept
+#   wherever the text asks for one.
+# - **Exercises:** each lesson has a sheet of them. `ex.NAME.check(...)` gives one of five results:
+#   not attempted, wrong, error, passed, skipped. If your answer is wrong, the check names the mistake
+#   where it can.
+# - **Help:** `ex.NAME.hint()` helps a little at a time. `ex.NAME.solution()` opens after a pass, or
+#   when you give up with `solution(give_up=True)`.
+# - **Your files are yours.** An upgrade never overwrites what you changed, and your progress is kept
 #   outside the notebooks. In a terminal, `amp-lessons progress` shows it, and
 #   `amp-lessons reset NAME` gives you a fresh copy of an exercise.
 #
@@ -35,42 +34,44 @@ home.show()
 # %% [markdown]
 # ## The page of numbers
 #
-# These are the numbers to know by heart. [[Lesson number_formats]] derives the first table, and
-# [[lesson memory]] and [[lesson speed]] the rest.
+# These are the numbers that come up again and again. [[Lesson number_formats]] explains the first
+# table, [[lesson memory]] and [[lesson speed]] the rest.
 #
-# | format | bits: sign, exponent, fraction | largest | smallest normal | smallest | gap above 1 | whole numbers exact up to |
+# | format | bits: sign, exponent, fraction | largest | smallest normal | smallest subnormal | gap above 1 | whole numbers exact up to |
 # |---|---|---:|---:|---:|---:|---:|
 # | FP32 | 1, 8, 23 | 3.4e38 | 1.2e-38 | 1.4e-45 | 1.2e-07 | 16777216 |
-# | TF32 (stored in 32 bits) | 1, 8, 10 | 3.4e38 | 1.2e-38 | | 0.00098 | 2048 |
+# | TF32 (stored in 32 bits) | 1, 8, 10 | 3.4e38 | 1.2e-38 | – | 0.00098 | 2048 |
 # | FP16 | 1, 5, 10 | 65504 | 6.1e-05 | 6.0e-08 | 0.00098 | 2048 |
 # | BF16 | 1, 8, 7 | 3.4e38 | 1.2e-38 | 9.2e-41 | 0.0078 | 256 |
 # | FP8 E4M3 | 1, 4, 3 | 448 | 0.016 | 0.0020 | 0.125 | 16 |
 # | FP8 E5M2 | 1, 5, 2 | 57344 | 6.1e-05 | 1.5e-05 | 0.25 | 8 |
 #
-# - **FP16 at its ends.** Values below 2.98e-8 become 0, and values from 65,520 become inf. `exp(x)`
-#   overflows from x = 11.1, and 256² does too.
-# - **Lost updates.** A weight doesn't move when the update is below half the gap to its neighbour:
-#   from 1/4096 to 1/2048 of the weight in FP16, from 1/512 to 1/256 in BF16.
-# - **GradScaler's defaults.** It starts at 65,536, doubles after 2,000 steps in a row without inf or
-#   NaN, and halves when it finds one. Seventeen skipped steps in a row bring it below 1.
+# - **FP16 at its ends.** Values below 2.98e-8 become 0, and values from 65,520 become inf. 256² is
+#   inf, and so is `exp(x)` from x = 11.1.
+# - **Lost updates.** A weight doesn't change when the update is below half the gap to the next
+#   number. Where a weight lies between two powers of two decides how much that is: 1/4096 to 1/2048
+#   of the weight in FP16, 1/512 to 1/256 in BF16.
+# - **GradScaler's defaults.** The scale starts at 65,536. It doubles after 2,000 steps in a row
+#   without inf or NaN, and halves when there is one. Seventeen skipped steps in a row bring it below
+#   1: then something else is wrong, and the run should stop.
 # - **Bytes per parameter** with Adam and `torch.amp`: 4 for the weight, 4 for its gradient, 8 for
 #   Adam's two averages. That makes 16, and 2 more while the 16-bit copy is alive. A model of 7
-#   billion parameters keeps 112 GB of them from the first step on, and its activations come on top.
+#   billion parameters needs 112 GB from its first step on, plus activations.
 # - **Work.** Multiplying an m × k by a k × n matrix takes 2·m·n·k floating point operations. A
-#   training step takes about three times its forward pass.
+#   training step takes about three times the operations of its forward pass.
 #
-# | GPU | FP32 | TF32 | FP16 | BF16 | memory |
+# | GPU | FP32 | TF32 | FP16 | BF16 | memory bandwidth |
 # |---|---:|---:|---:|---:|---:|
-# | T4 | 8.1 | | 65 | | 320 |
-# | V100 SXM2 | 15.7 | | 125 | | 900 |
+# | T4 | 8.1 | – | 65 | – | 320 |
+# | V100 SXM2 | 15.7 | – | 125 | – | 900 |
 # | A100 SXM 80GB | 19.5 | 156 | 312 | 312 | 2039 |
 # | L4 | 30.3 | 60 | 121 | 121 | 300 |
 # | H100 SXM | 67 | 494.5 | 989 | 989 | 3350 |
 # | H200 | 67 | 494.5 | 989 | 989 | 4800 |
 #
-# These are peaks from NVIDIA's data sheets, in TFLOP/s, dense, and memory bandwidth in GB/s. Empty
-# means that the tensor cores don't have the format. No training step reaches such a peak, so the
-# ratio of two peaks isn't the gain that you will see. [[Lesson speed]] has both.
+# These are the peaks of NVIDIA's data sheets: TFLOP/s for dense matrices, and memory bandwidth in
+# GB/s. A dash means that the tensor cores don't have the format. No training step reaches such a
+# peak, so the ratio of two peaks isn't the gain that you will see. [[Lesson speed]] has both.
 
 # %% [markdown]
 # ## Glossary
@@ -95,8 +96,8 @@ home.show()
 # significant bits.
 #
 # #### cast
-# The conversion of a tensor to another dtype. Autocast inserts casts; each one takes a kernel and,
-# while it lives, memory.
+# The conversion of a tensor to another dtype. Autocast inserts casts. Each one costs a kernel launch,
+# and memory for the copy.
 #
 # #### cast cache
 # Autocast keeps the 16-bit copy of an FP32 parameter until the outermost region ends, so that a
@@ -111,15 +112,15 @@ home.show()
 # range.
 #
 # #### eager mode
-# PyTorch's usual mode: each operation runs when Python reaches it. The opposite is
+# PyTorch's usual mode: each operation runs when Python reaches it. The alternative is
 # `torch.compile`.
 #
 # #### exponent
 # The bits of a floating point number that say which power of two it is scaled by.
 #
 # #### fake tensor
-# A tensor with a shape, a dtype and a device, but no data. With fake tensors this course asks
-# CUDA's autocast rules on a computer that has no GPU.
+# A tensor with a shape, a dtype and a device, but no data. This course uses fake tensors to look up
+# CUDA's autocast rules on a computer without a GPU.
 #
 # #### FP16
 # `torch.float16`, also called half: 16 bits, 5 of them for the exponent, 11 significant bits.
@@ -128,7 +129,8 @@ home.show()
 # `torch.float32`, PyTorch's default: 32 bits, 8 of them for the exponent, 24 significant bits.
 #
 # #### FP8
-# Formats of 8 bits. E4M3 and E5M2 are named after their exponent and fraction bits.
+# Number formats of 8 bits. E4M3 has 4 exponent and 3 fraction bits and keeps more digits. E5M2 has 5
+# and 2 and reaches further. In practice, each tensor gets a scale of its own.
 #
 # #### gradient accumulation
 # Adding up the gradients of several small batches before one optimizer step, to train as with one
@@ -138,23 +140,26 @@ home.show()
 # Scaling all gradients down when their norm exceeds a limit. With a GradScaler it comes after
 # `unscale_`.
 #
+# #### GradScaler
+# `torch.amp.GradScaler` does loss scaling. It also looks for inf and NaN in the gradients, skips the
+# step if it finds any, and adjusts the scale.
+#
 # #### growth interval
 # The number of steps in a row without inf or NaN after which GradScaler doubles the scale: 2,000 by
 # default.
 #
 # #### inf
-# Infinity, the result of an overflow. An inf turns into NaN when it meets another inf or a zero in
-# the wrong operation.
+# Infinity, the result of an overflow. inf − inf and 0 · inf are NaN.
 #
 # #### kernel
-# A function that runs on the GPU.
+# A function that computes one operation on the device, such as a matrix product.
 #
 # #### launch
-# Starting a kernel. It costs the CPU several microseconds, so many tiny kernels leave the GPU
-# waiting.
+# Starting a kernel on the GPU. It costs the CPU several microseconds, so many tiny kernels leave the
+# GPU waiting.
 #
 # #### loss scale
-# The factor that GradScaler multiplies the loss by: a power of two, unless you choose another.
+# The factor that GradScaler multiplies the loss by: a power of two, unless you choose another number.
 #
 # #### loss scaling
 # Multiplying the loss, and so every gradient, by a factor, and dividing the gradients in FP32
@@ -172,15 +177,23 @@ home.show()
 # "Not a number": the result of inf − inf, 0 · inf, 0/0 and the like. Every sum or product with a
 # NaN is NaN.
 #
+# #### norm
+# The length of a vector: the root of the sum of squares. Gradient clipping uses one norm over all
+# gradients.
+#
 # #### normal number
-# A floating point number with its full count of significant bits. Smaller ones are subnormal.
+# A floating point number that has all the significant bits of its format. Very small numbers have
+# fewer; they are called subnormal.
 #
 # #### overflow
-# A result too large for the format. It becomes inf.
+# A result too large for the format. In FP16 and BF16 it becomes inf.
 #
 # #### pure FP16
-# A model whose parameters are FP16 themselves, as after `model.half()`. It has neither loss scaling
-# nor FP32 weights.
+# Training with parameters that are FP16 themselves, as after `model.half()`. GradScaler refuses their
+# gradients.
+#
+# #### rank
+# One process of a training that runs in several.
 #
 # #### roofline
 # A plot that shows how fast a computation can be at most, given the peak of the GPU and the
@@ -190,14 +203,14 @@ home.show()
 # Storing the nearest number that the format has. A tie goes to the neighbour whose last bit is 0.
 #
 # #### significand
-# The digits of a floating point number, as opposed to its exponent. FP16 has 11 significant bits,
-# one of which isn't stored.
+# The digits of a floating point number, without its exponent. Their number is the format's count of
+# significant bits: 11 in FP16, one of which isn't stored.
 #
 # #### skipped step
 # A step at which GradScaler found inf or NaN in the gradients and didn't call the optimizer.
 #
 # #### subnormal
-# A number below the smallest normal one. It has fewer significant bits the smaller it is.
+# A number below the smallest normal one. The smaller it is, the fewer significant bits it has.
 #
 # #### swamping
 # A small number added to a large one and lost, because it's less than half the gap between the
@@ -209,6 +222,9 @@ home.show()
 #
 # #### TF32
 # FP32 rounded to 11 significant bits inside a matrix unit. Tensors in memory stay FP32.
+#
+# #### TFLOP/s
+# 10¹² floating point operations per second.
 #
 # #### ulp
 # Unit in the last place: the gap between a number and the next one that the format has.

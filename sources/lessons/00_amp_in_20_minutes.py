@@ -1,11 +1,16 @@
 # %% [markdown]
 # # Lesson 00: AMP in 20 minutes
 #
-# You train a small network in FP16, watch it stop learning without a word, and fix it. You leave
-# with a training loop to copy into your own project.
+# **Mixed precision** means using 16-bit numbers where they are fast and safe, and 32-bit numbers
+# where they are needed. GPUs with tensor cores multiply 16-bit matrices faster, at peak 2 to 16
+# times as fast ([[lesson speed]]), and many activations take half the memory. PyTorch's tools for it
+# are called AMP, automatic mixed precision.
 #
-# **You will be able to** turn an FP32 training loop into a mixed precision one that is right on
-# CUDA and on a CPU, and recognise three mistakes that break it.
+# In this lesson you train a small network in FP16, see it silently stop learning, and fix it. You
+# leave with a training loop to copy into your own project.
+#
+# **You will be able to** turn an FP32 training loop into a mixed precision one for CUDA or a CPU,
+# and recognise three mistakes that break it.
 #
 # **Time** 20 minutes. **Needs** any computer. You don't need a GPU; if you have one, it is used.
 #
@@ -15,8 +20,7 @@
 # %% [markdown]
 # ## A network that paints digits
 #
-# Our network squeezes a picture of a handwritten digit into 16 numbers and paints it again. It is
-# an autoencoder: four linear layers, 10,448 parameters.
+# Our network squeezes a picture of a handwritten digit into 16 numbers and paints it again.
 
 # %%
 import torch
@@ -26,12 +30,14 @@ from amp_lessons import plots
 from amp_lessons.training import autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
-pictures = load_digits().train_images[:600].to(device)  # 600 pictures of 64 pixels
-ours = pictures.numel()
+pictures = load_digits().train_images[:600].to(device)
+our_pixels = pictures.numel()
+print(f"{len(pictures)} pictures, {our_pixels} pixels")
 
 # %% [markdown]
-# Here is a training step as you would write it today, in FP32. The loss is the squared error,
-# averaged over `pixels` pixels. For now that is all the pixels we have, 38,400 of them.
+# Here is a training step as you would write it today. PyTorch's default is FP32, 32 bits per number.
+# The loss is the squared error divided by the number of pixels. That number is an argument, because
+# we'll change it soon.
 
 
 # %%
@@ -41,13 +47,13 @@ def fp32_step(model, optimizer, pixels):
     loss = error / pixels
     loss.backward()
     optimizer.step()
-    return error.item() / ours
+    return error.item() / our_pixels  # what the curves below show
 
 
-def train(step, pixels=ours, model=None):
-    model = model or autoencoder().to(device)
-    rate = pixels / ours  # 1 for now
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+def train(step, pixels=our_pixels, model=None):
+    model = model or autoencoder().to(device)  # always the same initial weights
+    learning_rate = pixels / our_pixels
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     return [step(model, optimizer, pixels) for _ in range(150)]
 
 
@@ -58,11 +64,9 @@ print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 1
 # %% [markdown]
 # ## The same network in FP16
 #
-# PyTorch stores numbers in FP32 by default: 32 bits each. FP16 uses half as many, and GPUs with
-# [[term tensor core|tensor cores]] multiply FP16 matrices faster, at best 2 to 16 times as fast
-# ([[lesson speed]]). You don't convert anything yourself. Inside `torch.autocast`, PyTorch runs
-# matrix products in FP16, and your parameters stay in FP32. Wrap the forward pass and the loss, and
-# change nothing else.
+# FP16 numbers have 16 bits. You don't convert anything yourself: inside `torch.autocast`, PyTorch
+# makes temporary FP16 copies for the matrix products, and your parameters stay in FP32. Put the
+# forward pass and the loss inside, and change nothing else.
 #
 # **Predict:** will the FP16 run end with a higher error than FP32, a lower one, or about the same?
 
@@ -70,12 +74,12 @@ print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 1
 # %%
 def unprotected_step(model, optimizer, pixels):
     optimizer.zero_grad()
-    with torch.autocast(device, dtype=torch.float16):  # this line is new
+    with torch.autocast(device, dtype=torch.float16):  # new
         error = mse_loss(model(pictures), pictures, reduction="sum")
-    loss = error / pixels
+        loss = error / pixels
     loss.backward()
     optimizer.step()
-    return error.item() / ours
+    return error.item() / our_pixels
 
 
 # %%
@@ -83,23 +87,23 @@ unprotected = train(unprotected_step)
 print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
 
 # %% [markdown]
-# The same. So is one line all there is to mixed precision?
+# About the same. So is one line all there is to mixed precision?
 #
-# ## Then your pictures get bigger
+# ## What if the pictures are bigger?
 #
 # Our digits are tiny. A batch of 32 colour photographs of one megapixel holds about 100 million
-# numbers. The loss is their average, so each of them counts 2,600 times less than one of our
-# pixels. We keep our network and our digits, and divide by 100 million as if they were such
-# photographs. The learning rate grows by the same factor, so in exact arithmetic every step stays
-# what it was.
+# numbers. The loss is an average over all of them, so the gradient of each pixel is 2,600 times
+# smaller than ours. To simulate that, we keep the digits and divide by 100 million instead of
+# 38,400. We also raise the learning rate 2,600-fold, so that on paper every update is the same as
+# before.
 #
 # **Predict:** what happens to the FP16 run now: about the same, a higher error, or an exception?
 
 # %%
-many = 100_000_000
+big = 100_000_000
 fp32_model, fp16_model = autoencoder().to(device), autoencoder().to(device)
-fp32 = train(fp32_step, many, fp32_model)
-unprotected = train(unprotected_step, many, fp16_model)
+fp32 = train(fp32_step, pixels=big, model=fp32_model)
+unprotected = train(unprotected_step, pixels=big, model=fp16_model)
 plots.training(
     {"FP32": fp32, "FP16 without protection": unprotected},
     title="Big pictures: one of the two learns nothing",
@@ -117,62 +121,63 @@ plots.paintings(
 )
 
 # %% [markdown]
-# There was no exception, no warning and no NaN. How many weights has FP16 moved? And how large is
-# the largest gradient that any pixel sends back into the network?
+# There was no exception, no warning and no NaN. How many weights changed in the FP16 run? And what
+# is the largest gradient of the loss with respect to one painted pixel?
 
 # %%
 start = torch.cat([p.detach().flatten() for p in autoencoder().to(device).parameters()])
 end = torch.cat([p.detach().flatten() for p in fp16_model.parameters()])
-print(f"weights moved by FP16: {(start != end).sum()} of {len(start)}")
+print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 
 errors = (fp16_model(pictures) - pictures).abs()
-largest = (2 * errors / many).max()
-print(
-    f"largest gradient of a pixel: {largest.item():.2g} in FP32, {largest.half().item():.2g} in FP16"
-)
+largest = (2 * errors / big).max()
+print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.2g} in FP16")
 
 # %% [markdown]
 # <details><summary>What happened?</summary>
 #
 # The gradient of a pixel is twice its error, divided by 100 million. The smallest positive number
-# that FP16 can store is 6e-8, and anything below half of that rounds to zero. So the gradient is
-# zero before it reaches the last layer, and every gradient computed from it is zero too.
+# that FP16 can store is 6e-8, and anything below half of that rounds to zero. So the gradients are
+# already zero when the backward pass enters the last layer. Every gradient computed from them is
+# zero too. This is [[term underflow]].
 #
-# This is [[term underflow]]. FP32 reaches down to 1e-45 and doesn't notice. The loss can't tell you
-# either: it stays at a healthy-looking 0.245, step after step. [[Lesson how_numbers_break]] shows
-# where else it hides.
+# Real photographs have more pixels to add up, but that doesn't help: FP16 rounds each pixel's
+# gradient to zero before they are added. Often only a part of the gradients is lost. Then the network
+# still learns, only worse, and that is harder to notice ([[lesson how_numbers_break]]).
 #
 # </details>
 
 # %% [markdown]
-# ## Three lines bring it back
+# ## Three lines fix it
 #
-# Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient arrives
-# 65,536 times as large, well inside FP16's range. Divide the gradients by 65,536 in FP32 before the
-# update, and the optimizer sees the true ones. This is [[term loss scaling]], and `GradScaler` does
-# both halves. It also looks for inf and NaN in the gradients. If it finds any, it skips that step
-# and halves the factor.
+# Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
+# times as large, far enough from FP16's lower end. Divide the gradients by 65,536 in FP32 before the
+# update, and the optimizer sees the true ones. This is [[term loss scaling]].
 #
-# **Predict:** where does its curve end: with FP32, with unprotected FP16, or in between?
+# `GradScaler` does both. It also protects you from the opposite: if the factor is too large, some
+# gradients [[term overflow]] to inf. Then it skips the step and halves the factor. After 2,000
+# steps without inf or NaN it doubles the factor.
+#
+# **Predict:** will FP16 with a GradScaler end near FP32, near unprotected FP16, or in between?
 
 # %%
-scaler = torch.amp.GradScaler(device)
+scaler = torch.amp.GradScaler(device)  # shared by all the runs below
 
 
 def amp_step(model, optimizer, pixels):
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):
         error = mse_loss(model(pictures), pictures, reduction="sum")
-    loss = error / pixels
-    scaler.scale(loss).backward()  # 1. multiply the loss, then go backward
+        loss = error / pixels
+    scaler.scale(loss).backward()  # 1. multiply the loss, then compute gradients
     scaler.step(optimizer)  # 2. divide the gradients, check them, then step or skip
-    scaler.update()  # 3. choose the factor for the next step
-    return error.item() / ours
+    scaler.update()  # 3. adjust the factor for the next step
+    return error.item() / our_pixels
 
 
 # %%
 amp_model = autoencoder().to(device)
-amp = train(amp_step, many, amp_model)
+amp = train(amp_step, pixels=big, model=amp_model)
 plots.training(
     {"FP32": fp32, "FP16 without protection": unprotected, "mixed precision": amp},
     title="Big pictures: with a GradScaler, FP16 learns like FP32",
@@ -186,23 +191,39 @@ plots.paintings(
 )
 
 # %% [markdown]
-# <details><summary>Why is it as good as FP32?</summary>
+# <details><summary>Why does the factor do no harm?</summary>
 #
-# The factor is a power of two, 2<sup>16</sup>. Multiplying by it changes the exponent of a number
-# and none of its digits, as long as the result is in range. Dividing by it in FP32 takes it out
-# again. So the optimizer gets the gradients that FP16 could not store, and the learning rate stays
-# as it is. What remains of FP16 is a little rounding in the matrix products.
+# 65,536 is a power of two. Multiplying a floating point number by a power of two changes its
+# exponent and none of its digits, unless the result is out of range. Dividing in FP32 undoes it
+# exactly. So the optimizer gets the true gradients, also those that FP16 would have lost, and you
+# don't change the learning rate.
 #
 # </details>
 
 # %% [markdown]
 # ## The whole loop
 #
-# Most real loops also clip: if the norm of the gradients exceeds a limit, they are all scaled down.
-# Clipping has to see the true gradients, so `scaler.unscale_(optimizer)` divides them first.
-# `scaler.step` knows that this has been done and doesn't divide again.
+# This is what changes in a plain training loop:
 #
-# The next cell is complete. Copy it into your project.
+# ```diff
+# + scaler = torch.amp.GradScaler("cuda")
+#   for inputs, targets in batches:
+#       optimizer.zero_grad()
+# -     loss = loss_function(model(inputs), targets)
+# +     with torch.autocast("cuda", dtype=torch.float16):
+# +         loss = loss_function(model(inputs), targets)
+# -     loss.backward()
+# -     optimizer.step()
+# +     scaler.scale(loss).backward()
+# +     scaler.step(optimizer)
+# +     scaler.update()
+# ```
+#
+# Many loops also clip: they compute one norm over all gradients, and if it exceeds a limit, they
+# scale all gradients down. That norm must be the norm of the true gradients. So you call
+# `scaler.unscale_(optimizer)` first, which divides them. `scaler.step` then doesn't divide again.
+#
+# The next cell has all of it, for CUDA and for a CPU. Copy it into your project.
 
 
 # %% tags=["copy"]
@@ -229,19 +250,26 @@ def train_amp(model, optimizer, batches, loss_function, dtype=torch.float16, max
 
 
 # %% [markdown]
-# | line | what it protects you from | more |
-# |---|---|---|
-# | `GradScaler(…, enabled=…)` | gradients that become zero in FP16; BF16 doesn't need it, and then its calls do nothing | [[lesson amp_from_scratch]] |
-# | `optimizer.zero_grad()` | an inf that stays in the gradients, so that every later step is skipped | [[lesson grad_scaler]] |
-# | `torch.autocast(…)` | choosing a dtype for each operation by hand | [[lesson autocast_ops]] |
-# | `loss = …` inside, `backward()` outside | a loss computed in 16 bits; a backward pass in the wrong dtype | [[lesson autocast_regions]] |
-# | `loss_function` | losses that overflow or lose their digits in 16 bits | [[lesson losses_and_ops]] |
-# | `scaler.scale(loss)` | underflow in the backward pass | [[lesson how_numbers_break]] |
-# | `scaler.unscale_`, then clip | clipping gradients that are 65,536 times too large | [[lesson training_loops]] |
-# | `scaler.step` | inf and NaN in your weights | [[lesson grad_scaler]] |
-# | `scaler.update` | a factor that is too large, or smaller than it could be | [[lesson grad_scaler]] |
+# - Make the scaler once, before the first epoch, and keep it for the whole training.
+# - If you don't clip, leave out `unscale_` and `clip_grad_norm_`.
+# - Evaluate in the same `torch.autocast`; no scaler is needed there. [[Lesson training_loops]] has
+#   that, and learning rate schedules, gradient accumulation and checkpoints.
 #
-# One argument switches between FP16 and BF16:
+# Each line has a lesson that explains it:
+#
+# | line | why | more |
+# |---|---|---|
+# | `GradScaler(…, enabled=…)` | FP16 needs it. With BF16 it is off: `step` calls the optimizer, and the rest does nothing | [[lesson amp_from_scratch]] |
+# | `optimizer.zero_grad()` | as always; here a leftover inf would also make every later step be skipped | [[lesson grad_scaler]] |
+# | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
+# | `backward()` outside of it | backward uses the dtypes of the forward pass by itself | [[lesson autocast_regions]] |
+# | `loss_function` | some losses you write yourself overflow in 16 bits | [[lesson losses_and_ops]] |
+# | `scaler.scale(loss)` | against underflow in the backward pass | [[lesson how_numbers_break]] |
+# | `scaler.unscale_`, then clip | the norm of the true gradients | [[lesson training_loops]] |
+# | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
+# | `scaler.update` | halves a factor that was too large, doubles one that may be too small | [[lesson grad_scaler]] |
+#
+# One argument switches to BF16, the other 16-bit format:
 
 # %%
 batches = [(pictures, pictures)] * 150
@@ -249,38 +277,38 @@ for dtype in (torch.float16, torch.bfloat16):
     model = autoencoder().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
     losses = train_amp(model, optimizer, batches, mse_loss, dtype)
-    print(f"{dtype!s:14}  loss {losses[0]:.3f} at the start, {losses[-1]:.3f} at the end")
+    print(f"{dtype}: loss {losses[0]:.3f} at the start, {losses[-1]:.3f} at the end")
 
 # %% [markdown]
 # ## FP16 or BF16: which should I use today?
 #
-# BF16 also has 16 bits. It has FP32's range, so gradients don't underflow and there is no scaler to
-# look after. It pays with precision: 8 significant bits, where FP16 has 11
-# ([[lesson number_formats]]).
+# BF16 reaches almost as far as FP32, from 1e-38 to 3e38, so it doesn't need a scaler. The price is
+# precision: it keeps 2 to 3 decimal digits, where FP16 keeps 3 to 4 ([[lesson number_formats]]).
 #
-# - **NVIDIA Ampere or newer** (A100, L4, H100, RTX 30 series and later): BF16. Its tensor cores
-#   multiply BF16 as fast as FP16.
-# - **NVIDIA Volta or Turing** (V100, T4, RTX 20 series): FP16 with a GradScaler. Their tensor cores
-#   don't have BF16.
-# - **A CPU**: BF16, and only where the processor computes in it (AMX or AVX512-BF16); FP32
-#   otherwise. FP16 works, as you have just seen, and is usually slow.
-# - **A model that somebody else trained in BF16**: stay with BF16. Its activations may be too large
+# - **NVIDIA Ampere or newer** (A100, L4, H100, RTX 30 series and later): BF16. These GPUs multiply
+#   BF16 matrices as fast as FP16 ones.
+# - **NVIDIA Volta or Turing** (V100, T4, RTX 20 series): FP16 with a GradScaler. They have no
+#   hardware for BF16 matrices.
+# - **A CPU**: BF16 if it has hardware for it (AMX or AVX512-BF16), else FP32. FP16 also runs, but is
+#   usually slow.
+# - **A model that was trained in BF16 before**: stay with BF16. Some of its values may be too large
 #   for FP16.
 #
-# And your machine? This cell's output depends on it, so none is stored.
+# What does your machine support in hardware? Run this to see:
 
 # %% tags=["live"]
 from amp_lessons.device import devices
 
 for found in devices():
-    natively = [name for name in ("FP16", "BF16", "TF32") if getattr(found, name.lower())]
-    print(f"{found.name} ({found.model}) computes natively in FP32 {' '.join(natively)}")
+    formats = [("FP16", found.fp16), ("BF16", found.bf16), ("TF32", found.tf32)]
+    natively = ["FP32", *(name for name, supported in formats if supported)]
+    print(f"{found.name}, {found.model}: {', '.join(natively)}")
 
 # %% [markdown]
 # ## Break it, and put it back
 #
-# You trust a loop once you have broken it. Here is the step with a GradScaler again, under a name
-# of its own. First run both cells as they are. The two curves lie on top of each other.
+# The quickest way to learn what each line does is to break it. Here is `amp_step` again, as
+# `my_step`, for you to edit. Run both cells as they are first: the two curves should overlap.
 
 
 # %%
@@ -288,15 +316,15 @@ def my_step(model, optimizer, pixels):
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):
         error = mse_loss(model(pictures), pictures, reduction="sum")
-    loss = error / pixels
+        loss = error / pixels
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
-    return error.item() / ours
+    return error.item() / our_pixels
 
 
 # %%
-mine = train(my_step, many)
+mine = train(my_step, pixels=big)
 plots.training(
     {"mixed precision": amp, "mine": mine},
     title="Big pictures: the loop of this lesson, and mine",
@@ -307,15 +335,15 @@ plots.training(
 # ### Break 1: no scaler
 #
 # In `my_step`, write `loss.backward()` and `optimizer.step()`, and delete `scaler.update()`. Run
-# both cells again. Your curve is the flat line from above. Now put the three lines back.
+# both cells again. You get the flat line back. Now restore the three lines.
 #
 # ### Break 2: clip before `unscale_`
 #
-# The next step has every line it needs, two of them in the wrong order. It gets the small pictures
-# again, with which even unprotected FP16 was fine.
+# This version has all the right lines, but two are swapped. We're back on the small pictures, where
+# even unprotected FP16 worked.
 #
-# **Predict:** the norm of the true gradients is about 0.2, and the limit is 1. What norm does
-# clipping see?
+# **Predict:** the norm of the true gradients is about 0.2, and the limit is 1. Which norm does
+# `clip_grad_norm_` compute?
 
 
 # %%
@@ -326,18 +354,19 @@ def early_step(model, optimizer, pixels):
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):
         error = mse_loss(model(pictures), pictures, reduction="sum")
-    loss = error / pixels
+        loss = error / pixels
     scaler.scale(loss).backward()
     norms.append(clip_grad_norm_(model.parameters(), max_norm=1.0).item())  # too early
     scaler.unscale_(optimizer)
     scaler.step(optimizer)
     scaler.update()
-    return error.item() / ours
+    return error.item() / our_pixels
 
 
 # %%
+factor = scaler.get_scale()
 early, right = train(early_step), train(amp_step)
-print(f"norm that clipping saw: {norms[0]:.0f}, divided by 65536: {norms[0] / 65536:.3f}")
+print(f"norm at the first step: {norms[0]:.0f}, divided by {factor:.0f}: {norms[0] / factor:.3f}")
 plots.training(
     {"mixed precision": right, "clip before unscale_": early},
     title="Small pictures: clipping too early",
@@ -345,15 +374,15 @@ plots.training(
 )
 
 # %% [markdown]
-# <details><summary>Why does it hardly move?</summary>
+# <details><summary>Why does it learn so little?</summary>
 #
-# Clipping saw gradients that were 65,536 times too large, and scaled them down to a norm of 1.
-# Then `unscale_` divided them by 65,536 once more. The optimizer got a gradient of norm 0.000015 in
-# place of 0.2. The scaler is there, nothing underflows, and the network learns 13,000 times too
-# slowly.
+# The gradients were still 65,536 times too large, so their norm was far above the limit, and they
+# were scaled down to a norm of 1. Then `unscale_` divided them by 65,536 on top of that. The
+# optimizer got a gradient of norm 0.000015 instead of 0.2: the first step was 13,000 times too
+# short.
 #
-# Plain SGD shows this at once. Adam divides each gradient by its own recent size, so it hides the
-# mistake as long as the gradients stay far above its `eps`.
+# With plain SGD you notice. Adam divides each gradient by its own recent size, so with Adam this
+# mistake can hide: the network learns, and the clipping isn't the one you asked for.
 #
 # </details>
 
@@ -361,7 +390,7 @@ plots.training(
 # ### Break 3: `.half()` on the model
 #
 # `model.half()` converts the parameters themselves to FP16. This is [[term pure FP16]]: nothing is
-# left in FP32. Many people try it first.
+# left in FP32.
 #
 # **Predict:** does the scaler accept it?
 
@@ -374,7 +403,7 @@ def pure_fp16_step(model, optimizer, pixels):
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
-    return error.item() / ours
+    return error.item() / our_pixels
 
 
 try:
@@ -383,8 +412,8 @@ except ValueError as refused:
     print("ValueError:", refused)
 
 # %% [markdown]
-# It refuses, and the message doesn't mention `.half()`. A tempting way out is to remove the scaler:
-# the exception is gone, and the small pictures even train.
+# It doesn't, and the message doesn't mention `.half()`. You might remove the scaler to get rid of
+# the error. It even trains on the small pictures:
 
 
 # %%
@@ -394,17 +423,17 @@ def pure_fp16_without_scaler(model, optimizer, pixels):
     loss = error / pixels
     loss.backward()
     optimizer.step()
-    return error.item() / ours
+    return error.item() / our_pixels
 
 
-small = train(pure_fp16_without_scaler, model=autoencoder().to(device).half())
-big = train(pure_fp16_without_scaler, many, autoencoder().to(device).half())
-print(f"pure FP16: small pictures {small[-1]:.3f}, big pictures {big[-1]:.3f}")
+pure_small = train(pure_fp16_without_scaler, model=autoencoder().to(device).half())
+print(f"small pictures: error per pixel {pure_small[-1]:.3f}")
 
 # %%
+pure_big = train(pure_fp16_without_scaler, pixels=big, model=autoencoder().to(device).half())
 plots.training(
-    {"mixed precision": amp, "pure FP16, no scaler": big},
-    title="Big pictures: the model in .half()",
+    {"mixed precision": amp, "pure FP16, no scaler": pure_big},
+    title="Big pictures: after model.half()",
     ylabel="error per pixel",
 )
 
@@ -412,21 +441,21 @@ plots.training(
 # <details><summary>What went wrong?</summary>
 #
 # The gradients of FP16 parameters are FP16 too. Divided by 65,536, they would underflow again, so
-# the scaler refuses. Without the scaler they underflow as before.
+# the scaler refuses to divide them. Without the scaler they underflow as before.
 #
-# Pure FP16 has a second weakness, which these 150 steps don't show. The parameters themselves have
-# only 11 significant bits, so a small update rounds to nothing. Keep the parameters in FP32 and let
-# autocast convert what it needs. [[Lesson amp_from_scratch]] takes these protections away one at a
-# time.
+# Pure FP16 has a second weakness, which these 150 steps don't show: an FP16 parameter doesn't change
+# when the update is much smaller than the parameter. So keep the parameters in FP32, and let
+# autocast convert what it needs. [[Lesson amp_from_scratch]] shows each of these protections and
+# what happens without it.
 #
 # </details>
 #
 # ### Put it back
 #
-# Is `my_step` whole again? Then the two numbers below agree.
+# If you restored `my_step`, these two numbers match.
 
 # %%
-mine = train(my_step, many)
+mine = train(my_step, pixels=big)
 print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 
 # %% [markdown]
@@ -434,16 +463,17 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 #
 # 1. `torch.autocast` around the forward pass and the loss runs matrix products in 16 bits. The
 #    parameters stay in FP32.
-# 2. FP16 rounds gradients below 3e-8 to zero. No exception, no warning: the loss stands still.
-# 3. `GradScaler` multiplies the loss and divides the gradients, so that they survive in between.
-# 4. Unscale, then clip, then step, then update.
-# 5. BF16 has FP32's range and needs no scaler. Use it where the hardware has it.
+# 2. FP16 rounds gradients below 3e-8 to zero, without an exception or a warning.
+# 3. `GradScaler` multiplies the loss, so that small gradients survive the backward pass, and divides
+#    the gradients again before the update.
+# 4. With clipping, the order is `unscale_`, clip, `step`, `update`.
+# 5. BF16 has almost FP32's range and needs no scaler. Use it where your hardware supports it.
 
 # %% [markdown]
 # ## Three questions
 #
 # **1.** You train in FP16 with autocast and no scaler. The loss hasn't changed since the first
-# step, and there is no NaN. What do you look at first?
+# step, and there is no NaN. What do you check first?
 #
 # - (a) whether the learning rate is too high
 # - (b) whether the gradients are zero
@@ -451,8 +481,8 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** A loss that stands still means that the weights don't move, and gradients that underflow
-# are zero. (a) would make the loss jump. (c) would make it inf or NaN.
+# **(b)** If the loss stays exactly the same, the weights probably don't change, and gradients that
+# underflow are zero. (a) would make the loss jump. (c) would make it inf or NaN.
 #
 # </details>
 #
@@ -464,9 +494,9 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** Clipping has to see the true gradients, before the optimizer uses them. (a) is break 2.
-# In (c) the weights have moved before anything is clipped, and `unscale_` after `step` raises an
-# exception.
+# **(b)** The norm has to be that of the true gradients, and clipping has to come before the update.
+# (a) is break 2. In (c) the weights have changed before anything is clipped, and `unscale_` after
+# `step` raises an exception.
 #
 # </details>
 #
@@ -479,19 +509,19 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** Autocast makes 16-bit copies for the operations that run in FP16, and the copies are
-# temporary. The parameters and their gradients stay in FP32.
+# **(c)** Autocast makes temporary 16-bit copies for the operations that run in FP16. The parameters
+# and their gradients stay in FP32.
 #
 # </details>
 #
-# The next cell computes the first and the third answer.
+# Here are the facts behind the first and the third answer:
 
 # %%
 nonzero = sum(int(p.grad.count_nonzero()) for p in fp16_model.parameters())
-print(f"1. {nonzero} of {len(end)} gradients differ from zero in the run without a scaler")
-print(f"3. parameters {next(amp_model.parameters()).dtype}")
+print(f"1. without a scaler, {nonzero} of {len(end)} gradients are not zero")
+print(f"3. after training with a scaler, the parameters are {next(amp_model.parameters()).dtype}")
 
 # %% [markdown]
-# **Next:** [[exercises amp_in_20_minutes|one small exercise]] shows how answers are checked in this
-# course. Then [[lesson number_formats]] explains where 6e-8 comes from. Or go [[home]] and pick the
-# path that fits your time.
+# **Next:** [[exercises amp_in_20_minutes|one small exercise]] on what FP16 can store. Then
+# [[home|your home page]] shows which lesson is next on your path. In the order of the course it is
+# [[lesson number_formats]].
