@@ -334,6 +334,46 @@ def test_paths_that_are_no_files(tmp_path):
     assert grading.grade(Path("/dev/zero")).problems
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "says"),
+    [
+        (notebook, "read", "it could not be read: RuntimeError: of all things"),
+        (watch, "run", "it could not be graded: RuntimeError: of all things"),
+        (checks, "find", "it could not be graded: RuntimeError: of all things"),
+    ],
+    ids=["read", "run", "judge"],
+)
+def test_what_goes_wrong_with_one_notebook_is_no_other_ones_problem(
+    sheet, tmp_path, monkeypatch, owner, name, says
+):
+    unlucky, lucky = sheet.save(), tmp_path / "lucky.ipynb"
+    lucky.write_bytes(unlucky.read_bytes())
+    original, begun = getattr(owner, name), []
+
+    def fail_once(*args):
+        begun.append(args)
+        if len(begun) == 1:
+            raise RuntimeError("of all\nthings")
+        return original(*args)
+
+    monkeypatch.setattr(owner, name, fail_once)
+    first, second = grading.grade_all([unlucky, lucky], LIMITS)
+    assert first.problems == (says,)
+    assert first.marks == ()
+    assert second.gradable
+    assert second.points == second.of == LESSON.points
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, watch.Stopped])
+def test_what_ends_everything_still_does(sheet, monkeypatch, error):
+    def end(*_):
+        raise error
+
+    monkeypatch.setattr(watch, "run", end)
+    with pytest.raises(error):
+        list(grading.grade_all([sheet.save()]))
+
+
 def test_strange_metadata_is_no_metadata(sheet):
     for cell, metadata in zip(sheet.cells, [3, None, [], {"nbgrader": 3}], strict=False):
         cell["metadata"] = metadata

@@ -19,6 +19,7 @@ from amp_lessons.grading.notebook import Submission
 from amp_lessons.grading.report import Graded, Mark
 from amp_lessons.grading.watch import Limits, Run
 from amp_lessons.ipynb import NotebookError
+from amp_lessons.terminal import line
 
 if TYPE_CHECKING:
     from amp_lessons.checks.verdict import Verdict
@@ -45,16 +46,37 @@ def grade_all(
 
 
 def grade(path: Path, limits: Limits | None = None, stop: Event | None = None) -> Graded:
-    """Grade one notebook. Never raises for what the file holds."""
+    """Grade one notebook. What goes wrong with it is a problem of this notebook and no other.
+
+    Raises:
+        Stopped: if ``stop`` was set.
+    """
     try:
         submission = notebook.read(path)
     except NotebookError as error:
         return Graded(path, problems=(f"this file {error}",))
+    except Exception as error:
+        return Graded(path, problems=(f"it could not be read: {_in_one_line(error)}",))
     try:
-        run = watch.run(submission, limits or Limits(), stop or Event())
+        return _grade(path, submission, limits or Limits(), stop or Event())
+    except watch.Stopped:
+        raise
     except OSError as error:
-        reason = error.strerror or str(error)
-        return Graded(path, submission.lesson.id, problems=(f"it could not be run: {reason}",))
+        reason = f"it could not be run: {error.strerror or error}"
+    except Exception as error:
+        reason = f"it could not be graded: {_in_one_line(error)}"
+    return Graded(path, submission.lesson.id, problems=(*submission.problems, reason))
+
+
+def _in_one_line(error: Exception) -> str:
+    from amp_lessons.checks.evidence import describe_error
+
+    described = describe_error(error)
+    return line(f"{described['type']}: {described['message']}").rstrip(": ")
+
+
+def _grade(path: Path, submission: Submission, limits: Limits, stop: Event) -> Graded:
+    run = watch.run(submission, limits, stop)
     marks = tuple(_mark(info, submission, run) for info in submission.lesson.exercises)
     return Graded(
         path,
