@@ -233,7 +233,14 @@ def grade(
     json: Json = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one cell.")] = 30.0,
     total: Annotated[float, typer.Option(min=0.1, help="Seconds for one notebook.")] = 300.0,
-    jobs: Annotated[int, typer.Option(min=1, help="Notebooks to run at the same time.")] = 1,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Notebooks to run at the same time. Each is shown as soon as it is graded, so "
+            "with more than one they may come in another order.",
+        ),
+    ] = 1,
 ) -> None:
     """Run notebooks and give points, each in a process of its own.
 

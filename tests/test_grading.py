@@ -484,6 +484,24 @@ def test_the_json_has_all_that_the_table_has(tmp_path):
     assert (data["points"], data["of"]) == (0, 2)
 
 
+def test_a_slow_notebook_does_not_hold_back_the_others(tmp_path, monkeypatch):
+    others_are_here = Event()
+
+    def grade(path, limits, stop):
+        if path.name == "slow.ipynb":
+            others_are_here.wait(timeout=30)
+        return grading.Graded(path)
+
+    monkeypatch.setattr(grading, "grade", grade)
+    names = ["slow.ipynb", "a.ipynb", "b.ipynb", "c.ipynb"]
+    seen = []
+    for graded in grading.grade_all([tmp_path / name for name in names], jobs=2):
+        seen.append(graded.path.name)
+        if len(seen) == 3:
+            others_are_here.set()
+    assert seen == ["a.ipynb", "b.ipynb", "c.ipynb", "slow.ipynb"]
+
+
 def test_a_table_fits_a_terminal_and_prints_no_control_characters(tmp_path):
     from rich.console import Console
 

@@ -8,8 +8,9 @@ child as plain data, and the verdict is given here, where no learner's code has 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -30,16 +31,20 @@ __all__ = ["Graded", "Limits", "Mark", "grade", "grade_all"]
 def grade_all(
     paths: Sequence[Path], limits: Limits | None = None, jobs: int = 1
 ) -> Iterator[Graded]:
-    """Grade notebooks one after the other, or ``jobs`` at a time; yield in the order given.
+    """Grade notebooks one after the other, or ``jobs`` at a time.
 
-    A notebook that cannot be graded says so in its `Graded` and never stops the others.
+    Each is yielded as soon as it is done, so a slow one does not hold back those that finish
+    before it. With one job that is the order given. A notebook that cannot be graded says so in
+    its `Graded` and never stops the others.
     """
     stop = Event()
+    done: SimpleQueue[Future[Graded]] = SimpleQueue()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
-            waiting = [pool.submit(grade, path, limits or Limits(), stop) for path in paths]
-            for future in waiting:
-                yield future.result()
+            for path in paths:
+                pool.submit(grade, path, limits or Limits(), stop).add_done_callback(done.put)
+            for _ in paths:
+                yield done.get().result()
         finally:  # after Ctrl-C: end the children, do not wait for the rest
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
