@@ -245,7 +245,8 @@ def grade(
     """Run notebooks and give points, each in a process of its own.
 
     The exit status is 0 only if all could be graded. A wrong answer can; a
-    notebook that is broken, or a cell that never ends, cannot.
+    notebook that is broken, or a cell that never ends, cannot. With --json
+    each notebook is one line, written as soon as it is graded.
     """
     from amp_lessons import grading
     from amp_lessons.grading import report
@@ -253,15 +254,18 @@ def grade(
     _end_as_on_ctrl_c()
     limits = grading.Limits(cell=timeout, total=total)
     screen, all_graded = console(), []
+    document = report.JsonWriter(sys.stdout) if json else None
     for graded in grading.grade_all(notebooks, limits, jobs):
         all_graded.append(graded)
-        if graded.marks and not json:
+        if document is not None:
+            document.add(graded)
+        elif graded.marks:
             screen.print(report.table(graded))
         for text in (*graded.problems, *(f"note: {note}" for note in graded.notes)):
             warn(f"{graded.path}: {text}")
     summary = report.as_json(all_graded)
-    if json:
-        _print_json(summary)
+    if document is not None:
+        document.close()
     elif len(all_graded) > 1:
         say(f"{summary['points']} of {summary['of']} points in {len(all_graded)} notebooks")
     raise typer.Exit(0 if summary["gradable"] else 1)

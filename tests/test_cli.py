@@ -453,6 +453,22 @@ def test_bad_notebooks_do_not_stop_the_others(own_place):
     assert graded[3]["points"] == graded[4]["points"] == graded[4]["of"] > 0
 
 
+def test_a_killed_grader_has_written_what_was_finished(own_place):
+    """A notebook kills the grader; the one before it keeps its marks."""
+    solved = sheets("solutions")[0]
+    notebook = ipynb.read(solved)
+    kill = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(0)"
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook["cells"].insert(0, cell | {"source": kill})
+    (own_place / "kills.ipynb").write_bytes(ipynb.to_bytes(notebook))
+    done = run("grade", "--json", solved, "kills.ipynb", solved, TMPDIR=str(own_place))
+    assert done.returncode == -signal.SIGKILL
+    head, finished = done.stdout.splitlines()
+    assert head == '{"notebooks": ['
+    marks = json.loads(finished)
+    assert (marks["notebook"], marks["points"]) == (str(solved), marks["of"])
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_grading_can_be_called_off(own_place, number, status):

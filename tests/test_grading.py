@@ -7,6 +7,7 @@ only its own exercise.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -482,6 +483,35 @@ def test_the_json_has_all_that_the_table_has(tmp_path):
     }
     assert data["gradable"] is True
     assert (data["points"], data["of"]) == (0, 2)
+
+
+def test_the_json_is_written_as_notebooks_are_graded(tmp_path):
+    from amp_lessons.checks.verdict import State, Verdict
+
+    right, wrong = Verdict(State.PASSED), Verdict(State.WRONG, "No.\n\ud800", "no")
+    all_graded = [
+        grading.Graded(tmp_path / "a.ipynb", LESSON.id, (report.Mark(FIRST, right, 2, 2),)),
+        grading.Graded(tmp_path / "b.ipynb", problems=("this file is empty",)),
+        grading.Graded(tmp_path / "c.ipynb", LESSON.id, (report.Mark(FIRST, wrong, 0, 2),)),
+    ]
+    path = tmp_path / "marks.json"
+    with path.open("w", encoding="utf-8") as stream:
+        document = report.JsonWriter(stream)
+        for number, graded in enumerate(all_graded, start=1):
+            document.add(graded)
+            _, *lines = path.read_text().splitlines()  # what a killed grader leaves
+            so_far = [json.loads(line.removesuffix(",")) for line in lines]
+            assert so_far == report.as_json(all_graded[:number])["notebooks"]
+        document.close()
+    data = json.loads(path.read_text())
+    assert data == report.as_json(all_graded)
+    assert list(data) == ["notebooks", "points", "of", "gradable"]
+
+
+def test_the_json_of_no_notebooks_is_valid_too(tmp_path):
+    stream = io.StringIO()
+    report.JsonWriter(stream).close()
+    assert json.loads(stream.getvalue()) == report.as_json([])
 
 
 def test_a_slow_notebook_does_not_hold_back_the_others(tmp_path, monkeypatch):

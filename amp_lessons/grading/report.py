@@ -1,11 +1,12 @@
-"""Marks, and how they are shown: a table a notebook for people, JSON for programs."""
+"""Marks, and how they are shown: a table per notebook for people, JSON for programs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from amp_lessons.terminal import line, state_text
 
@@ -92,6 +93,35 @@ def as_json(all_graded: Sequence[Graded]) -> dict[str, Any]:
         "of": sum(graded.of for graded in all_graded),
         "gradable": all(graded.gradable for graded in all_graded),
     }
+
+
+class JsonWriter:
+    """Writes what `as_json` gives, a notebook per line as soon as it is graded.
+
+    If the grader is killed, the lines that it has written are the notebooks it had finished. The
+    document becomes valid JSON with `close`.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.totals = as_json([])
+        del self.totals["notebooks"]
+        self._write('{"notebooks": [')
+        self._between = "\n"
+
+    def add(self, graded: Graded) -> None:
+        self.totals["points"] += graded.points
+        self.totals["of"] += graded.of
+        self.totals["gradable"] &= graded.gradable
+        self._write(self._between + json.dumps(_notebook_json(graded)))
+        self._between = ",\n"
+
+    def close(self) -> None:
+        self._write("\n],\n" + json.dumps(self.totals).removeprefix("{") + "\n")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
 
 
 def _notebook_json(graded: Graded) -> dict[str, Any]:
