@@ -16,6 +16,8 @@ import pytest
 from jupyter_core.utils import ensure_event_loop
 from nbval.plugin import IPyNbCell
 from outputs import Output, settled
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent
 pytest_plugins = ["leftovers"]
@@ -40,6 +42,19 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         # nbval opens a null device for a kernel's errors, and leaves it open.
         patch.setattr(nbval.kernel, "open", lambda *_: subprocess.DEVNULL, raising=False)
         return (yield)
+
+
+class InOneLab(LoadScopeScheduling):
+    """xdist's way to hand out whole files, with all browser tests as one: they share a server."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        browser = "tests/browser/"
+        return browser if nodeid.startswith(browser) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> InOneLab | None:
+    return InOneLab(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

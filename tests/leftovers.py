@@ -65,8 +65,10 @@ def _children() -> Iterable[str]:
 
 
 def _threads() -> Iterable[str]:
+    """Threads, but for those of an event loop's own pool: they end with the loop, which counts."""
     for thread in threading.enumerate():
-        yield f"thread {thread.ident}: {thread.name}"
+        if not thread.name.startswith("asyncio_"):
+            yield f"thread {thread.ident}: {thread.name}"
 
 
 def _owners(files: set[str]) -> dict[str, str]:

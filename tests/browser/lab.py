@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,17 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@dataclass(frozen=True)
+class Lab:
+    """A JupyterLab that runs: its address, and the folder that it shows."""
+
+    address: str
+    workspace: Path
+
+
 @contextmanager
-def running_lab(workspace: Path, home: Path) -> Iterator[str]:
-    """`amp-lessons lab`, with nothing of this user's own Jupyter; gives the server's address."""
+def running_lab(workspace: Path, home: Path) -> Iterator[Lab]:
+    """`amp-lessons lab`, with nothing of this user's own Jupyter."""
     port = free_port()
     command = [sys.executable, "-m", "amp_lessons.cli", "lab", str(workspace)]
     command += ["--no-browser", "--port", str(port), "--"]
@@ -63,7 +72,7 @@ def running_lab(workspace: Path, home: Path) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: answers(f"{address}/api"), server, lambda: log.read_text()[-2000:])
-        yield address
+        yield Lab(address, workspace)
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:

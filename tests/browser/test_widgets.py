@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Notebook, faults, running_lab, save
+from lab import Lab, Notebook, faults, save
 
 CELLS = [
     "from amp_lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
@@ -46,25 +44,14 @@ def cells() -> dict[str, Any]:
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": made}
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a JupyterLab, and the folder that it shows."""
-    folder = tmp_path_factory.mktemp("lab")
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    with running_lab(workspace, folder / "home") as address:
-        yield address, workspace
-
-
 @pytest.fixture
-def notebook(chromium: Any, lab: tuple[str, Path], request: pytest.FixtureRequest) -> Any:
+def notebook(chromium: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
     """The notebook, in a file and with a kernel of its own. The system prefers dark and JupyterLab
     is light: the widgets must follow JupyterLab."""
-    address, workspace = lab
     name = f"{request.node.name}.ipynb"
-    (workspace / name).write_text(json.dumps(cells()), encoding="utf-8")
+    (lab.workspace / name).write_text(json.dumps(cells()), encoding="utf-8")
     size = {"width": 1300, "height": 1500}
-    opened = Notebook(chromium, address, name, color_scheme="dark", viewport=size)
+    opened = Notebook(chromium, lab.address, name, color_scheme="dark", viewport=size)
     opened.theme("JupyterLab Light")
     yield opened
     for theme in ("Light", "Dark"):
