@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: lab test notebooks environment format clean help
+.PHONY: lab test test-long notebooks environment format clean help
 
 help:
 	@echo "make lab        open the course in JupyterLab"
-	@echo "make test       run every check of the course"
+	@echo "make test       run every check of the course: the gate, about 12 minutes on 2 cores"
+	@echo "make test-long  run what takes long: an older instruction set, a first \`make lab\`"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
 	@echo "make format     let ruff format the Python sources"
 	@echo "make clean      remove the virtual environment and caches (never your workspace)"
@@ -24,6 +25,11 @@ test: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+
+test-long: $(VENV)/.tests
+	@echo "The long tests: lesson 00 on two instruction sets, and \`make lab\` in a fresh clone, which"
+	@echo "installs PyTorch once more: 5 to 30 minutes. The gate is \`make test\`."
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long tests $(ARGS)
 
 notebooks: $(VENV)/.tests
 	$(BIN)/python tools/build_notebooks.py
