@@ -4,9 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: lab test test-long notebooks environment format clean help
+.PHONY: lab test test-long notebooks environment format clean help FORCE
 
 help:
 	@echo "make lab        open the course in JupyterLab"
@@ -17,7 +16,7 @@ help:
 	@echo "make clean      remove the virtual environment and caches (never your workspace)"
 
 lab: $(VENV)/.lab
-	$(BIN)/amp-lessons lab $(ARGS)
+	@$(BIN)/amp-lessons lab $(ARGS)
 
 # One thread a process: two test processes with two threads each spend their time in waiting. In
 # the order of the files, for xdist's own order puts the few tests that take long at the end.
@@ -41,19 +40,11 @@ format: $(VENV)/.tests
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-$(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "AMP Lessons needs Python 3.11 or newer: make lab PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+# tools/install.py knows in milliseconds whether there is anything to do, so it is always asked.
+$(VENV)/.lab $(VENV)/.tests: FORCE
+	@$(PYTHON) tools/install.py $(patsubst .%,%,$(notdir $@)) --venv $(VENV)
 
-$(VENV)/.lab: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing the course into $(VENV) (a few minutes the first time)"
-	$(PIP) install --editable . --constraint constraints.txt
-	@touch $@
-
-$(VENV)/.tests: $(VENV)/.lab
-	$(PIP) install --editable ".[tests]" --constraint constraints.txt
-	@touch $@
+FORCE:
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
