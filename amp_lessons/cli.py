@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from amp_lessons import __version__
-from amp_lessons.terminal import console, say, warn
+from amp_lessons import __version__, interrupts
+from amp_lessons.terminal import console, open_standard_streams, say, warn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,26 @@ if TYPE_CHECKING:
     from amp_lessons.progress import Progress
     from amp_lessons.workspace import Copied
 
+
+CLEAN_UP = ("lab", "grade", "reset")
+"""Commands that write files or start processes. `bench` loads torch before it does."""
+
+
+class _Commands(TyperGroup):
+    """Typer ends silently on Ctrl+C. Here a command that does not say so itself gets a line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            if (ctx.obj or {}).get("command") in CLEAN_UP:
+                interrupts.clean_up_first()
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            warn("stopped with Ctrl+C")
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -73,21 +93,24 @@ def lab(
     Files that you changed are never overwritten. Those that you did not
     change are brought up to date. Arguments after -- go to Jupyter.
     """
-    from amp_lessons import doctor, workspace
+    from amp_lessons import doctor, server, workspace
     from amp_lessons import lab as jupyterlab
 
     place = (folder or workspace.current_folder()).expanduser()
-    words = jupyterlab.command(
-        place, browser=not no_browser, port=port, ip=ip, extra=_for_jupyter(ctx)
-    )
+    extra = _for_jupyter(ctx)
+    words = jupyterlab.command(place, browser=not no_browser, port=port, ip=ip, extra=extra)
+    running = server.running_in(place)
+    if running is not None:
+        jupyterlab.join(running, browser=not no_browser, port=port, ip=ip, extra=extra)
+        return
     if port is not None or ip is not None:
         jupyterlab.check_port(port or 0, ip)
     _tell_copied(workspace.copy_course(place), place)
-    for problem in doctor.kernel_problems():
-        warn(f"{problem.what}; cure: {problem.cure}")
+    for problem in (*doctor.kernel_problems(), *doctor.progress_problems()):
+        warn(f"{problem.what}. What to do: {problem.cure}")
     if jupyterlab.as_root():
         say("You are root: JupyterLab is started with --allow-root.")
-    jupyterlab.start(words)
+    raise typer.Exit(jupyterlab.start(words, place))
 
 
 def _for_jupyter(ctx: typer.Context) -> Sequence[str]:
@@ -544,6 +567,7 @@ def _run_bench(
 
     from amp_lessons import bench as benches
 
+    interrupts.clean_up_first()  # what was measured is kept
     screen = console(stderr=True)
     with Progress(
         *Progress.get_default_columns(),
@@ -611,10 +635,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: run a command and leave with its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     status: Any = 1
+    open_standard_streams()
     try:
         status = _run(words)
         sys.stdout.flush()
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort):  # before or after a command
+        warn("stopped with Ctrl+C")
         status = 130
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -636,7 +662,7 @@ def _run(words: list[str]) -> int:
         words or ["--help"],
         prog_name="amp-lessons",
         standalone_mode=False,
-        obj={"after_dashes": after},
+        obj={"command": words[0] if words else "", "after_dashes": after},
     )
     return result if isinstance(result, int) else 0
 

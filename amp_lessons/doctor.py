@@ -93,13 +93,13 @@ def examine() -> Report:
     packages = _packages()
     kernel = _kernel()
     file = progress.progress_file()
-    writable = _can_write(file.parent)
     problems = [
         *_python_problems(),
         *_package_problems(packages),
         *_torch_problems(torch),
         *kernel_problems(kernel),
-        *_file_problems(file, writable),
+        *progress_problems(),
+        *_missing_files(),
     ]
     return Report(
         python=platform.python_version(),
@@ -111,7 +111,7 @@ def examine() -> Report:
         packages=packages,
         kernel=kernel,
         progress_file=file,
-        progress_writable=writable,
+        progress_writable=_can_write(file.parent),
         workspace=workspace.current_folder(),
         measurements=_measurements(),
         problems=problems,
@@ -269,20 +269,25 @@ def _can_write(folder: Path) -> bool:
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 
-def _file_problems(file: Path, writable: bool) -> list[Problem]:
-    problems = []
-    if not writable:
-        cure = "set AMP_LESSONS_HOME to a folder that you may write"
-        problems.append(Problem(f"progress cannot be saved in {file.parent}", cure, blocks=False))
+def progress_problems() -> list[Problem]:
+    """What keeps progress from being saved: nothing, or one problem."""
+    folder = progress.data_folder()
+    if _can_write(folder):
+        return []
+    cure = "make that folder yours, or set AMP_LESSONS_HOME to one that is"
+    return [Problem(f"progress cannot be saved in {folder}", cure, blocks=False)]
+
+
+def _missing_files() -> list[Problem]:
     missing = [
         lesson.id
         for lesson in course.LESSONS
         if not (course.course_files() / lesson.notebook).is_file()
     ]
-    if missing:
-        what = f"notebooks are missing from {course.course_files()}: {', '.join(missing)}"
-        problems.append(Problem(what, workspace.cure_for_missing_course(), blocks=True))
-    return problems
+    if not missing:
+        return []
+    what = f"notebooks are missing from {course.course_files()}: {', '.join(missing)}"
+    return [Problem(what, workspace.cure_for_missing_course(), blocks=True)]
 
 
 # ---- what can be measured -----------------------------------------------------------------------

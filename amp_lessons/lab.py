@@ -1,24 +1,31 @@
 """JupyterLab, started in a workspace with this Python, on the start page.
 
 A port that is asked for is taken or refused, never silently replaced. What a learner adds after
-``--`` goes to Jupyter as it is.
+``--`` goes to Jupyter as it is. The terminal gets the address and little else; the rest goes to a
+log. `server` runs the process.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from amp_lessons import progress, server
+from amp_lessons.terminal import say
 from amp_lessons.workspace import START_PAGE
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter_config"
+LOG = ".jupyter.log"
 
 
 class LabError(Exception):
@@ -92,19 +99,115 @@ def _cannot_listen(family: int, address: Any) -> str:
 
 
 def environment() -> dict[str, str]:
-    """The environment of JupyterLab: ours, and a settings folder that turns off its question
-    about news and new versions. A learner who opens lesson one has enough to read."""
+    """The environment of JupyterLab: ours, and two things more.
+
+    A settings folder turns off its question about news and new versions: a learner who opens the
+    course has enough to read. And a token of 22 characters (128 random bits) keeps the address on
+    one line of the terminal; Jupyter's own has 48.
+    """
     paths = [str(SETTINGS), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    return os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    ours = {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    if not {"JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE"} & set(os.environ):
+        ours["JUPYTER_TOKEN"] = secrets.token_urlsafe(16)
+    return os.environ | ours
 
 
-def start(words: Sequence[str]) -> NoReturn:
-    """Become JupyterLab. Where a process cannot be replaced, run it and leave with its status."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if os.name == "posix":
-        os.execve(words[0], list(words), environment())
+def start(words: Sequence[str], folder: Path) -> int:
+    """Run JupyterLab until it is ended, and tell the learner where it is; the exit status.
+
+    Ctrl+C is the way to stop it, so it counts as success.
+
+    Raises:
+        LabError: if it cannot be started, or ends by itself with an error.
+    """
+    log = _log_file(folder)
+    opened: list[server.Server] = []
+
+    def tell(running: server.Server) -> None:
+        opened.append(running)
+        say(f"AMP Lessons is open at {running.address}")
+        say(f"Stop it with Ctrl+C. Jupyter's log: {_short(log)}")
+
+    def tell_slow() -> None:
+        say(f"It is taking longer than usual, still waiting. Jupyter's log: {_short(log)}")
+
+    say("Starting JupyterLab (usually 3 to 10 seconds)")
     try:
-        raise SystemExit(subprocess.call(list(words), env=environment()))
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        number = server.serve(words, environment(), log, tell, tell_slow)
+    except server.ServerError as error:
+        raise LabError(str(error)) from error
+    except OSError as error:
+        raise LabError(f"JupyterLab cannot be started: {error}") from error
+    with suppress(OSError):  # the terminal may be gone
+        if number:
+            after_ctrl_c = "\n" if sys.stdout.isatty() else ""
+            sys.stdout.write(after_ctrl_c)
+            say("JupyterLab has stopped. The same command opens the course again.")
+        elif opened:
+            say("JupyterLab was shut down. The same command opens the course again.")
+        else:  # such as after `-- --help`
+            sys.stdout.write(log.read_text(encoding="utf-8", errors="replace"))
+            sys.stdout.flush()
+    return 128 + number if number not in (0, signal.SIGINT) else 0
+
+
+def join(
+    running: server.Server, *, browser: bool, port: int | None, ip: str | None, extra: Sequence[str]
+) -> None:
+    """Lead the learner to the JupyterLab that serves the workspace already.
+
+    Raises:
+        LabError: if it was asked to run in another way than it does.
+    """
+    other_port = port not in (None, 0, running.port)
+    if other_port or ip not in (None, running.ip) or extra:
+        raise LabError(
+            "the course is already open, and not as you ask for now. Stop it first, with Ctrl+C "
+            f"where it was started, or go on at {running.address}"
+        )
+    say(f"AMP Lessons is already open at {running.address}")
+    say("Stop it with Ctrl+C where it was started.")
+    if browser:
+        _open_browser(running)
+
+
+def _open_browser(running: server.Server) -> None:
+    """Open the page that Jupyter made for this. A browser may print, and a text browser would
+    take the terminal, so it runs apart."""
+    address = running.page.as_uri() if running.page.is_file() else running.address
+    nothing = subprocess.DEVNULL
+    with suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-m", "webbrowser", address],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+
+
+def _log_file(folder: Path) -> Path:
+    """Where Jupyter's log goes: into the workspace, else beside the learner's progress.
+
+    Raises:
+        LabError: if neither can be written.
+    """
+    places = (folder / LOG, progress.data_folder() / LOG)
+    for log in places:
+        with suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            if log.exists():
+                log.unlink()
+            log.touch(mode=0o600)
+            return log
+    raise LabError(
+        f"no log can be written, neither {places[0]} nor {places[1]}: make one of these folders "
+        "writable, or set AMP_LESSONS_HOME to a folder that is"
+    )
+
+
+def _short(path: Path) -> str:
+    """The path from the current folder, if it lies below."""
+    with suppress(ValueError, OSError):
+        return str(path.resolve().relative_to(Path.cwd().resolve()))
+    return str(path)

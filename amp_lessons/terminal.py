@@ -6,12 +6,18 @@ so each state has a symbol and a word, and never a colour alone.
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+NARROWEST = 20
+"""Columns. A table in fewer has no room for any word."""
 
 STATE_STYLES = {
     "passed": ("✔", "+", "green"),
@@ -29,7 +35,32 @@ def console(stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     _never_fail(stream)
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return Console(stderr=stderr, width=_width(), highlight=False, markup=False, emoji=False)
+
+
+def _width() -> int | None:
+    """None where rich finds the width itself. It takes ``COLUMNS=0`` at its word and prints
+    nothing; POSIX says that 0 columns stand for "not known"."""
+    columns = os.environ.get("COLUMNS", "")
+    if not columns.isdigit() or int(columns) >= NARROWEST:
+        return None
+    return max(shutil.get_terminal_size().columns, NARROWEST)
+
+
+def open_standard_streams() -> None:
+    """Make standard input, output and error usable where the shell closed them, as ``>&-`` does.
+
+    What is written to them is lost, as was asked for. Without this, the next file that is opened
+    would take the place of the closed one, and get what is printed.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the system gives the lowest free number
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def say(message: str) -> None:

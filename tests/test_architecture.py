@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
-    ("course", "progress", "standing", "terminal", "ipynb", "casebook"),
+    ("course", "progress", "standing", "terminal", "interrupts", "ipynb", "casebook"),
     ("device", "fake_cuda"),
     (
         "formats",
@@ -37,8 +37,9 @@ ROOMS = (
     ),
     ("plots", "checks"),
     ("home",),
-    ("widgets", "grading", "workspace", "doctor", "lab", "bench", "overview"),
+    ("widgets", "grading", "workspace", "doctor", "server", "lab", "bench", "overview"),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(ROOMS) for name in names}
 

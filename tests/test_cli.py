@@ -10,14 +10,14 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from waiting import wait_until
 
-from amp_lessons import cli, course, ipynb, lab, progress, workspace
+from amp_lessons import cli, course, ipynb, lab, progress, terminal, workspace
 
 COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain", "bench")
 SHEET = "exercises/01_number_formats_exercises.ipynb"
@@ -28,6 +28,7 @@ def own_place(tmp_path, monkeypatch):
     """A current folder, a Jupyter folder and a progress file of the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("AMP_LESSONS_DEBUG", "NO_COLOR", "FORCE_COLOR", "PYTHONIOENCODING"):
         monkeypatch.delenv(name, raising=False)
@@ -59,7 +60,7 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
 def no_start(monkeypatch):
     """`lab` does everything but start JupyterLab; gives the words it would have started."""
     started: list[list[str]] = []
-    monkeypatch.setattr(lab, "start", lambda words: started.append(list(words)))
+    monkeypatch.setattr(lab, "start", lambda words, folder: started.append(list(words)))
     return started
 
 
@@ -140,6 +141,69 @@ def test_a_reader_that_leaves_is_no_error():
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "slow"),
+    [("progress", "typer"), ("lab ws", "typer"), ("policy mm", "torch"), ("bench", "torch")],
+)
+def test_ctrl_c_while_something_is_loading(own_place, words, slow):
+    """A stand-in for a library takes for ever to load, and swallows what is raised in it."""
+    (own_place / f"{slow}.py").write_text(
+        "import pathlib, time\n"
+        "pathlib.Path('loading').touch()\n"
+        "while True:\n"
+        "    try: time.sleep(60)\n"
+        "    except BaseException: pass\n"
+    )
+    interrupted = interrupt([sys.executable, "-m", "amp_lessons", *words.split()], "loading")
+    assert one_line(interrupted) == "amp-lessons: stopped with Ctrl+C"
+    assert interrupted.returncode == 130
+
+
+@pytest.mark.parametrize("words", ["reset next_float", "lab ws"])
+def test_ctrl_c_during_a_command_that_cleans_up(own_place, words):
+    code = (
+        "import pathlib, time\n"
+        "from amp_lessons import __main__, workspace\n"
+        "def wait(*_):\n"
+        "    pathlib.Path('working').touch()\n"
+        "    try: time.sleep(600)\n"
+        "    finally: pathlib.Path('cleaned').touch()\n"
+        "workspace.reset = workspace.copy_course = wait\n"
+        "__main__.main()"
+    )
+    interrupted = interrupt([sys.executable, "-c", code, *words.split()], "working")
+    assert one_line(interrupted) == "amp-lessons: stopped with Ctrl+C"
+    assert interrupted.returncode == 130
+    assert (own_place / "cleaned").exists()
+
+
+def interrupt(command: list[str], when: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the current folder, and press Ctrl+C when it has made a file."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(["", *filter(None, sys.path)])}
+    pipe = subprocess.PIPE
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env=environment, preexec_fn=heed
+    )
+    try:
+        for _ in range(600):
+            if Path(when).exists():
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_output_is_no_error(closed):
+    command = f"{sys.executable} -m amp_lessons progress {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # ---- lab ----------------------------------------------------------------------------------------
 
 
@@ -218,34 +282,53 @@ def test_lab_on_a_port_in_use(own_place):
     assert not (own_place / "ws").exists()
 
 
-def test_lab_serves_the_start_page(own_place):
+def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
     """JupyterLab for real, with the page that opens first and without pop-ups."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "amp_lessons.cli", "lab", "ws", "--no-browser"]
-    command += ["--port", str(port), "--", "--IdentityProvider.token="]
-    with open(own_place / "log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    command = [sys.executable, "-m", "amp_lessons", "lab", "ws", "--no-browser"]
+    with open(own_place / "out", "wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
-        page = fetch(f"http://127.0.0.1:{port}/lab/tree/{workspace.START_PAGE}", process)
+        address = told_address(own_place / "out", process)
+        opened = urllib.request.urlopen(address, timeout=60)
+        assert f"/lab/tree/{workspace.START_PAGE}" in opened.url
+        page = opened.read().decode()
         assert "@jupyterlab/apputils-extension:announcements" in page, "a pop-up will ask"
-        api = f"http://127.0.0.1:{port}/api/contents/{workspace.START_PAGE}"
-        cells = json.loads(fetch(api, process))["content"]["cells"]
+        api = address.replace("?", f"api/contents/{workspace.START_PAGE}?")
+        cells = json.loads(urllib.request.urlopen(api, timeout=60).read())["content"]["cells"]
         assert not any(cell.get("outputs") for cell in cells), "predictions are answered already"
-        assert f"/lab/tree/{workspace.START_PAGE}" in (own_place / "log").read_text()
+
+        (own_place / "ws" / SHEET).unlink()
+        second = run("lab", "ws", "--no-browser")
+        assert (second.returncode, second.stderr) == (0, "")
+        assert f"already open at {address}\n" in second.stdout
+        assert not (own_place / "ws" / SHEET).exists(), "files changed under the running server"
+        assert "already open" in one_line(run("lab", "ws", "--port", "1"))
+        assert "is running at" in (own_place / "ws" / lab.LOG).read_text()
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        server = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert server
+    assert not any(child.is_running() for child in server)
+    told = (own_place / "out").read_text().splitlines()
+    assert max(map(len, told)) <= 80
+    assert told[-1] == "JupyterLab has stopped. The same command opens the course again."
 
 
-def fetch(url: str, process: subprocess.Popen[bytes]) -> str:
-    def answer() -> str:
-        with suppress(OSError), urllib.request.urlopen(url) as found:
-            return found.read().decode()
-        return ""
+def told_address(out: Path, process: subprocess.Popen[bytes]) -> str:
+    def told() -> str:
+        found = re.search(r"is open at (http\S+)\n", out.read_text())
+        return found[1] if found else ""
 
-    return wait_until(answer, process)
+    return wait_until(told, process)
+
+
+def test_lab_says_if_progress_cannot_be_saved(own_place, no_start, own_progress_file, capsys):
+    own_progress_file.write_text("a file where the folder should be")
+    assert call("lab", "ws") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"progress cannot be saved in {own_progress_file}. What to do: " in line
+    assert "AMP_LESSONS_HOME" in line
 
 
 # ---- doctor -------------------------------------------------------------------------------------
@@ -330,7 +413,15 @@ def test_a_pass_and_a_later_check_are_both_told():
 
 
 @pytest.mark.parametrize(
-    "env", [{"PYTHONIOENCODING": "ascii"}, {"NO_COLOR": "1"}, {"COLUMNS": "30"}]
+    "env",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"NO_COLOR": "1"},
+        {"COLUMNS": "30"},
+        {"COLUMNS": "0"},
+        {"COLUMNS": "3"},
+    ],
+    ids=str,
 )
 def test_progress_in_poor_terminals(env):
     progress.record_check("next_float", "passed")
@@ -340,7 +431,8 @@ def test_progress_in_poor_terminals(env):
     if "PYTHONIOENCODING" in env:
         assert "~ started" in done.stdout
         assert done.stdout.isascii()
-    assert max(map(len, done.stdout.splitlines()[:14])) <= int(env.get("COLUMNS", 80))
+    widest = {"30": 30, "3": terminal.NARROWEST}.get(env.get("COLUMNS", ""), 80)
+    assert 0 < max(map(len, done.stdout.splitlines()[:14])) <= widest
 
 
 @pytest.mark.parametrize(

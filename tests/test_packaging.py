@@ -114,7 +114,7 @@ def test_the_wheel_has_the_command(contents):
     (name,) = (n for n in contents if n.endswith(".dist-info/entry_points.txt"))
     parser = configparser.ConfigParser()
     parser.read_string(contents[name].decode())
-    assert dict(parser["console_scripts"]) == {"amp-lessons": "amp_lessons.cli:main"}
+    assert dict(parser["console_scripts"]) == {"amp-lessons": "amp_lessons.__main__:main"}
 
 
 def test_the_installed_package_finds_its_notebooks_and_knows_it_is_no_checkout(installed, tmp_path):
