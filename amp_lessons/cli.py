@@ -118,17 +118,35 @@ def _for_jupyter(ctx: typer.Context) -> Sequence[str]:
 
 
 def _tell_copied(copied: Copied, place: Path) -> None:
+    """A line for each thing that happened, however many files it happened to."""
+    from amp_lessons.workspace import in_short
+
     say(f"Your copy of the course is in {place}")
+    if copied.moved:
+        now = sorted(copied.moved.values())
+        say(f"Moved to new names, with your answers: {in_short(now)}, such as {now[-1]}")
+    for former, new in copied.replaced.items():
+        say(f"New: {new}. Your former {former} stays beside it")
+    if copied.doubled:
+        say(f"You also have files under their former names: {in_short(copied.doubled)}")
     if copied.kept:
-        say(f"Kept as you changed them: {', '.join(copied.kept)}")
-    for name, old in copied.kept_beside.items():
-        say(f"Brought up to date: {name}. Yours, with its outputs, is kept as {old}")
-    for name in copied.kept_older:
-        stem = Path(name).with_suffix("")
-        say(f"Kept as you changed it: {name}. To take the newer one: amp-lessons reset {stem}")
-    for name in copied.foreign:
-        stem = Path(name).with_suffix("")
-        say(f"Kept, for it was there before: {name}. To take ours: amp-lessons reset {stem}")
+        say(f"Kept as you changed them: {in_short(copied.kept)}")
+    if copied.kept_beside:
+        one = len(copied.kept_beside) == 1
+        old = next(iter(copied.kept_beside.values())) if one else "*.before-upgrade-*.ipynb"
+        say(f"Brought up to date: {in_short(list(copied.kept_beside))}")
+        say(f"What you ran before is kept beside {'it' if one else 'them'}, as {old}")
+    if copied.kept_older:
+        say(f"Kept as you changed them, though newer ones exist: {in_short(copied.kept_older)}")
+        _tell_reset(copied.kept_older)
+    if copied.foreign:
+        say(f"Kept, since they were there before: {in_short(copied.foreign)}")
+        _tell_reset(copied.foreign)
+
+
+def _tell_reset(names: Sequence[str]) -> None:
+    stem = Path(names[0]).with_suffix("").as_posix()
+    say(f"To take ours{', for example' * (len(names) > 1)}: amp-lessons reset {stem}")
 
 
 # ---- doctor -------------------------------------------------------------------------------------

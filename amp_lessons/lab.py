@@ -162,10 +162,10 @@ def join(
     other_port = port not in (None, 0, running.port)
     if other_port or ip not in (None, running.ip) or extra:
         raise LabError(
-            "the course is already open, and not as you ask for now. Stop it first, with Ctrl+C "
-            f"where it was started, or go on at {running.address}"
+            "it's already running with other settings. Stop that one first, with Ctrl+C, or go "
+            f"there: {running.address}"
         )
-    say(f"AMP Lessons is already open at {running.address}")
+    say(f"It's already open at {running.address}")
     say("Stop it with Ctrl+C where it was started.")
     if browser:
         _open_browser(running)

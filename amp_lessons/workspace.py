@@ -2,8 +2,9 @@
 
 A manifest in the folder notes each file as it was handed out, so that a file which the learner
 changed is told from one which only the course changed: the first is never overwritten, the second
-is kept up to date. JupyterLab rewrites a notebook that is only opened and run, so what counts as
-changed is the text of its cells. Nothing here imports torch; JupyterLab is started by `lab`.
+is kept up to date. A file that got a new name is moved there. JupyterLab rewrites a notebook that
+is only opened and run, so what counts as changed is the text of its cells. Nothing here imports
+torch; JupyterLab is started by `lab`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import __version__, course, ipynb
+from amp_lessons import __version__, course, ipynb, renamed
 from amp_lessons.progress import write_atomically
 
 FOLDERS = ("notebooks", "exercises")
@@ -46,6 +48,9 @@ class Copied:
         kept: changed by the learner, and the course has nothing newer.
         kept_older: changed by the learner, and the course has a newer one.
         foreign: there before, and never handed out by the course.
+        moved: from its former name to the one it has now.
+        replaced: a former file that stays, and the new one that took its place.
+        doubled: under a former name, beside a file with the present one.
     """
 
     written: list[str] = field(default_factory=list)
@@ -53,6 +58,9 @@ class Copied:
     kept: list[str] = field(default_factory=list)
     kept_older: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
+    doubled: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -111,8 +119,8 @@ def copy_course(folder: Path) -> Copied:
             with suppress(OSError):
                 empty.rmdir()
         raise WorkspaceError(
-            f"{_reason(error, folder)}. Nothing of yours was changed; when that is mended, run it "
-            "again, or name another folder"
+            f"{_reason(error, folder)}. None of your work was lost. Fix that and run it again, or "
+            "name another folder"
         ) from error
 
 
@@ -158,14 +166,57 @@ def _copy(folder: Path) -> Copied:
     handed_out = _read_manifest(folder)
     copied = Copied()
     try:
+        copied.moved = _take_new_names(folder, handed_out)
         for name, source in _course_files():
             _copy_one(folder / name, name, _handed_out(source), handed_out, copied)
-    except OSError:
+    except BaseException:  # Ctrl+C too
         with suppress(OSError):  # the first error is the one to report
             _write_manifest(folder, handed_out)
         raise
+    _note_former_files(folder, handed_out, copied)
     _write_manifest(folder, handed_out)
     return copied
+
+
+def _take_new_names(folder: Path, handed_out: HandedOut) -> dict[str, str]:
+    """Move files from their former names to the present ones, and their entries with them.
+
+    A file that stands at the new name already is never touched. If we are interrupted between the
+    file and its entry, the next call moves the entry.
+    """
+    moved = {}
+    for former, name in renamed.moves():
+        old, new = folder / former, folder / name
+        if old.is_file() and not os.path.lexists(new):
+            if former not in handed_out and not _is_sheet(old, name):
+                continue  # the learner's own, with a name that we once used
+            os.rename(old, new)
+            moved[former] = name
+        if former in handed_out and not os.path.lexists(old):
+            entry = handed_out.pop(former)
+            handed_out.setdefault(name, entry)
+    return moved
+
+
+def _is_sheet(path: Path, name: str) -> bool:
+    """Whether a file that no manifest lists has an exercise of the sheet called ``name``."""
+    lessons = [lesson for lesson in course.LESSONS if lesson.sheet == name]
+    exercises = {info.name for lesson in lessons for info in lesson.exercises}
+    try:
+        return any(ipynb.grade_id(cell) in exercises for cell in ipynb.read(path)["cells"])
+    except ipynb.NotebookError:
+        return False
+
+
+def _note_former_files(folder: Path, handed_out: HandedOut, copied: Copied) -> None:
+    """Note which former files stay, to be told once: they leave the manifest here."""
+    for former in (*renamed.REPLACED, *renamed.MOVED):
+        if handed_out.pop(former, None) is None or not (folder / former).exists():
+            continue
+        if former in renamed.REPLACED:
+            copied.replaced[former] = renamed.current(former)
+        else:
+            copied.doubled.append(former)
 
 
 def _handed_out(source: Path) -> bytes:
@@ -235,6 +286,35 @@ def _course_files() -> Iterator[tuple[str, Path]]:
             hidden = any(part.startswith((".", "__")) for part in inside.parts)
             if path.is_file() and not hidden:
                 yield inside.as_posix(), path
+
+
+def in_short(names: Sequence[str]) -> str:
+    """Files of the course in a few words: ``"lesson 03, sheets 00 and 02 to 12"``."""
+    if len(names) == 1:
+        return names[0]
+    parts, others = [], list(names)
+    for folder, word in (("notebooks", "lesson"), ("exercises", "sheet")):
+        found = [name for name in others if re.fullmatch(rf"{folder}/\d\d_[^/]*\.ipynb", name)]
+        others = [name for name in others if name not in found]
+        if found:
+            numbers = sorted({int(Path(name).name[:2]) for name in found})
+            parts.append(f"{word}{'s' * (len(numbers) > 1)} {_ranges(numbers)}")
+    return ", ".join([*parts, *others])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """``"00, 02 to 05 and 07"``"""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words: list[str] = []
+    for run in runs:
+        ends = [f"{run[0]:02}", f"{run[-1]:02}"]
+        words += [" to ".join(ends)] if len(run) > 2 else [f"{number:02}" for number in run]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 # ---- the manifest -------------------------------------------------------------------------------
@@ -339,27 +419,45 @@ def reset(folder: Path, name: str) -> Reset:
         )
     whole = _notebook_called(name)
     try:
+        handed_out = _read_manifest(folder)
+        if _take_new_names(folder, handed_out):
+            _write_manifest(folder, handed_out)
         if whole is not None:
             return _reset_notebook(folder, whole)
+        _refuse_former_name(name)
         _refuse_misspelt_notebook(name)
         return _reset_exercise(folder, name)
     except OSError as error:
-        raise WorkspaceError(f"{_reason(error, folder)}. Nothing of yours was changed") from error
+        raise WorkspaceError(f"{_reason(error, folder)}. None of your work was lost") from error
 
 
 def _notebook_called(name: str) -> str | None:
     """The path in the course that a notebook's id, stem or path stands for; None for others."""
-    plain = name.replace("\\", "/").removeprefix("./").removesuffix(".ipynb")
-    candidates = (f"{plain}.ipynb", *(f"{folder}/{plain}.ipynb" for folder in reversed(FOLDERS)))
     files = dict(_course_files())
-    return next((path for path in candidates if path in files), None)
+    return next((path for path in _paths_for(name) if path in files), None)
+
+
+def _paths_for(name: str) -> list[str]:
+    """The paths that may be meant by a notebook's path or stem."""
+    plain = name.replace("\\", "/").removeprefix("./").removesuffix(".ipynb")
+    return [f"{plain}.ipynb", *(f"{folder}/{plain}.ipynb" for folder in reversed(FOLDERS))]
+
+
+def _refuse_former_name(name: str) -> None:
+    """Say what a notebook is called now."""
+    former = [path for path in _paths_for(name) if renamed.current(path) != path]
+    if former:
+        now = [renamed.current(path).removesuffix(".ipynb") for path in former]
+        raise course.UnknownExercise(
+            f"{name} has a new name: " + ", or ".join(f"amp-lessons reset {path}" for path in now)
+        )
 
 
 def _refuse_misspelt_notebook(name: str) -> None:
     """Offer the nearest notebook to a name that is more like one than like an exercise."""
     if "/" in name or name[:1].isdigit() or name.endswith(".ipynb"):
         names = [path.removesuffix(".ipynb") for path, _ in _course_files()]
-        names += [Path(path).name for path in names if path.startswith("exercises/")]
+        names += [Path(path).name for path in names]
         close = difflib.get_close_matches(name.removesuffix(".ipynb"), names, n=3) or names
         raise course.UnknownExercise(
             f"no notebook is called {name!r}; did you mean {', '.join(close)}?"

@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
-    ("course", "progress", "standing", "terminal", "interrupts", "ipynb", "casebook"),
+    ("course", "renamed", "progress", "standing", "terminal", "interrupts", "ipynb", "casebook"),
     ("device", "fake_cuda"),
     (
         "formats",

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from amp_lessons import cli, course, ipynb, lab, progress, terminal, workspace
+from amp_lessons import cli, course, ipynb, lab, progress, renamed, terminal, workspace
 
 COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain", "bench")
 SHEET = "exercises/01_number_formats_exercises.ipynb"
@@ -186,10 +186,7 @@ def interrupt(command: list[str], when: str) -> subprocess.CompletedProcess[str]
         command, stdout=pipe, stderr=pipe, text=True, env=environment, preexec_fn=heed
     )
     try:
-        for _ in range(600):
-            if Path(when).exists():
-                break
-            time.sleep(0.05)
+        wait_until(Path(when).exists, process)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     finally:
@@ -224,6 +221,29 @@ def test_lab_names_what_it_kept(own_place, no_start, capsys):
     (line,) = (text for text in capsys.readouterr().out.splitlines() if SHEET in text)
     assert line.startswith("Kept")
     assert (own_place / "ws" / SHEET).read_text() == "mine"
+
+
+def test_an_upgrade_with_every_sheet_answered_is_told_in_a_few_lines(own_place, no_start, capsys):
+    call("lab", "ws")
+    manifest = own_place / "ws" / workspace.MANIFEST
+    files = json.loads(manifest.read_text())["files"]
+    for old, new in (*renamed.MOVED.items(), *renamed.REPLACED.items()):
+        (own_place / "ws" / new).rename(own_place / "ws" / old)
+        files[old] = files.pop(new) | {"text": "an older text"}
+    manifest.write_text(json.dumps({"version": 1, "files": files}))
+    for path in (own_place / "ws" / "exercises").glob("*.ipynb"):
+        path.write_text("mine")
+    capsys.readouterr()
+    assert call("lab", "ws") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in told if "root" not in line] == [
+        "Your copy of the course is in ws",
+        "Moved to new names, with your answers",
+        "New",
+        "Kept as you changed them, though newer ones exist",
+        "To take ours, for example",
+    ]
+    assert "sheets 00 to 12, such as" in told[1]
 
 
 def test_what_follows_the_dashes_goes_to_jupyter(own_place, no_start):
@@ -302,7 +322,7 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
         assert (second.returncode, second.stderr) == (0, "")
         assert f"already open at {address}\n" in second.stdout
         assert not (own_place / "ws" / SHEET).exists(), "files changed under the running server"
-        assert "already open" in one_line(run("lab", "ws", "--port", "1"))
+        assert "already running" in one_line(run("lab", "ws", "--port", "1"))
         assert "is running at" in (own_place / "ws" / lab.LOG).read_text()
     finally:
         server = psutil.Process(process.pid).children(recursive=True)

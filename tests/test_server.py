@@ -403,7 +403,7 @@ def test_a_second_call_leads_to_the_running_server(running, browser, capfd, chan
     running.page.write_text("<html>")
     lab.join(running, **ASIS | changes)
     out = capfd.readouterr().out
-    assert "AMP Lessons is already open at http://localhost:9/?token=secret\n" in out
+    assert "It's already open at http://localhost:9/?token=secret\n" in out
     wait_until(browser.exists)
     assert browser.read_text().strip() == running.page.as_uri()
 
@@ -416,6 +416,6 @@ def test_a_second_call_opens_no_browser_if_not_wanted(running, browser):
 
 @pytest.mark.parametrize("changes", [{"port": 10}, {"ip": "0.0.0.0"}, {"extra": ["--debug"]}])
 def test_a_second_call_that_wants_other_settings_is_refused(running, browser, changes):
-    with pytest.raises(LabError, match=r"already open.*http://localhost:9/\?token=secret$"):
+    with pytest.raises(LabError, match=r"already running.*http://localhost:9/\?token=secret$"):
         lab.join(running, **ASIS | changes)
     assert not browser.exists()

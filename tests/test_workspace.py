@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course, ipynb, lab, workspace
+from amp_lessons import course, ipynb, lab, renamed, workspace
 from amp_lessons.course import UnknownExercise
 from amp_lessons.lab import LabError
 from amp_lessons.workspace import WorkspaceError, copy_course, reset
@@ -195,6 +196,188 @@ def test_a_failing_signature_is_silent(folder, tmp_path, monkeypatch, capfd):
     copy_course(folder)
     workspace.trust(folder / SHEET)
     assert capfd.readouterr() == ("", "")
+
+
+# ---- a workspace of a former version ------------------------------------------------------------
+
+FORMER_SHEET = "exercises/01_number_formats.ipynb"
+FORMER_LESSON = "notebooks/00_start_here.ipynb"
+
+
+@pytest.fixture
+def former(folder):
+    """A workspace as the version before the renaming made it, with sheet 01 answered."""
+    copy_course(folder)
+    manifest = json.loads((folder / workspace.MANIFEST).read_text())
+    for old, new in (*renamed.MOVED.items(), *renamed.REPLACED.items()):
+        (folder / new).rename(folder / old)
+        manifest["files"][old] = manifest["files"].pop(new)
+    (folder / workspace.MANIFEST).write_text(json.dumps(manifest))
+    change(folder / FORMER_SHEET, "next_float", "def next_float(x): return 3")
+    return folder
+
+
+def test_every_former_name_leads_to_a_file_of_the_course():
+    for old in (*renamed.MOVED, *renamed.REPLACED):
+        assert (course.course_files() / renamed.current(old)).is_file()
+        assert not (course.course_files() / old).exists()
+
+
+def test_an_upgrade_moves_answers_to_the_present_names(former):
+    answered = (former / FORMER_SHEET).read_bytes()
+    copied = copy_course(former)
+    assert copied.moved == renamed.MOVED
+    assert copied.kept == [SHEET]
+    assert (former / SHEET).read_bytes() == answered
+    assert not any((former / old).exists() for old in renamed.MOVED)
+    again = copy_course(former)
+    assert (again.moved, again.replaced, again.kept, again.foreign) == ({}, {}, [SHEET], [])
+
+
+def test_a_moved_file_is_brought_up_to_date_if_it_was_not_changed(former, newer):
+    other = "exercises/02_how_numbers_break_exercises.ipynb"
+    for name in (other, SHEET):
+        change(newer / name, ipynb.grade_id(answer_cell(newer / name)), "newer = 1")
+    copied = copy_course(former)
+    assert other in copied.written
+    assert "newer = 1" in (former / other).read_text()
+    assert copied.kept_older == [SHEET]
+    assert "return 3" in (former / SHEET).read_text()
+
+
+def answer_cell(path: Path) -> ipynb.Cell:
+    return next(cell for cell in ipynb.read(path)["cells"] if ipynb.is_solution(cell))
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_replaced_lesson_stays_and_is_told_once(former, changed):
+    if changed:
+        (former / FORMER_LESSON).write_text("mine")
+    before = (former / FORMER_LESSON).read_bytes()
+    assert copy_course(former).replaced == renamed.REPLACED
+    assert (former / FORMER_LESSON).read_bytes() == before
+    assert (former / workspace.START_PAGE).is_file()
+    assert copy_course(former).replaced == {}
+
+
+def test_a_file_under_both_names_stays_under_both(former):
+    (former / SHEET).write_text("mine too")
+    before = (former / FORMER_SHEET).read_bytes()
+    copied = copy_course(former)
+    assert copied.doubled == [FORMER_SHEET]
+    assert FORMER_SHEET not in copied.moved
+    assert (former / FORMER_SHEET).read_bytes() == before
+    assert (former / SHEET).read_text() == "mine too"
+    assert copy_course(former).doubled == []
+
+
+@pytest.mark.parametrize("manifest", [None, "{"])
+def test_without_a_manifest_a_sheet_is_known_by_its_exercises(former, manifest):
+    (former / workspace.MANIFEST).unlink()
+    if manifest is not None:
+        (former / workspace.MANIFEST).write_text(manifest)
+    other = "exercises/02_how_numbers_break.ipynb"
+    (former / other).write_text("my own notes, never handed out")
+    copied = copy_course(former)
+    assert FORMER_SHEET in copied.moved
+    assert "return 3" in (former / SHEET).read_text()
+    assert (former / other).read_text() == "my own notes, never handed out"
+    assert other not in copied.moved
+
+
+@pytest.mark.parametrize("after", range(1, 20, 3))
+def test_an_interrupted_upgrade_goes_on(former, monkeypatch, after):
+    """Killed after so many files: not even the manifest is written."""
+    (former / FORMER_LESSON).write_text("mine as well")
+    learners = {(former / name).read_bytes() for name in (FORMER_SHEET, FORMER_LESSON)}
+    left = iter(range(after))
+
+    def until_killed(real):
+        def replacement(*args):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            real(*args)
+
+        return replacement
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", until_killed(os.rename))
+        patch.setattr(workspace, "write_atomically", until_killed(workspace.write_atomically))
+        patch.setattr(workspace, "_write_manifest", lambda *_: None)
+        with contextlib.suppress(KeyboardInterrupt):
+            copy_course(former)
+    copied = copy_course(former)
+    assert copied.kept == [SHEET]
+    assert copied.foreign == []
+    assert learners <= set(files_in(former).values())
+    assert copied.replaced == renamed.REPLACED
+
+
+def test_an_upgrade_that_cannot_write_loses_nothing(former, monkeypatch):
+    before = files_in(former)
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(former / "exercises"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refused)
+        with pytest.raises(WorkspaceError, match=r"Permission denied\. None of your work was lost"):
+            copy_course(former)
+    assert files_in(former) == before | {
+        workspace.MANIFEST: (former / workspace.MANIFEST).read_bytes()
+    }
+    assert copy_course(former).moved == renamed.MOVED
+
+
+def test_names_may_change_more_than_once(former, monkeypatch):
+    young = "exercises/01_formats.ipynb"
+    monkeypatch.setitem(renamed.MOVED, FORMER_SHEET, young)
+    monkeypatch.setitem(renamed.MOVED, young, SHEET)
+    assert renamed.current(FORMER_SHEET) == SHEET
+    (former / young).write_bytes((former / FORMER_SHEET).read_bytes() + b"\n")
+    copied = copy_course(former)
+    assert (copied.moved[young], copied.doubled) == (SHEET, [FORMER_SHEET])
+
+
+def test_reset_moves_a_former_sheet_first(former):
+    answered = (former / FORMER_SHEET).read_bytes()
+    done = reset(former, "next_float")
+    assert done.file == former / SHEET
+    assert done.kept_as.read_bytes() == answered
+    assert not (former / FORMER_SHEET).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [
+        ("00_start_here", "exercises/00_amp_in_20_minutes_exercises, or "),
+        ("notebooks/00_start_here", "reset notebooks/00_amp_in_20_minutes"),
+        ("exercises/01_number_formats", "reset exercises/01_number_formats_exercises"),
+        (FORMER_SHEET, "reset exercises/01_number_formats_exercises"),
+    ],
+)
+def test_reset_of_a_former_name_says_the_present_one(former, name, now):
+    before = files_in(former)[FORMER_SHEET]
+    with pytest.raises(UnknownExercise, match=f"{name} has a new name: amp-lessons .*{now}"):
+        reset(former, name)
+    assert before in files_in(former).values()
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        ([LESSON], LESSON),
+        ([LESSON, SHEET], "lesson 01, sheet 01"),
+        (
+            [f"exercises/{n:02}_x.ipynb" for n in (0, 2, 3, 4, 6, 7)],
+            "sheets 00, 02 to 04, 06 and 07",
+        ),
+        ([f"notebooks/{n:02}_x.ipynb" for n in (5, 6)], "lessons 05 and 06"),
+        (["notebooks/home.ipynb", LESSON], "lesson 01, notebooks/home.ipynb"),
+    ],
+)
+def test_many_files_are_named_in_short(names, short):
+    assert workspace.in_short(names) == short
 
 
 # ---- places that cannot be a workspace ----------------------------------------------------------

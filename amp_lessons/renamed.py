@@ -1,0 +1,46 @@
+"""What the course's files were called in former versions, so that a learner's copy can follow.
+
+To rename a file, add a line at the end of `MOVED`: from its last name to its new one. Older lines
+stay as they are, since a workspace may have skipped some versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+MOVED = {
+    # 0.1: a lesson and its sheet had one name, so two tabs in JupyterLab looked the same
+    "exercises/00_start_here.ipynb": "exercises/00_amp_in_20_minutes_exercises.ipynb",
+    "exercises/01_number_formats.ipynb": "exercises/01_number_formats_exercises.ipynb",
+    "exercises/02_how_numbers_break.ipynb": "exercises/02_how_numbers_break_exercises.ipynb",
+    "exercises/03_amp_from_scratch.ipynb": "exercises/03_amp_from_scratch_exercises.ipynb",
+    "exercises/04_autocast_ops.ipynb": "exercises/04_autocast_ops_exercises.ipynb",
+    "exercises/05_autocast_regions.ipynb": "exercises/05_autocast_regions_exercises.ipynb",
+    "exercises/06_grad_scaler.ipynb": "exercises/06_grad_scaler_exercises.ipynb",
+    "exercises/07_training_loops.ipynb": "exercises/07_training_loops_exercises.ipynb",
+    "exercises/08_losses_and_ops.ipynb": "exercises/08_losses_and_ops_exercises.ipynb",
+    "exercises/09_memory.ipynb": "exercises/09_memory_exercises.ipynb",
+    "exercises/10_speed.ipynb": "exercises/10_speed_exercises.ipynb",
+    "exercises/11_past_one_gpu.ipynb": "exercises/11_past_one_gpu_exercises.ipynb",
+    "exercises/12_myths_and_clinic.ipynb": "exercises/12_myths_and_clinic_exercises.ipynb",
+}
+"""The same file under another name: a learner's copy is moved."""
+
+REPLACED = {
+    "notebooks/00_start_here.ipynb": "notebooks/00_amp_in_20_minutes.ipynb",
+}
+"""A new file that took the place of another: a learner's copy of the old one stays beside it."""
+
+
+def current(path: str) -> str:
+    """What a path is called now, after any number of renamings."""
+    while (newer := MOVED.get(path) or REPLACED.get(path)) is not None:
+        path = newer
+    return path
+
+
+def moves() -> Iterator[tuple[str, str]]:
+    """Each former name with the present one, the youngest name first: if a learner has a file under
+    two of its names, the younger is the one that moves on."""
+    for former in reversed(MOVED):
+        yield former, current(former)
