@@ -127,7 +127,7 @@ def copy_course(folder: Path) -> Copied:
 def _reason(error: OSError, folder: Path) -> str:
     """What failed and where; a scrap of `write_atomically` says nothing to a learner."""
     named = Path(str(error.filename)) if error.filename else folder
-    where = folder if named.suffix == ".tmp" else named
+    where = named.parent if named.suffix == ".tmp" else named
     return f"{where}: {error.strerror or error}"
 
 
@@ -149,8 +149,10 @@ def _refuse(folder: Path) -> None:
     if not nearest.is_dir():
         raise WorkspaceError(f"{nearest} is a file, so {folder} cannot be made: name another one")
     if not os.access(nearest, os.W_OK | os.X_OK):
+        yours = "make it yours, or " if nearest == folder else ""
         raise WorkspaceError(
-            f"{nearest} cannot be written: name another folder, as in amp-lessons lab ~/amp-lessons"
+            f"{nearest} cannot be written: {yours}name another folder, as in amp-lessons lab "
+            "~/amp-lessons"
         )
 
 
@@ -428,7 +430,9 @@ def reset(folder: Path, name: str) -> Reset:
         _refuse_misspelt_notebook(name)
         return _reset_exercise(folder, name)
     except OSError as error:
-        raise WorkspaceError(f"{_reason(error, folder)}. None of your work was lost") from error
+        raise WorkspaceError(
+            f"{_reason(error, folder)}. None of your work was lost. Fix that and run it again"
+        ) from error
 
 
 def _notebook_called(name: str) -> str | None:
