@@ -36,6 +36,7 @@ if "install" in sys.argv:
     if manner.startswith("fail"):
         print(manner.partition(" ")[2])
         print("ERROR: No matching distribution found for torch==2.13.0")
+        print("ERROR: ResolutionImpossible: for help visit some page")
         sys.exit(1)
     print("Installing collected packages: torch, numpy")
 """

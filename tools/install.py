@@ -484,7 +484,7 @@ def cure_for(output: str) -> str:
 
 def failure(program: str, output: str, place: Place) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(?i)error\b", line)]
+    errors = [line for line in lines if re.match(r"(?i)error: (?!ResolutionImpossible)", line)]
     last = (errors or lines or ["it said nothing"])[-1]
     return "\n".join(
         (
