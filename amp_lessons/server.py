@@ -149,7 +149,7 @@ def serve(
     Args:
         words: the command.
         environment: its environment.
-        log: where everything that it prints goes; the file is written anew.
+        log: where everything that it prints goes; a file that is there is replaced.
         opened: called once, when the server answers.
         slow: called once, when that takes unusually long.
 
@@ -161,7 +161,7 @@ def serve(
         ServerError: if Jupyter fails.
         OSError: if the log cannot be written.
     """
-    with Signals() as signals, _opened_anew(log) as output:
+    with Signals() as signals, _open_empty(log) as output:
         child = subprocess.Popen(
             list(words),
             env=environment,
@@ -301,7 +301,7 @@ class Signals:
 # ---- its log ------------------------------------------------------------------------------------
 
 
-def _opened_anew(log: Path) -> Any:
+def _open_empty(log: Path) -> Any:
     """The log, empty, and for its owner only: it can hold the token."""
     with suppress(FileNotFoundError):
         log.unlink()
