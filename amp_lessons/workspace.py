@@ -3,8 +3,9 @@
 A manifest in the folder notes each file as it was handed out, so that a file which the learner
 changed is told from one which only the course changed: the first is never overwritten, the second
 is kept up to date. A file that got a new name is moved there. JupyterLab rewrites a notebook that
-is only opened and run, so what counts as changed is the text of its cells. Nothing here imports
-torch; JupyterLab is started by `lab`.
+is only opened and run, so what counts as changed is the text of its cells. On the home page the
+cells that show progress are `home`'s, and are written at each call. Nothing here imports torch;
+JupyterLab is started by `lab`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import __version__, course, ipynb, renamed
+from amp_lessons import __version__, course, home, ipynb, progress, renamed
 from amp_lessons.progress import write_atomically
 
 FOLDERS = ("notebooks", "exercises")
 MANIFEST = ".amp-lessons.json"
 MANIFEST_VERSION = 1
-START_PAGE = "notebooks/00_amp_in_20_minutes.ipynb"
+START_PAGE = course.HOME
 
 HandedOut = dict[str, dict[str, str]]
 """The manifest: for each file, `_digests` of what the course gave."""
@@ -171,6 +172,7 @@ def _copy(folder: Path) -> Copied:
         copied.moved = _take_new_names(folder, handed_out)
         for name, source in _course_files():
             _copy_one(folder / name, name, _handed_out(source), handed_out, copied)
+        _redraw_home(folder / course.HOME, handed_out)
     except BaseException:  # Ctrl+C too
         with suppress(OSError):  # the first error is the one to report
             _write_manifest(folder, handed_out)
@@ -223,12 +225,37 @@ def _note_former_files(folder: Path, handed_out: HandedOut, copied: Copied) -> N
 
 def _handed_out(source: Path) -> bytes:
     """What a learner gets of one of the course's files: lessons come without their outputs, so
-    that no prediction is answered before it is made."""
+    that no prediction is answered before it is made, and the home page with their progress."""
     content = source.read_bytes()
     try:
-        return ipynb.to_bytes(ipynb.without_outputs(ipynb.parse(content)))
+        notebook = ipynb.without_outputs(ipynb.parse(content))
     except ipynb.NotebookError:
         return content
+    if source.name == Path(course.HOME).name:
+        notebook = home.drawn(notebook, _progress())
+    return ipynb.to_bytes(notebook)
+
+
+def _redraw_home(path: Path, handed_out: HandedOut) -> None:
+    """Bring a home page up to date on which the learner ran cells, or wrote. Theirs stay."""
+    old = path.read_bytes()
+    try:
+        notebook = ipynb.parse(old)
+    except ipynb.NotebookError:
+        return
+    drawn = home.drawn(notebook, _progress())
+    if drawn != notebook:
+        write_atomically(path, ipynb.to_bytes(drawn))
+        if handed_out.get(course.HOME) == _digests(old):
+            handed_out[course.HOME] = _digests(path.read_bytes())
+
+
+def _progress() -> progress.Progress:
+    """The saved progress. What cannot be read counts as none: the lab must open in any case."""
+    try:
+        return progress.load()
+    except progress.ProgressError:
+        return progress.Progress()
 
 
 def _copy_one(
@@ -266,14 +293,16 @@ def _digests(content: bytes) -> dict[str, str]:
     """The sha256 of a file, and of the text in it that a learner writes.
 
     For a notebook that text is its cells' sources: to open it, run it and save it changes the
-    file and not the text. For any other file it is the whole.
+    file and not the text. Cells that `home` draws are nobody's text. For any other file it is the
+    whole.
     """
     whole = hashlib.sha256(content).hexdigest()
     try:
         cells = ipynb.parse(content)["cells"]
     except ipynb.NotebookError:
         return {"sha256": whole, "text": whole}
-    text = json.dumps([(cell["cell_type"], ipynb.source_of(cell)) for cell in cells])
+    written = [cell for cell in cells if not home.is_drawn(cell)]
+    text = json.dumps([(cell["cell_type"], ipynb.source_of(cell)) for cell in written])
     return {"sha256": whole, "text": hashlib.sha256(text.encode()).hexdigest()}
 
 
