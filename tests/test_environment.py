@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -119,7 +121,7 @@ def test_conda_forge_is_the_only_channel():
 def test_every_spec_is_one_that_conda_can_read():
     for line in SPECS:
         spec = MatchSpec(line, strict=True)
-        assert spec.name.normalized == re.match(r"[a-z0-9-]+", line).group()
+        assert spec.name.normalized == re.match(r"[a-z0-9_-]+", line).group()
         assert spec.channel is None
         assert spec.version is not None or line == "pip"
 
@@ -145,6 +147,39 @@ def test_the_course_itself_is_installed_by_pip_from_the_checkout():
     others = [line for line in ENVIRONMENT["dependencies"] if not isinstance(line, str)]
     assert others == [{"pip": ["-e ."]}]
     assert SPECS[-1] == "pip"
+
+
+# ---- what the package imports ---------------------------------------------------------------
+
+
+def imported() -> dict[str, set[str]]:
+    """Each module that the package imports from elsewhere, at any depth, and the files that do."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "amp_lessons").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in names:
+                top = name.partition(".")[0]
+                if top != "amp_lessons" and top not in sys.stdlib_module_names:
+                    found.setdefault(top, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_whatever_the_package_imports_is_declared():
+    declared = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+    distributions = packages_distributions()
+    modules = imported()
+    assert {"torch", "sklearn", "IPython", "traitlets"} <= set(modules)
+    missing = {
+        f"{module} (from {' or '.join(distributions.get(module, ['?']))}), in {min(files)}"
+        for module, files in modules.items()
+        if not declared & set(map(canonicalize_name, distributions.get(module, [])))
+    }
+    assert not missing, f"imported, and not among the dependencies in pyproject.toml: {missing}"
 
 
 # ---- the pins ------------------------------------------------------------------------------
