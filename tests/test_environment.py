@@ -214,5 +214,12 @@ def test_each_dependency_is_pinned_to_a_version_in_its_range(requirement):
     assert version in requirement.specifier
 
 
+@pytest.mark.parametrize("version", ["0.15.0", "0.16.1", "0.17.4"])
+def test_typer_is_not_one_that_takes_a_missing_argument_for_an_answer(version):
+    """Seen with click 8.5: 0.15 cannot print help, later ones run `reset` with no exercise."""
+    (typer,) = (r for r in required() if r.name == "typer")
+    assert version not in typer.specifier
+
+
 def test_torch_is_pinned_at_the_version_that_the_course_was_measured_with():
     assert pins()["torch"] == Version("2.13.0")
