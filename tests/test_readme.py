@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
 import pytest
 
-from amp_lessons.course import LESSONS
+from amp_lessons.course import LESSONS, PATHS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
@@ -18,6 +20,7 @@ def test_course_map_lists_each_lesson_with_its_minutes(lesson):
     minutes = sum(info.minutes for info in lesson.exercises)
     row = next(line for line in README.splitlines() if f"notebooks/{lesson.id}.ipynb" in line)
     assert f"[{lesson.number:02} {lesson.title}]" in row
+    assert f"| {lesson.goal} |" in row
     assert f"| {lesson.minutes} | {len(lesson.exercises)}, {minutes} minutes |" in row
 
 
@@ -31,11 +34,39 @@ def test_the_map_tells_the_time_of_the_whole_course():
     assert f"{lessons} minutes of lessons and {exercises} minutes of exercises" in README
 
 
-def test_linked_files_exist():
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert len(targets) > len(LESSONS)
+def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():
+    order = ["in 20 minutes you have", "docs/curves.png", "make lab", "make test", "## Four paths"]
+    places = [README.index(text) for text in order]
+    assert places == sorted(places)
+    assert places[-1] < README.index("## The course")
+
+
+def test_the_paths_are_those_of_the_course():
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \| (.+?) \|$", README, re.MULTILINE)
+    assert len(rows) == 4
+    for (title, goal, lessons), path in zip(rows, PATHS, strict=True):
+        assert (title, goal) == (path.title, path.goal)
+        assert lessons == ", ".join(f"{lesson.number:02}" for lesson in path.lessons)
+
+
+def test_the_picture_is_the_one_that_lesson_00_stores():
+    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
+    picture = base64.b64encode((ROOT / "docs/curves.png").read_bytes()).decode()
+    assert picture in stored, "make notebooks"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_linked_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    assert targets or page.name != "README.md"
     for target in targets:
-        assert (ROOT / target).exists(), target
+        assert (page.parent / target).exists(), target
+
+
+def test_every_page_of_the_docs_is_linked():
+    for page in PAGES[1:]:
+        assert f"docs/{page.name}" in README, page.name
 
 
 def test_commands_in_the_readme_exist():
@@ -51,5 +82,8 @@ def test_commands_in_the_readme_exist():
 
 def test_make_targets_in_the_readme_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in set(re.findall(r"make (\w+)", README)) - {"and"}:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"(?:`|^ {4})make ([\w-]+)", text, re.MULTILINE))
+    assert {"lab", "test", "test-long", "notebooks"} <= named
+    for target in named:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -18,6 +18,7 @@ its release version.
 from __future__ import annotations
 
 import argparse
+import base64
 import copy
 import hashlib
 import os
@@ -37,7 +38,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons import home
+from amp_lessons import home, plots
 from amp_lessons.course import HOME, LESSONS, Lesson, after, exercise_info
 from amp_lessons.progress import Progress
 
@@ -346,6 +347,15 @@ def build(
         return dict(zip([p.path for p in wanted], pool.map(make, wanted), strict=True))
 
 
+def readme_picture(lesson: str) -> bytes:
+    """The curves that the README shows: the last of lesson 00's that has three of them."""
+    cells = nbformat.reads(lesson, as_version=4).cells
+    shown = [o.data for c in cells for o in c.get("outputs", []) if "data" in o]
+    three = [data for data in shown if len(data.get(plots.CURVES, ())) == 3]
+    image = re.search(r"base64,([^\"]+)", three[-1]["text/html"])
+    return base64.b64decode(image[1])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2, help="notebooks that run at a time")
@@ -364,6 +374,8 @@ def main() -> int:
             path.write_text(text, encoding="utf-8")
             changed += 1
             print(f"wrote {name}")
+    if LESSONS[0].notebook in built:
+        (ROOT / "docs/curves.png").write_bytes(readme_picture(built[LESSONS[0].notebook]))
     for path in [] if chosen.only else ROOT.glob("*/*.ipynb"):
         if path.parent.name in FOLDERS:
             name = f"{path.parent.name}/{path.name}"
