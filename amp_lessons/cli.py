@@ -154,7 +154,7 @@ def _tell_reset(names: Sequence[str]) -> None:
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """Say what this machine can do, and mend what keeps the course from working.
+    """Say what this machine can do, and how to fix what keeps the course from working.
 
     The exit status is 1 if a problem blocks the course.
     """

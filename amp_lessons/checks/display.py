@@ -1,7 +1,7 @@
 """How a check speaks to a learner: a box in a notebook, plain text in a terminal.
 
 The box takes its colours from the theme around it (light or dark) and only tints its edge, and
-each state has a symbol and a word, so nothing is told by colour alone.
+each state has a symbol and a word, so no state relies on colour alone.
 """
 
 from __future__ import annotations
