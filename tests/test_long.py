@@ -39,8 +39,7 @@ def test_lesson_00_shows_what_is_stored_on_any_cpu(settings):
     command = [sys.executable, "-c", code]
     capability = subprocess.check_output(command, env=environment, text=True).strip()
     assert not (settings and "AVX512" in capability), "the settings change nothing"
-    notebook = f"notebooks/{LESSONS[0].id}.ipynb"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", notebook]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", LESSONS[0].notebook]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, f"on {capability}:\n{run.stdout[-5000:]}"
 

@@ -148,7 +148,7 @@ DESCRIPTIONS: list[tuple[Callable[[], Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "expected"), DESCRIPTIONS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("make", "expected"), DESCRIPTIONS, ids=map(str, range(len(DESCRIPTIONS))))
 def test_plain_says_what_an_odd_value_is(make, expected):
     described = plain(make())
     as_json(described)

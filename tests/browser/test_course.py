@@ -11,7 +11,7 @@ import pytest
 from lab import Notebook, faults, save
 from outputs import CURVES, settled
 
-from amp_lessons.course import LESSONS, Lesson
+from amp_lessons.course import LESSONS, Lesson, lesson_of
 from amp_lessons.workspace import START_PAGE
 
 pytestmark = pytest.mark.browser
@@ -38,16 +38,8 @@ def lesson_that_holds(text: str) -> str:
     """The path of the first lesson whose source holds ``text``."""
     for lesson in LESSONS:
         if text in (ROOT / f"sources/lessons/{lesson.id}.py").read_text(encoding="utf-8"):
-            return f"notebooks/{lesson.id}.ipynb"
+            return lesson.notebook
     raise AssertionError(f"no lesson holds {text!r}")
-
-
-def sheet_with(exercise: str) -> str:
-    """The path of the sheet that asks for an exercise."""
-    for path in sorted((ROOT / "exercises").glob("*.ipynb")):
-        if f"ex.{exercise}.check(" in path.read_text(encoding="utf-8"):
-            return f"exercises/{path.name}"
-    raise AssertionError(f"no sheet asks for {exercise}")
 
 
 @pytest.fixture
@@ -68,7 +60,8 @@ def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, lab):
     page.set_default_timeout(300_000)
     page.goto(f"{lab.address}/")  # where the browser is sent when Lab starts
     page.wait_for_selector(".jp-Notebook h1")
-    heading = stored_cells(START_PAGE)[0].source.splitlines()[0].removeprefix("# ")
+    lines = "\n".join(cell.source for cell in stored_cells(START_PAGE)).splitlines()
+    heading = next(line.removeprefix("# ") for line in lines if line.startswith("# "))
     assert page.locator(".jp-Notebook h1").first.inner_text().startswith(heading)
     page.wait_for_timeout(2000)  # news and update dialogs come late
     assert page.locator(".jp-Dialog, .jp-toastContainer .Toastify__toast").count() == 0
@@ -98,10 +91,9 @@ def test_lessons_with_widgets_are_found():
 def test_lesson_runs_and_shows_what_is_stored(reader, lesson):
     """A learner who runs all sees what the notebook shows on the web, silence included. The other
     lessons show nothing that is JupyterLab's affair: nbval compares their outputs."""
-    path = f"notebooks/{lesson.id}.ipynb"
-    reader.turn_to(path)
+    reader.turn_to(lesson.notebook)
     cells = reader.run_all()
-    stored = [cell for cell in stored_cells(path) if cell.cell_type == "code"]
+    stored = [cell for cell in stored_cells(lesson.notebook) if cell.cell_type == "code"]
     assert len(cells) == len(stored) > 5
     assert sum(len(cell["outputs"]) for cell in cells) > 5
     for cell, kept in zip(cells, stored, strict=True):
@@ -159,7 +151,7 @@ def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
 
 
 def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
-    notebook = open_notebook(sheet_with("survives"))
+    notebook = open_notebook(lesson_of("survives").sheet)
     page = notebook.page
     notebook.run_cell("import torch")
     notebook.run_cell("def survives")
@@ -200,18 +192,26 @@ def test_pictures_have_alternative_text(open_notebook):
     save(notebook.page, "lab")
 
 
+def curves_alone() -> tuple[str, str, str]:
+    """A cell that shows curves and nothing else: its notebook, its source and what it says."""
+    for lesson in LESSONS:
+        for cell in stored_cells(lesson.notebook):
+            match cell.get("outputs"):
+                case [{"data": {"text/plain": text, **rest}}] if CURVES in rest:
+                    return lesson.notebook, cell.source, text
+    raise AssertionError("no lesson shows curves")
+
+
 def test_curves_are_shown_as_an_image_whatever_else_they_bring(open_notebook):
     """JupyterLab has no renderer for the numbers beside a curve, and must not miss one."""
-    path = lesson_that_holds("plots.curves(")
+    path, source, text = curves_alone()
     notebook = open_notebook(path)
     complaints: list[str] = []
     notebook.page.on("console", lambda message: complaints.append(message.text))
-    notebook.run_until("plots.curves(")
-    cell = notebook.cell("plots.curves(")
+    notebook.run_until(source)
+    cell = notebook.cell(source)
     image = cell.locator(".jp-OutputArea-output img")
     image.wait_for()
-    (stored,) = [cell for cell in stored_cells(path) if "plots.curves(" in cell.source]
-    assert CURVES in stored.outputs[0].data
-    assert f"Figure: {image.get_attribute('alt')}" == stored.outputs[0].data["text/plain"]
+    assert f"Figure: {image.get_attribute('alt')}" == text
     assert cell.locator(".jp-OutputArea-output").inner_text().strip() == ""
     assert not [text for text in complaints if "amp-lessons" in text or "mime" in text.lower()]
