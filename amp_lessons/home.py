@@ -46,7 +46,7 @@ def status(done: Progress) -> str:
         *(_path_row(path, done) for path in PATHS),
     ]
     lessons = [
-        "|  | lesson | you will be able to | minutes | exercises passed |",
+        "| done | lesson | you will be able to | minutes | exercises passed |",
         "|---|---|---|---:|---|",
         *(_lesson_row(lesson, done) for lesson in LESSONS),
     ]

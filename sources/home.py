@@ -76,166 +76,166 @@ home.show()
 # %% [markdown]
 # ## Glossary
 #
-# #### activation
+# ### activation
 # A value that a layer computes in the forward pass. Many activations are kept until the backward
 # pass needs them, so they often take more memory than the weights.
 #
-# #### activation checkpointing
+# ### activation checkpointing
 # Keeping only some activations and computing the others again in the backward pass. It trades time
 # for memory, and it has to use the same autocast settings both times.
 #
-# #### AMP
+# ### AMP
 # Automatic mixed precision: `torch.autocast`, and with FP16 also `torch.amp.GradScaler`.
 #
-# #### autocast region
+# ### autocast region
 # The code inside `with torch.autocast(...)`, also called the autocast context. There PyTorch
 # chooses a dtype for each operation. The backward pass belongs outside.
 #
-# #### BF16
+# ### BF16
 # `torch.bfloat16`: 16 bits with FP32's exponent, so with nearly FP32's range, and with 8
 # significant bits.
 #
-# #### cast
+# ### cast
 # The conversion of a tensor to another dtype. Autocast inserts casts. Each one costs a kernel launch,
 # and memory for the copy.
 #
-# #### cast cache
+# ### cast cache
 # Autocast keeps the 16-bit copy of an FP32 parameter until the outermost region ends, so that a
 # weight used twice is cast once.
 #
-# #### dispatcher
+# ### dispatcher
 # The part of PyTorch that decides which implementation an operation runs. Autocast is one of its
 # layers.
 #
-# #### dynamic range
+# ### dynamic range
 # The ratio of the largest to the smallest positive number of a format. More exponent bits give more
 # range.
 #
-# #### eager mode
+# ### eager mode
 # PyTorch's usual mode: each operation runs when Python reaches it. The alternative is
 # `torch.compile`.
 #
-# #### exponent
+# ### exponent
 # The bits of a floating point number that say which power of two it is scaled by.
 #
-# #### fake tensor
+# ### fake tensor
 # A tensor with a shape, a dtype and a device, but no data. This course uses fake tensors to look up
 # CUDA's autocast rules on a computer without a GPU.
 #
-# #### FP16
+# ### FP16
 # `torch.float16`, also called half: 16 bits, 5 of them for the exponent, 11 significant bits.
 #
-# #### FP32
+# ### FP32
 # `torch.float32`, PyTorch's default: 32 bits, 8 of them for the exponent, 24 significant bits.
 #
-# #### FP8
+# ### FP8
 # Number formats of 8 bits. E4M3 has 4 exponent and 3 fraction bits and keeps more digits. E5M2 has 5
 # and 2 and reaches further. In practice, each tensor gets a scale of its own.
 #
-# #### gradient accumulation
+# ### gradient accumulation
 # Adding up the gradients of several small batches before one optimizer step, to train as with one
 # large batch.
 #
-# #### gradient clipping
+# ### gradient clipping
 # Scaling all gradients down when their norm exceeds a limit. With a GradScaler it comes after
 # `unscale_`.
 #
-# #### GradScaler
+# ### GradScaler
 # `torch.amp.GradScaler` does loss scaling. It also looks for inf and NaN in the gradients, skips the
 # step if it finds any, and adjusts the scale.
 #
-# #### growth interval
+# ### growth interval
 # The number of steps in a row without inf or NaN after which GradScaler doubles the scale: 2,000 by
 # default.
 #
-# #### inf
+# ### inf
 # Infinity, the result of an overflow. inf − inf and 0 · inf are NaN.
 #
-# #### kernel
+# ### kernel
 # A function that computes one operation on the device, such as a matrix product.
 #
-# #### launch
+# ### launch
 # Starting a kernel on the GPU. It costs the CPU several microseconds, so many tiny kernels leave the
 # GPU waiting.
 #
-# #### loss scale
+# ### loss scale
 # The factor that GradScaler multiplies the loss by: a power of two, unless you choose another number.
 #
-# #### loss scaling
+# ### loss scaling
 # Multiplying the loss, and so every gradient, by a factor, and dividing the gradients in FP32
 # before the update. It keeps small gradients from underflowing in FP16.
 #
-# #### master weights
+# ### master weights
 # FP32 copies of 16-bit weights, which the optimizer updates. With `torch.amp` there are none: the
 # parameters themselves are FP32, and the 16-bit copies are temporary.
 #
-# #### mixed precision
+# ### mixed precision
 # Using more than one dtype in one training step: 16 bits where it's fast and harmless, FP32 where
 # it's needed.
 #
-# #### NaN
+# ### NaN
 # "Not a number": the result of inf − inf, 0 · inf, 0/0 and the like. Every sum or product with a
 # NaN is NaN.
 #
-# #### norm
+# ### norm
 # The length of a vector: the root of the sum of squares. Gradient clipping uses one norm over all
 # gradients.
 #
-# #### normal number
+# ### normal number
 # A floating point number that has all the significant bits of its format. Very small numbers have
 # fewer; they are called subnormal.
 #
-# #### overflow
+# ### overflow
 # A result too large for the format. In FP16 and BF16 it becomes inf.
 #
-# #### pure FP16
+# ### pure FP16
 # Training with parameters that are FP16 themselves, as after `model.half()`. GradScaler refuses their
 # gradients.
 #
-# #### rank
+# ### rank
 # One process of a training that runs in several.
 #
-# #### roofline
+# ### roofline
 # A plot that shows how fast a computation can be at most, given the peak of the GPU and the
 # bandwidth of its memory.
 #
-# #### rounding
+# ### rounding
 # Storing the nearest number that the format has. A tie goes to the neighbour whose last bit is 0.
 #
-# #### significand
+# ### significand
 # The digits of a floating point number, without its exponent. Their number is the format's count of
 # significant bits: 11 in FP16, one of which isn't stored.
 #
-# #### skipped step
+# ### skipped step
 # A step at which GradScaler found inf or NaN in the gradients and didn't call the optimizer.
 #
-# #### subnormal
+# ### subnormal
 # A number below the smallest normal one. The smaller it is, the fewer significant bits it has.
 #
-# #### swamping
+# ### swamping
 # A small number added to a large one and lost, because it's less than half the gap between the
 # large one and its neighbour. In FP16, 2048 + 1 is 2048.
 #
-# #### tensor core
+# ### tensor core
 # A unit of NVIDIA GPUs that multiplies small matrices of 16-bit, TF32 or 8-bit numbers many times
 # faster than the ordinary units multiply FP32.
 #
-# #### TF32
+# ### TF32
 # FP32 rounded to 11 significant bits inside a matrix unit. Tensors in memory stay FP32.
 #
-# #### TFLOP/s
+# ### TFLOP/s
 # 10¹² floating point operations per second.
 #
-# #### ulp
+# ### ulp
 # Unit in the last place: the gap between a number and the next one that the format has.
 #
-# #### underflow
+# ### underflow
 # A result too small for the format. It becomes zero.
 #
-# #### unscale
+# ### unscale
 # Dividing the gradients by the loss scale, in FP32. `scaler.step` does it unless you called
 # `scaler.unscale_` first.
 #
-# #### warm-up
+# ### warm-up
 # Runs before the measured ones, so that a benchmark doesn't count compiling, allocating and
 # choosing kernels.

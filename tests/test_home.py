@@ -256,7 +256,7 @@ def test_the_table_of_gpus_is_the_course_s_own():
 
 
 def test_the_glossary_is_in_order_and_each_term_is_explained():
-    terms = re.findall(r"^# #### (.+)\n# (.+)", SOURCE, re.MULTILINE)
+    terms = re.findall(r"^# ### (.+)\n# (.+)", SOURCE, re.MULTILINE)
     names = [name for name, _ in terms]
     assert len(names) >= 40
     assert names == sorted(names, key=str.lower)

@@ -107,7 +107,7 @@ def home_product(sources: Path) -> Product:
 def glossary_terms(sources: Path) -> frozenset[str]:
     """The headings below "## Glossary" on the home page."""
     text = (sources / "home.py").read_text(encoding="utf-8")
-    return frozenset(re.findall(r"^# #### (.+)$", text, re.MULTILINE))
+    return frozenset(re.findall(r"^# ### (.+)$", text, re.MULTILINE))
 
 
 def write_out_links(cells: list[NotebookNode], path: str, sources: Path) -> None:

@@ -1,0 +1,128 @@
+"""The home page and the links, followed by clicking in a real JupyterLab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from lab import CONNECTED, Lab, Notebook, faults, save
+from playwright.sync_api import expect
+
+from amp_lessons import progress, workspace
+from amp_lessons.checks.solutions import solution_of
+from amp_lessons.course import HOME, lesson_called, lesson_of
+
+pytestmark = pytest.mark.browser
+
+TEXT = ".jp-MarkdownOutput"
+
+
+@pytest.fixture
+def same_progress(lab: Lab, monkeypatch) -> None:
+    """The progress file of the learner whose JupyterLab this is."""
+    monkeypatch.setenv("AMP_LESSONS_HOME", str(lab.workspace.parent / "home"))
+
+
+@pytest.fixture
+def page_of(chromium, lab: Lab) -> Iterator[object]:
+    opened: list[Notebook] = []
+
+    def open_(path: str) -> Notebook:
+        opened.append(Notebook(chromium, lab.address, path))
+        return opened[-1]
+
+    yield open_
+    for notebook in opened:
+        notebook.close()
+
+
+def shown_path(notebook: Notebook, path: str) -> None:
+    """Wait until JupyterLab shows this notebook."""
+    notebook.page.wait_for_function(CONNECTED, arg=path)
+
+
+def test_from_home_to_a_lesson_its_sheet_the_glossary_and_back(page_of):
+    home = page_of(HOME)
+    lesson = lesson_called("amp_in_20_minutes")
+    home.page.locator(TEXT).get_by_role("link", name="00 AMP in 20 minutes").first.click()
+    shown_path(home, lesson.notebook)
+    top = home.page.locator(f".jp-NotebookPanel:not(.lm-mod-hidden) {TEXT}").first
+    top.get_by_role("link", name="exercises 00").click()
+    shown_path(home, lesson.sheet)
+    top.get_by_role("link", name="lesson 00").click()
+    shown_path(home, lesson.notebook)
+    top.get_by_role("link", name="glossary").click()
+    shown_path(home, HOME)
+    heading = home.page.get_by_role("heading", name="Glossary")
+    expect(heading).to_be_in_viewport()
+
+
+def test_the_page_shows_the_map_before_any_cell_has_run(page_of):
+    home = page_of(HOME)
+    picture = home.page.locator(f"{TEXT} img").first
+    assert picture.get_attribute("alt").startswith("Map of the 13 lessons")
+    assert picture.evaluate("image => image.complete && image.naturalWidth > 900")
+    assert home.page.evaluate(
+        """() => jupyterapp.shell.currentWidget.content.widgets
+             .every(cell => cell.model.type !== 'code' || !cell.model.executionCount)"""
+    )
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        home.theme(theme)
+        save(home.page, f"home_{theme.split()[1].lower()}")
+        assert faults(home.page, f".jp-NotebookPanel {TEXT}") == []
+    home.theme("JupyterLab Light")
+
+
+def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab, same_progress):
+    home = page_of(HOME)
+    progress.record_lesson("autocast_ops")
+    home.run_cell("home.show()")
+    output = home.page.locator(".jp-OutputArea-output")
+    expect(output.get_by_text(re.compile("finished [1-9]")).first).to_be_visible()
+    link = output.get_by_role("link", name="04 What autocast does to each op").first
+    assert "04_autocast_ops.ipynb" in link.get_attribute("href")
+    home.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+
+    progress.record_lesson("memory")
+    workspace.copy_course(lab.workspace)  # as the next `amp-lessons lab` does
+    home.page.reload()
+    shown_path(home, HOME)
+    row = home.page.locator(f"{TEXT} tr").filter(has_text="09 Memory").last
+    expect(row).to_contain_text("✔")
+    assert home.page.locator(".jp-OutputArea-output").count() == 0
+    home.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    home.page.wait_for_timeout(1000)
+    assert home.page.locator(".jp-Dialog").count() == 0
+
+
+def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
+    sheet = page_of(lesson_of("smallest_scale").sheet)
+    page = sheet.page
+    sheet.run_cell("import")
+    sheet.type_into("def smallest_scale", solution_of("smallest_scale"))
+    sheet.run_cell("def smallest_scale")
+    sheet.run_cell("ex.smallest_scale.check")
+    box = page.locator(".amp-lessons-box")
+    expect(box).to_contain_text("✔ Passed")
+    expect(box).to_contain_text(re.compile(r"\d of 4 in this lesson\. Next: 4\. "))
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        sheet.theme(theme)
+        sheet.cell("ex.smallest_scale.check")
+        save(box, f"box_next_{theme.split()[1].lower()}")
+        assert faults(page, ".amp-lessons-box") == []
+    sheet.theme("JupyterLab Light")
+    sheet.cell("ex.smallest_scale.check")
+    box.get_by_role("link").first.click()
+    expect(page.get_by_role("heading", name=re.compile(r"^4\. "))).to_be_in_viewport()
+
+
+def test_the_last_cell_of_a_lesson_marks_it(page_of, lab, same_progress):
+    lesson = lesson_called("number_formats")
+    notebook = page_of(lesson.notebook)
+    notebook.run_cell("home.finished")
+    box = notebook.page.locator(".amp-lessons-box")
+    expect(box).to_contain_text("✔ Lesson 01 done")
+    assert "number_formats" in progress.load().lessons
+    box.get_by_role("link", name=re.compile("lesson 02")).click()
+    shown_path(notebook, lesson_called("how_numbers_break").notebook)
