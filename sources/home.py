@@ -53,7 +53,7 @@ home.show()
 #   of the weight in FP16, 1/512 to 1/256 in BF16.
 # - **GradScaler's defaults.** The scale starts at 65,536. It doubles after 2,000 steps in a row
 #   without inf or NaN, and halves when there is one. Seventeen skipped steps in a row bring it below
-#   1: then something else is wrong, and the run should stop.
+#   1: then the scale isn't the problem, and the run should stop.
 # - **Bytes per parameter** with Adam and `torch.amp`: 4 for the weight, 4 for its gradient, 8 for
 #   Adam's two averages. That makes 16, and 2 more while the 16-bit copy is alive. A model of 7
 #   billion parameters needs 112 GB from its first step on, plus activations.
@@ -66,6 +66,7 @@ home.show()
 # | V100 SXM2 | 15.7 | – | 125 | – | 900 |
 # | A100 SXM 80GB | 19.5 | 156 | 312 | 312 | 2039 |
 # | L4 | 30.3 | 60 | 121 | 121 | 300 |
+# | RTX 4090 | 82.6 | 82.6 | 165.2 | 165.2 | 1008 |
 # | H100 SXM | 67 | 494.5 | 989 | 989 | 3350 |
 # | H200 | 67 | 494.5 | 989 | 989 | 4800 |
 #

@@ -50,9 +50,10 @@ survives = function_exercise(
         ),
     },
     hints=(
-        "You need not know any limit: let torch store the number, and look at what comes back.",
+        "You don't need to know a limit: let torch store the number, and look at what comes back.",
         "torch.tensor(x, dtype=torch.float16) stores x in FP16. `.item()` gives a Python number.",
     ),
-    lesson_learned="You let the format answer, and it did: storing a number rounds it.",
+    lesson_learned="Storing a number rounds it to the nearest one that the format has. Sometimes "
+    "that is zero.",
     asked_for="True or False",
 )

@@ -1,26 +1,16 @@
 # %% [markdown]
 # # Lesson 00: AMP in 20 minutes
 #
-# **Mixed precision** means using 16-bit numbers where they are fast and safe, and 32-bit numbers
-# where they are needed. GPUs with tensor cores multiply 16-bit matrices faster, at peak 2 to 16
-# times as fast ([[lesson speed]]), and many activations take half the memory. PyTorch's tools for it
-# are called AMP, automatic mixed precision.
+# **Mixed precision** makes training faster on GPUs: 16-bit numbers where they are safe, 32-bit
+# numbers where they are needed. PyTorch's tools for it are called AMP. You train a small network in
+# FP16, see it silently stop learning, and fix it.
 #
-# In this lesson you train a small network in FP16, see it silently stop learning, and fix it. You
-# leave with a training loop to copy into your own project.
+# **You will be able to** turn your own training loop into a mixed precision one, for CUDA or a CPU,
+# and spot three mistakes that break it.
 #
-# **You will be able to** turn an FP32 training loop into a mixed precision one for CUDA or a CPU,
-# and recognise three mistakes that break it.
+# **Time** 20 minutes. **Needs** any computer; a GPU is used if you have one.
 #
-# **Time** 20 minutes. **Needs** any computer. You don't need a GPU; if you have one, it is used.
-#
-# Run each cell with Shift+Enter. Where you see **Predict**, make a guess before you run the next
-# cell.
-
-# %% [markdown]
-# ## A network that paints digits
-#
-# Our network squeezes a picture of a handwritten digit into 16 numbers and paints it again.
+# Run each cell with Shift+Enter. Where you see **Predict**, guess before you run the next cell.
 
 # %%
 import torch
@@ -32,12 +22,14 @@ from amp_lessons.training import autoencoder, load_digits
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
 our_pixels = pictures.numel()
-print(f"{len(pictures)} pictures, {our_pixels} pixels")
+print(f"{len(pictures)} pictures of handwritten digits, {our_pixels} pixels")
 
 # %% [markdown]
-# Here is a training step as you would write it today. PyTorch's default is FP32, 32 bits per number.
-# The loss is the squared error divided by the number of pixels. That number is an argument, because
-# we'll change it soon.
+# ## A network that paints digits
+#
+# Our network squeezes a picture into 16 numbers and paints it again. Here is a training step as you
+# know it, in FP32, PyTorch's default of 32 bits per number. The loss is the squared error divided by
+# `pixels`, which we'll change soon.
 
 
 # %%
@@ -57,18 +49,16 @@ def train(step, pixels=our_pixels, model=None):
     return [step(model, optimizer, pixels) for _ in range(150)]
 
 
-# %%
 fp32 = train(fp32_step)
 print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 150 steps")
 
 # %% [markdown]
 # ## The same network in FP16
 #
-# FP16 numbers have 16 bits. You don't convert anything yourself: inside `torch.autocast`, PyTorch
-# makes temporary FP16 copies for the matrix products, and your parameters stay in FP32. Put the
-# forward pass and the loss inside, and change nothing else.
+# FP16 numbers have 16 bits. Inside `torch.autocast`, PyTorch makes temporary FP16 copies for the
+# matrix products. Your parameters stay in FP32.
 #
-# **Predict:** will the FP16 run end with a higher error than FP32, a lower one, or about the same?
+# **Predict:** will FP16 end with a higher error than FP32, a lower one, or about the same?
 
 
 # %%
@@ -82,7 +72,6 @@ def unprotected_step(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
-# %%
 unprotected = train(unprotected_step)
 print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
 
@@ -91,13 +80,12 @@ print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
 #
 # ## What if the pictures are bigger?
 #
-# Our digits are tiny. A batch of 32 colour photographs of one megapixel holds about 100 million
-# numbers. The loss is an average over all of them, so the gradient of each pixel is 2,600 times
-# smaller than ours. To simulate that, we keep the digits and divide by 100 million instead of
-# 38,400. We also raise the learning rate 2,600-fold, so that on paper every update is the same as
-# before.
+# A batch of 32 photographs of one megapixel has about 100 million numbers. The loss is their
+# average, so each of them gets a gradient 2,600 times smaller than a pixel of ours. To simulate
+# that, we divide by 100 million, and raise the learning rate by the same factor. With exact numbers,
+# no update would change.
 #
-# **Predict:** what happens to the FP16 run now: about the same, a higher error, or an exception?
+# **Predict:** what happens to FP16 now: about the same, a higher error, or an exception?
 
 # %%
 big = 100_000_000
@@ -136,27 +124,32 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # %% [markdown]
 # <details><summary>What happened?</summary>
 #
-# The gradient of a pixel is twice its error, divided by 100 million. The smallest positive number
-# that FP16 can store is 6e-8, and anything below half of that rounds to zero. So the gradients are
-# already zero when the backward pass enters the last layer. Every gradient computed from them is
-# zero too. This is [[term underflow]].
+# The gradient of a painted pixel is twice its error, divided by 100 million. The smallest positive
+# number that FP16 can store is 6e-8, and anything below half of that rounds to zero. The backward
+# pass starts with these gradients, and every other gradient is computed from them. So all are zero.
 #
-# Real photographs have more pixels to add up, but that doesn't help: FP16 rounds each pixel's
-# gradient to zero before they are added. Often only a part of the gradients is lost. Then the network
-# still learns, only worse, and that is harder to notice ([[lesson how_numbers_break]]).
+# Would more pixels help, since a weight's gradient is a sum over all of them? No: each term is zero
+# before it is added.
+#
+# Here everything is lost. In other networks it is often only a part: they still learn, but worse,
+# which is harder to notice. [[Lesson how_numbers_break]] counts it for a classifier.
 #
 # </details>
 
 # %% [markdown]
 # ## Three lines fix it
 #
-# Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
-# times as large, far enough from FP16's lower end. Divide the gradients by 65,536 in FP32 before the
-# update, and the optimizer sees the true ones. This is [[term loss scaling]].
+# The gradients were too small for FP16 and became zero. This is [[term underflow]]. In the backward
+# pass, gradients travel from layer to layer in FP16; only what arrives in a parameter's `.grad` is
+# FP32.
 #
-# `GradScaler` does both. It also protects you from the opposite: if the factor is too large, some
-# gradients [[term overflow]] to inf. Then it skips the step and halves the factor. After 2,000
-# steps without inf or NaN it doubles the factor.
+# Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
+# times as large: it survives the way back. Divide `.grad` by 65,536 before the update, and the
+# optimizer sees the true gradient. This is [[term loss scaling]].
+#
+# `GradScaler` does both, and 65,536 is the scale it starts with. If that is too large, some gradients
+# exceed 65,504, FP16's largest number, and become inf. Then `GradScaler` skips the step and halves
+# the scale. After 2,000 steps without inf or NaN it doubles the scale.
 #
 # **Predict:** will FP16 with a GradScaler end near FP32, near unprotected FP16, or in between?
 
@@ -171,7 +164,7 @@ def amp_step(model, optimizer, pixels):
         loss = error / pixels
     scaler.scale(loss).backward()  # 1. multiply the loss, then compute gradients
     scaler.step(optimizer)  # 2. divide the gradients, check them, then step or skip
-    scaler.update()  # 3. adjust the factor for the next step
+    scaler.update()  # 3. adjust the scale for the next step
     return error.item() / our_pixels
 
 
@@ -191,12 +184,11 @@ plots.paintings(
 )
 
 # %% [markdown]
-# <details><summary>Why does the factor do no harm?</summary>
+# <details><summary>Does the scale itself do any harm?</summary>
 #
-# 65,536 is a power of two. Multiplying a floating point number by a power of two changes its
-# exponent and none of its digits, unless the result is out of range. Dividing in FP32 undoes it
-# exactly. So the optimizer gets the true gradients, also those that FP16 would have lost, and you
-# don't change the learning rate.
+# No. 65,536 is a power of two. Multiplying a floating point number by a power of two changes its
+# exponent and none of its binary digits, as long as the result is in range. Dividing in FP32 undoes
+# it exactly. So you don't change the learning rate either.
 #
 # </details>
 
@@ -223,7 +215,10 @@ plots.paintings(
 # scale all gradients down. That norm must be the norm of the true gradients. So you call
 # `scaler.unscale_(optimizer)` first, which divides them. `scaler.step` then doesn't divide again.
 #
-# The next cell has all of it, for CUDA and for a CPU. Copy it into your project.
+# The next cell has all of it, for CUDA and for a CPU. Copy it into your project. On a GPU with
+# [[term tensor core|tensor cores]], matrix products in 16 bits are 2 to 16 times as fast as in FP32 at
+# peak, and many activations take half the memory. [[Lesson speed]] and [[lesson memory]] say what is
+# left of that in a whole training. On a CPU, don't expect to gain time.
 
 
 # %% tags=["copy"]
@@ -231,35 +226,42 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 
-def train_amp(model, optimizer, batches, loss_function, dtype=torch.float16, max_norm=1.0):
+def train_amp(
+    model, optimizer, loader, loss_function, epochs=1, dtype=torch.float16, max_norm=None
+):
     """Train in mixed precision, on CUDA or on a CPU; dtype is float16 or bfloat16."""
     device = next(model.parameters()).device
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
     losses = []
-    for inputs, targets in batches:
-        optimizer.zero_grad()
-        with torch.autocast(device.type, dtype=dtype):
-            loss = loss_function(model(inputs.to(device)), targets.to(device))
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        clip_grad_norm_(model.parameters(), max_norm)
-        scaler.step(optimizer)
-        scaler.update()
-        losses.append(loss.detach())
+    for _ in range(epochs):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            with torch.autocast(device.type, dtype=dtype):
+                loss = loss_function(model(inputs.to(device)), targets.to(device))
+            scaler.scale(loss).backward()
+            if max_norm is not None:
+                scaler.unscale_(optimizer)
+                clip_grad_norm_(model.parameters(), max_norm)
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.detach())
     return torch.stack(losses).tolist()
 
 
 # %% [markdown]
-# - Make the scaler once, before the first epoch, and keep it for the whole training.
-# - If you don't clip, leave out `unscale_` and `clip_grad_norm_`.
-# - Evaluate in the same `torch.autocast`; no scaler is needed there. [[Lesson training_loops]] has
-#   that, and learning rate schedules, gradient accumulation and checkpoints.
+# - One scaler serves the whole training: it is made before the first epoch.
+# - To see how it is doing, print `scaler.get_scale()`. A few skipped steps at the start are normal. A
+#   scale that keeps falling is not ([[lesson grad_scaler]]).
+# - Evaluate in the same `torch.autocast`, without a scaler. [[Lesson training_loops]] has that, and
+#   learning rate schedules, gradient accumulation and checkpoints.
+# - Older code says `torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler`. These are deprecated
+#   names of the same tools.
 #
 # Each line has a lesson that explains it:
 #
 # | line | why | more |
 # |---|---|---|
-# | `GradScaler(…, enabled=…)` | FP16 needs it. With BF16 it is off: `step` calls the optimizer, and the rest does nothing | [[lesson amp_from_scratch]] |
+# | `GradScaler(…, enabled=…)` | FP16 needs it. With BF16 it is off: `scale` returns the loss as it is, and `step` calls the optimizer | [[lesson amp_from_scratch]] |
 # | `optimizer.zero_grad()` | as always; here a leftover inf would also make every later step be skipped | [[lesson grad_scaler]] |
 # | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
 # | `backward()` outside of it | backward uses the dtypes of the forward pass by itself | [[lesson autocast_regions]] |
@@ -267,17 +269,22 @@ def train_amp(model, optimizer, batches, loss_function, dtype=torch.float16, max
 # | `scaler.scale(loss)` | against underflow in the backward pass | [[lesson how_numbers_break]] |
 # | `scaler.unscale_`, then clip | the norm of the true gradients | [[lesson training_loops]] |
 # | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
-# | `scaler.update` | halves a factor that was too large, doubles one that may be too small | [[lesson grad_scaler]] |
+# | `scaler.update` | halves a scale that was too large, doubles one that may be too small | [[lesson grad_scaler]] |
 #
-# One argument switches to BF16, the other 16-bit format:
+# One argument switches to BF16, the other 16-bit format. Both learn the big pictures:
+
 
 # %%
-batches = [(pictures, pictures)] * 150
+def big_loss(outputs, targets):
+    return mse_loss(outputs, targets, reduction="sum") / big
+
+
+loader = [(pictures, pictures)]  # one batch
 for dtype in (torch.float16, torch.bfloat16):
     model = autoencoder().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
-    losses = train_amp(model, optimizer, batches, mse_loss, dtype)
-    print(f"{dtype}: loss {losses[0]:.3f} at the start, {losses[-1]:.3f} at the end")
+    optimizer = torch.optim.SGD(model.parameters(), lr=big / our_pixels, momentum=0.9)
+    losses = train_amp(model, optimizer, loader, big_loss, 150, dtype, max_norm=1.0)
+    print(f"{dtype}: error per pixel {losses[-1] * big / our_pixels:.3f} after 150 steps")
 
 # %% [markdown]
 # ## FP16 or BF16: which should I use today?
@@ -291,8 +298,8 @@ for dtype in (torch.float16, torch.bfloat16):
 #   hardware for BF16 matrices.
 # - **A CPU**: BF16 if it has hardware for it (AMX or AVX512-BF16), else FP32. FP16 also runs, but is
 #   usually slow.
-# - **A model that was trained in BF16 before**: stay with BF16. Some of its values may be too large
-#   for FP16.
+# - **A model that was trained in BF16 before**: stay with BF16, or use FP32 where the hardware lacks
+#   BF16. Some of its values may be too large for FP16.
 #
 # What does your machine support in hardware? Run this to see:
 
@@ -339,8 +346,8 @@ plots.training(
 #
 # ### Break 2: clip before `unscale_`
 #
-# This version has all the right lines, but two are swapped. We're back on the small pictures, where
-# even unprotected FP16 worked.
+# Here are the two clipping lines of `train_amp`, in the wrong order. We're back on the small
+# pictures, where even unprotected FP16 worked.
 #
 # **Predict:** the norm of the true gradients is about 0.2, and the limit is 1. Which norm does
 # `clip_grad_norm_` compute?
@@ -364,9 +371,13 @@ def early_step(model, optimizer, pixels):
 
 
 # %%
-factor = scaler.get_scale()
-early, right = train(early_step), train(amp_step)
-print(f"norm at the first step: {norms[0]:.0f}, divided by {factor:.0f}: {norms[0] / factor:.3f}")
+scale = scaler.get_scale()
+early = train(early_step)
+print(f"norm at the first step: {norms[0]:.0f}, divided by {scale:.0f}: {norms[0] / scale:.3f}")
+
+model = autoencoder().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
+right = train_amp(model, optimizer, loader, mse_loss, epochs=150, max_norm=1.0)
 plots.training(
     {"mixed precision": right, "clip before unscale_": early},
     title="Small pictures: clipping too early",
@@ -381,8 +392,8 @@ plots.training(
 # optimizer got a gradient of norm 0.000015 instead of 0.2: the first step was 13,000 times too
 # short.
 #
-# With plain SGD you notice. Adam divides each gradient by its own recent size, so with Adam this
-# mistake can hide: the network learns, and the clipping isn't the one you asked for.
+# With SGD you notice. Adam divides each gradient by its own recent size, so with Adam this mistake can
+# hide: the network learns, but the clipping isn't the one you asked for.
 #
 # </details>
 
@@ -441,7 +452,7 @@ plots.training(
 # <details><summary>What went wrong?</summary>
 #
 # The gradients of FP16 parameters are FP16 too. Divided by 65,536, they would underflow again, so
-# the scaler refuses to divide them. Without the scaler they underflow as before.
+# the scaler refuses to divide them. Without the scaler, small gradients become zero as before.
 #
 # Pure FP16 has a second weakness, which these 150 steps don't show: an FP16 parameter doesn't change
 # when the update is much smaller than the parameter. So keep the parameters in FP32, and let
@@ -452,7 +463,7 @@ plots.training(
 #
 # ### Put it back
 #
-# If you restored `my_step`, these two numbers match.
+# If you restored `my_step` after break 1, these two numbers match.
 
 # %%
 mine = train(my_step, pixels=big)
@@ -517,8 +528,8 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 # Here are the facts behind the first and the third answer:
 
 # %%
-nonzero = sum(int(p.grad.count_nonzero()) for p in fp16_model.parameters())
-print(f"1. without a scaler, {nonzero} of {len(end)} gradients are not zero")
+zeros = sum(int((p.grad == 0).sum()) for p in fp16_model.parameters())
+print(f"1. without a scaler, {zeros} of {len(end)} gradients are zero")
 print(f"3. after training with a scaler, the parameters are {next(amp_model.parameters()).dtype}")
 
 # %% [markdown]
