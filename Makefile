@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make lab        open the course in JupyterLab"
-	@echo "make test       run every check of the course: the gate, about 12 minutes on 2 cores"
+	@echo "make test       run every check of the course: the gate, about 13 minutes on 2 cores"
 	@echo "make test-long  run what takes long: an older instruction set, a first \`make lab\`"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
 	@echo "make format     let ruff format the Python sources"

@@ -153,8 +153,11 @@ def start(words: Sequence[str], folder: Path) -> int:
 
 def join(
     running: server.Server, *, browser: bool, port: int | None, ip: str | None, extra: Sequence[str]
-) -> None:
+) -> subprocess.Popen[bytes] | None:
     """Lead the learner to the JupyterLab that serves the workspace already.
+
+    Returns:
+        The process that opens the browser, if one was started.
 
     Raises:
         LabError: if it was asked to run in another way than it does.
@@ -167,23 +170,23 @@ def join(
         )
     say(f"It's already open at {running.address}")
     say("Stop it with Ctrl+C where it was started.")
-    if browser:
-        _open_browser(running)
+    return _open_browser(running) if browser else None
 
 
-def _open_browser(running: server.Server) -> None:
+def _open_browser(running: server.Server) -> subprocess.Popen[bytes] | None:
     """Open the page that Jupyter made for this. A browser may print, and a text browser would
     take the terminal, so it runs apart."""
     address = running.page.as_uri() if running.page.is_file() else running.address
     nothing = subprocess.DEVNULL
     with suppress(OSError):
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "webbrowser", address],
             stdin=nothing,
             stdout=nothing,
             stderr=nothing,
             start_new_session=True,
         )
+    return None
 
 
 def _log_file(folder: Path) -> Path:

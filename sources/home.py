@@ -53,7 +53,8 @@ home.show()
 #   of the weight in FP16, 1/512 to 1/256 in BF16.
 # - **GradScaler's defaults.** The scale starts at 65,536. It doubles after 2,000 steps in a row
 #   without inf or NaN, and halves when there is one. Seventeen skipped steps in a row bring it below
-#   1: then the scale isn't the problem, and the run should stop.
+#   1: then look for NaN in the forward pass, or for a
+#   loss that is far too large.
 # - **Bytes per parameter** with Adam and `torch.amp`: 4 for the weight, 4 for its gradient, 8 for
 #   Adam's two averages. That makes 16, and 2 more while the 16-bit copy is alive. A model of 7
 #   billion parameters needs 112 GB from its first step on, plus activations.
@@ -70,8 +71,8 @@ home.show()
 # | H100 SXM | 67 | 494.5 | 989 | 989 | 3350 |
 # | H200 | 67 | 494.5 | 989 | 989 | 4800 |
 #
-# These are the peaks of NVIDIA's data sheets: TFLOP/s for dense matrices, and memory bandwidth in
-# GB/s. A dash means that the tensor cores don't have the format. No training step reaches such a
+# These are the peaks of NVIDIA's data sheets and white papers: TFLOP/s for dense matrices with sums in
+# FP32, and memory bandwidth in GB/s. A dash means that the tensor cores don't have the format. No training step reaches such a
 # peak, so the ratio of two peaks isn't the gain that you will see. [[Lesson speed]] has both.
 
 # %% [markdown]
@@ -97,11 +98,11 @@ home.show()
 # significant bits.
 #
 # ### cast
-# The conversion of a tensor to another dtype. Autocast inserts casts. Each one costs a kernel launch,
-# and memory for the copy.
+# The conversion of a tensor to another dtype. Autocast inserts casts. In eager mode each one
+# costs a kernel launch, and memory for the copy.
 #
 # ### cast cache
-# Autocast keeps the 16-bit copy of an FP32 parameter until the outermost region ends, so that a
+# Autocast keeps the 16-bit copy of a trainable FP32 parameter until the outermost region ends, so that a
 # weight used twice is cast once.
 #
 # ### dispatcher
@@ -131,7 +132,8 @@ home.show()
 #
 # ### FP8
 # Number formats of 8 bits. E4M3 has 4 exponent and 3 fraction bits and keeps more digits. E5M2 has 5
-# and 2 and reaches further. In practice, each tensor gets a scale of its own.
+# and 2 and reaches further. In practice each tensor, or each row or block of one,
+# gets a scale of its own.
 #
 # ### gradient accumulation
 # Adding up the gradients of several small batches before one optimizer step, to train as with one
@@ -143,7 +145,7 @@ home.show()
 #
 # ### GradScaler
 # `torch.amp.GradScaler` does loss scaling. It also looks for inf and NaN in the gradients, skips the
-# step if it finds any, and adjusts the scale.
+# update if it finds any, and adjusts the scale.
 #
 # ### growth interval
 # The number of steps in a row without inf or NaN after which GradScaler doubles the scale: 2,000 by
@@ -156,8 +158,8 @@ home.show()
 # A function that computes one operation on the device, such as a matrix product.
 #
 # ### launch
-# Starting a kernel on the GPU. It costs the CPU several microseconds, so many tiny kernels leave the
-# GPU waiting.
+# Starting a kernel on the GPU. It costs the CPU a few microseconds ([[lesson speed]]), so many tiny
+# kernels leave the GPU waiting.
 #
 # ### loss scale
 # The factor that GradScaler multiplies the loss by: a power of two, unless you choose another number.
@@ -191,7 +193,7 @@ home.show()
 #
 # ### pure FP16
 # Training with parameters that are FP16 themselves, as after `model.half()`. GradScaler refuses their
-# gradients.
+# gradients, unless the optimizer is a fused one.
 #
 # ### rank
 # One process of a training that runs in several.
@@ -208,18 +210,18 @@ home.show()
 # significant bits: 11 in FP16, one of which isn't stored.
 #
 # ### skipped step
-# A step at which GradScaler found inf or NaN in the gradients and didn't call the optimizer.
+# A step at which GradScaler found inf or NaN in the gradients, so that no parameter was changed.
 #
 # ### subnormal
 # A number below the smallest normal one. The smaller it is, the fewer significant bits it has.
 #
 # ### swamping
 # A small number added to a large one and lost, because it's less than half the gap between the
-# large one and its neighbour. In FP16, 2048 + 1 is 2048.
+# large one and its neighbour, or just half of it in a tie. In FP16, 2048 + 1 is 2048.
 #
 # ### tensor core
-# A unit of NVIDIA GPUs that multiplies small matrices of 16-bit, TF32 or 8-bit numbers many times
-# faster than the ordinary units multiply FP32.
+# A unit of a GPU that multiplies small matrices. Which formats it takes depends on the GPU. In 16 bits
+# it is at least twice as fast as the ordinary units are in FP32, on the GPUs of [[numbers]].
 #
 # ### TF32
 # FP32 rounded to 11 significant bits inside a matrix unit. Tensors in memory stay FP32.

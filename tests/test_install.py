@@ -345,7 +345,10 @@ def test_a_terminal_gets_one_line_that_changes(project):
 
 def test_the_makefile_calls_it():
     dry = subprocess.run(
-        ["make", "-n", "lab", "PYTHON=some-python"], cwd=ROOT, capture_output=True, text=True
+        ["make", "--no-print-directory", "-n", "lab", "PYTHON=some-python"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert dry.stdout.splitlines() == [
         "some-python tools/install.py lab --venv .venv",

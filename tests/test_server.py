@@ -401,16 +401,16 @@ ASIS = {"browser": True, "port": None, "ip": None, "extra": ()}
 @pytest.mark.parametrize("changes", [{}, {"port": 9}, {"port": 0}, {"ip": "localhost"}])
 def test_a_second_call_leads_to_the_running_server(running, browser, capfd, changes):
     running.page.write_text("<html>")
-    lab.join(running, **ASIS | changes)
+    opening = lab.join(running, **ASIS | changes)
     out = capfd.readouterr().out
     assert "It's already open at http://localhost:9/?token=secret\n" in out
+    assert opening.wait() == 0
     wait_until(browser.exists)
     assert browser.read_text().strip() == running.page.as_uri()
 
 
 def test_a_second_call_opens_no_browser_if_not_wanted(running, browser):
-    lab.join(running, **ASIS | {"browser": False})
-    time.sleep(0.3)
+    assert lab.join(running, **ASIS | {"browser": False}) is None
     assert not browser.exists()
 
 

@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Lesson 00: AMP in 20 minutes
 #
-# **Mixed precision** makes training faster on GPUs: 16-bit numbers where they are safe, 32-bit
+# **Mixed precision** can make training faster: 16-bit numbers where they are safe, 32-bit
 # numbers where they are needed. PyTorch's tools for it are called AMP. You train a small network in
 # FP16, see it silently stop learning, and fix it.
 #
 # **You will be able to** turn your own training loop into a mixed precision one, for CUDA or a CPU,
 # and spot three mistakes that break it.
 #
-# **Time** 20 minutes. **Needs** any computer; a GPU is used if you have one.
+# **Time** 20 minutes. **Needs** any computer; a CUDA GPU is used if you have one.
 #
 # Run each cell with Shift+Enter. Where you see **Predict**, guess before you run the next cell.
 
@@ -137,11 +137,10 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # </details>
 
 # %% [markdown]
-# ## Three lines fix it
+# ## A scaler and three lines fix it
 #
-# The gradients were too small for FP16 and became zero. This is [[term underflow]]. In the backward
-# pass, gradients travel from layer to layer in FP16; only what arrives in a parameter's `.grad` is
-# FP32.
+# The gradients were too small for FP16 and became zero. This is [[term underflow]]. Between the
+# layers of this network, gradients travel in FP16; what arrives in a parameter's `.grad` is FP32.
 #
 # Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
 # times as large: it survives the way back. Divide `.grad` by 65,536 before the update, and the
@@ -154,7 +153,7 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # **Predict:** will FP16 with a GradScaler end near FP32, near unprotected FP16, or in between?
 
 # %%
-scaler = torch.amp.GradScaler(device)  # shared by all the runs below
+scaler = torch.amp.GradScaler(device)  # for all the runs of these steps
 
 
 def amp_step(model, optimizer, pixels):
@@ -216,9 +215,9 @@ plots.paintings(
 # `scaler.unscale_(optimizer)` first, which divides them. `scaler.step` then doesn't divide again.
 #
 # The next cell has all of it, for CUDA and for a CPU. Copy it into your project. On a GPU with
-# [[term tensor core|tensor cores]], matrix products in 16 bits are 2 to 16 times as fast as in FP32 at
-# peak, and many activations take half the memory. [[Lesson speed]] and [[lesson memory]] say what is
-# left of that in a whole training. On a CPU, don't expect to gain time.
+# [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: on the GPUs of
+# [[numbers]] 2 to 16 times, at peak. Many activations take half the memory. [[Lesson speed]] and
+# [[lesson memory]] say what is left of that in a whole training.
 
 
 # %% tags=["copy"]
@@ -244,7 +243,7 @@ def train_amp(
                 clip_grad_norm_(model.parameters(), max_norm)
             scaler.step(optimizer)
             scaler.update()
-            losses.append(loss.detach())
+            losses.append(loss.detach().clone())
     return torch.stack(losses).tolist()
 
 
@@ -292,12 +291,12 @@ for dtype in (torch.float16, torch.bfloat16):
 # BF16 reaches almost as far as FP32, from 1e-38 to 3e38, so it doesn't need a scaler. The price is
 # precision: it keeps 2 to 3 decimal digits, where FP16 keeps 3 to 4 ([[lesson number_formats]]).
 #
-# - **NVIDIA Ampere or newer** (A100, L4, H100, RTX 30 series and later): BF16. These GPUs multiply
-#   BF16 matrices as fast as FP16 ones.
+# - **NVIDIA Ampere or newer** (A100, L4, H100, RTX 30 series and later): BF16. With PyTorch's default
+#   settings, these GPUs multiply BF16 matrices as fast as FP16 ones.
 # - **NVIDIA Volta or Turing** (V100, T4, RTX 20 series): FP16 with a GradScaler. They have no
 #   hardware for BF16 matrices.
-# - **A CPU**: BF16 if it has hardware for it (AMX or AVX512-BF16), else FP32. FP16 also runs, but is
-#   usually slow.
+# - **A CPU**: BF16 if it has instructions for it (the next cell shows that), else FP32. FP16 also
+#   runs, but is usually slow.
 # - **A model that was trained in BF16 before**: stay with BF16, or use FP32 where the hardware lacks
 #   BF16. Some of its values may be too large for FP16.
 #
@@ -451,8 +450,9 @@ plots.training(
 # %% [markdown]
 # <details><summary>What went wrong?</summary>
 #
-# The gradients of FP16 parameters are FP16 too. Divided by 65,536, they would underflow again, so
-# the scaler refuses to divide them. Without the scaler, small gradients become zero as before.
+# The gradients of FP16 parameters are FP16 too. After the division they would be stored in FP16
+# again, where small ones become zero. So the scaler refuses them. (A fused optimizer divides them
+# itself and gets past this check.) Without the scaler, small gradients become zero as before.
 #
 # Pure FP16 has a second weakness, which these 150 steps don't show: an FP16 parameter doesn't change
 # when the update is much smaller than the parameter. So keep the parameters in FP32, and let
@@ -493,7 +493,7 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 # <details><summary>Answer</summary>
 #
 # **(b)** If the loss stays exactly the same, the weights probably don't change, and gradients that
-# underflow are zero. (a) would make the loss jump. (c) would make it inf or NaN.
+# underflow are zero. (a) would make the loss jump. (c) would usually make it inf or NaN.
 #
 # </details>
 #
@@ -506,8 +506,8 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 # <details><summary>Answer</summary>
 #
 # **(b)** The norm has to be that of the true gradients, and clipping has to come before the update.
-# (a) is break 2. In (c) the weights have changed before anything is clipped, and `unscale_` after
-# `step` raises an exception.
+# (a) is break 2. In (c) the weights have changed before anything is clipped, and with a scaler that is
+# on, `unscale_` after `step` raises an exception.
 #
 # </details>
 #

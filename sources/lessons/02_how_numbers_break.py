@@ -47,9 +47,10 @@ print(
 plots.rescue(2.0**-26, 2.0**16, FP16)
 
 # %% [markdown]
-# A whole network loses as many gradients as its loss is small. Here is a classifier of the
-# handwritten digits. Its loss has a weight of 1, as usual; of 0.01, as one of several losses may
-# have; and of one in a million. **Predict:** of its 7,415 gradients, how many become zero in FP16?
+# The smaller the loss, the more gradients a network loses. Here is a classifier of the handwritten
+# digits. Its loss has a weight of 1, as usual; of 0.01, as one of several losses may have; and of one
+# in a million. Of its gradients, 7,415 are not zero in FP32. **Predict:** how many of these become
+# zero in FP16?
 
 # %%
 from amp_lessons.scaling import exponent_histogram, fate, smallest_safe_scale
