@@ -188,7 +188,7 @@ def interrupt(command: list[str], when: str) -> subprocess.CompletedProcess[str]
     try:
         wait_until(Path(when).exists, process)
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate()
     finally:
         process.kill()
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
@@ -309,12 +309,12 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
         process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
         address = told_address(own_place / "out", process)
-        opened = urllib.request.urlopen(address, timeout=60)
+        opened = urllib.request.urlopen(address)
         assert f"/lab/tree/{workspace.START_PAGE}" in opened.url
         page = opened.read().decode()
         assert "@jupyterlab/apputils-extension:announcements" in page, "a pop-up will ask"
         api = address.replace("?", f"api/contents/{workspace.START_PAGE}?")
-        cells = json.loads(urllib.request.urlopen(api, timeout=60).read())["content"]["cells"]
+        cells = json.loads(urllib.request.urlopen(api).read())["content"]["cells"]
         assert not any(cell.get("outputs") for cell in cells), "predictions are answered already"
 
         (own_place / "ws" / SHEET).unlink()
@@ -327,7 +327,7 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
     finally:
         server = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
-        assert process.wait(timeout=60) == 143
+        assert process.wait() == 143
     assert server
     assert not any(child.is_running() for child in server)
     told = (own_place / "out").read_text().splitlines()

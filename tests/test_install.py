@@ -13,11 +13,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 PIP = """
@@ -76,7 +76,7 @@ def make_environment(project: Path) -> None:
 
 def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, project / "tools" / "install.py", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_it_says_what_it_does_and_then_has_nothing_to_do(project):
@@ -138,12 +138,9 @@ def test_stopped_during_pip(project, number):
         text=True,
         preexec_fn=heed,
     )
-    for _ in range(600):
-        if (project / "hanging").exists():
-            break
-        time.sleep(0.05)
+    wait_until((project / "hanging").exists, process)
     process.send_signal(number)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert (process.returncode, errors) == (128 + number, "")
     assert out.splitlines()[-1].startswith("Stopped. Run the same command again")
     with pytest.raises(ProcessLookupError):
@@ -217,7 +214,7 @@ def test_two_at_once_take_turns(project):
         )
         assert second.stdout.readline().startswith("Another make is installing")
         assert not (project / "called").exists()
-    second.communicate(timeout=60)
+    second.communicate()
     assert second.returncode == 0
     assert (project / "called").exists()
 
@@ -338,7 +335,7 @@ def test_a_terminal_gets_one_line_that_changes(project):
     process.terminate()
     while b"Stopped." not in shown:
         shown += os.read(ours, 4096)
-    assert process.wait(timeout=60) == 143
+    assert process.wait() == 143
     os.close(ours)
     assert b"\r\x1b[2K  0:0" in shown
 

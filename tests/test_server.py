@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from waiting import wait_until
 
 from amp_lessons import lab, server
 from amp_lessons.lab import LabError
@@ -146,14 +147,6 @@ def stand_ins(place: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_until(true: Callable[[], object]) -> None:
-    for _ in range(1200):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("that never happened")
-
-
 def address_of(process: subprocess.Popen[str]) -> str:
     """Wait until it tells where it is; the lines up to there."""
     for line in process.stdout:
@@ -175,7 +168,7 @@ def test_it_tells_the_address_and_ends_with_the_server(own_place, start, number,
     assert lab.LOG in line
     assert len(stand_ins(own_place)) == 1
     process.send_signal(number)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert (process.returncode, errors) == (status, "")
     assert out == "JupyterLab has stopped. The same command opens the course again.\n"
     assert stand_ins(own_place) == []
@@ -188,7 +181,7 @@ def test_a_server_that_will_not_end_is_killed_with_its_kernels(own_place, start)
     address_of(process)
     kernel = int((own_place / "kernel").read_text())
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate()
     assert stand_ins(own_place) == []
     wait_until(lambda: not psutil.pid_exists(kernel) or psutil.Process(kernel).status() == "zombie")
 
@@ -200,7 +193,7 @@ def test_a_second_ctrl_c_does_not_wait(own_place, start):
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate()
     assert process.returncode == 0
     assert stand_ins(own_place) == []
 
@@ -209,7 +202,7 @@ def test_ctrl_c_before_it_answers(own_place, start):
     process = start("hang")
     wait_until(lambda: stand_ins(own_place))
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert (process.returncode, errors) == (0, "")
     assert "is open at" not in out
     assert stand_ins(own_place) == []
@@ -222,7 +215,7 @@ def test_nohup_is_respected(own_place, start):
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate()
     assert process.returncode == 143
 
 
@@ -238,21 +231,21 @@ if sys.platform == "linux":
 def test_the_server_ends_if_nobody_reads_its_address(own_place, start):
     process = start()
     process.stdout.close()
-    assert process.wait(timeout=60) != 0
+    assert process.wait() != 0
     assert stand_ins(own_place) == []
 
 
 def test_a_learner_who_shuts_down_in_lab(start):
     process = start("shut down")
     address_of(process)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert (process.returncode, errors) == (0, "")
     assert "JupyterLab was shut down." in out
 
 
 def test_a_server_that_dies_at_the_start(own_place, start):
     process = start("die")
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert process.returncode == 1
     assert "is open at" not in out
     (line,) = errors.splitlines()
@@ -261,20 +254,20 @@ def test_a_server_that_dies_at_the_start(own_place, start):
 
 
 def test_a_server_that_dies_later(start):
-    _, errors = start("crash").communicate(timeout=60)
+    _, errors = start("crash").communicate()
     assert "ended by itself: ValueError: out of luck. Its log: " in errors
 
 
 def test_what_jupyter_only_prints_is_shown(start):
     process = start("only print")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     assert process.returncode == 0
     assert out.endswith("4.4.0\n")
 
 
 def test_a_slow_start_is_told_and_ends_at_last(own_place, start):
     process = start("hang", slow=0, limit=0.5)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert "longer than usual" in out
     assert process.returncode == 1
     assert "has not answered" in errors
@@ -386,13 +379,18 @@ def running(own_place):
 
 
 @pytest.fixture
-def browser(own_place, monkeypatch):
-    """A browser that notes what it was asked to open."""
+def browser(own_place, monkeypatch) -> Iterator[Path]:
+    """A browser that notes what it was asked to open. Nobody waits for the process that calls it
+    but the tests, which leave nothing behind."""
+    before = psutil.Process().children()
     script = own_place / "browser"
     script.write_text(f'#!/bin/sh\necho "$@" > {own_place}/part && mv {own_place}/part opened\n')
     script.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(script))
-    return own_place / "opened"
+    yield own_place / "opened"
+    for child in psutil.Process().children():
+        if child not in before:
+            child.wait()
 
 
 ASIS = {"browser": True, "port": None, "ip": None, "extra": ()}
