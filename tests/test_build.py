@@ -11,7 +11,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_core.utils import ensure_event_loop
 from markdown_it import MarkdownIt
 from outputs import settled
 
@@ -92,21 +91,7 @@ def with_settled_pictures(text: str, kept: str) -> str:
     return build.to_text(notebook)
 
 
-@pytest.fixture
-def execute_and_close(monkeypatch):
-    """Close the event loop that Jupyter makes for each thread which runs notebooks."""
-    execute = build.execute
-
-    def execute_then_close(product):
-        try:
-            return execute(product)
-        finally:
-            ensure_event_loop().close()
-
-    monkeypatch.setattr(build, "execute", execute_then_close)
-
-
-def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte(execute_and_close):
+def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte():
     """Two whole lessons and their sheets, with pictures, live cells and cells that are checked.
     A picture that brings its numbers along is compared by them."""
     rebuilt, kept = build.build(only=("00", "02")), stored()

@@ -32,6 +32,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from jupyter_core.utils import ensure_event_loop
 from links import Linker, LinkError
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
@@ -260,6 +261,8 @@ def execute(product: Product) -> NotebookNode:
             client.execute(env=environment)
         except CellExecutionError as error:
             raise BuildError(f"{product.path}: a cell failed\n{error}") from error
+        finally:
+            ensure_event_loop().close()  # Jupyter makes one for each thread, and leaves it open
     for cell in notebook.cells:
         if cell.cell_type == "code":
             clean_outputs(cell, product.path)
