@@ -673,6 +673,6 @@ same = [a == b for a, b in zip(resumed(left_out="scheduler"), uninterrupted, str
 print("3. equal losses:", same.index(False), " and an epoch has 8")
 
 # %% [markdown]
-# **Next:** [[exercises training_loops|ten exercises]]: six broken loops to mend, and four
+# **Next:** [[exercises training_loops|ten exercises]]: six broken loops to fix, and four
 # loops to write. The exact resume among them is graded to the last bit. Then
 # [[lesson losses_and_ops]]: losses, norms and your own ops.

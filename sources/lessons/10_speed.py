@@ -528,6 +528,6 @@ bound = roofline.bound(h200, "fp16", one.flops, one.bytes("fp16"))
 print(f"3. {one.intensity('fp16'):.1f} FLOP per byte: bound by {bound}")
 
 # %% [markdown]
-# **Next:** [[exercises speed|seven exercises]]: mend two benchmarks that lie, summarise
+# **Next:** [[exercises speed|seven exercises]]: fix two benchmarks that lie, summarise
 # and judge times, count FLOPs, compute floors, and say what would help. Then [[lesson past_one_gpu]]: past one
 # eager GPU.
