@@ -200,9 +200,9 @@ plots.paintings(
 # + scaler = torch.amp.GradScaler("cuda")
 #   for inputs, targets in batches:
 #       optimizer.zero_grad()
-# -     loss = loss_function(model(inputs), targets)
+# -     loss = loss_fn(model(inputs), targets)
 # +     with torch.autocast("cuda", dtype=torch.float16):
-# +         loss = loss_function(model(inputs), targets)
+# +         loss = loss_fn(model(inputs), targets)
 # -     loss.backward()
 # -     optimizer.step()
 # +     scaler.scale(loss).backward()
@@ -225,9 +225,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 
-def train_amp(
-    model, optimizer, loader, loss_function, epochs=1, dtype=torch.float16, max_norm=None
-):
+def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, max_norm=None):
     """Train in mixed precision, on CUDA or on a CPU; dtype is float16 or bfloat16."""
     device = next(model.parameters()).device
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
@@ -236,7 +234,7 @@ def train_amp(
         for inputs, targets in loader:
             optimizer.zero_grad()
             with torch.autocast(device.type, dtype=dtype):
-                loss = loss_function(model(inputs.to(device)), targets.to(device))
+                loss = loss_fn(model(inputs.to(device)), targets.to(device))
             scaler.scale(loss).backward()
             if max_norm is not None:
                 scaler.unscale_(optimizer)
@@ -264,7 +262,7 @@ def train_amp(
 # | `optimizer.zero_grad()` | as always; here a leftover inf would also make every later step be skipped | [[lesson grad_scaler]] |
 # | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
 # | `backward()` outside of it | backward uses the dtypes of the forward pass by itself | [[lesson autocast_regions]] |
-# | `loss_function` | some losses you write yourself overflow in 16 bits | [[lesson losses_and_ops]] |
+# | `loss_fn` | some losses you write yourself overflow in 16 bits | [[lesson losses_and_ops]] |
 # | `scaler.scale(loss)` | against underflow in the backward pass | [[lesson how_numbers_break]] |
 # | `scaler.unscale_`, then clip | the norm of the true gradients | [[lesson training_loops]] |
 # | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
