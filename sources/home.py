@@ -8,7 +8,8 @@
 # (drawn by amp_lessons.home)
 
 # %% [markdown]
-# The progress above is from the last time you started `amp-lessons lab`. Run this cell to refresh it.
+# The progress above is from the last time you started the course. Run this cell to see it as it is
+# now.
 
 # %% tags=["drawn", "live"]
 from amp_lessons import home
@@ -25,8 +26,8 @@ home.show()
 #   where it can.
 # - **Help:** `ex.NAME.hint()` helps a little at a time. `ex.NAME.solution()` opens after a pass, or
 #   when you give up with `solution(give_up=True)`.
-# - **Your files are yours.** An upgrade never overwrites what you changed, and your progress is kept
-#   outside the notebooks. In a terminal, `amp-lessons progress` shows it, and
+# - **Your files are yours.** An upgrade never overwrites what you changed. Your progress is kept
+#   outside the notebooks, so a new copy of the course shows it too. In a terminal, `amp-lessons progress` shows it, and
 #   `amp-lessons reset NAME` gives you a fresh copy of an exercise.
 #
 # Below on this page: [[numbers]] and [[glossary]].

@@ -85,7 +85,7 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     *cells, closing = notebook.cells
     call = f'from amp_lessons import home\n\nhome.finished("{lesson.slug}")'
     mark = new_code_cell(call, metadata={"tags": ["live"]})
-    invite = new_markdown_cell("Run this cell when you have finished. It marks your home page.")
+    invite = new_markdown_cell("Run this cell when you have finished. It saves your progress.")
     notebook.cells = [*cells, invite, mark, closing]
     add_navigation(notebook.cells[0], lesson, lesson.sheet)
     write_out_links(notebook.cells, lesson.notebook, sources)

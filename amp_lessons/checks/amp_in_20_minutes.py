@@ -15,7 +15,7 @@ survives = function_exercise(
     reference=lambda x: FP16.round(x) != 0,
     misconceptions={
         "sign-forgotten": Misconception(
-            "Small negative numbers are numbers too: -1.0 survives in FP16 as well as 1.0 does. "
+            "Negative numbers count too: -1.0 survives in FP16 as well as 1.0 does. "
             "Compare magnitudes, or ask whether the result is different from zero.",
             lambda x: FP16.round(x) > 0,
             lambda x: x > 0,

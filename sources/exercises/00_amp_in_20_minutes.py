@@ -5,8 +5,8 @@
 # the task, your answer, the check, and a cell with help. Run them in this order, as often as you
 # like. Nothing counts against you, and your progress is kept when you close the notebook.
 #
-# Run the check before you have written anything: it says *not attempted*. Then write something
-# wrong on purpose, such as `return x > 0`, and read what it says.
+# First run all cells as they are: the check says *not attempted*. Then write something wrong on
+# purpose, such as `return x > 0`, run the cell and the check, and read what it says.
 
 # %%
 import torch

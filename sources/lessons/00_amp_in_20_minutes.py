@@ -81,9 +81,9 @@ print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
 # ## What if the pictures are bigger?
 #
 # A batch of 32 photographs of one megapixel has about 100 million numbers. The loss is their
-# average, so each of them gets a gradient 2,600 times smaller than a pixel of ours. To simulate
-# that, we divide by 100 million, and raise the learning rate by the same factor. With exact numbers,
-# no update would change.
+# average, so the gradient for each of these numbers is 2,600 times smaller than for one of our
+# pixels. To simulate that, we divide by 100 million instead of 38,400, and raise the learning rate
+# 2,600-fold. With exact numbers, every update would stay the same.
 #
 # **Predict:** what happens to FP16 now: about the same, a higher error, or an exception?
 
@@ -140,20 +140,20 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # ## A scaler and three lines fix it
 #
 # The gradients were too small for FP16 and became zero. This is [[term underflow]]. Between the
-# layers of this network, gradients travel in FP16; what arrives in a parameter's `.grad` is FP32.
+# layers of this network, gradients are FP16. Only in a parameter's `.grad` are they FP32.
 #
 # Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
 # times as large: it survives the way back. Divide `.grad` by 65,536 before the update, and the
 # optimizer sees the true gradient. This is [[term loss scaling]].
 #
-# `GradScaler` does both, and 65,536 is the scale it starts with. If that is too large, some gradients
+# `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some gradients
 # exceed 65,504, FP16's largest number, and become inf. Then `GradScaler` skips the step and halves
 # the scale. After 2,000 steps without inf or NaN it doubles the scale.
 #
 # **Predict:** will FP16 with a GradScaler end near FP32, near unprotected FP16, or in between?
 
 # %%
-scaler = torch.amp.GradScaler(device)  # for all the runs of these steps
+scaler = torch.amp.GradScaler(device)  # one for all runs of amp_step and the steps below
 
 
 def amp_step(model, optimizer, pixels):
@@ -215,8 +215,8 @@ plots.paintings(
 # `scaler.unscale_(optimizer)` first, which divides them. `scaler.step` then doesn't divide again.
 #
 # The next cell has all of it, for CUDA and for a CPU. Copy it into your project. On a GPU with
-# [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: on the GPUs of
-# [[numbers]] 2 to 16 times, at peak. Many activations take half the memory. [[Lesson speed]] and
+# [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: at peak 2 to 16
+# times, on the GPUs listed in [[numbers]]. Many activations take half the memory. [[Lesson speed]] and
 # [[lesson memory]] say what is left of that in a whole training.
 
 
@@ -259,9 +259,9 @@ def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, 
 # | line | why | more |
 # |---|---|---|
 # | `GradScaler(…, enabled=…)` | FP16 needs it. With BF16 it is off: `scale` returns the loss as it is, and `step` calls the optimizer | [[lesson amp_from_scratch]] |
-# | `optimizer.zero_grad()` | as always; here a leftover inf would also make every later step be skipped | [[lesson grad_scaler]] |
+# | `optimizer.zero_grad()` | as always; besides, the scaler would skip every step after a leftover inf | [[lesson grad_scaler]] |
 # | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
-# | `backward()` outside of it | backward uses the dtypes of the forward pass by itself | [[lesson autocast_regions]] |
+# | `backward()` outside of it | backward runs in the dtypes of the forward pass, without autocast | [[lesson autocast_regions]] |
 # | `loss_fn` | some losses you write yourself overflow in 16 bits | [[lesson losses_and_ops]] |
 # | `scaler.scale(loss)` | against underflow in the backward pass | [[lesson how_numbers_break]] |
 # | `scaler.unscale_`, then clip | the norm of the true gradients | [[lesson training_loops]] |
@@ -339,7 +339,8 @@ plots.training(
 # ### Break 1: no scaler
 #
 # In `my_step`, write `loss.backward()` and `optimizer.step()`, and delete `scaler.update()`. Run
-# both cells again. You get the flat line back. Now restore the three lines.
+# both cells again. You get the flat line back. Now restore the three lines: Ctrl+Z in the cell, or
+# copy them from `amp_step`.
 #
 # ### Break 2: clip before `unscale_`
 #
@@ -532,5 +533,5 @@ print(f"3. after training with a scaler, the parameters are {next(amp_model.para
 
 # %% [markdown]
 # **Next:** [[exercises amp_in_20_minutes|one small exercise]] on what FP16 can store. Then
-# [[home|your home page]] shows which lesson is next on your path. In the order of the course it is
-# [[lesson number_formats]].
+# [[home|your home page]] has the paths to choose from. In the order of the course,
+# [[lesson number_formats]] comes next.
