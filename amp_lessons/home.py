@@ -24,6 +24,7 @@ from amp_lessons.course import (
 )
 from amp_lessons.progress import Progress
 from amp_lessons.standing import next_lesson, passes, state_of
+from amp_lessons.terminal import LESSON_STYLES
 
 if TYPE_CHECKING:
     from amp_lessons.plots import Picture
@@ -32,7 +33,7 @@ DRAWN = "drawn"
 """The tag of the cells that `drawn` writes."""
 
 _MAP = "map.png"
-_MARKS = {"done": "✔", "started": "◐", "open": "○"}
+_MARKS = {state: symbol for state, (symbol, _, _) in LESSON_STYLES.items()}
 
 
 # ---- the page, as text --------------------------------------------------------------------------
