@@ -201,15 +201,14 @@ def finished(slug: str) -> None:
 
     lesson = lesson_called(slug)
     problems: list[str] = []
-    count = len(lesson.exercises)
-    message = f"Its {count} exercises show what stayed." if count > 1 else "It has one exercise."
+    message = ""
     try:
         done = progress.record_lesson(slug)
     except progress.ProgressError as error:
         problems.append(f"Progress was not saved. {error}")
     else:
         problems += done.warnings
-        message += f" You have passed {passes(lesson, done)} of {count}."
+        message = f"Exercises passed: {passes(lesson, done)} of {len(lesson.exercises)}."
     sheet = (f"exercises {lesson.number:02}", f"../{lesson.sheet}")
     way = display.Links("Next: ", (sheet, *display.way_on(lesson)))
     display.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, [way, *problems])

@@ -146,9 +146,9 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # times as large: it survives the way back. Divide `.grad` by 65,536 before the update, and the
 # optimizer sees the true gradient. This is [[term loss scaling]].
 #
-# `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some gradients
-# exceed 65,504, FP16's largest number, and become inf. Then `GradScaler` skips the step and halves
-# the scale. After 2,000 steps without inf or NaN it doubles the scale.
+# `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some
+# gradients exceed 65,504, FP16's largest number, and become inf. Then `GradScaler` skips the step and
+# halves the scale. After 2,000 steps without inf or NaN it doubles the scale.
 #
 # **Predict:** will FP16 with a GradScaler end near FP32, near unprotected FP16, or in between?
 
@@ -198,7 +198,7 @@ plots.paintings(
 #
 # ```diff
 # + scaler = torch.amp.GradScaler("cuda")
-#   for inputs, targets in batches:
+#   for inputs, targets in loader:
 #       optimizer.zero_grad()
 # -     loss = loss_fn(model(inputs), targets)
 # +     with torch.autocast("cuda", dtype=torch.float16):
@@ -390,7 +390,7 @@ plots.training(
 # optimizer got a gradient of norm 0.000015 instead of 0.2: the first step was 13,000 times too
 # short.
 #
-# With SGD you notice. Adam divides each gradient by its own recent size, so with Adam this mistake can
+# Here, with SGD, you notice. Adam divides each gradient by its own recent size, so with Adam this mistake can
 # hide: the network learns, but the clipping isn't the one you asked for.
 #
 # </details>
