@@ -55,6 +55,8 @@ class Lesson:
         prerequisites: ids of the lessons to take first.
         shows: what it demonstrates, for `amp-lessons doctor`.
         exercises: in the order of the exercise notebook.
+        topics: of the question bank, by the stems of its files. Questions keep their ids when
+            lessons are split or renumbered.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Lesson:
     prerequisites: tuple[str, ...] = ()
     shows: tuple[Shown, ...] = ()
     exercises: tuple[ExerciseInfo, ...] = ()
+    topics: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
@@ -102,6 +105,7 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=20,
         shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
         exercises=(ExerciseInfo("survives", "What survives in FP16?", points=1, minutes=5),),
+        topics=("amp_in_20_minutes",),
     ),
     Lesson(
         id="01_number_formats",
@@ -119,6 +123,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("smallest_scale", "The smallest scale that saves", points=2, minutes=10),
             ExerciseInfo("choose_format", "Which format for which tensor", points=2, minutes=10),
         ),
+        topics=("number_formats",),
     ),
     Lesson(
         id="02_how_numbers_break",
@@ -136,6 +141,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("masked_softmax", "A mask that fits the dtype", points=2, minutes=10),
             ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
         ),
+        topics=("how_numbers_break",),
     ),
     Lesson(
         id="03_amp_from_scratch",
@@ -154,6 +160,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("mixed_loss", "The casts in the right places", points=2, minutes=10),
             ExerciseInfo("missing_ingredient", "What is missing?", points=3, minutes=20),
         ),
+        topics=("amp_from_scratch",),
     ),
     Lesson(
         id="04_autocast_ops",
@@ -172,6 +179,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("gram", "Keep one fragile op in FP32", points=2, minutes=10),
             ExerciseInfo("low_flop_share", "How much runs in 16 bits", points=2, minutes=15),
         ),
+        topics=("autocast_ops",),
     ),
     Lesson(
         id="05_autocast_regions",
@@ -192,6 +200,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("thawed_epoch", "Repair the frozen loop", points=2, minutes=10),
             ExerciseInfo("carry_autocast", "Autocast in a thread", points=2, minutes=15),
         ),
+        topics=("autocast_regions",),
     ),
     Lesson(
         id="06_grad_scaler",
@@ -211,6 +220,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("clip_step", "Clip in the right order", points=2, minutes=10),
             ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),
         ),
+        topics=("grad_scaler",),
     ),
     Lesson(
         id="07_training_loops",
@@ -236,6 +246,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("exact_resume", "Resume to the last bit", points=3, minutes=15),
             ExerciseInfo("train_any", "One loop for three precisions", points=2, minutes=15),
         ),
+        topics=("training_loops",),
     ),
     Lesson(
         id="08_losses_and_ops",
@@ -259,6 +270,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("recomputed_silu", "Decorate a Function", points=3, minutes=15),
             ExerciseInfo("wide_energy", "A Function for FP32 only", points=2, minutes=10),
         ),
+        topics=("losses_and_ops",),
     ),
     Lesson(
         id="09_memory",
@@ -277,6 +289,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("step_ratio", "Read two memory reports", points=2, minutes=10),
             ExerciseInfo("best_lever", "Which lever helps this model?", points=2, minutes=10),
         ),
+        topics=("memory",),
     ),
     Lesson(
         id="10_speed",
@@ -298,6 +311,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("least_seconds", "The floor of a matrix product", points=2, minutes=10),
             ExerciseInfo("read_roofline", "What would help?", points=2, minutes=15),
         ),
+        topics=("speed",),
     ),
     Lesson(
         id="11_past_one_gpu",
@@ -318,6 +332,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("few_exchanges", "Accumulate, exchange once", points=2, minutes=15),
             ExerciseInfo("to_float8", "A tensor in FP8", points=2, minutes=10),
         ),
+        topics=("past_one_gpu",),
     ),
     Lesson(
         id="12_myths_and_clinic",
@@ -351,6 +366,7 @@ LESSONS: tuple[Lesson, ...] = (
                 "mend_recompute", "Case 10: memory saved, precision lost", points=3, minutes=25
             ),
         ),
+        topics=("myths_and_clinic",),
     ),
 )
 
@@ -495,6 +511,12 @@ def lesson_called(slug: str) -> Lesson:
     return found[slug]
 
 
+def lesson_of_topic(topic: str) -> Lesson:
+    """The lesson that teaches a topic of the question bank. Raises `KeyError`."""
+    found = {name: lesson for lesson in LESSONS for name in lesson.topics}
+    return found[topic]
+
+
 def after(lesson: Lesson) -> Lesson | None:
     """The lesson that comes next in the catalogue, or None after the last."""
     place = LESSONS.index(lesson) + 1
@@ -536,6 +558,8 @@ def _validate(lessons: tuple[Lesson, ...]) -> None:
         assert lesson.minutes > 0, f"{lesson.id}: minutes must be positive"
         seen.append(lesson.id)
         names += [info.name for info in lesson.exercises]
+    topics = [topic for lesson in lessons for topic in lesson.topics]
+    assert len(topics) == len(set(topics)), "each topic belongs to one lesson"
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"exercise names must be unique in the course: {sorted(twice)}"
 
