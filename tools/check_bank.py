@@ -99,9 +99,8 @@ def main(topics: Sequence[str]) -> int:
         kinds[item.kind] = kinds.get(item.kind, 0) + 1
     levels = [sum(i.level == level for i in found) for level in (1, 2, 3)]
     print(f"{len(found)} items, {sum(i.proved for i in found)} proved, {failed} proofs failed")
-    print(
-        f"kinds {kinds}, levels 1/2/3 {levels}, open {sum(not topics or o.topic in topics for o in there.open)}"
-    )
+    spoken = sum(not topics or question.topic in topics for question in there.open)
+    print(f"kinds {kinds}, levels 1/2/3 {levels}, open {spoken}")
     for line in report(found):
         print(line)
     return 1 if failed else 0

@@ -6,7 +6,7 @@ A proof is a short program. What it leaves behind is asked:
   be true for the right choices and false for the others. In the proof, ``code`` is the item's code
   as text, and ``printed(text)`` runs a program and returns what it prints;
 - an *output* item needs no proof of its own: its code is run, and must print the right choice;
-- a *number* item's proof leaves ``answer`` behind, which must be accepted where its mistakes aren't;
+- a *number* item's proof leaves ``answer`` behind, which must be accepted, and its mistakes not;
 - an *order* item's proof defines ``accepts(lines)``, which gets the lines in some order, and says
   whether that order works.
 
