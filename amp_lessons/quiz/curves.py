@@ -1,7 +1,7 @@
 """The plot of a question: as an SVG where there is HTML, and as a table where there is text.
 
-A plot is data (`items.Plot`), so a learner in a terminal reads the same numbers. Its lines differ by
-dash as well as by colour, and read in light and in dark.
+A plot is data (`items.Plot`), so a learner in a terminal reads the same numbers. Its lines differ
+by dash as well as by colour, and read in light and in dark.
 """
 
 from __future__ import annotations

@@ -114,14 +114,16 @@ def feedback(item: Item, marked: Marked) -> dict[str, Any]:
 
 
 def remark_view(item: Item, remark: Remark) -> dict[str, str]:
-    answer = remark.answer
+    answer, letter = remark.answer, ""
     if isinstance(item, ChoiceItem) and answer:
+        letter = LETTERS[[choice.text for choice in item.choices].index(answer)]
         answer = choice_html(item, answer)
     elif isinstance(item, OrderItem) and answer:
         answer = line_html(answer)
     else:
         answer = html.escape(answer)
-    return {"role": remark.role, "answer": answer, "text": to_html(remark.text)}
+    text = to_html(remark.text)
+    return {"role": remark.role, "letter": letter, "answer": answer, "text": text}
 
 
 def key_view(item: Item) -> Any:

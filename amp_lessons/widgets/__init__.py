@@ -1,4 +1,4 @@
-"""Widgets for the notebooks: small interactive pictures of what the package computes.
+"""Widgets for the notebooks: small interactive pictures of what the package computes, and the quiz.
 
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
 JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roofline` and the memory

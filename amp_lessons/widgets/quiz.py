@@ -1,0 +1,197 @@
+"""Questions in a notebook: one at a time, marked here, with the verdict drawn in the page.
+
+The page gets the questions without their answers. What is answered goes into the log, so that
+`amp-lessons drill` comes back to what was missed. Where a widget cannot be drawn (GitHub, a PDF),
+a static form with folded answers takes its place.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anywidget
+import traitlets
+
+from amp_lessons.progress import ProgressError
+from amp_lessons.quiz import log, markup, proofs
+from amp_lessons.quiz.bank import BankError
+from amp_lessons.quiz.items import Item, OrderItem
+from amp_lessons.quiz.marking import AnswerError, Marked, mark, read_number
+from amp_lessons.widgets.modules import join_modules, read_static
+
+COMMITTED = "Committed. Now run the next cell."
+
+
+class Quiz(anywidget.AnyWidget):
+    """Questions to answer, one after the other.
+
+    Args:
+        items: at least one.
+        title: what a screen reader calls the box.
+        where: noted in the log.
+
+    Attributes:
+        place: of the question that is shown, from 0.
+        verdicts: by the question's id, what was told about its answer.
+        standing: a line below the questions, such as "2 of 3 right".
+    """
+
+    _esm = join_modules("quiz.mjs")
+    _css = read_static("widgets.css") + read_static("question.css")
+
+    title = traitlets.Unicode().tag(sync=True)
+    questions = traitlets.List(traitlets.Dict()).tag(sync=True)
+    place = traitlets.Int(0).tag(sync=True)
+    verdicts = traitlets.Dict().tag(sync=True)
+    standing = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self, items: Sequence[Item], title: str = "Questions", where: log.Where = "quiz"
+    ) -> None:
+        self.items = {item.id: item for item in items}
+        if not self.items:
+            raise BankError("a quiz needs at least one question")
+        self.where = where
+        self._shown_at = time.monotonic()
+        self._marked: dict[str, Marked] = {}
+        views = [markup.view(item) | {"before": before} for item, before in _with_past(items)]
+        super().__init__(questions=views, title=title)
+        self.on_msg(self._on_message)
+
+    def answer(self, item_id: str, answer: Any, sure: bool = True) -> dict[str, Any]:
+        """Mark an answer and note it. Raises `AnswerError` if it is none."""
+        item = self.items[item_id]
+        given = answer
+        if item.form == "number" and isinstance(answer, str):
+            answer = read_number(answer, getattr(item, "unit", ""))
+        marked = mark(item, answer)
+        self._marked.setdefault(item_id, marked)
+        self._note(item, marked, sure)
+        return self._tell(item, self._verdict(item, marked, given))
+
+    def give_up(self, item_id: str) -> dict[str, Any]:
+        """The answer, for somebody who wants to see it. A question in a quiz counts as missed."""
+        item = self.items[item_id]
+        marked = mark(item, self._key(item))
+        if item_id not in self.verdicts and item.kind != "prediction":
+            self._marked[item_id] = Marked(False, 0.0, ())
+            self._note(item, self._marked[item_id], sure=False)
+        return self._tell(item, self._verdict(item, marked, None))
+
+    def proof(self, item_id: str) -> dict[str, str]:
+        """A question's proof as a program: as text, and as coloured HTML."""
+        program = proofs.as_program(self.items[item_id])
+        return {"text": program, "markup": markup.code_html(program)}
+
+    def run(self, item_id: str) -> dict[str, str]:
+        """What a question's proof prints, run in this process."""
+        return {"printed": proofs.printed(proofs.as_program(self.items[item_id]))}
+
+    # ---- inside ----
+
+    def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+        known: dict[str, Callable[[], dict[str, Any]]] = {
+            "answer": lambda: self.answer(
+                content["id"], content["answer"], bool(content.get("sure", True))
+            ),
+            "give up": lambda: self.give_up(content["id"]),
+            "proof": lambda: self.proof(content["id"]),
+            "run": lambda: self.run(content["id"]),
+        }
+        reply = {"call": content.get("call")}
+        try:
+            reply["content"] = known[content["type"]]()
+        except AnswerError as error:
+            reply["error"] = f"{str(error)[:1].upper()}{str(error)[1:]}."
+        except Exception as error:  # a bug of ours must not leave the page waiting
+            reply["error"] = f"This did not work: {type(error).__name__}: {error}"
+        self.send(reply)
+
+    def _verdict(self, item: Item, marked: Marked, given: Any) -> dict[str, Any]:
+        told = markup.feedback(item, marked) | {"given": given}
+        if isinstance(item, OrderItem):
+            told["lines"] = [markup.line_html(line) for line in item.lines]
+        return told
+
+    def _tell(self, item: Item, told: dict[str, Any]) -> dict[str, Any]:
+        self.verdicts = self.verdicts | {item.id: told}
+        if len(self.items) > 1:
+            right = sum(marked.right for marked in self._marked.values())
+            self.standing = f"{right} of {len(self._marked)} right"
+            if len(self._marked) == len(self.items) and right < len(self.items):
+                self.standing += ". The drill comes back to what you missed"
+        return told
+
+    def _note(self, item: Item, marked: Marked, sure: bool) -> None:
+        seconds, self._shown_at = time.monotonic() - self._shown_at, time.monotonic()
+        if item.id in self.verdicts:
+            return  # the first answer counts
+        entry = log.Entry(log.now(), item.id, marked.score, sure, self.where, seconds)
+        try:
+            log.append(entry)
+        except ProgressError as error:
+            self.standing = f"Your answer could not be saved: {error}"
+
+    @staticmethod
+    def _key(item: Item) -> Any:
+        return markup.key_view(item)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        found = super()._repr_mimebundle_(**options)
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+        items = list(self.items.values())
+        headings = [""] if len(items) == 1 else [f"{n}." for n in range(1, len(items) + 1)]
+        pairs = list(zip(items, headings, strict=True))
+        shown = "\n".join(markup.static_html(item, heading) for item, heading in pairs)
+        label = html.escape(self.title)
+        data = dict(data or {})
+        data["text/html"] = f'<div class="amp-lessons-question" aria-label="{label}">{shown}</div>'
+        data["text/plain"] = "\n\n".join(markup.static_text(i, heading) for i, heading in pairs)
+        return data, metadata
+
+
+class Prediction(Quiz):
+    """One question before a result. The verdict waits for two things: a commit, and the result.
+
+    Args:
+        item: the question.
+
+    Attributes:
+        result_there: whether the cell after this one has run.
+    """
+
+    result_there = traitlets.Bool(False)
+
+    def __init__(self, item: Item) -> None:
+        super().__init__([item], title="Prediction", where="lesson")
+        self._waiting: dict[str, Any] | None = None
+
+    @property
+    def item(self) -> Item:
+        return next(iter(self.items.values()))
+
+    def _tell(self, item: Item, told: dict[str, Any]) -> dict[str, Any]:
+        if told["given"] is None or self.result_there:
+            return super()._tell(item, told)
+        self._waiting = told
+        return {"waiting": COMMITTED, "given": told["given"], "remarks": []}
+
+    @traitlets.observe("result_there")
+    def _unfold(self, _: Any) -> None:
+        if self._waiting is not None:
+            told, self._waiting = self._waiting, None
+            super()._tell(self.item, told)
+
+
+def _with_past(items: Sequence[Item]) -> list[tuple[Item, str]]:
+    """Each item with how it went the last time: "right", "missed", or "" if it is new."""
+    last: dict[str, str] = {}
+    try:
+        for entry in log.read().entries:
+            last[entry.item] = "right" if entry.right else "missed"
+    except ProgressError:
+        pass
+    return [(item, last.get(item.id, "")) for item in items]

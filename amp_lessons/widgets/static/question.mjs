@@ -1,0 +1,323 @@
+// One question: what there is to read, the answer to give, and the verdict on it. The widget in a
+// notebook and the page that works without Python both stand on this; what is right, they know.
+//
+// A question is what `quiz.markup.view` gives. Its HTML was made from our own Markdown.
+
+import { control, faultLine, h, uniqueId } from "./dom.mjs";
+
+const LETTERS = "abcdefghij";
+const ROLES = {
+  right: "Right",
+  wrong: "Not right",
+  missed: "The right answer",
+  explanation: "",
+};
+
+// An element with trusted HTML in it.
+function rich(tag, attributes, markup) {
+  const node = h(tag, attributes);
+  node.innerHTML = markup;
+  return node;
+}
+
+// A box around one question.
+//
+// `actions`:
+//   submit(answer, sure)  a promise of the verdict; it rejects with an Error whose message is one
+//                         line about how to answer. An answer is a list of places, or typed text.
+//   giveUp()              a promise of the verdict for somebody who wants to see the answer
+//   proof()               optional: a promise of the proof's code
+//   run()                 optional: a promise of what the proof prints
+// The verdict is `{ right, remarks, key, source, given }`, or `{ waiting: text }` if it is to come
+// later, by `show(verdict)`.
+//
+// Gives back `{ node, focus, show }`.
+export function questionBox(question, heading, actions) {
+  const faults = faultLine();
+  const input = answerInput(question);
+  const verdict = h("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
+  const guess = guessBox();
+  const hint = hintBox(question);
+  const answer = control("button", { type: "button", class: "amp-primary", onclick: take }, "Answer");
+  const showMe = control("button", { type: "button", onclick: giveUp }, "Show me");
+  const buttons = h("div", { class: "amp-actions" }, answer, guess.node, hint.button, showMe);
+  const titleId = uniqueId("question");
+  const node = h(
+    "div",
+    { class: "amp-question", role: "group", "aria-labelledby": titleId },
+    h("p", { class: "amp-kind", id: titleId }, heading),
+    ...reading(question),
+    input.node,
+    buttons,
+    faults.node,
+    hint.node,
+    verdict,
+  );
+  node.addEventListener("keydown", onKey);
+  let done = false;
+  let told = null; // the verdict that is shown: the first one stays
+
+  function onKey(event) {
+    if (done || event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.matches?.('input[type="text"]');
+    if (event.key === "Enter" && !event.target.matches?.("button")) take();
+    else if (!typing && event.key === "h") hint.button.click();
+    else if (typing || !input.press(event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  async function take() {
+    if (done) return;
+    const given = input.read();
+    if (given === null) return faults.tell("answer", input.missing);
+    await settle(() => actions.submit(given, !guess.box.checked));
+  }
+
+  async function giveUp() {
+    await settle(() => actions.giveUp());
+  }
+
+  async function settle(ask) {
+    faults.tell("answer", null);
+    try {
+      show(await ask());
+    } catch (fault) {
+      faults.tell("answer", fault.message);
+    }
+  }
+
+  function show(given) {
+    if (told) return;
+    done = true;
+    input.close(given);
+    if (given.waiting) {
+      answer.hidden = guess.node.hidden = true;
+      verdict.replaceChildren(h("p", { class: "amp-waiting" }, given.waiting));
+      return;
+    }
+    told = given;
+    buttons.hidden = true;
+    verdict.replaceChildren(...verdictParts(question, told, actions));
+    if (node.contains(document.activeElement) || document.activeElement === document.body) {
+      verdict.focus({ preventScroll: true });
+    }
+  }
+
+  return { node, show, focus: () => input.focus() };
+}
+
+// What there is to read before the answer.
+function reading(question) {
+  const parts = [rich("div", { class: "amp-prompt" }, question.prompt)];
+  if (question.code) parts.push(codeBox(question.code, "Code"));
+  if (question.log) parts.push(scrollBox(h("pre", {}, question.log), "Log"));
+  if (question.plot) parts.push(rich("div", { class: "amp-figure" }, question.plot));
+  return parts;
+}
+
+export function codeBox(markup, label) {
+  return scrollBox(rich("pre", { class: "amp-code" }, markup), label);
+}
+
+// Long lines scroll in a box of their own, which the keyboard reaches.
+function scrollBox(node, label) {
+  node.setAttribute("tabindex", "0");
+  node.setAttribute("role", "region");
+  node.setAttribute("aria-label", label);
+  return node;
+}
+
+function guessBox() {
+  const box = control("input", { type: "checkbox" });
+  return { box, node: h("label", { class: "amp-guess" }, box, "I'm guessing") };
+}
+
+function hintBox(question) {
+  const node = rich("div", { class: "amp-hint", "aria-live": "polite", hidden: true }, "");
+  const open = () => {
+    node.hidden = false;
+    node.innerHTML = question.hint;
+    button.disabled = true;
+  };
+  const button = control("button", { type: "button", onclick: open }, "Hint");
+  button.hidden = !question.hint;
+  return { node, button };
+}
+
+// ---- answers ------------------------------------------------------------------------------------
+//
+// Each gives `{ node, read, press, close, focus, missing }`: `read()` is the answer or null,
+// `press(key)` says whether the key meant something, `close(verdict)` marks what was right.
+
+function answerInput(question) {
+  if (question.form === "number") return numberInput(question);
+  if (question.form === "order") return orderInput(question);
+  return choiceInput(question);
+}
+
+function choiceInput(question) {
+  const many = question.form === "many";
+  const name = uniqueId("choices");
+  const rows = question.choices.map((markup, place) => {
+    const box = control("input", { type: many ? "checkbox" : "radio", name });
+    const mark = h("span", { class: "amp-judged" });
+    const letter = h("span", { class: "amp-letter", "aria-hidden": "true" }, LETTERS[place]);
+    const text = rich("span", { class: "amp-choice-text" }, markup);
+    return { box, mark, node: h("label", { class: "amp-choice" }, box, letter, text, mark) };
+  });
+  const title = many ? "Your answers, one or more" : "Your answer";
+  const legend = h("legend", { class: many ? "amp-note" : "amp-hidden" }, title);
+  const chosen = () => rows.flatMap(({ box }, place) => (box.checked ? [place] : []));
+  return {
+    node: h("fieldset", { class: "amp-choices" }, legend, ...rows.map((row) => row.node)),
+    missing: many ? "Choose one or more of the answers." : "Choose one of the answers.",
+    read: () => (chosen().length ? chosen() : null),
+    focus: () => rows[0].box.focus(),
+    press(key) {
+      const row = rows[LETTERS.indexOf(key)];
+      if (!row || key.length !== 1) return false;
+      row.box.checked = many ? !row.box.checked : true;
+      row.box.focus();
+      return true;
+    },
+    close(told) {
+      rows.forEach(({ box, mark, node }, place) => {
+        box.disabled = true;
+        if (told.given) box.checked = told.given.includes(place);
+        if (!told.key) return;
+        const right = told.key.includes(place);
+        node.classList.toggle("amp-right", right);
+        node.classList.toggle("amp-wrong", box.checked && !right);
+        mark.textContent = right ? "✓ right" : box.checked ? "✗ not right" : "";
+      });
+    },
+  };
+}
+
+function numberInput(question) {
+  const id = uniqueId("number");
+  const box = control("input", { id, type: "text", autocomplete: "off", spellcheck: "false" });
+  box.setAttribute("inputmode", "text"); // powers are written with ^, which a numeric pad lacks
+  const unit = h("span", { class: "amp-unit" }, question.unit);
+  const label = question.unit ? `Your answer, in ${question.unit}` : "Your answer";
+  return {
+    node: h("div", { class: "amp-number" }, h("label", { for: id }, label), box, unit),
+    missing: "Type a number, such as 112, 1e-8 or 2^-24.",
+    read: () => box.value.trim() || null,
+    focus: () => box.focus(),
+    press: () => false,
+    close(told) {
+      box.disabled = true;
+      if (told.given !== undefined && told.given !== null) box.value = told.given;
+    },
+  };
+}
+
+// Each line is a button: pressing it makes it the next one, pressing it again takes it out.
+function orderInput(question) {
+  let order = [];
+  let closed = false;
+  const rows = question.lines.map(({ place, html }, number) => {
+    const badge = h("span", { class: "amp-badge", "aria-hidden": "true" });
+    const said = h("span", { class: "amp-hidden" });
+    const text = rich("span", { class: "amp-order-text" }, html);
+    const letter = h("span", { class: "amp-letter", "aria-hidden": "true" }, LETTERS[number]);
+    const pressed = { type: "button", class: "amp-order-line", "aria-pressed": "false" };
+    const button = control("button", { ...pressed, onclick: () => toggle(place) }, letter, badge, text, said);
+    return { place, badge, said, button };
+  });
+  function toggle(place) {
+    if (closed) return;
+    order = order.includes(place) ? order.filter((other) => other !== place) : [...order, place];
+    for (const row of rows) {
+      const at = order.indexOf(row.place);
+      row.button.setAttribute("aria-pressed", at >= 0 ? "true" : "false");
+      row.badge.textContent = at >= 0 ? at + 1 : "";
+      row.said.textContent = at >= 0 ? `, line ${at + 1} of your order` : "";
+    }
+  }
+  const note = `Press the lines in the order in which they run. ${question.lines.length - question.wanted} of them ${question.lines.length - question.wanted === 1 ? "does" : "do"} not belong.`;
+  return {
+    node: h(
+      "div",
+      { class: "amp-order", role: "group", "aria-label": "Your order" },
+      h("p", { class: "amp-note" }, note),
+      ...rows.map(({ button }) => button),
+    ),
+    missing: "Press the lines in their order first.",
+    read: () => (order.length ? order : null),
+    focus: () => rows[0].button.focus(),
+    press(key) {
+      const row = key.length === 1 && rows[LETTERS.indexOf(key)];
+      if (!row) return false;
+      toggle(row.place);
+      row.button.focus();
+      return true;
+    },
+    close(told) {
+      if (told.given) {
+        order = [];
+        for (const place of told.given) toggle(place);
+      }
+      closed = true;
+      for (const { button } of rows) button.disabled = true;
+    },
+  };
+}
+
+// ---- the verdict --------------------------------------------------------------------------------
+
+function verdictParts(question, told, actions) {
+  const word = told.given === null ? "The answer" : told.right ? "✓ Right" : "✗ Not right";
+  const tone = told.given === null ? "" : told.right ? "amp-right" : "amp-wrong";
+  const parts = [h("p", { class: `amp-result ${tone}` }, word)];
+  for (const remark of told.remarks) parts.push(remarkBox(remark, told));
+  if (question.form === "order" && !told.right && told.lines) {
+    const lines = told.lines.map((markup) => rich("li", {}, markup));
+    parts.push(h("p", { class: "amp-heading" }, "A right order"), h("ol", {}, ...lines));
+  }
+  parts.push(rich("p", { class: "amp-note" }, `Source: ${told.source}`));
+  if (question.proved && actions.proof) parts.push(proofBox(actions));
+  return parts;
+}
+
+// A choice is named by its letter: its text still stands above.
+function remarkBox({ role, letter, answer, text }, told) {
+  const node = h("div", { class: `amp-remark amp-remark-${role}` });
+  const word = letter ? `${letter}: ${role === "wrong" ? "not right" : "right"}` : ROLES[role];
+  const isTheAnswer = role === "right" && told.remarks.length === 1;
+  if (word && !isTheAnswer) node.append(h("p", { class: "amp-heading" }, word));
+  if (answer && !letter) node.append(rich("div", { class: "amp-remark-answer" }, answer));
+  node.append(rich("div", {}, text));
+  return node;
+}
+
+function proofBox({ proof, run }) {
+  const place = h("div", { class: "amp-proof" });
+  const button = control("button", { type: "button", "aria-expanded": "false", onclick: toggle }, "Show the proof");
+  async function toggle() {
+    const open = button.getAttribute("aria-expanded") === "true";
+    button.setAttribute("aria-expanded", open ? "false" : "true");
+    button.textContent = open ? "Show the proof" : "Hide the proof";
+    place.replaceChildren();
+    if (!open) place.append(...proofParts(await proof(), run));
+  }
+  return h("div", {}, h("div", { class: "amp-actions" }, button), place);
+}
+
+function proofParts({ markup, text }, run) {
+  const output = h("div", { "aria-live": "polite" });
+  const copy = control("button", { type: "button", onclick: copyIt }, "Copy");
+  async function copyIt() {
+    await navigator.clipboard.writeText(text);
+    copy.textContent = "Copied";
+  }
+  async function runIt() {
+    output.replaceChildren(h("p", { class: "amp-note" }, "Running…"));
+    output.replaceChildren(scrollBox(h("pre", {}, await run()), "What the proof prints"));
+  }
+  const buttons = [copy];
+  if (run) buttons.push(control("button", { type: "button", onclick: runIt }, "Run it here"));
+  return [codeBox(markup, "Proof"), h("div", { class: "amp-actions" }, ...buttons), output];
+}

@@ -1,0 +1,141 @@
+// Questions in a notebook, one at a time. Python knows the answers: each answer is sent there, and
+// the verdict comes back.
+
+import { control, h, plainModel } from "./dom.mjs";
+import { questionBox } from "./question.mjs";
+
+function render({ model, el }) {
+  const calls = caller(model);
+  const body = h("div", {});
+  const foot = h("div", { class: "amp-split amp-quiz-foot" });
+  const name = model.get("title");
+  el.append(h("div", { class: "amp-widget amp-quiz", role: "group", "aria-label": name }, body, foot));
+  const boxes = new Map(); // by place, so that an answered question is still there on the way back
+  let shown = null;
+
+  function box(place) {
+    if (!boxes.has(place)) {
+      const question = model.get("questions")[place];
+      const made = questionBox(question, headingOf(question, place), actionsOf(question));
+      const told = model.get("verdicts")[question.id];
+      if (told) made.show(told);
+      boxes.set(place, made);
+    }
+    return boxes.get(place);
+  }
+
+  function headingOf(question, place) {
+    const total = model.get("questions").length;
+    const number = total > 1 ? `Question ${place + 1} of ${total} · ` : "";
+    const before = question.before ? ` · last time ${question.before}` : "";
+    return `${number}${question.kindName}${before}`;
+  }
+
+  function actionsOf(question) {
+    const ask = (type, more) => calls.send({ type, id: question.id, ...more });
+    return {
+      submit: (answer, sure) => ask("answer", { answer, sure }).then(drawFootAfter),
+      giveUp: () => ask("give up").then(drawFootAfter),
+      proof: () => ask("proof"),
+      run: () => ask("run").then(({ printed }) => printed),
+    };
+  }
+
+  function drawFootAfter(verdict) {
+    drawFoot();
+    return verdict;
+  }
+
+  function draw() {
+    const place = model.get("place");
+    if (shown === place) return;
+    const moved = shown !== null;
+    shown = place;
+    body.replaceChildren(box(place).node);
+    drawFoot();
+    if (moved) box(place).focus();
+  }
+
+  function go(place) {
+    model.set("place", place);
+    model.save_changes();
+    draw();
+  }
+
+  function drawFoot() {
+    const place = model.get("place");
+    const last = model.get("questions").length - 1;
+    const parts = [h("span", { class: "amp-note", "aria-live": "polite" }, model.get("standing"))];
+    const button = (text, to) => control("button", { type: "button", onclick: () => go(to) }, text);
+    const ways = [];
+    if (place > 0) ways.push(button("Back", place - 1));
+    if (place < last) ways.push(button("Next question", place + 1));
+    if (ways.length) parts.push(h("span", { class: "amp-actions" }, ...ways));
+    foot.replaceChildren(...parts);
+    foot.hidden = !last && !model.get("standing");
+  }
+
+  // A verdict that comes by itself: of a prediction, when its result is there.
+  function onVerdicts() {
+    const verdicts = model.get("verdicts");
+    model.get("questions").forEach((question, place) => {
+      const told = verdicts[question.id];
+      if (told && boxes.has(place)) boxes.get(place).show(told);
+    });
+  }
+
+  model.on("change:place", draw);
+  model.on("change:standing", drawFoot);
+  model.on("change:verdicts", onVerdicts);
+  draw();
+  return () => {
+    model.off("change:place", draw);
+    model.off("change:standing", drawFoot);
+    model.off("change:verdicts", onVerdicts);
+    calls.stop();
+  };
+}
+
+// Messages to Python with an answer: `send(message)` gives a promise of it.
+function caller(model) {
+  const waiting = new Map();
+  let number = 0;
+  function receive(message) {
+    const call = waiting.get(message.call);
+    if (!call) return; // meant for another view of this widget
+    waiting.delete(message.call);
+    if (message.error) call.reject(new Error(message.error));
+    else call.resolve(message.content);
+  }
+  model.on("msg:custom", receive);
+  const view = Math.random().toString(36).slice(2);
+  return {
+    send: (message) =>
+      new Promise((resolve, reject) => {
+        number += 1;
+        const call = `${view}-${number}`;
+        waiting.set(call, { resolve, reject });
+        model.send({ ...message, call });
+      }),
+    stop: () => model.off("msg:custom", receive),
+  };
+}
+
+// A quiz on a page of its own. `python(message)` gives a promise of the reply, and of the values
+// that changed with it.
+export function mount(el, values, python) {
+  const model = plainModel({ place: 0, verdicts: {}, standing: "", title: "Questions", ...values });
+  const receivers = new Set();
+  const { on, off } = model;
+  model.on = (event, f) => (event === "msg:custom" ? receivers.add(f) : on(event, f));
+  model.off = (event, f) => (event === "msg:custom" ? receivers.delete(f) : off(event, f));
+  model.send = async (message) => {
+    const { reply, changed } = await python(message);
+    for (const [name, value] of Object.entries(changed)) model.set(name, value);
+    for (const receive of receivers) receive(reply);
+  };
+  render({ model, el });
+  return model;
+}
+
+export default { render };
