@@ -402,18 +402,23 @@ def _arrow(
     axes.annotate("", ends[1], ends[0], arrowprops=style)
 
 
-def paintings(rows: Mapping[str, Tensor], *, alt: str) -> Picture:
+def paintings(rows: Mapping[str, Tensor]) -> Picture:
     """The first ten pictures of each row, as they are or as a network painted them.
 
     Args:
-        rows: for each label, pictures of shape (n, 64) with values from 0 to 1, n at least 10.
-        alt: what the figure shows, in words.
+        rows: for each label, pictures of shape (n, 64) with values from 0 to 1, n at least 10. The
+            first row is what the others try to paint; the figure's text says how far off they are.
     """
+    originals = next(iter(rows.values()))[:10].detach().float()
+    words = [f"Ten pictures in {len(rows)} rows. The first row: {next(iter(rows))}"]
     with _figure(height=0.75 * len(rows) + 0.1) as (figure, axes):
         greys = {}
         for row, (name, pictures) in enumerate(rows.items()):
             shown = np.asarray(pictures[:10].detach().float().cpu()).reshape(10, 8, 8)
             greys[name] = shown.mean(axis=(1, 2)).tolist()
+            if row:
+                off = (pictures[:10].detach().float() - originals).abs().mean().item()
+                words.append(f"{name}: on average {off:.2f} per pixel from the first row")
             for column, digit in enumerate(shown):
                 place = (column, column + 0.92, row + 0.92, row)
                 axes.imshow(digit, cmap="gray_r", vmin=0, vmax=1, extent=place)
@@ -421,7 +426,7 @@ def paintings(rows: Mapping[str, Tensor], *, alt: str) -> Picture:
         axes.set_xlim(0, 10)
         axes.set_ylim(len(rows), 0)
         axes.set_axis_off()
-        return Picture(figure, alt, greys)
+        return Picture(figure, ". ".join(words) + ".", greys)
 
 
 def error_by_scale(

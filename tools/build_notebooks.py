@@ -52,6 +52,8 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes it
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CHECK_COMMENT, CHECK_TAG = "# NBVAL_CHECK_OUTPUT", "nbval-check-output"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+QUESTION_TAG = "question"
 PUBLIC_TAGS = ("live", "raises-exception", CHECK_TAG, "nbval-skip")
 
 
@@ -284,10 +286,12 @@ def clean_outputs(cell: NotebookNode, path: str) -> None:
             if merged and merged[-1].output_type == "stream":
                 merged[-1].text += output.text  # where a kernel cuts its stream is chance
                 continue
-        if "application/vnd.jupyter.widget-view+json" in output.get("data", {}):
-            raise BuildError(
-                f"{path}: a cell that shows a widget needs the tag live:\n{cell.source}"
-            )
+        if WIDGET_VIEW in output.get("data", {}):
+            if QUESTION_TAG not in cell.metadata.get("tags", []):
+                raise BuildError(
+                    f"{path}: a cell that shows a widget needs the tag live:\n{cell.source}"
+                )
+            del output.data[WIDGET_VIEW]  # what stays is the form for pages without widgets
         merged.append(output)
     cell.outputs = merged
 
@@ -295,6 +299,8 @@ def clean_outputs(cell: NotebookNode, path: str) -> None:
 def have_it_checked(cell: NotebookNode) -> None:
     """Give a stored output that no comment marks the tag by which nbval compares it."""
     tags = cell.metadata.get("tags", [])
+    if QUESTION_TAG in tags:
+        return  # a widget, where there is a kernel
     if cell.outputs and CHECK_COMMENT not in cell.source and CHECK_TAG not in tags:
         cell.metadata["tags"] = [*tags, CHECK_TAG]
 

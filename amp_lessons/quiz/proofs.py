@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from itertools import permutations
@@ -25,6 +26,7 @@ from typing import Any
 
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
+from amp_lessons.quiz.marking import LETTERS
 
 ALL_ORDERS = 5
 """Up to so many lines, every order is tried; beyond, a sample of them."""
@@ -159,7 +161,7 @@ def _one_line_moved(right: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def as_program(item: Item) -> str:
-    """A proof as somebody can run it: it prints each claim beside the choice that makes it."""
+    """A proof as somebody can run it: it prints whether each choice's claim holds."""
     if isinstance(item, ChoiceItem) and item.kind == "output" and not item.proof:
         return item.code
     parts = []
@@ -169,7 +171,8 @@ def as_program(item: Item) -> str:
         parts.append("from amp_lessons.quiz.proofs import printed")
     parts.append(item.proof.strip())
     if isinstance(item, ChoiceItem):
-        parts.append("\n".join(_shown_claim(c.text, c.holds) for c in item.choices))
+        claimed = zip(LETTERS, item.choices, strict=False)
+        parts.append("\n".join(_shown_claim(letter, choice.holds) for letter, choice in claimed))
     elif isinstance(item, NumberItem):
         parts.append(f"print(answer, {item.unit!r})" if item.unit else "print(answer)")
     else:
@@ -178,13 +181,14 @@ def as_program(item: Item) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _shown_claim(text: str, holds: str) -> str:
-    short = " ".join(text.split())
-    short = short if len(short) <= 60 else f"{short[:57]}..."
-    return f"print(bool({holds.strip()}), {short!r})"
+def _shown_claim(letter: str, holds: str) -> str:
+    return f'print("{letter}:", "holds" if {_in_brackets(holds.strip())} else "does not hold")'
+
+
+def _in_brackets(expression: str) -> str:
+    simple = re.fullmatch(r"[\w.()\[\], ]+|[\w.\[\]]+ [<>=!]+ [\w.\-]+", expression)
+    return expression if simple else f"({expression})"
 
 
 def _words(source: str) -> set[str]:
-    import re
-
     return set(re.findall(r"\w+", source))

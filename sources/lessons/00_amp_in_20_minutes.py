@@ -3,20 +3,22 @@
 #
 # **Mixed precision** can make training faster: 16-bit numbers where they are safe, 32-bit
 # numbers where they are needed. PyTorch's tools for it are called AMP. You train a small network in
-# FP16, see it silently stop learning, and fix it.
+# FP16, find out where that goes wrong, and fix it.
 #
 # **You will be able to** turn your own training loop into a mixed precision one, for CUDA or a CPU,
 # and spot three mistakes that break it.
 #
 # **Time** 20 minutes. **Needs** any computer; a CUDA GPU is used if you have one.
 #
-# Run each cell with Shift+Enter. Where you see **Predict**, guess before you run the next cell.
+# Run each cell with Shift+Enter. A box headed **Predict** asks what the next cell will show. Answer
+# first, then run that cell: the box explains the result.
 
 # %%
 import torch
 from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
+from amp_lessons.interview import ask, predict
 from amp_lessons.training import autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -57,8 +59,9 @@ print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 1
 #
 # FP16 numbers have 16 bits. Inside `torch.autocast`, PyTorch makes temporary FP16 copies for the
 # matrix products. Your parameters stay in FP32.
-#
-# **Predict:** will FP16 end with a higher error than FP32, a lower one, or about the same?
+
+# %% tags=["question"]
+predict("amp_in_20_minutes.small_pictures")
 
 
 # %%
@@ -76,16 +79,15 @@ unprotected = train(unprotected_step)
 print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
 
 # %% [markdown]
-# About the same. So is one line all there is to mixed precision?
-#
 # ## What if the pictures are bigger?
 #
 # A batch of 32 photographs of one megapixel has about 100 million numbers. The loss is their
 # average, so the gradient for each of these numbers is 2,600 times smaller than for one of our
 # pixels. To simulate that, we divide by 100 million instead of 38,400, and raise the learning rate
 # 2,600-fold. With exact numbers, every update would stay the same.
-#
-# **Predict:** what happens to FP16 now: about the same, a higher error, or an exception?
+
+# %% tags=["question"]
+predict("amp_in_20_minutes.big_pictures")
 
 # %%
 big = 100_000_000
@@ -94,7 +96,7 @@ fp32 = train(fp32_step, pixels=big, model=fp32_model)
 unprotected = train(unprotected_step, pixels=big, model=fp16_model)
 plots.training(
     {"FP32": fp32, "FP16 without protection": unprotected},
-    title="Big pictures: one of the two learns nothing",
+    title="Big pictures: FP32, and FP16 without protection",
     ylabel="error per pixel",
 )
 
@@ -105,12 +107,11 @@ plots.paintings(
         "FP32": fp32_model(pictures),
         "FP16 without protection": fp16_model(pictures),
     },
-    alt="Ten digits; FP32 paints them recognisably, FP16 without protection paints grey noise.",
 )
 
 # %% [markdown]
-# There was no exception, no warning and no NaN. How many weights changed in the FP16 run? And what
-# is the largest gradient of the loss with respect to one painted pixel?
+# How many weights changed in the FP16 run? And what is the largest gradient of the loss with respect
+# to one painted pixel?
 
 # %%
 start = torch.cat([p.detach().flatten() for p in autoencoder().to(device).parameters()])
@@ -122,25 +123,11 @@ largest = (2 * errors / big).max()
 print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.2g} in FP16")
 
 # %% [markdown]
-# <details><summary>What happened?</summary>
-#
-# The gradient of a painted pixel is twice its error, divided by 100 million. The smallest positive
-# number that FP16 can store is 6e-8, and anything below half of that rounds to zero. The backward
-# pass starts with these gradients, and every other gradient is computed from them. So all are zero.
-#
-# Would more pixels help, since a weight's gradient is a sum over all of them? No: each term is zero
-# before it is added.
-#
-# Here everything is lost. In other networks it is often only a part: they still learn, but worse,
-# which is harder to notice. [[Lesson how_numbers_break]] counts it for a classifier.
-#
-# </details>
-
-# %% [markdown]
-# ## A scaler and three lines fix it
+# ## A scaler and three lines
 #
 # The gradients were too small for FP16 and became zero. This is [[term underflow]]. Between the
 # layers of this network, gradients are FP16. Only in a parameter's `.grad` are they FP32.
+# ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
 # Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
 # times as large: it survives the way back. Divide `.grad` by 65,536 before the update, and the
@@ -149,8 +136,6 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some
 # gradients exceed 65,504, FP16's largest number, and become inf. Then `GradScaler` skips the step and
 # halves the scale. After 2,000 steps without inf or NaN it doubles the scale.
-#
-# **Predict:** will FP16 with a GradScaler end near FP32, near unprotected FP16, or in between?
 
 # %%
 scaler = torch.amp.GradScaler(device)  # one for all runs of amp_step and the steps below
@@ -167,29 +152,22 @@ def amp_step(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
+# %% tags=["question"]
+predict("amp_in_20_minutes.how_close")
+
 # %%
 amp_model = autoencoder().to(device)
 amp = train(amp_step, pixels=big, model=amp_model)
 plots.training(
     {"FP32": fp32, "FP16 without protection": unprotected, "mixed precision": amp},
-    title="Big pictures: with a GradScaler, FP16 learns like FP32",
+    title="Big pictures: FP32, FP16 and mixed precision",
     ylabel="error per pixel",
 )
 
 # %%
 plots.paintings(
     {"original": pictures, "FP32": fp32_model(pictures), "mixed precision": amp_model(pictures)},
-    alt="Ten digits; FP32 and mixed precision paint them alike, and recognisably.",
 )
-
-# %% [markdown]
-# <details><summary>Does the scale itself do any harm?</summary>
-#
-# No. 65,536 is a power of two. Multiplying a floating point number by a power of two changes its
-# exponent and none of its binary digits, as long as the result is in range. Dividing in FP32 undoes
-# it exactly. So you don't change the learning rate either.
-#
-# </details>
 
 # %% [markdown]
 # ## The whole loop
@@ -346,9 +324,6 @@ plots.training(
 #
 # Here are the two clipping lines of `train_amp`, in the wrong order. We're back on the small
 # pictures, where even unprotected FP16 worked.
-#
-# **Predict:** the norm of the true gradients is about 0.2, and the limit is 1. Which norm does
-# `clip_grad_norm_` compute?
 
 
 # %%
@@ -368,6 +343,9 @@ def early_step(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
+# %% tags=["question"]
+predict("amp_in_20_minutes.clip_too_early")
+
 # %%
 scale = scaler.get_scale()
 early = train(early_step)
@@ -383,25 +361,10 @@ plots.training(
 )
 
 # %% [markdown]
-# <details><summary>Why does it learn so little?</summary>
-#
-# The gradients were still 65,536 times too large, so their norm was far above the limit, and they
-# were scaled down to a norm of 1. Then `unscale_` divided them by 65,536 on top of that. The
-# optimizer got a gradient of norm 0.000015 instead of 0.2: the first step was 13,000 times too
-# short.
-#
-# Here, with SGD, you notice. Adam divides each gradient by its own recent size, so with Adam this mistake can
-# hide: the network learns, but the clipping isn't the one you asked for.
-#
-# </details>
-
-# %% [markdown]
 # ### Break 3: `.half()` on the model
 #
 # `model.half()` converts the parameters themselves to FP16. This is [[term pure FP16]]: nothing is
 # left in FP32.
-#
-# **Predict:** does the scaler accept it?
 
 
 # %%
@@ -415,14 +378,21 @@ def pure_fp16_step(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
-try:
-    train(pure_fp16_step, model=autoencoder().to(device).half())
-except ValueError as refused:
-    print("ValueError:", refused)
+def outcome(step):
+    try:
+        return f"error per pixel {train(step, model=autoencoder().to(device).half())[-1]:.3f}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+# %% tags=["question"]
+predict("amp_in_20_minutes.half_model")
+
+# %%
+print("small pictures, with a scaler:", outcome(pure_fp16_step))
 
 # %% [markdown]
-# It doesn't, and the message doesn't mention `.half()`. You might remove the scaler to get rid of
-# the error. It even trains on the small pictures:
+# You might try the same without the scaler, first on the small pictures, then on the big ones:
 
 
 # %%
@@ -435,8 +405,7 @@ def pure_fp16_without_scaler(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
-pure_small = train(pure_fp16_without_scaler, model=autoencoder().to(device).half())
-print(f"small pictures: error per pixel {pure_small[-1]:.3f}")
+print("small pictures, no scaler:", outcome(pure_fp16_without_scaler))
 
 # %%
 pure_big = train(pure_fp16_without_scaler, pixels=big, model=autoencoder().to(device).half())
@@ -447,18 +416,8 @@ plots.training(
 )
 
 # %% [markdown]
-# <details><summary>What went wrong?</summary>
-#
-# The gradients of FP16 parameters are FP16 too. After the division they would be stored in FP16
-# again, where small ones become zero. So the scaler refuses them. (A fused optimizer divides them
-# itself and gets past this check.) Without the scaler, small gradients become zero as before.
-#
-# Pure FP16 has a second weakness, which these 150 steps don't show: an FP16 parameter doesn't change
-# when the update is much smaller than the parameter. So keep the parameters in FP32, and let
-# autocast convert what it needs. [[Lesson amp_from_scratch]] shows each of these protections and
-# what happens without it.
-#
-# </details>
+# So keep the parameters in FP32, and let autocast convert what it needs.
+# [[Lesson amp_from_scratch]] shows each of these protections and what happens without it.
 #
 # ### Put it back
 #
@@ -481,55 +440,13 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** You train in FP16 with autocast and no scaler. The loss hasn't changed since the first
-# step, and there is no NaN. What do you check first?
-#
-# - (a) whether the learning rate is too high
-# - (b) whether the gradients are zero
-# - (c) whether the weights contain inf
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** If the loss stays exactly the same, the weights probably don't change, and gradients that
-# underflow are zero. (a) would make the loss jump. (c) would usually make it inf or NaN.
-#
-# </details>
-#
-# **2.** You add gradient clipping to a loop with a GradScaler. Which order is right?
-#
-# - (a) clip, `unscale_`, `step`, `update`
-# - (b) `unscale_`, clip, `step`, `update`
-# - (c) `step`, `unscale_`, clip, `update`
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The norm has to be that of the true gradients, and clipping has to come before the update.
-# (a) is break 2. In (c) the weights have changed before anything is clipped, and with a scaler that is
-# on, `unscale_` after `step` raises an exception.
-#
-# </details>
-#
-# **3.** A model trains under `torch.autocast` with FP16. Which dtype do its parameters have
-# afterwards?
-#
-# - (a) float16, all of them
-# - (b) float16 in the linear layers, float32 in the others
-# - (c) float32, as before
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** Autocast makes temporary 16-bit copies for the operations that run in FP16. The parameters
-# and their gradients stay in FP32.
-#
-# </details>
-#
-# Here are the facts behind the first and the third answer:
 
-# %%
-zeros = sum(int((p.grad == 0).sum()) for p in fp16_model.parameters())
-print(f"1. without a scaler, {zeros} of {len(end)} gradients are zero")
-print(f"3. after training with a scaler, the parameters are {next(amp_model.parameters()).dtype}")
+# %% tags=["question"]
+ask(
+    "amp_in_20_minutes.loss_stands_still",
+    "amp_in_20_minutes.clip_order",
+    "amp_in_20_minutes.dtype_of_parameters",
+)
 
 # %% [markdown]
 # **Next:** [[exercises amp_in_20_minutes|one small exercise]] on what FP16 can store. Then
