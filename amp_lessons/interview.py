@@ -83,10 +83,11 @@ def _after_the_next_cell(wanted: str, widget: Prediction) -> None:
     shell = _shell()
     if shell is None:
         return
-    here = shell.execution_count
+    finished: list[Any] = []
 
     def notice(result: Any) -> None:
-        if result.execution_count in (here, None) or not result.success:
+        finished.append(result)
+        if len(finished) == 1 or not result.success:  # the first is the cell that asks
             return
         widget.result_there = True
         shell.events.unregister("post_run_cell", notice)
