@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FROM_TESTS = ("nbval",)
 # PyPI's name to conda-forge's, where they differ.
 CONDA_NAMES = {"torch": "pytorch"}
+# What conda-forge may not have: pip installs it beside the course.
+FROM_PYPI = ("fsrs", "genanki")
 
 HEADER = """\
 # Written by tools/sync_environment.py from pyproject.toml; `make environment` renews it.
@@ -55,7 +57,10 @@ def environment(project: dict) -> str:
         if name not in of_tests:
             raise ValueError(f"{name} is not among the dependencies of the extra 'tests'")
         requirements.append(of_tests[name])
-    specs = [f"python{project['requires-python']}", *map(conda_spec, requirements), "pip"]
+    as_conda = {requirement: conda_spec(requirement) for requirement in requirements}
+    from_pypi = [r for r in requirements if Requirement(r).name in FROM_PYPI]
+    from_conda = [spec for r, spec in as_conda.items() if r not in from_pypi]
+    specs = [f"python{project['requires-python']}", *from_conda, "pip"]
     lines = [
         f"name: {project['name']}",
         "channels:",
@@ -63,6 +68,7 @@ def environment(project: dict) -> str:
         "dependencies:",
         *(f"  - {spec}" for spec in specs),
         "  - pip:",
+        *(f"      - {requirement}" for requirement in from_pypi),
         "      - -e .",
     ]
     return HEADER + "\n".join(lines) + "\n"

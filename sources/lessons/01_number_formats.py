@@ -327,46 +327,15 @@ for f in (FP32, FP16, BF16):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** Which is the smallest positive whole number that BF16 cannot hold? (a) 129 (b) 257 (c) 2049
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** With 8 significant bits every whole number up to $256 = 2^8$ fits, and 257 does not. (a)
-# fits: its ulp is 1. (c) is the answer for FP16, with its 11 significant bits.
-#
-# </details>
-#
-# **2.** A tensor holds 1e-9 and 1e4, and 1% of error is acceptable. Which format is the
-# narrowest? (a) FP16 (b) BF16 (c) FP32
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** BF16 has the range, and its relative error is at most $2^{-8}$, about 0.4%. (a) turns 1e-9
-# into 0. (c) works, with twice the bits.
-#
-# </details>
-#
-# **3.** Why does the exponent carry a bias instead of a sign? (a) to save a bit (b) so that
-# positive numbers are ordered like their bit patterns (c) to make zero representable
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** Larger pattern, larger number: comparing and finding neighbours is integer arithmetic.
-# (a) A signed exponent would need no more bits. (c) Zero is the pattern of all zeros, which the
-# rule for subnormal numbers gives.
-#
-# </details>
 
-# %%
-# The answers, computed.
-for f in (BF16, FP16):
-    print("1.", f.name, next(n for n in range(1, 70000) if f.round(n) != n))
-x = torch.tensor([1e-9, 1e4], dtype=torch.float64)
-for f in (FP16, BF16):
-    print("2.", f.name, f"{((f.round(x) - x) / x).abs().max().item():.2%}")
-values = FP16.decode(torch.arange(0x7C01))
-print("3.", bool((values[1:] > values[:-1]).all()))
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "number_formats.first_gap_bf16",
+    "number_formats.narrowest_for_range",
+    "number_formats.why_a_bias",
+)
 
 # %% [markdown]
 # **Next:** [[exercises number_formats|four exercises]], then [[lesson how_numbers_break]].

@@ -358,49 +358,15 @@ for fill in (-torch.inf, torch.finfo(half).min):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** A BF16 model keeps its weights in BF16. Training begins well and then stands still, with
-# gradients that are not zero. What is the likely cause? (a) underflow (b) swamping (c) overflow
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The gradients are there, but learning rate times gradient is hundreds of times smaller
-# than the weight. (a) The gradients would be zero, and in BF16 hardly ever are. (c) There would be
-# inf or NaN.
-#
-# </details>
-#
-# **2.** What is the FP16 sum, one by one, of 2048 followed by a thousand ones? (a) 3048 (b) 2048
-# (c) inf
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** Each 2048 + 1 goes back to 2048. (a) is what `.sum()` gives, with its wide accumulator.
-# (c) Nothing comes near 65504.
-#
-# </details>
-#
-# **3.** Two FP32 numbers, finite and not zero, are stored in FP16 as x and y. Which of these can be
-# NaN? (a) x * x (b) x / y (c) x + x
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** If both have become 0 it is 0/0, and if both have become inf it is inf/inf. (a) and (c)
-# can be 0 or inf, but a NaN needs two infinities that work against each other, or 0 · inf.
-#
-# </details>
 
-# %%
-# The answers, computed.
-print("1. a weight of 1 less 0.001: BF16", BF16.round(1.0 - BF16.round(0.001)), end=", ")
-print(f"FP32 {FP32.round(1.0 - FP32.round(0.001)):.4f}")
-total = torch.tensor(2048.0, dtype=half)
-for one in torch.ones(1000, dtype=half):
-    total = total + one
-print("2.", total.item())
-for number in (1e-8, 1e8):
-    x = torch.tensor(number).half()
-    print("3.", (x * x).item(), (x / x).item(), (x + x).item())
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "how_numbers_break.bf16_weights_stand_still",
+    "how_numbers_break.ones_after_2048",
+    "how_numbers_break.which_can_be_nan",
+)
 
 # %% [markdown]
 # **Next:** [[exercises how_numbers_break|four exercises]]: a sum that keeps its small

@@ -407,49 +407,15 @@ for scale in (2.0**10, 1000.0):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** The loss of an FP16 training stands still. Every gradient is finite and most are not zero,
-# yet from step to step most weights are the same, bit for bit. What is missing? (a) loss scaling
-# (b) master weights (c) wide accumulation
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The gradients arrive and the updates do not: they are too small beside the weights.
-# (a) Then the gradients would be zero. (c) shows itself in sums: a wrong total, an inf, a NaN.
-#
-# </details>
-#
-# **2.** `model.half()`, then training with `torch.autocast`. Where are the master weights?
-# (a) in autocast's cache (b) in the optimizer (c) there are none
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** The parameters are FP16, and nothing keeps their lost bits. (a) The cache holds 16-bit
-# copies of FP32 parameters, not the other way round. (b) `torch.optim.SGD` updates the tensors that
-# it was given; it keeps no wider ones.
-#
-# </details>
-#
-# **3.** In which order are scaled FP16 gradients unscaled? (a) divide in FP16, then convert to FP32
-# (b) convert to FP32, then divide (c) it makes no difference
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** FP32 can hold the small quotient. (a) undoes the rescue: the quotient underflows in FP16.
-# (c) It makes all the difference for a gradient of $2^{-25}$ or less.
-#
-# </details>
 
-# %%
-# The answers, computed.
-weight, update = torch.tensor(1.0, dtype=half), torch.tensor(2.0**-13, dtype=half)
-print("1. update not zero:", bool(update != 0), " weight unmoved:", bool(weight - update == weight))
-optimizer = torch.optim.SGD(halved.parameters(), lr=1.0, momentum=0.9)
-optimizer.step()
-kept = {v.dtype for s in optimizer.state.values() for v in s.values()}
-print("2. dtypes that the optimizer keeps:", kept)
-scaled = torch.tensor(2.0**-20, dtype=half)
-print("3. (a)", (scaled / 2.0**10).float().item(), " (b)", scaled.float().item() / 2.0**10)
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "amp_from_scratch.missing_ingredient",
+    "amp_from_scratch.half_then_autocast",
+    "amp_from_scratch.unscale_order",
+)
 
 # %% [markdown]
 # **Next:** [[exercises amp_from_scratch|five exercises]]: an optimizer with masters, a

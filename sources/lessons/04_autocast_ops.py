@@ -575,54 +575,15 @@ on_cuda
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** `torch.softmax(F.linear(x, w), -1)` under autocast to FP16, x and w in float32. Which
-# dtypes on a CPU and on CUDA? (a) float16 and float16 (b) float32 and float32 (c) float16 and
-# float32
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** The linear layer gives float16 on both. softmax is on CUDA's float32 list, and on no list
-# of the CPU's. (a) forgets CUDA's list. (b) gives the CPU CUDA's list, as most pages on AMP do.
-#
-# </details>
-#
-# **2.** A product overflows under autocast, so somebody writes `a.float() @ b.float()` inside the
-# region. What does it give? (a) a float32 result (b) a 16-bit result (c) an error
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** matmul is on the lower-precision list, so the float32 inputs are cast to 16 bits again.
-# (a) needs autocast off for this op, as well as the cast. (c) Nothing is refused here.
-#
-# </details>
-#
-# **3.** After a forward pass under autocast, which of these is 16 bit? (a) `model.weight`
-# (b) `model.weight.grad`, after the backward pass (c) the input that a linear layer saved for its
-# backward pass
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** The op was given a 16-bit copy, and that is what it saves. (a) is the float32 parameter,
-# untouched. (b) is cast back to the dtype of its parameter.
-#
-# </details>
 
-# %%
-# The answers, computed.
-layer, data = nn.Linear(8, 3), torch.ones(2, 8)
-with torch.autocast("cpu", dtype=half):
-    output = layer(data)
-    on_cpu = torch.softmax(output, -1).dtype
-    product = (data.float() @ layer.weight.T.float()).dtype
-    saved_input = output.grad_fn._saved_mat1
-output.sum().backward()
-with cuda_region(half):
-    fake = torch.ones(2, 8, device="cuda")
-    on_cuda = torch.softmax(F.linear(fake, torch.ones(3, 8, device="cuda")), -1).dtype
-print("1.", on_cpu, "and", on_cuda)
-print("2.", product)
-print("3.", layer.weight.dtype, layer.weight.grad.dtype, saved_input.dtype)
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "autocast_ops.softmax_after_linear",
+    "autocast_ops.float_before_matmul",
+    "autocast_ops.what_is_16_bit",
+)
 
 # %% [markdown]
 # **Next:** [[exercises autocast_ops|five exercises]]: an oracle for dtypes, five

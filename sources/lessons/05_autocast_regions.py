@@ -749,55 +749,15 @@ else:
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** A fine-tuning script freezes all layers of a model but the last. In one region, a batch
-# goes through the model in four pieces. How often are the weights of a frozen layer cast? (a) once
-# (b) four times (c) never
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** A frozen weight requires no gradient, so its cast is not cached. (a) is true of the last
-# layer. (c) Frozen or not, the product runs in 16 bits, and the weight is float32.
-#
-# </details>
-#
-# **2.** In one region a model is evaluated, then averaged weights are copied into it with
-# `copy_`, then it is evaluated again. What does the second evaluation measure? (a) the averaged
-# weights (b) the old weights (c) it raises an error
-#
-# <details><summary>Answer</summary>
-#
-# **(b)**, if the weights require a gradient and `inference_mode` is not on: the 16-bit copies are
-# those of the first evaluation. (a) needs a region for each evaluation, or
-# `torch.clear_autocast_cache()` between them. (c) Nothing compares the copy with its weight.
-#
-# </details>
-#
-# **3.** A server opens a region around `pool.submit(model, x)`, where `pool` is a thread pool. The
-# model has float32 weights. In which dtype does its linear layer compute? (a) in the region's
-# (b) in float32 (c) it raises an error
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The pool's thread has a state of its own, and it is off. (a) needs the region in the
-# thread. (c) There is no mismatch: input and weights are both float32.
-#
-# </details>
 
-# %%
-# The answers, computed.
-from concurrent.futures import ThreadPoolExecutor
+# %% tags=["question"]
+from amp_lessons.interview import ask
 
-with Watch() as watch, region:
-    for _ in range(4):
-        frozen(narrow)
-print("1.", watch.casts // 2, "casts each of weight and bias")
-with region, torch.no_grad():
-    first = layer(x)
-    layer.weight.copy_(layer.weight + 1)
-    print("2. the second result is the first:", torch.equal(first, layer(x)))
-with region, ThreadPoolExecutor() as pool:
-    print("3.", pool.submit(layer, x).result().dtype)
+ask(
+    "autocast_regions.frozen_layer_four_pieces",
+    "autocast_regions.weights_copied_in",
+    "autocast_regions.thread_pool",
+)
 
 # %% [markdown]
 # **Next:** [[exercises autocast_regions|six exercises]]: the border of a step, a leak, a

@@ -610,50 +610,15 @@ for dtype in (torch.float32, bfloat, half):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** A run starts with three skipped steps and then none for a thousand. What do you do?
-# (a) lower the learning rate (b) nothing (c) disable the scaler
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The scale went from 65536 to 8192 and fits now. (a) No step was made yet, so the learning
-# rate has no part in the size of these gradients. (c) Without the scaler the small gradients are
-# lost.
-#
-# </details>
-#
-# **2.** The scale is 65536, the interval 2000. Steps 0 to 1998 are clean, step 1999 overflows, and
-# all later ones are clean. After which step does the scale rise for the first time? (a) 2000 (b)
-# 3999 (c) 1999
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The overflow sets the counter to 0; the 2000 clean steps in a row are 2000 to 3999. (a)
-# would be right if the counter went on. (c) is the skip, at which the scale falls to 32768.
-#
-# </details>
-#
-# **3.** All steps of an FP16 run are skipped, the scale is below 0.001, the loss prints as inf.
-# What will help? (a) a smaller init_scale (b) a smaller backoff_factor (c) BF16, or FP32 for the
-# layer that overflows
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** The loss is computed before any scaling: the forward pass needs more range. (a) and (b)
-# change the scale only, and bring it to 0 sooner.
-#
-# </details>
 
-# %%
-# The answers, computed.
-print("1. the scale after the third skip:", set(simulate_scaler([True] * 3 + [False] * 1000)[2:]))
-scales = simulate_scaler([step == 1999 for step in range(4001)])
-rises = [step for step in range(1, 4001) if scales[step] > scales[step - 1]]
-print("2. falls at", scales.index(32768.0), "and rises at", rises)
-loss = torch.tensor(300.0, dtype=half) * 300
-for scale in (65536.0, 1.0, 2.0**-10):
-    print("3. scale", scale, "->", (loss * scale).item(), end="; ")
-print("BF16:", (torch.tensor(300.0, dtype=bfloat) * 300).item())
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "grad_scaler.three_skips_then_none",
+    "grad_scaler.overflow_at_1999",
+    "grad_scaler.scale_falls_loss_inf",
+)
 
 # %% [markdown]
 # **Next:** [[exercises grad_scaler|six exercises]]: your own GradScaler, a log of skips,

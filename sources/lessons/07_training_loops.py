@@ -605,72 +605,15 @@ torch.set_default_device(None)
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** You accumulate over 8 batches and clip. Where does `unscale_` stand? (a) after each
-# backward (b) after the eighth backward, before the clip (c) after the clip
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** Once for each step, when all gradients are there.
-# (a) The second call raises, and without the error scaled gradients would be added to unscaled
-# ones. (c) The clip would see a norm that is too large by the scale, and cut accordingly.
-#
-# </details>
-#
-# **2.** Two optimizers, one scaler. The first model has an inf in its gradients. What happens?
-# (a) both steps are skipped (b) only the first is skipped, and the scale falls (c) only the first
-# is skipped, and the scale stays
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** inf is recorded for each optimizer; the scale belongs to both.
-# (a) A healthy optimizer steps. (c) One inf anywhere lowers the scale: it is what the next loss of
-# both models will be multiplied by.
-#
-# </details>
-#
-# **3.** A run is resumed without its scheduler, and everything else is restored. When does it show?
-# (a) at once (b) when the schedule next changes the learning rate (c) never
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The learning rate of the moment lies in the optimizer's state, so the steps are right
-# until the scheduler computes the next one from its own, fresh count. (a) would be true of the
-# model, the data order or the random numbers. (c) holds for a schedule that has nothing to
-# remember, such as `ExponentialLR`, which multiplies the rate that it finds.
-#
-# </details>
 
-# %%
-# The answers, computed.
-true = gradients_of([(x, y)]).norm()
-for place in ("after each backward", "before the clip", "after the clip"):
-    model, optimizer, scaler = fresh()
-    try:
-        for _ in range(8):  # eight times the same batch: its own gradient is their mean
-            scaler.scale(forward(model, x, y) / 8).backward()
-            if place == "after each backward":
-                scaler.unscale_(optimizer)
-        if place == "before the clip":
-            scaler.unscale_(optimizer)
-        norm = clip_grad_norm_(model.parameters(), max_norm=1.0)
-        print(f"1. {place}: the clip sees {(norm / true).item():.0f} times the true norm")
-    except RuntimeError as error:
-        print(f"1. {place}: {error}")
+# %% tags=["question"]
+from amp_lessons.interview import ask
 
-# %%
-models, steps = [digits_network(seed=s) for s in (0, 1)], []
-optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
-scaler = torch.amp.GradScaler("cpu")
-for number, (model, optimizer) in enumerate(zip(models, optimizers, strict=True), 1):
-    optimizer.register_step_post_hook(lambda *_, number=number: steps.append(number))
-    scaler.scale(forward(model, x * 1e7 if number == 1 else x, y)).backward()
-for optimizer in optimizers:
-    scaler.step(optimizer)
-scaler.update()
-print("2. optimizers that stepped:", steps, " scale:", scaler.get_scale())
-same = [a == b for a, b in zip(resumed(left_out="scheduler"), uninterrupted, strict=True)]
-print("3. equal losses:", same.index(False), " and an epoch has 8")
+ask(
+    "training_loops.unscale_in_accumulation",
+    "training_loops.one_of_two_overflows",
+    "training_loops.resume_without_scheduler",
+)
 
 # %% [markdown]
 # **Next:** [[exercises training_loops|ten exercises]]: six broken loops to fix, and four

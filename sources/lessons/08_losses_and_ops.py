@@ -780,54 +780,15 @@ with FakeTensorMode(), autocast_on("cuda", half, True):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** A model ends in a sigmoid and `nn.BCELoss`. Under autocast to BF16 on a CPU it trains
-# without an error, and the examples with the target 0 that it has most wrong do not improve. Why?
-# (a) the loss is bfloat16 (b) their probability is exactly 1, and there the sigmoid has no slope
-# (c) the gradients underflow, and a GradScaler would help
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The probability rounds to 1, the sigmoid's slope p(1 − p) is 0, and BCELoss' guard keeps
-# the other factor at 1e12: 0 times a finite number. (a) It is float32 under autocast; that does not
-# bring the digits back. (c) The gradient is 0 by a formula and not for being small: times any scale
-# it is 0.
-#
-# </details>
-#
-# **2.** A Function calls a C++ kernel that knows float32 only. How does it run under autocast?
-# (a) `custom_fwd(cast_inputs=torch.float32)` and `custom_bwd` (b) `custom_fwd` and `custom_bwd`
-# (c) it cannot
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** The inputs arrive in float32, and autocast is off in both halves. (b) keeps the caller's
-# state and casts nothing: the kernel gets what comes, 16 bits perhaps. (c) is often said, and
-# forgets (a).
-#
-# </details>
-#
-# **3.** A scaler skipped one step in ten thousand. Which of these may be damaged all the same?
-# (a) the weights (b) Adam's averages (c) batch norm's running statistics
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** They are written in the forward pass. (a) and (b) change in `optimizer.step()`, which was
-# not called.
-#
-# </details>
 
-# %%
-# The answers, computed.
-print("1. probability", torch.sigmoid(tensor(10.0, dtype=bfloat)).item(), bce(bfloat, "nothing"))
-print("2.", end=" ")
-run("the forward and the backward see", reporting(wide, bwd))
-norm, scaler = nn.BatchNorm1d(1), torch.amp.GradScaler("cpu")
-optimizer = torch.optim.Adam(norm.parameters())
-scaler.scale(norm(tensor([[torch.inf], [1.0]])).sum()).backward()
-scaler.step(optimizer)
-print("3. weight", norm.weight.item(), "Adam", dict(optimizer.state), end=" ")
-print("running mean", norm.running_mean.item())
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "losses_and_ops.bceloss_in_bf16",
+    "losses_and_ops.fp32_only_kernel",
+    "losses_and_ops.changed_by_a_skipped_step",
+)
 
 # %% [markdown]
 # **Next:** [[exercises losses_and_ops|six exercises]]: four losses to stabilise, unit

@@ -378,41 +378,15 @@ for precision in ("fp32", "amp bf16"):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** A model of 7 billion parameters trains under AMP with Adam. How much memory do parameters,
-# gradients and optimizer take? (a) 28 GB (b) 56 GB (c) 112 GB
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** 16 bytes each. (a) is the float32 weights alone. (b) would be a model stored in BF16.
-#
-# </details>
-#
-# **2.** What AMP adds is 10 MB of casts; it saves 30 kB an example. From which batch on does it
-# need less memory? (a) 333 (b) 334 (c) at every batch
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** 334 × 30 kB is the first product over 10 MB. (a) falls just short. (c) forgets the casts.
-#
-# </details>
-#
-# **3.** A run peaks at 20 GB in FP32 and 19 GB with AMP, with 15 GB of data on the GPU. What did
-# AMP do to the memory of a step? (a) 5% less (b) 20% less (c) nothing that can be told
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** 5 GB became 4. (a) counts the data, which AMP does not touch. (c) The data's bytes are
-# known, so the step's are too.
-#
-# </details>
 
-# %%
-# The answers, computed.
-memory = mlp_memory(64, "amp bf16", optimizer="adam")
-print("1.", 7 * memory.model_states // (memory.parameters // 4), "GB")
-print("2.", next(batch for batch in range(1, 1000) if 30_000 * batch > 10_000_000))
-print("3.", f"{1 - (19 - 15) / (20 - 15):.0%} less")
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "memory.seven_billion_states",
+    "memory.first_batch_that_pays",
+    "memory.peak_with_data_in_it",
+)
 
 # %% [markdown]
 # **Next:** [[exercises memory|five exercises]]: bytes a parameter, the crossover, the

@@ -482,50 +482,15 @@ for record in measured:
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** A product of 4096³ in FP16 on an H200 is reported to take 25 µs. What is most likely?
-# (a) it was bound by bandwidth (b) the clock was read before the work was done (c) it ran with
-# sparsity
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The floor is 139 µs, and no dense product beats it. (a) would make it slower than that,
-# not faster. (c) could halve it at most, to 70 µs, and needs matrices that were pruned for it.
-#
-# </details>
-#
-# **2.** A model runs in TF32 on an A100, at 80% of that peak. AMP makes it 1.7 times as fast. Is
-# that disappointing? (a) yes, the peaks allow 16 times (b) no, the peaks allow 2 times (c) one
-# cannot say
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** 312 by 156: at 80% of FP16's peak it would be 2 times, and 1.7 is 68% of that peak. (a) is
-# the ratio to IEEE FP32, a baseline that this model never had. (c) Both peaks are known, and so is
-# the share.
-#
-# </details>
-#
-# **3.** Batch 1, layers of 4096 by 4096, FP16 weights, H200: what would make it faster?
-# (a) more TFLOP/s (b) more bandwidth (c) sizes that are multiples of 8
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** It does one FLOP for each byte of weights, and the ridge is at 206. (a) The cores wait
-# already. (c) 4096 is a multiple of 8.
-#
-# </details>
 
-# %%
-# The answers, computed.
-big = Matmul(4096, 4096, 4096)
-floor = roofline.matmul_floor(h200, "fp16", big)
-print(f"1. floor {1e6 * floor:.0f} µs; 25 µs would be {floor / 25e-6:.1f} times the peak")
-a100 = find_gpu("A100")
-print("2. limits:", [f"{roofline.speedup_limit(a100, d, 'fp16'):.0f}" for d in ("fp32", "tf32")])
-one = Matmul(1, 4096, 4096)
-bound = roofline.bound(h200, "fp16", one.flops, one.bytes("fp16"))
-print(f"3. {one.intensity('fp16'):.1f} FLOP per byte: bound by {bound}")
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "speed.faster_than_floor",
+    "speed.from_tf32_to_amp",
+    "speed.one_row_at_a_time",
+)
 
 # %% [markdown]
 # **Next:** [[exercises speed|seven exercises]]: fix two benchmarks that lie, summarise

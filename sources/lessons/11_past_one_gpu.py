@@ -652,54 +652,15 @@ for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** You compile a model, call it under autocast, and call `backward()` outside. In which state
-# is the backward pass traced by default? (a) without autocast (b) under the forward's autocast
-# (c) under the regions of each layer
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** `backward_pass_autocast` is `"same_as_forward"`.
-# (a) is what eager does, and what `"off"` gives. (c) A region inside the model is left when the
-# backward is traced.
-#
-# </details>
-#
-# **2.** Under DDP the gradients of one rank overflow. Why do all ranks skip? (a) the scalers
-# exchange `found_inf` (b) the averaged gradients hold the inf on every rank (c) rank 0 decides
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** And so the exchange must come before the scaler looks.
-# (a) is true of FSDP2's DTensors and of `ShardedGradScaler`. (c) No rank is special in DDP.
-#
-# </details>
-#
-# **3.** A tensor of gradients is to be stored in E4M3. Its amax is 0.7. Which scale is best?
-# (a) 640 (b) 0.0016 (c) 65536
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** 448 / 0.7 puts the largest number on the largest number.
-# (b) is its reciprocal: it makes the tensor smaller, and zeros of most of it. (c) is a loss scale
-# for FP16; here it saturates almost everything.
-#
-# </details>
 
-# %%
-# The answers, computed.
-torch.compiler.reset()
-traced = gradient(torch.compile(model, backend="aot_eager"))
-model.zero_grad()
-with torch.autocast("cpu", dtype=half):
-    (model(torch.ones(1, 4)) * 16384).sum().backward()
-print("1. compiled, and eager with backward inside:", traced, model.last.weight.grad[0, 0].item())
-seen = [rank.reports["ddp loss"]["steps"][2]["finite"] for rank in ranks]
-print("2. finite gradients on rank 0 and 1:", seen)
-tensor = torch.linspace(-0.7, 0.7, 1001)
-for letter, scale in zip("abc", (640.0, 0.0016, 65536.0), strict=True):
-    error = relative_error(quantise(tensor, scale) / scale, tensor)
-    print(f"3. ({letter}) error below 5%: {error < 0.05}")
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "past_one_gpu.compiled_backward",
+    "past_one_gpu.why_all_ranks_skip",
+    "past_one_gpu.scale_for_e4m3",
+)
 
 # %% [markdown]
 # **Next:** [[exercises past_one_gpu|six exercises]]: compiled equals eager, a

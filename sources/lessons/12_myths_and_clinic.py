@@ -1659,47 +1659,15 @@ clinic.table()
 
 # %% [markdown]
 # ## Three questions
-#
-# **1.** The features are FP16. When is the loss FP32? (a) always (b) when an op on autocast's FP32
-# list makes it (c) on CUDA
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The list decides, op by op, and it differs between devices. (Off the lists, an FP32
-# operand, such as a target, makes a sum or a difference FP32.) (a) The mean of FP16 features is
-# FP16. (c) `mean` is not on CUDA's list either.
-#
-# </details>
-#
-# **2.** The scale was 65536 and is 0.06 after 20 steps. Where do you look first? (a) at the loss,
-# before scaling (b) at the learning rate (c) at `growth_interval`
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** An inf or NaN there comes from the forward pass, and no scale can mend it. (b) No step was
-# taken, so it had no part in this. (c) It says how the scale grows; here it only falls.
-#
-# </details>
-#
-# **3.** Two optimizers share a scaler, with an `update` after each step. The first model overflows.
-# The second one's gradients are then (a) zero (b) twice too large (c) right
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** They were multiplied by the old scale and divided by half of it. (a) Nothing sets them to
-# zero. (c) would be so with one update, last.
-#
-# </details>
 
-# %%
-# The answers, computed.
-with region():
-    output = layer(x)
-    print("1.", F.mse_loss(output, y).dtype, output.mean().dtype, op_policy("mean", "cuda").low)
-with region():
-    loss = F.mse_loss(layer(x * 1e6), y)
-print("2.", loss.item(), "before any scaling; 65536 halved 20 times is", 65536 / 2**20)
-print("3.", second_gradient(two_updates=True) / second_gradient(two_updates=False))
+# %% tags=["question"]
+from amp_lessons.interview import ask
+
+ask(
+    "myths_and_clinic.when_is_the_loss_fp32",
+    "myths_and_clinic.scale_is_a_sixteenth",
+    "myths_and_clinic.update_after_each_optimizer",
+)
 
 # %% [markdown]
 # **Next:** [[exercises myths_and_clinic|ten cases]], the last exercises of the course.
