@@ -368,6 +368,14 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         topics=("myths_and_clinic",),
     ),
+    Lesson(
+        id="13_interview_room",
+        title="Interview room",
+        goal="answer questions on AMP with reasons and with numbers, and see where you stand",
+        minutes=60,
+        prerequisites=("00_amp_in_20_minutes",),
+        shows=(Shown("Questions that never run out, a mock interview, ten tasks from memory"),),
+    ),
 )
 
 
@@ -449,7 +457,10 @@ PATHS: tuple[LearningPath, ...] = (
                 "Day 2, the machine",
                 ("autocast_ops", "autocast_regions", "grad_scaler", "training_loops"),
             ),
-            Stage("Day 3, size, speed and judgement", ("memory", "speed", "myths_and_clinic")),
+            Stage(
+                "Day 3, size, speed and judgement",
+                ("memory", "speed", "myths_and_clinic", "interview_room"),
+            ),
         ),
     ),
 )

@@ -40,7 +40,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons import home, plots
-from amp_lessons.course import HOME, LESSONS, Lesson, after, exercise_info
+from amp_lessons.course import HOME, LESSONS, Lesson, after, exercise_info, lesson_of
 from amp_lessons.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,7 +54,6 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 CHECK_COMMENT, CHECK_TAG = "# NBVAL_CHECK_OUTPUT", "nbval-check-output"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 QUESTION_TAG = "question"
-PUBLIC_TAGS = ("live", "raises-exception", CHECK_TAG, "nbval-skip")
 
 
 class BuildError(Exception):
@@ -84,7 +83,7 @@ def read_source(path: Path) -> NotebookNode:
 def lesson_product(lesson: Lesson, sources: Path) -> Product:
     source = sources / "lessons" / f"{lesson.id}.py"
     notebook = read_source(source)
-    *cells, closing = notebook.cells
+    *cells, closing = (each for cell in notebook.cells for each in whiteboard(cell, sources))
     call = f'from amp_lessons import home\n\nhome.finished("{lesson.slug}")'
     mark = new_code_cell(call, metadata={"tags": ["live"]})
     invite = new_markdown_cell("Run this cell when you have finished. It saves your progress.")
@@ -92,6 +91,28 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     add_navigation(notebook.cells[0], lesson, lesson.sheet)
     write_out_links(notebook.cells, lesson.notebook, sources)
     return Product(lesson.notebook, finish(notebook), execute=True)
+
+
+def whiteboard(cell: NotebookNode, sources: Path) -> list[NotebookNode]:
+    """A cell ``# %% [markdown] whiteboard="next_float"`` asks for that exercise from its sheet:
+    statement, stub and check. Any other cell stays as it is."""
+    name = cell.metadata.pop("whiteboard", None)
+    if name is None:
+        return [cell]
+    lesson, info = lesson_of(name), exercise_info(name)
+    sheet = read_source(sources / "exercises" / f"{lesson.id}.py").cells
+    start = next(n for n, each in enumerate(sheet) if each.metadata.get("heading") == name)
+    answer = next(n for n, each in enumerate(sheet) if each.metadata.get("exercise") == name)
+    if answer != start + 1:
+        raise BuildError(f"{name} needs what stands between its statement and its stub")
+    about = f"*about {info.minutes} minutes, from [[exercises {lesson.slug}]]*"
+    statement = f"{cell.source}{info.title}\n\n{about}\n\n{sheet[start].source}"
+    call = sheet[answer].metadata.get("answer", name)
+    return [
+        new_markdown_cell(statement),
+        new_code_cell(cut_solution(sheet[answer].source, name)),
+        new_code_cell(f"{lesson.slug}.{name}.check({call})"),
+    ]
 
 
 def home_product(sources: Path) -> Product:
@@ -128,6 +149,8 @@ def add_navigation(opening: NotebookNode, lesson: Lesson, other: str) -> None:
     """Below the heading: links to the home page, the lesson's other notebook and what is next."""
     kind = "exercises" if other == lesson.sheet else "lesson"
     links = ["[[home|Home]]", f"[[{kind} {lesson.slug}]]", "[[glossary|glossary]]"]
+    if not lesson.exercises:
+        del links[1]
     following = after(lesson)
     if following:
         links.append(f"[[lesson {following.slug}|next: {following.title}]]")
