@@ -1,4 +1,5 @@
-"""What notebooks ask: `predict` before a result, `ask` at the end of a lesson, and the drill.
+"""What notebooks ask: `predict` before a result, `ask` at the end of a lesson, `quiz`, `practise`,
+`drill` and `mock` whenever somebody wants to practise.
 
 Questions, keys and explanations live in the bank (`quiz`); a notebook names them by their ids. In a
 notebook each of these draws a widget. Nothing blocks: all cells can be run at once.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from amp_lessons.quiz import bank
+from amp_lessons.quiz import bank, generators, log, schedule
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OpenQuestion
 from amp_lessons.widgets.quiz import Prediction, Quiz
@@ -69,6 +70,80 @@ def quiz(
     found = bank.load().choose(lesson=lesson, topic=topic, kind=kind, level=level)
     draw = random.Random(seed)
     _display(Quiz(draw.sample(found, min(number, len(found)))))
+
+
+def practise(wanted: str, number: int = 5, *, seed: int | None = None) -> None:
+    """Ask new questions, made for this run of the cell.
+
+    Args:
+        wanted: a generator's id, with its topic or without, or the slug of a topic: then its
+            generators take turns.
+        number: how many.
+        seed: the same seed makes the same questions.
+
+    Raises:
+        BankError: if there is no such generator, with the nearest.
+    """
+    chosen = [each for each in generators.GENERATORS.values() if each.topic == wanted]
+    if not chosen:
+        chosen = [generators.find(wanted)]
+    draw = random.Random(seed)
+    fresh = generators.Fresh(draw.randrange(10**6))
+    order = [chosen[n % len(chosen)] for n in range(number)]
+    _display(Quiz([fresh.make(each) for each in order]))
+
+
+def drill(number: int = 15, *, new: int = schedule.NEW_A_DAY) -> None:
+    """Ask what is due today, then some new questions. The same plan as ``amp-lessons drill``.
+
+    Args:
+        number: how many questions, at most.
+        new: how many of them may be new, counted over the day.
+    """
+    there, answered = bank.load(), log.read()
+    for warning in answered.warnings:
+        print(warning)
+    made = generators.GENERATORS
+    today = schedule.due(answered.entries, there, made, now=log.now(), new=new)
+    names = (*today.now, *today.new)[:number]
+    if not names:
+        print(_nothing_due(today))
+        return
+    fresh = generators.Fresh(random.randrange(10**6))
+    items = [fresh.make(made[each]) if each in made else _closed(each) for each in names]
+    _display(Quiz(items, title="Drill", where="drill"))
+
+
+def mock(minutes: int = 45, *, role: str = "ml", seed: int | None = None) -> None:
+    """Start a mock interview, weighted to what you were weak in. The clock starts at once.
+
+    Args:
+        minutes: 10 to 90.
+        role: ``"ml"``, ``"systems"``, ``"research"`` or ``"performance"``.
+        seed: the same seed composes the same interview, as long as the log is the same.
+
+    Raises:
+        BankError: for another length or role.
+    """
+    from amp_lessons.quiz import mock as composing
+    from amp_lessons.widgets.mock import MockInterview
+
+    plan = composing.compose(
+        bank.load(),
+        log.read().entries,
+        minutes=minutes,
+        role=role,
+        seed=random.randrange(10**6) if seed is None else seed,
+        generators=generators.GENERATORS,
+    )
+    _display(MockInterview(plan))
+
+
+def _nothing_due(today: schedule.Due) -> str:
+    if today.next_day is None:
+        return "Nothing is due. Answer some questions first: quiz(5)."
+    when = schedule.in_words(today.next_day, log.now().astimezone().date())
+    return f"Nothing is due today. The next questions come {when}: {today.next_count}."
 
 
 def _closed(wanted: str) -> Item:

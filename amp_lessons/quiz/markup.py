@@ -218,9 +218,9 @@ def static_text(item: Item, heading: str = "") -> str:
     return "\n\n".join(parts)
 
 
-def open_html(question: OpenQuestion) -> str:
-    """What a good answer to an open question has in it."""
-    rubric = "".join(f"<li>{inline_html(point)}</li>" for point in question.rubric)
+def open_html(question: OpenQuestion, *, rubric: bool = True) -> str:
+    """What a good answer to an open question has in it, with its rubric or without."""
+    points = "".join(f"<li>{inline_html(point)}</li>" for point in question.rubric)
     asked = "".join(
         f"<p><b>{inline_html(f.question)}</b> {inline_html(f.answer)}</p>"
         for f in question.follow_ups
@@ -228,7 +228,7 @@ def open_html(question: OpenQuestion) -> str:
     return (
         f"<h4>In 30 seconds</h4>{to_html(question.short)}"
         f"<h4>In 2 minutes</h4>{to_html(question.long)}"
-        f"<h4>What a good answer has in it</h4><ul>{rubric}</ul>"
+        f"{f'<h4>What a good answer has in it</h4><ul>{points}</ul>' if rubric else ''}"
         f"<h4>Follow-ups</h4>{asked}"
         f"<h4>Often heard, and wrong</h4>{to_html(question.often_heard)}"
         f"<p><small>Source: {inline_html(question.source)}</small></p>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anywidget
@@ -47,6 +47,8 @@ class Quiz(anywidget.AnyWidget):
     place = traitlets.Int(0).tag(sync=True)
     verdicts = traitlets.Dict().tag(sync=True)
     standing = traitlets.Unicode().tag(sync=True)
+    ends_at = traitlets.Float(0.0).tag(sync=True)  # seconds since 1970, 0 without a clock
+    report = traitlets.Unicode().tag(sync=True)
 
     def __init__(
         self, items: Sequence[Item], title: str = "Questions", where: log.Where = "quiz"
@@ -93,22 +95,28 @@ class Quiz(anywidget.AnyWidget):
     # ---- inside ----
 
     def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
-        known: dict[str, Callable[[], dict[str, Any]]] = {
-            "answer": lambda: self.answer(
-                content["id"], content["answer"], bool(content.get("sure", True))
-            ),
-            "give up": lambda: self.give_up(content["id"]),
-            "proof": lambda: self.proof(content["id"]),
-            "run": lambda: self.run(content["id"]),
-        }
-        reply = {"call": content.get("call")}
+        reply: dict[str, Any] = {"call": content.get("call")}
         try:
-            reply["content"] = known[content["type"]]()
+            reply["content"] = self._reply(content)
         except AnswerError as error:
             reply["error"] = f"{str(error)[:1].upper()}{str(error)[1:]}."
         except Exception as error:  # a bug of ours must not leave the page waiting
             reply["error"] = f"This did not work: {type(error).__name__}: {error}"
         self.send(reply)
+
+    def _reply(self, content: dict[str, Any]) -> dict[str, Any]:
+        match content["type"]:
+            case "answer":
+                sure = bool(content.get("sure", True))
+                return self.answer(content["id"], content["answer"], sure)
+            case "give up":
+                return self.give_up(content["id"])
+            case "proof":
+                return self.proof(content["id"])
+            case "run":
+                return self.run(content["id"])
+            case other:
+                raise ValueError(f"no message is called {other!r}")
 
     def _verdict(self, item: Item, marked: Marked, given: Any) -> dict[str, Any]:
         told = markup.feedback(item, marked) | {"given": given}

@@ -266,6 +266,100 @@ function orderInput(question) {
   };
 }
 
+// ---- questions without choices ------------------------------------------------------------------
+
+// A question to answer aloud, marked by oneself. `actions.reveal()` gives a promise of
+// `{ answer, rubric }`, both HTML; `actions.submit(ticked)` notes the points that were ticked.
+export function openBox(question, heading, actions) {
+  const faults = faultLine();
+  const after = h("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
+  const titleId = uniqueId("question");
+  const button = control("button", { type: "button", class: "amp-primary", onclick: reveal }, "Show a good answer");
+  const buttons = h("div", { class: "amp-actions" }, button);
+  const node = h(
+    "div",
+    { class: "amp-question", role: "group", "aria-labelledby": titleId },
+    h("p", { class: "amp-kind", id: titleId }, heading),
+    ...reading(question),
+    h("p", { class: "amp-note" }, question.howTo),
+    buttons,
+    faults.node,
+    after,
+  );
+  let marks = [];
+  let told = null;
+
+  async function reveal() {
+    const { answer, rubric } = await actions.reveal();
+    marks = rubric.map(() => control("input", { type: "checkbox" }));
+    const rows = rubric.map((markup, place) =>
+      h("label", { class: "amp-choice" }, marks[place], rich("span", { class: "amp-choice-text" }, markup)),
+    );
+    const save = control("button", { type: "button", class: "amp-primary", onclick: take }, "Note my points");
+    buttons.hidden = true;
+    after.replaceChildren(
+      rich("div", { class: "amp-good-answer" }, answer),
+      h("fieldset", { class: "amp-choices" }, h("legend", {}, "Which of these did you say?"), ...rows),
+      h("div", { class: "amp-actions" }, save),
+    );
+    after.focus({ preventScroll: true });
+  }
+
+  async function take() {
+    try {
+      show(await actions.submit(marks.flatMap((box, place) => (box.checked ? [place] : []))));
+    } catch (fault) {
+      faults.tell("points", fault.message);
+    }
+  }
+
+  function show(given) {
+    if (told) return;
+    told = given;
+    buttons.hidden = true;
+    for (const box of marks) box.disabled = true;
+    after.querySelector(".amp-actions")?.remove();
+    after.append(h("p", { class: "amp-result" }, given.text));
+  }
+
+  return { node, show, focus: () => button.focus() };
+}
+
+// A task that is solved in a cell of its own. `actions.submit()` looks at what its check said.
+export function taskBox(question, heading, actions) {
+  const faults = faultLine();
+  const titleId = uniqueId("question");
+  const result = h("p", { class: "amp-result", "aria-live": "polite" });
+  const button = control("button", { type: "button", class: "amp-primary", onclick: take }, "I have run its check");
+  const buttons = h("div", { class: "amp-actions" }, button);
+  const node = h(
+    "div",
+    { class: "amp-question", role: "group", "aria-labelledby": titleId },
+    h("p", { class: "amp-kind", id: titleId }, heading),
+    ...reading(question),
+    h("p", { class: "amp-note" }, question.howTo),
+    buttons,
+    faults.node,
+    result,
+  );
+
+  async function take() {
+    faults.tell("check", null);
+    try {
+      show(await actions.submit([]));
+    } catch (fault) {
+      faults.tell("check", fault.message);
+    }
+  }
+
+  function show(given) {
+    buttons.hidden = true;
+    result.textContent = given.text;
+  }
+
+  return { node, show, focus: () => button.focus() };
+}
+
 // ---- the verdict --------------------------------------------------------------------------------
 
 function verdictParts(question, told, actions) {

@@ -2,21 +2,26 @@
 // the verdict comes back.
 
 import { control, h, plainModel } from "./dom.mjs";
-import { questionBox } from "./question.mjs";
+import { openBox, questionBox, taskBox } from "./question.mjs";
+
+const BOXES = { open: openBox, task: taskBox };
 
 function render({ model, el }) {
   const calls = caller(model);
   const body = h("div", {});
   const foot = h("div", { class: "amp-split amp-quiz-foot" });
+  const report = h("div", { class: "amp-report", "aria-live": "polite" });
+  const clock = clockOf(model);
   const name = model.get("title");
-  el.append(h("div", { class: "amp-widget amp-quiz", role: "group", "aria-label": name }, body, foot));
+  el.append(h("div", { class: "amp-widget amp-quiz", role: "group", "aria-label": name }, body, foot, report));
   const boxes = new Map(); // by place, so that an answered question is still there on the way back
   let shown = null;
 
   function box(place) {
     if (!boxes.has(place)) {
       const question = model.get("questions")[place];
-      const made = questionBox(question, headingOf(question, place), actionsOf(question));
+      const make = BOXES[question.form] ?? questionBox;
+      const made = make(question, headingOf(question, place), actionsOf(question));
       const told = model.get("verdicts")[question.id];
       if (told) made.show(told);
       boxes.set(place, made);
@@ -38,6 +43,7 @@ function render({ model, el }) {
       giveUp: () => ask("give up").then(drawFootAfter),
       proof: () => ask("proof"),
       run: () => ask("run").then(({ printed }) => printed),
+      reveal: () => ask("reveal"),
     };
   }
 
@@ -66,10 +72,15 @@ function render({ model, el }) {
     const place = model.get("place");
     const last = model.get("questions").length - 1;
     const parts = [h("span", { class: "amp-note", "aria-live": "polite" }, model.get("standing"))];
+    if (clock.node) parts.push(clock.node);
     const button = (text, to) => control("button", { type: "button", onclick: () => go(to) }, text);
     const ways = [];
     if (place > 0) ways.push(button("Back", place - 1));
     if (place < last) ways.push(button("Next question", place + 1));
+    if (model.get("ends_at") && !model.get("report")) {
+      const finish = () => calls.send({ type: "finish" });
+      ways.push(control("button", { type: "button", onclick: finish }, "Finish"));
+    }
     if (ways.length) parts.push(h("span", { class: "amp-actions" }, ...ways));
     foot.replaceChildren(...parts);
     foot.hidden = !last && !model.get("standing");
@@ -84,16 +95,41 @@ function render({ model, el }) {
     });
   }
 
+  function drawReport() {
+    report.innerHTML = model.get("report"); // our own HTML
+    drawFoot();
+  }
+
+  model.on("change:report", drawReport);
   model.on("change:place", draw);
   model.on("change:standing", drawFoot);
   model.on("change:verdicts", onVerdicts);
   draw();
+  if (model.get("report")) drawReport();
   return () => {
+    clock.stop();
+    model.off("change:report", drawReport);
     model.off("change:place", draw);
     model.off("change:standing", drawFoot);
     model.off("change:verdicts", onVerdicts);
     calls.stop();
   };
+}
+
+// The time that is left, if there is an end. Nothing is cut off when it is over.
+function clockOf(model) {
+  const end = model.get("ends_at");
+  if (!end) return { stop() {} };
+  const node = h("span", { class: "amp-note", role: "timer" });
+  const draw = () => {
+    const left = Math.round(end - Date.now() / 1000);
+    const minutes = Math.floor(Math.abs(left) / 60);
+    const words = `${minutes} minute${minutes === 1 ? "" : "s"}`;
+    node.textContent = left >= 0 ? `${words} left` : `${words} over`;
+  };
+  draw();
+  const timer = setInterval(draw, 10000);
+  return { node, stop: () => clearInterval(timer) };
 }
 
 // Messages to Python with an answer: `send(message)` gives a promise of it.
@@ -124,7 +160,7 @@ function caller(model) {
 // A quiz on a page of its own. `python(message)` gives a promise of the reply, and of the values
 // that changed with it.
 export function mount(el, values, python) {
-  const model = plainModel({ place: 0, verdicts: {}, standing: "", title: "Questions", ...values });
+  const model = plainModel({ place: 0, verdicts: {}, standing: "", title: "Questions", ends_at: 0, report: "", ...values });
   const receivers = new Set();
   const { on, off } = model;
   model.on = (event, f) => (event === "msg:custom" ? receivers.add(f) : on(event, f));
