@@ -341,6 +341,7 @@ def policy(
     mixed input.
     """
     from amp_lessons import policy as rules
+    from amp_lessons import policy_record
 
     tables = []
     try:
@@ -359,6 +360,8 @@ def policy(
             _tell_counts(table)
         for answer in table if ops else ():
             say(f"why {answer.op}: {answer.note}")
+        if told := policy_record.compared(rules.torch.__version__, rules.as_json(table)):
+            say(told)
 
 
 def _policy_table(found: Sequence[OpPolicy], *, why: bool) -> Table:

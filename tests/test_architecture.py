@@ -19,6 +19,7 @@ ROOMS = (
     (
         "formats",
         "policy",
+        "policy_record",
         "pretend_gpu",
         "roofline",
         "scaling",
@@ -36,6 +37,7 @@ ROOMS = (
         "clinic",
     ),
     ("plots", "checks"),
+    ("quiz",),
     ("home",),
     ("widgets", "grading", "workspace", "doctor", "server", "lab", "bench", "overview"),
     ("cli",),
