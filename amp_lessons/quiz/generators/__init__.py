@@ -14,15 +14,33 @@ from collections.abc import Iterable
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.generators import (
     amp_from_scratch,
+    autocast_ops,
+    autocast_regions,
     grad_scaler,
     how_numbers_break,
     losses_and_ops,
+    memory,
     number_formats,
+    past_one_gpu,
+    speed,
+    training_loops,
 )
 from amp_lessons.quiz.generators.base import Generator
 from amp_lessons.quiz.items import Item
 
-_TOPICS = (number_formats, how_numbers_break, amp_from_scratch, grad_scaler, losses_and_ops)
+_TOPICS = (
+    number_formats,
+    how_numbers_break,
+    amp_from_scratch,
+    autocast_ops,
+    autocast_regions,
+    grad_scaler,
+    training_loops,
+    losses_and_ops,
+    memory,
+    speed,
+    past_one_gpu,
+)
 
 GENERATORS: dict[str, Generator] = {
     each.id: each for topic in _TOPICS for each in topic.GENERATORS

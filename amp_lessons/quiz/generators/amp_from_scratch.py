@@ -136,7 +136,7 @@ def _why_whole_gap(fmt: Float, moved: str, change: float, gap: float) -> str:
         if ratio <= 0.5
         else f"{moved} is {ratio:.1f} times that"
     )
-    return f"This is the next smaller {fmt.name} number, {small(gap)} below the weight. But {off}."
+    return f"This is one step down to the next {fmt.name} number: {small(gap)}. But {off}."
 
 
 GENERATORS = (loss_scale, update)

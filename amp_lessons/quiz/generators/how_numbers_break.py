@@ -80,7 +80,7 @@ def which_format(rng: random.Random) -> Draft | None:
     right = Option(
         best.name,
         f"Yes. Its numbers reach from {power(best.tiny)} to about {raised(_range(best)[1] + 1)}, so "
-        f"none of these becomes 0 or too large. {_finest(best, fits)}",
+        "none of these becomes 0 or too large. " + _smallest(best),
     )
     wrong = [_why_other(each, best, bins) for each in formats if each is not best]
     return {
@@ -102,6 +102,12 @@ def _range(fmt: Float) -> tuple[int, int]:
 
 def _bits(fmt: Float) -> int:
     return 1 + fmt.exponent_bits + fmt.mantissa_bits
+
+
+def _smallest(best: Float) -> str:
+    if _bits(best) == 8:
+        return f"E4M3 and E5M2 are the smallest here, and {best.name} is the one to take."
+    return "In 8 bits, some would be lost."
 
 
 def _why_other(fmt: Float, best: Float, bins: dict[int, int]) -> Option:

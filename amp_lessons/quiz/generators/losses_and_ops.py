@@ -40,9 +40,11 @@ def _squares(rng: random.Random, fmt: Float) -> Draft | None:
         ((exact, norm), f"This takes the squares as exact. {fmt.name} has no {number(exact)}."),
         ((math.inf, math.inf), _why_inf(fmt, "`norm` squares in FP32 inside.")),
         ((math.inf, norm), _why_fits(fmt, exact)),
-        ((fmt.below(exact), norm), "This cuts bits off. A product in 16 bits is rounded."),
         ((mean, value), "The norm adds up the squares. It doesn't take their mean."),
     ]
+    if exact < fmt.max:
+        why_cut = "This cuts bits off. A product in 16 bits is rounded to the nearest."
+        wrong.append(((fmt.below(exact), norm), why_cut))
     if fmt is FP16:
         wrong += [
             ((fmt.max, norm), "A product doesn't stop at the largest number: it becomes inf."),
@@ -81,8 +83,10 @@ def _sum(rng: random.Random, fmt: Float) -> Draft | None:
             "`sum()` accumulates in FP32.",
         ),
         ((math.inf, value), _why_fits(fmt, exact)),
-        ((fmt.below(exact), value), "This cuts bits off. The result is rounded to the nearest."),
     ]
+    if exact < fmt.max:
+        why_cut = "This cuts bits off. The result is rounded to the nearest."
+        wrong.append(((fmt.below(exact), value), why_cut))
     if fmt is FP16:
         wrong.append(((fmt.max, value), "A sum doesn't stop at the largest number: it becomes inf."))
     code = f"""
