@@ -94,7 +94,7 @@ def table(device: str, dtype: str, version: str | None = None) -> dict[str, Reco
 def differences(
     before: Mapping[str, RecordedPolicy], now: Mapping[str, RecordedPolicy]
 ) -> list[Difference]:
-    """The ops whose answers differ, in the order of the new table. Those that are gone come last."""
+    """The ops whose answers differ: in the order of the new table, then those that are gone."""
     ops = [*now, *(op for op in before if op not in now)]
     pairs = ((before.get(op), now.get(op)) for op in ops)
     return [Difference(old, new) for old, new in pairs if old != new]

@@ -20,6 +20,7 @@ from amp_lessons.quiz.generators import (
     how_numbers_break,
     losses_and_ops,
     memory,
+    myths_and_clinic,
     number_formats,
     past_one_gpu,
     speed,
@@ -40,11 +41,10 @@ _TOPICS = (
     memory,
     speed,
     past_one_gpu,
+    myths_and_clinic,
 )
 
-GENERATORS: dict[str, Generator] = {
-    each.id: each for topic in _TOPICS for each in topic.GENERATORS
-}
+GENERATORS: dict[str, Generator] = {each.id: each for topic in _TOPICS for each in topic.GENERATORS}
 """All generators by id, in the order of the course."""
 
 ENOUGH = 2_000

@@ -59,7 +59,8 @@ def _scale_option(bins: dict[int, int], scale: int) -> Option:
         )
     else:
         why = (
-            f"With this scale, the last row reaches {raised(top)}, and FP16 gives inf from 65,520 on."
+            f"With this scale, the last row reaches {raised(top)}, and FP16 gives inf from "
+            "65,520 on."
         )
     if scale == 16:
         why = f"2¹⁶ is GradScaler's default start. {why}"
@@ -73,7 +74,9 @@ def update(rng: random.Random) -> Draft | None:
     if rng.random() < 0.3:
         weight = 2.0 ** rng.randint(-4, 3)
     below = weight - _next_below(fmt, weight)
-    change = float(f"{below * rng.choice((0.1, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.2, 1.3, 1.7, 2.3)):.1g}")
+    change = float(
+        f"{below * rng.choice((0.1, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.2, 1.3, 1.7, 2.3)):.1g}"
+    )
     stored = fmt.round(weight - fmt.round(change))
     if stored != fmt.round(weight - change) or change >= weight / 4:
         return None  # it would depend on how the update itself is rounded
@@ -81,7 +84,10 @@ def update(rng: random.Random) -> Draft | None:
     steps = [stored + below * n for n in (-2, -1, 1, 2) if stored + below * n <= weight]
     wrong = [
         (weight - change, f"That is the exact result. It is not a number of {fmt.name}."),
-        (weight, f"The update of {moved} is more than half the gap below the weight, so it counts."),
+        (
+            weight,
+            f"The update of {moved} is more than half the gap below the weight, so it counts.",
+        ),
         (_next_below(fmt, weight), _why_whole_gap(fmt, moved, change, below)),
         (other.round(weight - change), f"That is what {other.name} stores."),
         *(
@@ -96,7 +102,10 @@ def update(rng: random.Random) -> Draft | None:
         if each != stored and texts[each] != number(stored)
     ]
     right = Option(
-        number(stored), _why_stored(fmt, weight, stored, moved, below), f"stored == {stored!r}", stored
+        number(stored),
+        _why_stored(fmt, weight, stored, moved, below),
+        f"stored == {stored!r}",
+        stored,
     )
     shown = choices(rng, right, options, ascending=True)
     if shown is None:
@@ -121,7 +130,9 @@ def _next_below(fmt: Float, value: float) -> float:
 def _why_stored(fmt: Float, weight: float, stored: float, moved: str, gap: float) -> str:
     distance = f"From the weight to the next smaller {fmt.name} number it is {small(gap)}."
     if stored == weight:
-        return f"Yes, the update is lost. {distance} An update of {moved} is less than half of that."
+        return (
+            f"Yes, the update is lost. {distance} An update of {moved} is less than half of that."
+        )
     gaps = round((weight - stored) / gap)
     return (
         f"Yes. {distance} An update of {moved} rounds to {count(gaps, 'such gap')}, so the weight "

@@ -164,6 +164,8 @@ def mistakes(
     kept: list[tuple[float, str]] = []
     for value, why in candidates:
         others = [answer, *(seen for seen, _ in kept)]
-        if all(abs(value - other) > 1.5 * tolerance * max(abs(other), abs(value)) for other in others):
+        if all(
+            abs(value - other) > 1.5 * tolerance * max(abs(other), abs(value)) for other in others
+        ):
             kept.append((value, why))
     return [{"value": value, "why": why} for value, why in kept] or None

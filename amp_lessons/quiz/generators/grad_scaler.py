@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
 from amp_lessons.quiz.generators.words import count, listed, power, raised
@@ -174,7 +175,8 @@ def scale_later(rng: random.Random) -> Draft | None:
     return {
         "prompt": f"A GradScaler starts at {power(start)} = {int(start):,} with "
         f"`growth_interval={interval}`. Counted from 1, the gradients of "
-        f"{_steps(sorted(bad))} overflow. What is the scale after the `update()` of step {steps:,}?",
+        f"{_steps(sorted(bad))} overflow. What is the scale after the `update()` of step "
+        f"{steps:,}?",
         "hint": "Which stretches between two overflows are long enough for the scale to grow?",
         "source": SOURCE,
         "answer": answer,
@@ -193,7 +195,7 @@ def scale_later(rng: random.Random) -> Draft | None:
 def _told(bad: list[int], start: float, interval: int, steps: int, answer: float) -> str:
     """The clean stretches, and how often the scale grows in each."""
     edges = [0, *bad, steps + 1]
-    stretches = [later - early - 1 for early, later in zip(edges, edges[1:], strict=False)]
+    stretches = [later - early - 1 for early, later in pairwise(edges)]
     grown = [length for length in stretches if length >= interval]
     doublings = sum(length // interval for length in grown)
     if len(grown) == 1:

@@ -31,8 +31,11 @@ def sum_stops(rng: random.Random) -> Draft | None:
                 f"That is where {other.name} stops. It has {other.mantissa_bits} stored bits of "
                 f"significand, and {fmt.name} has {fmt.mantissa_bits}.",
             ),
-            (limit, f"{limit:,} is where a sum of ones stops. Smaller terms stop "
-                "earlier, larger ones later."),
+            (
+                limit,
+                f"{limit:,} is where a sum of ones stops. Smaller terms stop "
+                "earlier, larger ones later.",
+            ),
             (FP16.max, "65,504 is FP16's largest number. The sum stops long before."),
         ),
     )
@@ -79,7 +82,8 @@ def which_format(rng: random.Random) -> Draft | None:
     best = min(fits, key=lambda each: (_bits(each), -each.mantissa_bits))
     right = Option(
         best.name,
-        f"Yes. Its numbers reach from {power(best.tiny)} to about {raised(_range(best)[1] + 1)}, so "
+        f"Yes. Its numbers reach from {power(best.tiny)} to about "
+        f"{raised(_range(best)[1] + 1)}, so "
         "none of these becomes 0 or too large. " + _smallest(best),
     )
     wrong = [_why_other(each, best, bins) for each in formats if each is not best]

@@ -29,7 +29,8 @@ def _squares(rng: random.Random, fmt: Float) -> Draft | None:
         return None
     exact = value * value
     why = (
-        f"The squares are stored in FP16 before the mean is taken. {number(exact)} is above 65,504, "
+        f"The squares are stored in FP16 before the mean is taken. {number(exact)} is above "
+        "65,504, "
         "so they are inf. `norm` squares and adds in FP32, and only its result is FP16."
         if math.isinf(square)
         else f"The squares are stored in {fmt.name}, which rounds {number(exact)} to "
@@ -88,7 +89,9 @@ def _sum(rng: random.Random, fmt: Float) -> Draft | None:
         why_cut = "This cuts bits off. The result is rounded to the nearest."
         wrong.append(((fmt.below(exact), value), why_cut))
     if fmt is FP16:
-        wrong.append(((fmt.max, value), "A sum doesn't stop at the largest number: it becomes inf."))
+        wrong.append(
+            ((fmt.max, value), "A sum doesn't stop at the largest number: it becomes inf.")
+        )
     code = f"""
 import torch
 
@@ -130,7 +133,8 @@ def _output(
     return {
         "prompt": "What does this print?",
         "code": code.strip(),
-        "hint": f"Which values are stored in {fmt.name} on the way, and which are computed in FP32?",
+        "hint": f"Which values are stored in {fmt.name} on the way, and which are computed in "
+        "FP32?",
         "source": SOURCE,
         "choice": shown,
     }

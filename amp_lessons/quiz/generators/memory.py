@@ -60,7 +60,8 @@ RECIPES = (
         "Gradients and optimizer state have the dtype of the parameters: 2 bytes each.",
     ),
     Recipe(
-        "as Megatron does: BF16 weights and gradients, with FP32 weights and state in the optimizer",
+        "as Megatron does: BF16 weights and gradients, with FP32 weights and state in the "
+        "optimizer",
         2, 2, 4, 4,
         "Weights and gradients take 2 bytes each, FP32 weights and optimizer state 4.",
     ),
@@ -80,7 +81,10 @@ def state_bytes(rng: random.Random) -> Draft | None:
     tolerance = 0.02
     wide = recipe.master or recipe.weight == 4
     wrong = [
-        (many * recipe.weight, "That is the weights alone. Gradients and optimizer state come on top."),
+        (
+            many * recipe.weight,
+            "That is the weights alone. Gradients and optimizer state come on top.",
+        ),
         (
             total - many * recipe.gradient,
             f"This leaves out the gradients: {recipe.gradient} bytes for each parameter.",
@@ -171,7 +175,7 @@ def logits(rng: random.Random) -> Draft | None:
         return None
     return {
         "prompt": f"A language model with a vocabulary of {words:,} gets "
-        f"{count(batch, 'sequence')} of {tokens:,} tokens each. How many GB (10⁹ bytes) do its "
+        f"{_batch(batch, tokens)}. How many GB (10⁹ bytes) do its "
         f"logits take in {dtype}?",
         "hint": "Each token has one logit for each word of the vocabulary.",
         "source": "arithmetic: batch · tokens · vocabulary · bytes",
@@ -185,6 +189,12 @@ def logits(rng: random.Random) -> Draft | None:
         f"{batch}, {tokens}, {words}, dtype=torch.{_TORCH[dtype]}, device='meta')\n"
         "answer = logits.numel() * logits.element_size() / 1e9",
     }
+
+
+def _batch(batch: int, tokens: int) -> str:
+    if batch == 1:
+        return f"one sequence of {tokens:,} tokens"
+    return f"{batch} sequences of {tokens:,} tokens each"
 
 
 _TORCH = {"FP32": "float32", "BF16": "bfloat16", "FP16": "float16"}

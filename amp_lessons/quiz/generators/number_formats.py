@@ -23,9 +23,7 @@ def round_to(rng: random.Random) -> Draft | None:
     if stored == value:
         return None
     right = _stored_option(fmt, stored, _why_right(fmt, value, shown, stored))
-    shown_choices = choices(
-        rng, right, _wrongly_stored(fmt, value, shown, stored), ascending=True
-    )
+    shown_choices = choices(rng, right, _wrongly_stored(fmt, value, shown, stored), ascending=True)
     if shown_choices is None:
         return None
     return {
@@ -105,7 +103,8 @@ def _why_right(fmt: Float, value: float, shown: str, stored: float) -> str:
         )
     if stored == 0:
         return (
-            f"Yes. The smallest {fmt.name} number is {power(fmt.tiny)}, about {short(f'{fmt.tiny:.2g}')}. "
+            f"Yes. The smallest {fmt.name} number is {power(fmt.tiny)}, about "
+            f"{short(f'{fmt.tiny:.2g}')}. "
             f"{shown} is less than half of it."
         )
     if value > fmt.max:
@@ -156,7 +155,10 @@ def _wrong_when_large(fmt: Float, shown: str, stored: float) -> list[tuple[float
     top = number(fmt.max)
     if not fmt.has_inf:
         return [
-            (math.inf, f"FP16 and E5M2 would give inf, but {fmt.name} has none. It stops at {top}."),
+            (
+                math.inf,
+                f"FP16 and E5M2 would give inf, but {fmt.name} has none. It stops at {top}.",
+            ),
             (math.nan, f"That was right before PyTorch 2.12. Since then the cast stops at {top}."),
         ]
     if math.isinf(stored):
@@ -209,9 +211,7 @@ def _wrong_when_small(fmt: Float, shown: str, stored: float) -> list[tuple[float
     return found
 
 
-def _wrong_neighbours(
-    fmt: Float, value: float, shown: str, result: str
-) -> list[tuple[float, str]]:
+def _wrong_neighbours(fmt: Float, value: float, shown: str, result: str) -> list[tuple[float, str]]:
     below, above = fmt.below(value), fmt.above(value)
     coarse = math.floor(value / fmt.gap(value) / 2) * 2 * fmt.gap(value)
     reason = f"{shown} is nearer to {result}."
@@ -263,13 +263,20 @@ def next_float(rng: random.Random) -> Draft | None:
     wrong = [
         (value + fmt.eps, f"{power(fmt.eps)} is the gap at 1. The gap doubles at each power of 2."),
         (value + 1, f"Integers are 1 apart, but {fmt.name} has a number every {number(gap)} here."),
-        (value + 2 * gap, f"That is the gap from the next power of two on. Here it's half as much: {number(gap)}."),
+        (
+            value + 2 * gap,
+            "That is the gap from the next power of two on. Here it's half as much: "
+            f"{number(gap)}.",
+        ),
         (
             value + gap / 2,
             f"{number(gap / 2)} is half the gap: the largest rounding error, and not the distance.",
         ),
         *(
-            (value + other.gap(value), f"That is the gap of {other.name}, {number(other.gap(value))}.")
+            (
+                value + other.gap(value),
+                f"That is the gap of {other.name}, {number(other.gap(value))}.",
+            )
             for other in others
         ),
     ]

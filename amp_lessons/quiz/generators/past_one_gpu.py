@@ -18,7 +18,7 @@ def fp8_scale(rng: random.Random) -> Draft | None:
     exact = fmt.max / amax
     answer = 2.0 ** math.floor(math.log2(exact)) if by_power else exact
     wrong = [
-        (1 / exact, "This is the other way about: it would be multiplied to get the values back."),
+        (1 / exact, "This is the other way about: you multiply by it to get the values back."),
         (other.max / amax, f"{number(other.max)} is the largest number of {other.name}."),
         (1 / amax, f"This brings the largest value to 1, and leaves {fmt.name}'s range unused."),
     ]
@@ -34,9 +34,9 @@ def fp8_scale(rng: random.Random) -> Draft | None:
     if found is None:
         return None
     asked = (
-        "the largest power of two that makes nothing overflow"
+        "What is the largest power of two that you can take without an overflow?"
         if by_power
-        else "so that the largest value just fits"
+        else "Which scale makes the largest value just fit?"
     )
     power_told = (
         f" The power of two below is {_power(answer)}, and {number(amax)} becomes "
@@ -45,8 +45,9 @@ def fp8_scale(rng: random.Random) -> Draft | None:
         else ""
     )
     return {
-        "prompt": f"The largest magnitude in a tensor is {number(amax)}. You multiply the tensor by "
-        f"a scale and cast it to {fmt.name}. Which scale do you take, {asked}?",
+        "prompt": f"The largest magnitude in a tensor is {number(amax)}. You multiply the "
+        "tensor by "
+        f"a scale and cast it to {fmt.name}. {asked}",
         "hint": f"What is the largest number of {fmt.name}?",
         "source": "OCP 8-bit Floating Point Specification 1.0; Micikevicius et al. 2022, arXiv "
         "2209.05433",

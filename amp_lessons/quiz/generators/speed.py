@@ -79,8 +79,8 @@ def matmul_floor(rng: random.Random) -> Draft | None:
         return None
     return {
         "prompt": f"{_peaks(gpu, dtype)} of memory bandwidth. It multiplies two matrices, "
-        f"{_shape(work)}, stored with {size} bytes a number. Below how many {unit} can this not be "
-        "done? Each matrix moves once.",
+        f"{_shape(work)}, stored with {size} bytes a number, and moves each matrix once. "
+        f"What is the least time that this can take, in {unit}?",
         "hint": "How long does the computing take at the peak, and how long the moving? The "
         "longer one is the floor.",
         "source": gpu.source,
@@ -102,45 +102,68 @@ def matmul_floor(rng: random.Random) -> Draft | None:
 def bound(rng: random.Random) -> Draft | None:
     gpu, dtype, work = _draw(rng)
     intensity, ridge = work.intensity(dtype), gpu.ridge(dtype)
-    if not (1.2 < intensity / ridge or intensity / ridge < 0.8):
+    if 0.8 <= intensity / ridge <= 1.2:
         return None
     size = roofline.BYTES[dtype]
-    high = max(intensity, ridge)
-    if high / min(intensity, ridge) > 50:
-        return None
     compute = intensity > ridge
-    told = (
-        f"It has {amount(intensity)} FLOP for each byte, and this GPU needs {amount(ridge)} to be "
-        "busy."
+    limit = "cores" if compute else "memory"
+    right = _limit(intensity, ridge, compute)
+    right = Option(
+        right.text,
+        f"Yes. This matmul has {amount(intensity)} FLOP for each byte that it moves. The GPU can "
+        f"do {amount(ridge)} in the same time, so the {limit} {'are' if compute else 'is'} the "
+        "limit.",
+        right.holds,
     )
-    texts = {
-        "compute": "Its arithmetic: more bandwidth would not make it faster",
-        "bandwidth": "Its memory traffic: a higher peak would not make it faster",
-        "both": "Both alike: it takes more of each to make it faster",
-    }
-    whys = {
-        "compute": f"{told} So the cores "
-        + ("are the limit." if compute else "wait for the memory."),
-        "bandwidth": f"{told} So the memory "
-        + ("keeps up easily." if compute else "is the limit."),
-        "both": f"That would be so if the two numbers were equal. {told}",
-    }
-    key = "compute" if compute else "bandwidth"
-    right = Option(texts[key], f"Yes. {whys[key]}", f"found == {key!r}")
     wrong = [
-        Option(texts[each], whys[each], f"found == {each!r}") for each in texts if each != key
+        _limit(
+            intensity,
+            ridge,
+            not compute,
+            "The numbers are right and the conclusion is not. With "
+            f"{'more' if compute else 'fewer'} FLOP for each byte than the ridge, the {limit} "
+            f"{'are' if compute else 'is'} the limit.",
+        )
     ]
+    for value, why in (
+        (
+            work.flops / (size * work.m * work.n),
+            "This moves only the result. The two factors are read too.",
+        ),
+        (intensity / 2, "This counts one FLOP for a product and an addition. They are two."),
+        (intensity * size, "This divides by the numbers that move. Each of them takes bytes."),
+        (intensity * size / (2 if size == 4 else 4), f"Each number takes {size} bytes here."),
+    ):
+        if amount(value) != amount(intensity):
+            wrong.append(_limit(value, ridge, value > ridge, why))
     shown = choices(rng, right, wrong)
+    if shown is None:
+        return None
     return {
         "prompt": f"{_peaks(gpu, dtype)} of memory bandwidth. It multiplies {_shape(work)}, stored "
-        f"with {size} bytes a number. By the roofline model, what limits this matmul?",
-        "hint": "Compare FLOP for each byte moved with the peak divided by the bandwidth.",
+        f"with {size} bytes a number. What limits this matmul, by the roofline model?",
+        "hint": "Compare the FLOP for each byte moved with the ridge: the peak divided by the "
+        "bandwidth.",
         "source": gpu.source,
         "choice": shown,
         "proof": "from amp_lessons.roofline import Matmul, bound, find_gpu\n\n"
-        f"work = Matmul({work.m}, {work.n}, {work.k})\n"
-        f"found = bound(find_gpu({gpu.name!r}), {dtype!r}, work.flops, work.bytes({dtype!r}))",
+        f"gpu, work = find_gpu({gpu.name!r}), Matmul({work.m}, {work.n}, {work.k})\n"
+        f"intensity = work.intensity({dtype!r})\n"
+        f"limit = bound(gpu, {dtype!r}, work.flops, work.bytes({dtype!r}))",
     }
+
+
+def _limit(intensity: float, ridge: float, compute: bool, why: str = "") -> Option:
+    side = "above" if intensity > ridge else "below"
+    return Option(
+        f"The {'cores' if compute else 'memory'}: {amount(intensity)} FLOP a byte, {side} the "
+        "ridge "
+        f"at {amount(ridge)}",
+        why or "It is right.",
+        f"limit == {('compute' if compute else 'bandwidth')!r} and abs(intensity / "
+        f"{intensity!r} - 1) "
+        "< 1e-9",
+    )
 
 
 @generator("speed.gen_amdahl", "What a faster part is worth", level=1, kind="number")
@@ -167,11 +190,7 @@ def amdahl(rng: random.Random) -> Draft | None:
     if found is None:
         return None
     others = "The rest stays as it is." if rest == 1 else "The rest becomes 2 times faster."
-    told = (
-        f"{100 - share}"
-        if rest == 1
-        else f"{100 - share} / 2"
-    )
+    told = f"{100 - share}" if rest == 1 else f"{100 - share} / 2"
     return {
         "prompt": f"{share}% of a step's time goes into matrix products. With 16-bit tensor cores "
         f"they become {factor} times faster. {others} How many times faster is the step?",
@@ -207,15 +226,17 @@ def mfu(rng: random.Random) -> Draft | None:
         ),
     ]
     if gpus > 1:
-        wrong.append((answer * gpus, f"This divides by the peak of one GPU, and there are {gpus:,}."))
+        wrong.append(
+            (answer * gpus, f"This divides by the peak of one GPU, and there are {gpus:,}.")
+        )
     found = mistakes(answer, 0.03, wrong)
     if found is None or speed < 10:
         return None
-    machines = "one " + gpu.name if gpus == 1 else f"{gpus:,} GPUs of the type {gpu.name}"
+    machines = f"one {gpu.name}" if gpus == 1 else f"{gpus:,} {gpu.name} GPUs"
     return {
         "prompt": f"A model with {params(many)} parameters trains in BF16 on {machines}, at "
         f"{int(speed):,} tokens a second in all. The dense BF16 peak of one GPU is "
-        f"{amount(peak / 1e12, 4)} TFLOP/s. What is the model FLOPs utilization (MFU), in per cent? "
+        f"{amount(peak / 1e12, 4)} TFLOP/s. What is the model FLOPs utilization (MFU), in percent? "
         "Leave attention aside.",
         "hint": "A training step takes about 6 FLOP for each parameter and token.",
         "source": f"Chowdhery et al. 2022, arXiv 2204.02311, appendix B; {gpu.source}",

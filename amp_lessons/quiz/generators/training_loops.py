@@ -77,7 +77,8 @@ def _plain() -> Variant:
             (2, 0, "You clear the gradients after the backward pass that made them."),
         ),
         distractors=(PLAIN_BACKWARD, PLAIN_STEP, HALF),
-        explanation="The old gradients go before the backward pass adds new ones. `step` divides by "
+        explanation="The old gradients go before the backward pass adds new ones. `step` "
+        "divides by "
         "the scale and may skip, and `update` changes the scale last.",
         expected="loss_fn(model(x), y).backward()\nif finite(): optimizer.step()",
     )
@@ -94,7 +95,8 @@ def _clip(norm: str) -> Variant:
             (5, 4, "You clip after the step: the update has used the gradients already."),
         ),
         distractors=(PLAIN_BACKWARD, PLAIN_STEP, HALF),
-        explanation="`unscale_` divides the gradients, so that the clip sees their true norm. `step` "
+        explanation="`unscale_` divides the gradients, so that the clip sees their true norm. "
+        "`step` "
         "knows that they are divided, and `update` comes last.",
         expected=f"loss_fn(model(x), y).backward()\nfine = finite()\n{clip}\n"
         "if fine: optimizer.step()",
@@ -137,7 +139,7 @@ def _accumulate(norm: str = "") -> Variant:
 
 def _two_optimizers() -> Variant:
     return Variant(
-        what="in FP16 with a GradScaler, and `optimizer_a` and `optimizer_b` each update a part",
+        what="in FP16 with a GradScaler. `optimizer_a` and `optimizer_b` each update a part of it",
         lines=(
             "optimizer_a.zero_grad(); optimizer_b.zero_grad()",
             LOSS,
@@ -185,7 +187,8 @@ def _scheduler() -> Variant:
             PLAIN_BACKWARD,
             PLAIN_STEP,
         ),
-        explanation="A skipped step shows only in `update`, where the scale falls. So read the scale "
+        explanation="A skipped step shows only in `update`, where the scale falls. So read "
+        "the scale "
         "before it, and compare afterwards.",
         expected="loss_fn(model(x), y).backward()\nif finite(): optimizer.step(); scheduler.step()",
     )
