@@ -1,5 +1,5 @@
 """The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy`, `explain`
-and `bench`.
+and `bench`. The interview room's commands are in `quiz.commands`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from amp_lessons import __version__, interrupts
+from amp_lessons.quiz import commands as interview_room
 from amp_lessons.terminal import console, open_standard_streams, say, warn
 
 if TYPE_CHECKING:
@@ -649,6 +650,10 @@ def _as_json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=1, default=str) + "\n"
 
 
+# ---- quiz, drill, mock ---------------------------------------------------------------------------
+
+interview_room.register(app)
+
 # ---- from the shell and back --------------------------------------------------------------------
 
 
@@ -693,11 +698,12 @@ def _in_one_line(error: Exception) -> str:
     from amp_lessons.course import UnknownExercise, UnknownLesson
     from amp_lessons.lab import LabError
     from amp_lessons.progress import ProgressError
+    from amp_lessons.quiz.bank import BankError
     from amp_lessons.records import RecordError
     from amp_lessons.workspace import WorkspaceError
 
-    ours = (UnknownExercise, UnknownLesson, LabError, ProgressError, RecordError, WorkspaceError)
-    if isinstance(error, ours):
+    named = (UnknownExercise, UnknownLesson)
+    if isinstance(error, (*named, BankError, LabError, ProgressError, RecordError, WorkspaceError)):
         return str(error)
     if hasattr(error, "format_message"):  # typer's own, about how it was called
         ctx = getattr(error, "ctx", None)

@@ -19,7 +19,19 @@ from waiting import wait_until
 
 from amp_lessons import cli, course, ipynb, lab, progress, renamed, terminal, workspace
 
-COMMANDS = ("lab", "doctor", "progress", "reset", "grade", "policy", "explain", "bench")
+COMMANDS = (
+    "lab",
+    "doctor",
+    "progress",
+    "reset",
+    "grade",
+    "policy",
+    "explain",
+    "bench",
+    "quiz",
+    "drill",
+    "mock",
+)
 SHEET = "exercises/01_number_formats_exercises.ipynb"
 
 

@@ -1,0 +1,259 @@
+"""A mock interview at the terminal: the clock, the parts in turn, and the report at the end.
+
+What is asked and how it is scored, `mock` decides. As in an interview, nobody says whether an
+answer was right until the end; then what was missed can be gone through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amp_lessons.progress import data_folder, write_atomically
+from amp_lessons.quiz import log, mock, whiteboard
+from amp_lessons.quiz.items import OpenQuestion
+from amp_lessons.quiz.keys import Quit
+from amp_lessons.quiz.marking import mark
+from amp_lessons.quiz.mock import Coding, Mock, Part, Report, Result, Step, YourQuestion
+from amp_lessons.quiz.session import Answered, Session
+from amp_lessons.terminal import warn
+
+
+@dataclass
+class Interview:
+    """One mock interview under way.
+
+    Attributes:
+        folder: where coding tasks are written.
+        results: by the steps' ids.
+        missed: closed questions to go through at the end.
+        checker: checks a coding task's file.
+    """
+
+    plan: Mock
+    session: Session
+    folder: Path
+    results: dict[str, Result] = field(default_factory=dict)
+    missed: list[Answered] = field(default_factory=list)
+    checker: Callable[[str, Path], whiteboard.Checked] = whiteboard.check
+    started_at: float = 0.0
+
+    # ---- the parts ----------------------------------------------------------------------------
+
+    def run(self) -> Report:
+        """Ask everything that the time allows, and give the report."""
+        self.started_at = self.session.clock()
+        self._open()
+        finished = True
+        try:
+            for part in self.plan.parts:
+                if not self._run_part(part):
+                    break
+        except Quit:
+            finished = False
+        return mock.report(self.plan, self.results, finished=finished)
+
+    def _open(self) -> None:
+        show, plan = self.session.screen, self.plan
+        show.blank()
+        show.heading(f"Mock interview: {mock.ROLES[plan.role].title}, {plan.minutes} minutes")
+        show.blank()
+        for part in plan.parts:
+            count = len(part.steps)
+            what = f"{count} question{'s' * (count != 1)}"
+            if part.name == mock.CODE:
+                what = f"{count} task{'s' * (count != 1)}"
+            show.line(f"  {part.title:<22}{part.minutes:>3} min  {part.points:>3} points  {what}")
+        show.blank()
+        show.line(
+            "Say your reasons aloud, as you would to an interviewer. You get no hints, and you "
+            "hear how it went at the end. The clock never cuts an answer off."
+        )
+        self.session.pause("Enter: start the clock")
+        self.started_at = self.session.clock()
+
+    def _run_part(self, part: Part) -> bool:
+        """Whether there is time for the next one."""
+        show = self.session.screen
+        show.blank()
+        show.heading(f"{part.title}: {part.minutes} min, {part.points} points")
+        show.line(f"An interviewer looks for: {part.looks_for}.")
+        for number, step in enumerate(part.steps, 1):
+            if self._left() <= 0:
+                return False
+            self._run_step(step, f"{part.title}, {number} of {len(part.steps)}")
+        show.blank()
+        show.line(self.clock_line(), "bold")
+        return True
+
+    def _run_step(self, step: Step, heading: str) -> None:
+        asks = step.asks
+        if isinstance(asks, YourQuestion):
+            self._your_question(asks, step)
+        elif isinstance(asks, Coding):
+            self._coding(asks, step)
+        elif isinstance(asks, OpenQuestion):
+            self._note(step, self.session.ask_open(asks, heading))
+        else:
+            done = self.session.ask(asks, heading, reveal=False)
+            if not done.right:
+                self.missed.append(done)
+            self._note(step, done)
+
+    def _note(self, step: Step, done: Answered) -> None:
+        self.results[step.id] = Result(done.score, done.sure, round(done.seconds, 1))
+
+    def _left(self) -> float:
+        """Seconds."""
+        return self.plan.minutes * 60 - (self.session.clock() - self.started_at)
+
+    def clock_line(self) -> str:
+        """The time that is left, rounded up to minutes."""
+        minutes = int(-(-self._left() // 60))
+        if minutes <= 0:
+            return "The time is up."
+        return f"{minutes} minute{'s' * (minutes != 1)} left."
+
+    # ---- your question ------------------------------------------------------------------------
+
+    def _your_question(self, asks: YourQuestion, step: Step) -> None:
+        show = self.session.screen
+        show.blank()
+        show.line(asks.prompt)
+        show.line("Ask it aloud or type it. Enter: go on   q: quit", "dim")
+        show.prompt("> ")
+        typed = self.session.keys.line()
+        if typed.lower() == "q":
+            raise Quit
+        show.blank()
+        share = self.session.tick(asks.rubric)
+        show.line("Questions that candidates were glad to have asked:", "bold")
+        for example in asks.examples:
+            show.markdown(example, first="  - ", indent=4)
+        self.results[step.id] = Result(share)
+
+    # ---- the coding task ----------------------------------------------------------------------
+
+    def _coding(self, asks: Coding, step: Step) -> None:
+        show = self.session.screen
+        show.blank()
+        start = self.session.clock()
+        try:
+            task = whiteboard.task(asks.name)
+            path = whiteboard.write(task, self.folder)
+        except whiteboard.WhiteboardError as error:
+            warn(f"no coding task this time: {error}")
+            self.results[step.id] = Result(0.0)
+            return
+        show.line(task.title, "bold")
+        show.blank()
+        show.markdown(task.statement)
+        show.blank()
+        show.code(task.stub)
+        show.blank()
+        show.line(f"Write it in {path.name}, which is in the current folder.", "bold")
+        show.line("Edit it in another window, from memory, and save it.")
+        passed = self._until_it_passes(task.name, path)
+        done = Answered(step.id, float(passed), True, self.session.clock() - start)
+        self.session.note(done)
+        self._note(step, done)
+
+    def _until_it_passes(self, name: str, path: Path) -> bool:
+        show = self.session.screen
+        while True:
+            show.blank()
+            show.line(f"{self.clock_line()}  Enter: check it   s: leave it   q: quit", "dim")
+            show.prompt("> ")
+            typed = self.session.keys.line().lower()
+            if typed == "q":
+                raise Quit
+            if typed == "s":
+                show.line(f"Left as it is. The exercise is in {_sheet(name)}.")
+                return False
+            show.line("Checking, which takes a few seconds ...")
+            checked = self.checker(name, path)
+            show.code(checked.text, indent=2, python=False)
+            if checked.passed:
+                return True
+
+    # ---- the end ------------------------------------------------------------------------------
+
+    def go_through_missed(self) -> None:
+        """Show what was missed with its answers, if somebody wants to see it."""
+        show = self.session.screen
+        if not self.missed:
+            return
+        count = len(self.missed)
+        what = "the question" if count == 1 else f"the {count} questions"
+        show.blank()
+        words = f"Enter: go through {what} you missed"
+        try:
+            for number, done in enumerate(self.missed, 1):
+                self.session.pause(words)
+                words = "Enter: the next one"
+                assert done.item is not None
+                show.blank()
+                show.heading(f"Missed, {number} of {count}")
+                show.blank()
+                show.question(done.item)
+                marked = None if done.answer is None else mark(done.item, done.answer)
+                self.session.explain(done.item, marked, done.sure)
+                show.blank()
+        except Quit:
+            return
+
+
+def _sheet(name: str) -> str:
+    return whiteboard.task(name).lesson.sheet
+
+
+def show_report(session: Session, report: Report, saved: Path | None) -> None:
+    """The report as a person reads it."""
+    show = session.screen
+    show.blank()
+    band = f": {report.band}" if report.band else ""
+    show.heading(f"{report.points:.0f} of {report.of:.0f} points{band}")
+    if not report.finished:
+        show.line("You stopped early, so only what you answered counts.")
+    elif report.unasked:
+        many = f"{report.unasked} questions were" if report.unasked > 1 else "1 question was"
+        show.line(f"The time was up: {many} not asked, and count as missed.")
+    for title, rows in (("By part", report.parts), ("By topic", report.topics)):
+        if rows:
+            show.blank()
+            show.line(title, "bold")
+        for row in rows:
+            show.line(f"  {row.title:<34}{row.points:>5.1f} of {row.of:>5.1f}")
+    if report.read_next:
+        show.blank()
+        show.line("Read next", "bold")
+        for reading in report.read_next:
+            show.line(f"  {reading.title[:1].upper()}{reading.title[1:]}")
+            show.line(f"    {reading.notebook}")
+            show.line(f"    {reading.sheet}")
+        show.line("  Open them with: amp-lessons lab")
+    show.blank()
+    if session.not_kept:
+        show.line(f"Your answers were not kept: {session.not_kept}")
+    if saved is not None:
+        show.line(f"This report is kept in {saved}")
+    if report.finished:
+        bands = [f"from {least}: {words}" for least, words in reversed(mock.BANDS) if least]
+        show.line(f"Bands: {'; '.join(bands)}.")
+
+
+def save(report: Report) -> Path | None:
+    """Keep a report as JSON beside the progress. Warns, and gives None, if it can't be written."""
+    folder = data_folder() / "mocks"
+    now = log.now()
+    path = folder / f"mock-{now:%Y%m%dT%H%M%S%f}.json"
+    data = {"at": now.isoformat(timespec="seconds")} | report.to_json()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (json.dumps(data, indent=1) + "\n").encode())
+    except OSError as error:
+        warn(f"the report is not kept: {path} cannot be written: {error.strerror}")
+        return None
+    return path

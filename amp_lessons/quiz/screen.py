@@ -1,0 +1,370 @@
+"""Questions and answers in a terminal: Markdown, code, choices and verdicts as plain text.
+
+Everything fits 80 columns and reads the same without colour. Where there is colour, code is
+highlighted with the terminal's own colours, which read on light and on dark. Where a terminal
+knows only ASCII, signs such as the minus are spelled in ASCII. What is asked, and when, `session`
+decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
+from rich.text import Text
+
+from amp_lessons import terminal
+from amp_lessons.quiz.curves import plot_table
+from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
+from amp_lessons.quiz.marking import Marked, Remark, shuffled
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDEST = 88
+"""Columns. Longer lines are hard to read, however wide the terminal is."""
+ORDER_LETTERS = "abcdefgijklmnortuvwxyz"
+"""Names of lines to put in order: without the letters that are commands."""
+_SIGNS = str.maketrans(
+    {
+        "−": "-",
+        "–": "-",
+        "—": "-",
+        "×": "x",
+        "·": "*",
+        "→": "->",
+        "←": "<-",
+        "⇒": "=>",
+        "≤": "<=",
+        "≥": ">=",
+        "≠": "!=",
+        "≈": "~",
+        "±": "+-",
+        "∞": "inf",
+        "√": "sqrt",
+        "µ": "u",
+        "μ": "u",
+        "ε": "eps",
+        "Δ": "delta ",
+        "β": "beta",
+        "…": "...",
+        "“": '"',
+        "”": '"',
+        "„": '"',
+        "‘": "'",
+        "’": "'",
+        "\u00a0": " ",
+        "\u202f": " ",
+        **{sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+        **{sign: f"_{digit}" for digit, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+    }
+)
+
+
+class Screen:
+    """Prints to one console.
+
+    Attributes:
+        width: of the text, in columns.
+        colour: whether there is any. Without it, code in a sentence keeps its backticks.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or terminal.console()
+        self.width = min(self.console.width, WIDEST)
+        self.colour = self.console.color_system is not None and not self.console.no_color
+
+    # ---- pieces -------------------------------------------------------------------------------
+
+    def blank(self) -> None:
+        self.console.print()
+
+    def line(self, words: str, style: str = "") -> None:
+        """Words of ours, wrapped."""
+        self._hang("", Text(in_ascii(words), style=style))
+
+    def heading(self, words: str) -> None:
+        """A line across the screen that says where we are."""
+        dash = "─" if terminal.can_print("─") else "-"
+        words = in_ascii(words)
+        rest = max(0, self.width - len(words) - 4)
+        self.console.print(Text(f"{dash * 2} {words} {dash * rest}", style="bold"), soft_wrap=True)
+
+    def prompt(self, words: str) -> None:
+        """What stands before the cursor."""
+        self.console.print(Text(in_ascii(words)), end="", soft_wrap=True)
+        self.console.file.flush()
+
+    def markdown(self, text: str, indent: int = 0, first: str = "") -> None:
+        """Markdown, wrapped. ``first`` stands before its first line, in place of the indent."""
+        prefix = first or " " * indent
+        for number, (kind, block) in enumerate(_blocks(text, self._code_in_text)):
+            if number and kind != "item":
+                self.blank()
+            if kind == "code":
+                self.code(block.plain, indent + 2, python=False)
+                continue
+            self._hang(prefix, block)
+            prefix = " " * max(indent, len(first))
+
+    def code(self, source: str, indent: int = 4, python: bool = True) -> None:
+        """A program, or text that must keep its lines."""
+        source = in_ascii(source.strip("\n"))
+        longest = max(map(len, source.splitlines()), default=0)
+        if longest + indent > self.console.width:
+            indent = max(0, self.console.width - longest)
+        shown: Any = Text(source)
+        if python and self.colour:
+            shown = _highlighted(source)
+        self.console.print(Padding(shown, (0, 0, 0, indent)), crop=False)
+
+    def _hang(self, prefix: str, text: Text) -> None:
+        """Wrapped text, its further lines below the first and not below the prefix."""
+        columns = max(self.width - len(prefix), 10)
+        for number, line in enumerate(text.wrap(self.console, columns)):
+            line.rstrip()
+            start = prefix if number == 0 else " " * len(prefix)
+            self.console.print(Text.assemble(start, line), soft_wrap=True)
+
+    def _code_in_text(self, code: str) -> Text:
+        return Text(code, style="bold cyan") if self.colour else Text(f"`{code}`")
+
+    # ---- questions ----------------------------------------------------------------------------
+
+    def question(self, item: Item) -> None:
+        """The question and what there is to read and to choose from."""
+        self.markdown(item.prompt)
+        for source, python in ((item.code, True), (item.log, False)):
+            if source:
+                self.blank()
+                self.code(source, python=python)
+        if item.plot:
+            self.blank()
+            self.code(plot_table(item.plot), python=False)
+        self.blank()
+        if isinstance(item, ChoiceItem):
+            letters = ORDER_LETTERS[: len(item.choices)]
+            for letter, choice in zip(letters, item.choices, strict=True):
+                self._choice(letter, choice.text, as_it_is=item.kind == "output")
+        elif isinstance(item, OrderItem):
+            for letter, place in zip(ORDER_LETTERS, shuffled(item), strict=False):
+                self._line_of_code(letter, item.offered[place])
+            self.blank()
+            self.line(f"Not every line belongs: {len(item.lines)} do.")
+        elif isinstance(item, NumberItem) and item.unit:
+            self.line(f"Answer in {item.unit}.")
+
+    def _choice(self, letter: str, text: str, as_it_is: bool) -> None:
+        start = f"  {letter}  "
+        if not as_it_is:
+            self.markdown(text, first=start, indent=len(start))
+            return
+        for number, line in enumerate(text.splitlines()):
+            self._hang(start if number == 0 else " " * len(start), Text(in_ascii(line)))
+
+    def _line_of_code(self, letter: str, line: str) -> None:
+        start = f"  {letter}  "
+        if line.startswith("# "):
+            self.markdown(line[2:], first=start, indent=len(start))
+        else:
+            self._hang(start, Text(in_ascii(line)))
+
+    # ---- answers ------------------------------------------------------------------------------
+
+    def verdict(self, item: Item, marked: Marked, sure: bool = True) -> None:
+        """Whether an answer is right, and why, for what was chosen and for what is right."""
+        guessed = "" if sure else ", a guess"
+        if marked.right:
+            self._state("passed", f"Right{guessed}.", "green")
+        elif marked.score:
+            self._state("wrong", f"Partly right{guessed}: {marked.score:.0%} of it.", "yellow")
+        else:
+            self._state("wrong", f"Not right{guessed}.", "red")
+        self._remarks(item, marked.remarks)
+
+    def shown(self, item: Item) -> None:
+        """The answer, for somebody who did not give one."""
+        from amp_lessons.quiz.marking import mark
+        from amp_lessons.quiz.markup import key_view
+
+        self._state("skipped", "Skipped. This is the answer:", "cyan")
+        self._remarks(item, mark(item, key_view(item)).remarks)
+
+    def _state(self, state: str, words: str, style: str) -> None:
+        symbol, ascii_symbol, _ = terminal.STATE_STYLES[state]
+        symbol = symbol if terminal.can_print(symbol) else ascii_symbol
+        self.console.print(Text(f"{symbol} {words}", style=f"bold {style}"))
+
+    def _remarks(self, item: Item, remarks: Sequence[Remark]) -> None:
+        rank = {"right": 0, "wrong": 0, "missed": 1, "explanation": 2}  # first what was chosen
+        for remark in sorted(remarks, key=lambda each: rank[each.role]):
+            self.blank()
+            if remark.answer:
+                self._answered(item, remark)
+            if remark.text:
+                self.markdown(remark.text, indent=5 if remark.answer else 2)
+            if remark.role == "explanation" and isinstance(item, OrderItem):
+                self.blank()
+                for number, line in enumerate(item.lines, 1):
+                    self._line_of_code(str(number), line)
+        self.blank()
+        self.markdown(f"Source: {item.source}", indent=2)
+
+    def _answered(self, item: Item, remark: Remark) -> None:
+        """The choice, line or number that a remark is about, marked as what it is."""
+        state, word = {
+            "right": ("passed", "right"),
+            "wrong": ("wrong", "wrong"),
+            "missed": ("passed", "right"),
+        }[remark.role]
+        if isinstance(item, OrderItem) and remark.role == "missed":
+            word = "left out"
+        symbol, ascii_symbol, _ = terminal.STATE_STYLES[state]
+        start = f"  {symbol if terminal.can_print(symbol) else ascii_symbol}  "
+        if isinstance(item, ChoiceItem):
+            place = next(n for n, c in enumerate(item.choices) if c.text == remark.answer)
+            self._choice_again(start, ORDER_LETTERS[place], item, remark.answer, word)
+        elif isinstance(item, OrderItem) and remark.answer.startswith("# "):
+            self.markdown(f"{remark.answer[2:]} ({word})", first=start, indent=len(start))
+        else:
+            self._hang(start, Text(in_ascii(f"{remark.answer} ({word})")))
+
+    def _choice_again(
+        self, start: str, letter: str, item: ChoiceItem, text: str, word: str
+    ) -> None:
+        if item.kind != "output":
+            self.markdown(f"{letter} ({word}): {text}", first=start, indent=len(start))
+            return
+        lines = text.splitlines() or [""]
+        together = f" {lines[0]}" if len(lines) == 1 else ""
+        self._hang(start, Text(in_ascii(f"{letter} ({word}):{together}")))
+        if not together:
+            self.code(text, indent=len(start), python=False)
+
+
+# ---- Markdown ----------------------------------------------------------------------------------
+
+
+def in_ascii(text: str) -> str:
+    """The same text; where the output knows only ASCII, with usual signs spelled out."""
+    return text if terminal.can_print("−×→≤µ²") else text.translate(_SIGNS)
+
+
+_MATH = re.compile(r"(```.*?```|`+[^`]*`+)|\$(?! )([^$\n]+?)(?<! )\$(?!\d)", re.DOTALL)
+
+
+def without_math(text: str) -> str:
+    """Markdown with its formulas as plain text, such as ``2^-24``. Code stays as it is."""
+    return _MATH.sub(lambda m: m[1] or re.sub(r"([*_`])", r"\\\1", _plain_math(m[2])), text)
+
+
+_COMMANDS = (
+    (r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)"),
+    (r"\\sqrt\{([^{}]*)\}", r"√(\1)"),
+    (r"\\(?:mathrm|text|mathbf|mathit|operatorname)\{([^{}]*)\}", r"\1"),
+    (r"\\(?:times)\b ?", "× "),
+    (r"\\cdot\b ?", "· "),
+    (r"\\leq?\b ?", "≤ "),
+    (r"\\geq?\b ?", "≥ "),
+    (r"\\neq?\b ?", "≠ "),
+    (r"\\approx\b ?", "≈ "),
+    (r"\\pm\b ?", "± "),
+    (r"\\infty\b", "∞"),
+    (r"\\(?:to|rightarrow)\b ?", "→ "),
+    (r"\\varepsilon\b|\\epsilon\b", "ε"),
+    (r"\\(?:left|right)\b", ""),
+    (r"\{,\}", ","),
+    (r"\\[,;:! ]", " "),
+    (r"\\%", "%"),
+    (r"\\([a-zA-Z]+)", r"\1"),
+)
+
+
+def _plain_math(formula: str) -> str:
+    for pattern, plain in _COMMANDS:
+        for _ in range(3):  # what is nested
+            formula = re.sub(pattern, plain, formula)
+    formula = re.sub(r"([\^_])\{([+-]?[\w.]+)\}", r"\1\2", formula)
+    formula = re.sub(r"([\^_])\{([^{}]*)\}", r"\1(\2)", formula)
+    return re.sub(r" {2,}", " ", formula.replace("{", "").replace("}", "")).strip()
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False})
+
+
+def _blocks(text: str, code: Any) -> Iterator[tuple[str, Text]]:
+    """The blocks of a Markdown text: ``("text" | "item" | "code", words)``."""
+    bullets: list[int | None] = []
+    pending = ""
+    for token in _parser().parse(without_math(text)):
+        if token.type == "bullet_list_open":
+            bullets.append(None)
+        elif token.type == "ordered_list_open":
+            bullets.append(int(token.attrGet("start") or 1))
+        elif token.type in ("bullet_list_close", "ordered_list_close"):
+            bullets.pop()
+        elif token.type == "list_item_open":
+            number = bullets[-1]
+            pending = "  " * (len(bullets) - 1) + ("- " if number is None else f"{number}. ")
+            if number is not None:
+                bullets[-1] = number + 1
+        elif token.type in ("fence", "code_block"):
+            yield "code", Text(token.content.rstrip("\n"))
+        elif token.type == "inline":
+            kind = "item" if pending else "text"
+            yield kind, Text.assemble(pending, _inline(token.children or [], code))
+            pending = ""
+
+
+def _inline(tokens: Sequence[Any], code: Any) -> Text:
+    result = Text()
+    styles: list[str] = []
+    address = ""
+    for token in tokens:
+        if token.type == "code_inline":
+            result.append_text(code(in_ascii(token.content)))
+        elif token.type in ("strong_open", "em_open"):
+            styles.append("bold" if token.type == "strong_open" else "italic")
+        elif token.type in ("strong_close", "em_close"):
+            styles.pop()
+        elif token.type == "link_open":
+            address = str(token.attrGet("href") or "")
+        elif token.type == "link_close":
+            if address and not result.plain.endswith(address):
+                result.append(f" ({address})")
+        elif token.type in ("softbreak", "hardbreak"):
+            result.append(" " if token.type == "softbreak" else "\n")
+        else:
+            result.append(in_ascii(token.content), " ".join(styles))
+    return result
+
+
+# ---- code --------------------------------------------------------------------------------------
+
+
+def _highlighted(source: str) -> Any:
+    """Python in the terminal's own colours: those that read on light and on dark."""
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
+    from rich.style import Style
+    from rich.syntax import ANSISyntaxTheme, Syntax
+
+    theme = ANSISyntaxTheme(
+        {
+            Token: Style(),
+            Comment: Style(italic=True, dim=True),
+            Keyword: Style(color="magenta"),
+            Operator.Word: Style(color="magenta"),
+            Name.Builtin: Style(color="cyan"),
+            Name.Decorator: Style(color="cyan"),
+            Number: Style(color="cyan"),
+            String: Style(color="green"),
+        }
+    )
+    return Syntax(source, "python", theme=theme, background_color="default", word_wrap=True)

@@ -1,0 +1,482 @@
+"""Asking in a terminal: one question after the other, each answer kept at once.
+
+`Session.ask` asks one item and `Session.ask_open` one open question; `run_quiz` and `run_drill` are
+the two ways of practice, and `interview` is the third. How things look is `screen`'s, what is typed
+`keys`', and whether it is right `marking`'s.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from amp_lessons import course, interrupts
+from amp_lessons.progress import ProgressError
+from amp_lessons.quiz import log, proofs
+from amp_lessons.quiz.bank import Bank
+from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion
+from amp_lessons.quiz.keys import ENTER, Edit, Keys, Quit, opened
+from amp_lessons.quiz.log import Entry, Where
+from amp_lessons.quiz.marking import Answer, AnswerError, Marked, mark, read_number, shuffled
+from amp_lessons.quiz.markup import KIND_NAMES
+from amp_lessons.quiz.screen import ORDER_LETTERS, Screen
+from amp_lessons.terminal import warn
+
+NO_PROOF = "This question has no proof that runs. Its source stands below the answer."
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question that was asked.
+
+    Attributes:
+        id: the question's.
+        score: from 0 to 1; 0 if it was skipped.
+        answer: what was answered, or None if it was skipped or marked by oneself.
+        item: what was asked, unless it was an open question or a coding task.
+    """
+
+    id: str
+    score: float
+    sure: bool = True
+    seconds: float = 0.0
+    answer: Answer | None = None
+    item: Item | None = None
+
+    @property
+    def right(self) -> bool:
+        return self.score == 1.0
+
+
+@dataclass
+class Session:
+    """What one run of a command has asked so far.
+
+    Attributes:
+        where: what asks, for the log.
+        clock: seconds, for how long an answer took.
+        answered: in order; a question that was asked twice stands in it twice.
+        not_kept: why answers could not be saved, or "".
+    """
+
+    screen: Screen
+    keys: Keys
+    where: Where
+    clock: Callable[[], float] = time.monotonic
+    answered: list[Answered] = field(default_factory=list)
+    not_kept: str = ""
+
+    # ---- one item -----------------------------------------------------------------------------
+
+    def ask(self, item: Item, heading: str, *, reveal: bool = True) -> Answered:
+        """Ask a question and keep the answer.
+
+        Args:
+            heading: what stands above it, such as ``"Question 3 of 10"``.
+            reveal: whether to show the verdict and to wait. A mock interview doesn't.
+
+        Raises:
+            Quit: if somebody has had enough. What was not answered is not kept.
+        """
+        self.screen.blank()
+        self.screen.heading(f"{heading} - {described(item)}")
+        self.screen.blank()
+        self.screen.question(item)
+        self.screen.blank()
+        self.screen.line(_help(item, reveal), "dim")
+        start = self.clock()
+        answer, sure = self._answer(item, reveal)
+        seconds = self.clock() - start
+        marked = None if answer is None else mark(item, answer)
+        score = marked.score if marked is not None else 0.0
+        done = Answered(item.id, score, sure, seconds, answer, item)
+        self._keep(done)
+        if reveal:
+            self.explain(item, marked, sure)
+            self._between(item)
+        return done
+
+    def explain(self, item: Item, marked: Marked | None, sure: bool = True) -> None:
+        """The verdict and the reasons; for a skipped question, the answer."""
+        self.screen.blank()
+        if marked is None:
+            self.screen.shown(item)
+        else:
+            self.screen.verdict(item, marked, sure)
+
+    def _answer(self, item: Item, hints: bool) -> tuple[Answer | None, bool]:
+        """An answer, or None for a skipped question; and whether it was no guess."""
+        while True:
+            self.screen.prompt("> ")
+            typed = self._typed(item)
+            command = typed.lower()
+            if command == "h":
+                self._tell(item.hint if hints else "A mock interview gives no hints.", hints)
+            elif command == "p":
+                self._tell("The proof gives the answer away: it is shown after you have answered.")
+            elif command == "s":
+                return None, True
+            elif command == "q":
+                raise Quit
+            else:
+                try:
+                    return _read(item, typed)
+                except AnswerError as error:
+                    self._tell(f"{str(error)[:1].upper()}{str(error)[1:]}.")
+
+    def _typed(self, item: Item) -> str:
+        """A command or an answer, as it was typed."""
+        if item.form == "number":
+            return self.keys.line(at_once="hpsqHPSQ")
+        if item.form == "many":
+            return self.keys.line(_toggle(len(item.choices)), at_once="hpsqHPSQ")  # type: ignore
+        if item.form == "order":
+            return self.keys.line(_arrange(len(item.offered)), at_once="hpsqHPSQ")  # type: ignore
+        key = self.keys.key()
+        if self.keys.single:
+            self.screen.line(key.strip())
+        return key.strip()
+
+    def _tell(self, words: str, markdown: bool = False) -> None:
+        if markdown:
+            self.screen.markdown(f"Hint: {words}", indent=2)
+        else:
+            self.screen.line(words)
+
+    def _keep(self, done: Answered) -> None:
+        self.answered.append(done)
+        entry = Entry(log.now(), done.id, done.score, done.sure, self.where, done.seconds)
+        try:
+            log.append(entry)
+        except ProgressError as error:
+            if not self.not_kept:
+                warn(f"your answers are not kept: {error}")
+            self.not_kept = str(error)
+
+    def _between(self, item: Item) -> None:
+        """After an answer: the proof, or on."""
+        self.screen.blank()
+        self.screen.line("Enter: go on   p: proof   q: quit", "dim")
+        while True:
+            self.screen.prompt("> ")
+            try:
+                key = self.keys.key()
+            except Quit:  # the end of a pipe ends the session at the next question
+                key = ENTER
+            if self.keys.single:
+                self.screen.line(key.strip())
+            if key in (ENTER, " "):
+                return
+            if key in "qQ" and key:
+                raise Quit
+            if key in "pP" and key:
+                self.show_proof(item)
+
+    def show_proof(self, item: Item) -> None:
+        """The proof as a program that somebody can run."""
+        if not item.proved:
+            self.screen.line(NO_PROOF)
+            return
+        self.screen.line("This program proves it. The course's tests run it:")
+        self.screen.blank()
+        self.screen.code(proofs.as_program(item))
+        self.screen.blank()
+
+    # ---- open questions -----------------------------------------------------------------------
+
+    def ask_open(self, question: OpenQuestion, heading: str) -> Answered:
+        """Ask an open question: the candidate answers aloud, compares, and ticks the rubric.
+
+        Raises:
+            Quit: if somebody has had enough.
+        """
+        show = self.screen
+        show.blank()
+        kind = KIND_NAMES[question.kind].lower()
+        show.heading(f"{heading} - {_lesson(question.topic)}, level {question.level}, {kind}")
+        show.blank()
+        show.markdown(question.prompt)
+        show.blank()
+        show.line("Answer aloud or type notes. Enter: compare   s: skip   q: quit", "dim")
+        start = self.clock()
+        typed = self._note()
+        seconds = self.clock() - start
+        show.blank()
+        self._titled("In 30 seconds", question.short)
+        skipped = typed.lower() == "s"
+        ticked = 0 if skipped else self._tick(question.rubric)
+        if skipped:
+            self._titled("A good answer has", "\n".join(f"- {p}" for p in question.rubric))
+        done = Answered(question.id, ticked / len(question.rubric), True, seconds)
+        self._keep(done)
+        for number, follow_up in enumerate(question.follow_ups, 1):
+            self._titled(f"Follow-up {number}", follow_up.question)
+            self.pause("Enter: compare")
+            show.markdown(follow_up.answer, indent=2)
+            show.blank()
+        self._titled("In 2 minutes", question.long)
+        self._titled("Often heard, and wrong", question.often_heard)
+        show.markdown(f"Source: {question.source}", indent=2)
+        self.pause("Enter: go on")
+        return done
+
+    def _note(self) -> str:
+        """What somebody typed before they compare. ``q`` alone quits."""
+        self.screen.prompt("> ")
+        typed = self.keys.line()
+        if typed.lower() == "q":
+            raise Quit
+        return typed
+
+    def pause(self, words: str) -> str:
+        """Wait for Enter. The end of a pipe goes on; ``q`` quits."""
+        self.screen.line(f"{words}   q: quit", "dim")
+        try:
+            return self._note()
+        except Quit:
+            if self.keys.single:
+                raise
+            return ""
+
+    def _titled(self, title: str, text: str) -> None:
+        self.screen.line(title, "bold")
+        self.screen.markdown(text, indent=2)
+        self.screen.blank()
+
+    def _tick(self, rubric: Sequence[str]) -> int:
+        """How many points of the rubric somebody says they made."""
+        self.screen.line("Which of these did you say?", "bold")
+        for number, point in enumerate(rubric, 1):
+            self.screen.markdown(point, first=f"  {number}  ", indent=5)
+        self.screen.blank()
+        self.screen.line(f"1-{len(rubric)}: yes or no   Enter: done   q: quit", "dim")
+        self.screen.prompt("> ")
+        digits = "123456789"[: len(rubric)]
+        typed = self.keys.line(lambda old, key: _flip(old, key, digits), at_once="qQ")
+        if typed.lower() == "q":
+            raise Quit
+        self.screen.line(f"{len(typed)} of {len(rubric)} points.")
+        self.screen.blank()
+        return len(typed)
+
+    def tick(self, rubric: Sequence[str]) -> float:
+        """The share of a rubric's points that somebody says they made."""
+        return self._tick(rubric) / len(rubric)
+
+    def note(self, done: Answered) -> None:
+        """Keep an answer that something else has marked, such as a coding task."""
+        self._keep(done)
+
+    # ---- in one line --------------------------------------------------------------------------
+
+    def tally(self) -> str:
+        """How it went, for a session that was interrupted."""
+        if not self.answered:
+            return "Nothing was answered yet."
+        right = sum(each.right for each in self.answered)
+        kept = "not kept, see above" if self.not_kept else "kept"
+        return f"{len(self.answered)} answered, {right} right: {kept}."
+
+
+@contextmanager
+def started(where: Where) -> Iterator[Session]:
+    """A session at this process's terminal. From here on Ctrl+C raises KeyboardInterrupt."""
+    interrupts.clean_up_first()
+    with opened() as keys:
+        yield Session(Screen(), keys, where)
+
+
+# ---- what is typed ------------------------------------------------------------------------------
+
+
+def described(item: Item) -> str:
+    """Lesson, level and kind, for a heading."""
+    return f"{_lesson(item.topic)}, level {item.level}, {KIND_NAMES[item.kind].lower()}"
+
+
+def _lesson(topic: str) -> str:
+    return course.lesson_of_topic(topic).title
+
+
+def _help(item: Item, hints: bool) -> str:
+    """The keys, in one line of at most 80 columns."""
+    commands = "h: hint   s: show me   q: quit" if hints else "s: I don't know   q: quit"
+    if isinstance(item, NumberItem):
+        return f"A number, then Enter   ? behind it: a guess   {commands}"
+    if isinstance(item, ChoiceItem):
+        last = ORDER_LETTERS[len(item.choices) - 1]
+        if item.form == "one":
+            return f"a-{last}: answer   Shift: a guess   {commands}"
+        return f"a-{last}, then Enter   Shift: a guess   {commands}"
+    return f"Letters in order, then Enter   ? behind: a guess   {commands}"
+
+
+def _read(item: Item, typed: str) -> tuple[Answer, bool]:
+    """An answer, and whether it was no guess. Raises `AnswerError` with what to type instead."""
+    sure = not typed.endswith("?")
+    plain = typed.rstrip("?").strip()
+    if isinstance(item, NumberItem):
+        return read_number(plain, item.unit), sure
+    if isinstance(item, ChoiceItem):
+        last = ORDER_LETTERS[len(item.choices) - 1]
+        allowed = ORDER_LETTERS[: len(item.choices)]
+        if not plain or not set(plain.lower()) <= set(allowed):
+            one = item.form == "one"
+            raise AnswerError(f"{'press one key' if one else 'type letters'} from a to {last}")
+        places = sorted({allowed.index(letter) for letter in plain.lower()})
+        return places, sure and plain == plain.lower()
+    shown = shuffled(item)
+    if not plain:
+        raise AnswerError("type the letters of the lines, in order")
+    return [shown[ORDER_LETTERS.index(letter)] for letter in plain.lower()], sure and (
+        plain == plain.lower()
+    )
+
+
+def _toggle(count: int) -> Edit:
+    """Letters that are on, in their order; the same letter again turns it off."""
+    letters = ORDER_LETTERS[:count]
+
+    def edit(typed: str, key: str) -> str | None:
+        return _flip(typed, key, letters)
+
+    return edit
+
+
+def _flip(typed: str, key: str, allowed: str) -> str | None:
+    if not key or key.lower() not in allowed:
+        return typed + key if key == "?" and typed and "?" not in typed else None
+    others = "".join(old for old in typed if old.lower() != key.lower())
+    if len(others) == len(typed):
+        others += key
+    return "".join(sorted(others, key=lambda letter: (letter == "?", letter.lower())))
+
+
+def _arrange(count: int) -> Edit:
+    """Letters in the order in which they are typed, each once; a ``?`` at the end is a guess."""
+    letters = ORDER_LETTERS[:count]
+
+    def edit(typed: str, key: str) -> str | None:
+        if key == "?":
+            return typed + key if typed and "?" not in typed else None
+        if not key or key.lower() not in letters or key.lower() in typed.lower() or "?" in typed:
+            return None
+        return typed + key
+
+    return edit
+
+
+# ---- quiz ---------------------------------------------------------------------------------------
+
+
+def run_quiz(session: Session, items: Sequence[Item]) -> None:
+    """Ask these, and sum up. Raises `KeyboardInterrupt`; a quit ends it early and sums up too."""
+    asked = 0
+    try:
+        for asked, item in enumerate(items, 1):
+            session.ask(item, f"Question {asked} of {len(items)}")
+    except Quit:
+        pass
+    sum_up(session, "amp-lessons drill brings it back tomorrow")
+
+
+def sum_up(session: Session, for_missed: str, also: str = "") -> None:
+    """The end of a session: the score, what was missed, where to read, and one suggestion."""
+    show, answered = session.screen, session.answered
+    show.blank()
+    if not answered:
+        show.line("Nothing was answered, so there is nothing to keep.")
+        return
+    right = sum(each.right for each in answered)
+    show.heading(f"{right} of {len(answered)} right")
+    guessed = sum(each.right and not each.sure for each in answered)
+    if guessed:
+        show.line(f"{guessed} of them {'was a guess' if guessed == 1 else 'were guesses'}.")
+    if session.not_kept:
+        show.line(f"Not kept: {session.not_kept}")
+    missed = list(dict.fromkeys(each.id for each in answered if not each.right))
+    if missed:
+        show.blank()
+        show.line("Missed, and where it's taught:", "bold")
+        tell_missed(show, missed)
+        show.line("Open a lesson with: amp-lessons lab")
+        show.line(f"See a question again with: amp-lessons quiz {missed[0]}")
+    show.blank()
+    show.line(also or _suggestion(missed, guessed, for_missed))
+
+
+def tell_missed(show: Screen, missed: Iterable[str]) -> None:
+    """Missed questions by lesson, with the lesson's notebook and its exercises."""
+    by_topic: dict[str, list[str]] = {}
+    for name in missed:
+        by_topic.setdefault(name.partition(".")[0], []).append(name)
+    for topic, names in by_topic.items():
+        lesson = course.lesson_of_topic(topic)
+        show.line(f"  Lesson {lesson.number:02}, {lesson.title}")
+        show.line(f"    {lesson.notebook}")
+        show.line(f"    {lesson.sheet}")
+        for name in names:
+            show.line(f"    - {name}")
+
+
+def _suggestion(missed: Sequence[str], guessed: int, for_missed: str) -> str:
+    if missed:
+        what = "what you missed" if len(missed) > 1 else "the one you missed"
+        return f"Next: read the lesson of {what}; {for_missed}."
+    if guessed:
+        return "Next: look up what you guessed; amp-lessons drill asks it again tomorrow."
+    return "Next: try harder ones with amp-lessons quiz --level 3, or a whole amp-lessons mock."
+
+
+# ---- drill --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Deck:
+    """Gives the question of a card: an item of the bank, or a new one from a generator."""
+
+    bank: Bank
+    generators: Mapping[str, Any]
+    fresh: Any
+
+    def question(self, card: str) -> Item:
+        """Raises `BankError` if there is none."""
+        if card in self.generators:
+            made: Item = self.fresh.make(self.generators[card])
+            return made
+        found = self.bank.find(card)
+        assert not isinstance(found, OpenQuestion), f"{card} is no card"
+        return found
+
+
+def run_drill(session: Session, deck: Deck, due: Sequence[str], new: Sequence[str]) -> None:
+    """Ask what is due, then what is new, then once more what was missed."""
+    total, missed = len(due) + len(new), []
+    try:
+        for number, card in enumerate((*due, *new), 1):
+            word = "new" if number > len(due) else "due"
+            done = session.ask(deck.question(card), f"{number} of {total}, {word}")
+            if not done.right:
+                missed.append(card)
+        for number, card in enumerate(missed, 1):
+            session.ask(deck.question(card), f"Once more, {number} of {len(missed)}")
+    except Quit:
+        pass
+
+
+def choose(
+    items: Sequence[Item], number: int, seed: int | None, entries: Iterable[Entry] = ()
+) -> list[Item]:
+    """Items for a quiz: those never answered first, then those answered longest ago.
+
+    With a seed the log does not matter, so that the same seed gives the same quiz.
+    """
+    drawn = random.Random(seed).sample(list(items), len(items))
+    if seed is None:
+        latest = {entry.item: entry.at.timestamp() for entry in sorted(entries)}
+        drawn.sort(key=lambda item: latest.get(item.id, 0.0))
+    return drawn[:number]
