@@ -293,13 +293,11 @@ def _drill_of(
         deck = Deck(bank, generators.GENERATORS, generators.Fresh(random.randrange(10**6)))
         new = list(fresh)
         if not waiting:
-            session.screen.line(_nothing_due(today))
-        if not waiting and not new:
-            new = _offer_more(session, bank, today, limit)
+            these = f" Here {_are(len(new))} {_many(len(new), 'new question')}." if new else ""
+            session.screen.line(_nothing_due(today) + these)
+            new = new or _offer_more(session, bank, today)
             if not new:
                 return
-        elif new and not waiting:
-            session.screen.line(f"Here {_are(len(new))} {_many(len(new), 'new question')}.")
         run_drill(session, deck, waiting, new)
         left = _due(bank, limit)
         sum_up(session, "the drill brings it back tomorrow", _and_then(session, left))
@@ -307,7 +305,7 @@ def _drill_of(
     return body
 
 
-def _offer_more(session: Session, bank: Bank, today: Due, limit: int) -> list[str]:
+def _offer_more(session: Session, bank: Bank, today: Due) -> list[str]:
     """New questions beyond the day's, if somebody wants them."""
     if not today.unseen:
         return []

@@ -84,8 +84,9 @@ class Interview:
             if self._left() <= 0:
                 return False
             self._run_step(step, f"{part.title}, {number} of {len(part.steps)}")
-        show.blank()
-        show.line(self.clock_line(), "bold")
+        if part is not self.plan.parts[-1]:
+            show.blank()
+            show.line(self.clock_line(), "bold")
         return True
 
     def _run_step(self, step: Step, heading: str) -> None:
@@ -128,8 +129,8 @@ class Interview:
         if typed.lower() == "q":
             raise Quit
         show.blank()
-        share = self.session.tick(asks.rubric)
-        show.line("Questions that candidates were glad to have asked:", "bold")
+        share = self.session.tick(asks.rubric, "Which of these are true of it?")
+        show.line("Three questions that do all of this:", "bold")
         for example in asks.examples:
             show.markdown(example, first="  - ", indent=4)
         self.results[step.id] = Result(share)
@@ -174,9 +175,21 @@ class Interview:
                 return False
             show.line("Checking, which takes a few seconds ...")
             checked = self.checker(name, path)
-            show.code(checked.text, indent=2, python=False)
+            self._show_check(checked)
             if checked.passed:
                 return True
+
+    def _show_check(self, checked: whiteboard.Checked) -> None:
+        show = self.session.screen
+        if checked.printed:
+            show.line("Your program prints:", "dim")
+            show.code(checked.printed, python=False)
+        style = {"passed": "green", "wrong": "red"}.get(checked.state, "yellow")
+        show.state(checked.state, f"{checked.state.capitalize()}.", style)
+        if checked.message:
+            show.paragraph(checked.message, indent=2)
+        if checked.seen:
+            show.code("\n".join(checked.seen), python=False)
 
     # ---- the end ------------------------------------------------------------------------------
 

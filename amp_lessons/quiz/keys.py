@@ -36,12 +36,13 @@ class Keys(Protocol):
     def key(self) -> str:
         """One key; `ENTER` for an empty line. Raises `Quit` at the end of the input."""
 
-    def line(self, edit: Edit | None = None, at_once: str = "") -> str:
+    def line(self, edit: Edit | None = None, at_once: str = "", empty: bool = True) -> str:
         """One line, without its end. Raises `Quit` at the end of the input.
 
         Args:
             edit: what each key does to the line; by default it is appended.
             at_once: keys that end an empty line by themselves.
+            empty: whether Enter alone counts. At a terminal it is ignored otherwise.
         """
 
 
@@ -66,7 +67,7 @@ class Lines:
     def key(self) -> str:
         return self.line().lstrip()[:1] or ENTER
 
-    def line(self, edit: Edit | None = None, at_once: str = "") -> str:
+    def line(self, edit: Edit | None = None, at_once: str = "", empty: bool = True) -> str:
         text = sys.stdin.readline() if sys.stdin is not None else ""
         if not text:
             raise Quit
@@ -100,13 +101,15 @@ class _Terminal:
     def key(self) -> str:
         raise NotImplementedError
 
-    def line(self, edit: Edit | None = None, at_once: str = "") -> str:
+    def line(self, edit: Edit | None = None, at_once: str = "", empty: bool = True) -> str:
         typed = ""
         while True:
             key = self.key()
             if not typed and key and key in at_once:
                 _show(f"{key}\n")
                 return key
+            if key == ENTER and not typed and not empty:
+                continue
             if key == ENTER:
                 _show("\n")
                 return typed

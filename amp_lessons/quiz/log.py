@@ -61,18 +61,32 @@ class Entry:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Entry:
-        """Raises `ValueError`, `KeyError` or `TypeError` for what `to_json` doesn't write."""
+        """Raises one of `_NOT_OURS` for what `to_json` doesn't write."""
         if data["v"] != VERSION:
             raise ValueError(f"version {data['v']!r}")
         at = datetime.fromisoformat(data["at"])
-        item, score, seconds = data["item"], float(data["score"]), data["seconds"]
-        if at.tzinfo is None or not isinstance(item, str) or not 0 <= score <= 1:
+        if at.tzinfo is None or not _FIRST_YEAR <= at.year <= _LAST_YEAR:
+            raise ValueError("not a time of an answer")
+        item, score, seconds = data["item"], _number(data["score"]), data["seconds"]
+        if not isinstance(item, str) or not 0 <= score <= 1:
             raise ValueError("not an entry")
         if data["where"] not in get_args(Where) or type(data["sure"]) is not bool:
             raise ValueError("not an entry")
-        if seconds is not None and not math.isfinite(float(seconds)):
-            raise ValueError("not an entry")
+        seconds = None if seconds is None else _number(seconds)
         return cls(at.astimezone(UTC), item, score, data["sure"], data["where"], seconds)
+
+
+_NOT_OURS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading a line can raise that this module did not write."""
+_FIRST_YEAR, _LAST_YEAR = 2000, 2199
+"""Beyond them a clock was wrong, and adding an interval to the time could overflow."""
+
+
+def _number(value: Any) -> float:
+    """A finite number. Raises `ValueError`, or `OverflowError` for one that no float holds."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError("not a number")
+    return float(value)
 
 
 @dataclass
@@ -140,7 +154,7 @@ def merge(other: Path) -> tuple[int, Log]:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
@@ -156,25 +170,25 @@ def _parse(content: str) -> tuple[list[Entry], list[str]]:
             continue
         try:
             entries.add(Entry.from_json(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except _NOT_OURS:
             broken.append(line)
     return sorted(entries), broken
 
 
 def _set_aside(path: Path) -> Log:
     """Keep the whole file under another name, and go on with the lines that can be read."""
-    with _locked(path):
-        content = _content(path)
-        entries, broken = _parse(content)
-        if not broken:
-            return Log(entries)
-        aside = path.with_name(f"quiz.broken-{now():%Y%m%dT%H%M%S%f}.jsonl")
-        try:
+    aside = path.with_name(f"quiz.broken-{now():%Y%m%dT%H%M%S%f}.jsonl")
+    try:
+        with _locked(path):
+            content = _content(path)
+            entries, broken = _parse(content)
+            if not broken:  # another process was in the middle of writing it, or has set it aside
+                return Log(entries)
             write_atomically(aside, content.encode())
             lines = [json.dumps(entry.to_json()) for entry in entries]
             write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
-        except OSError as error:
-            raise ProgressError(f"{path} cannot be written: {error.strerror}") from error
+    except (OSError, NotImplementedError) as error:
+        raise ProgressError(_cannot_write(path, error)) from error
     newer = sum(_is_newer(line) for line in broken)
     why = "written by a newer AMP Lessons" if newer == len(broken) else "broken"
     return Log(entries, [f"{_lines(broken)} of {path} {_were(broken)} {why}: kept in {aside}"])
@@ -182,8 +196,8 @@ def _set_aside(path: Path) -> Log:
 
 def _is_newer(line: str) -> bool:
     try:
-        return json.loads(line)["v"] > VERSION
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return bool(json.loads(line)["v"] > VERSION)
+    except _NOT_OURS:
         return False
 
 
@@ -208,9 +222,15 @@ def _add_lines(lines: Iterable[str]) -> None:
             stream.write(text.encode())
             stream.flush()
             os.fsync(stream.fileno())
-    except OSError as error:
-        reason = error.strerror or "another process is using it"  # filelock's Timeout has no text
-        raise ProgressError(f"{path} cannot be written: {reason}") from error
+    except (OSError, NotImplementedError) as error:
+        raise ProgressError(_cannot_write(path, error)) from error
+
+
+def _cannot_write(path: Path, error: Exception) -> str:
+    """A full disk, a folder that is read-only, a lock that is taken, a disk without locks."""
+    taken = "another process is using it" if isinstance(error, TimeoutError) else ""
+    reason = taken or getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"{path} cannot be written: {reason}"
 
 
 def _locked(path: Path) -> Any:

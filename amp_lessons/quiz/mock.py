@@ -191,7 +191,7 @@ _TITLES = {
     FAULTS: ("Bugs and logs", "hypothesis, test, cause, and a guard against it"),
     CODE: ("Coding task", "the order of the calls, the autocast context, the API"),
     OPEN: ("Open questions", "the mechanism, its limits, and when it depends"),
-    YOURS: ("Your question to us", "does it probe the job?"),
+    YOURS: ("Your question to us", "a question that probes the job"),
 }
 _WARM_UP_KINDS = ("single", "output", "single", "output", "several")
 

@@ -86,6 +86,10 @@ class Screen:
         """Words of ours, wrapped."""
         self._hang("", Text(in_ascii(words), style=style))
 
+    def paragraph(self, words: str, indent: int = 0) -> None:
+        """Plain words, wrapped, with no Markdown in them."""
+        self._hang(" " * indent, Text(in_ascii(words)))
+
     def heading(self, words: str) -> None:
         """A line across the screen that says where we are."""
         dash = "─" if terminal.can_print("─") else "-"
@@ -176,13 +180,13 @@ class Screen:
 
     def verdict(self, item: Item, marked: Marked, sure: bool = True) -> None:
         """Whether an answer is right, and why, for what was chosen and for what is right."""
-        guessed = "" if sure else ", a guess"
         if marked.right:
-            self._state("passed", f"Right{guessed}.", "green")
+            words = "Right." if sure else "Right, by a guess."
+            self.state("passed", words, "green")
         elif marked.score:
-            self._state("wrong", f"Partly right{guessed}: {marked.score:.0%} of it.", "yellow")
+            self.state("wrong", f"Partly right: {marked.score:.0%} of the points.", "yellow")
         else:
-            self._state("wrong", f"Not right{guessed}.", "red")
+            self.state("wrong", "Not right.", "red")
         self._remarks(item, marked.remarks)
 
     def shown(self, item: Item) -> None:
@@ -190,10 +194,11 @@ class Screen:
         from amp_lessons.quiz.marking import mark
         from amp_lessons.quiz.markup import key_view
 
-        self._state("skipped", "Skipped. This is the answer:", "cyan")
+        self.state("skipped", "Skipped. This is the answer:", "cyan")
         self._remarks(item, mark(item, key_view(item)).remarks)
 
-    def _state(self, state: str, words: str, style: str) -> None:
+    def state(self, state: str, words: str, style: str) -> None:
+        """A verdict in bold, after its symbol. ``state`` is one of `terminal.STATE_STYLES`."""
         symbol, ascii_symbol, _ = terminal.STATE_STYLES[state]
         symbol = symbol if terminal.can_print(symbol) else ascii_symbol
         self.console.print(Text(f"{symbol} {words}", style=f"bold {style}"))

@@ -18,7 +18,7 @@ from amp_lessons import course, interrupts
 from amp_lessons.progress import ProgressError
 from amp_lessons.quiz import log, proofs
 from amp_lessons.quiz.bank import Bank
-from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion
+from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.keys import ENTER, Edit, Keys, Quit, opened
 from amp_lessons.quiz.log import Entry, Where
 from amp_lessons.quiz.marking import Answer, AnswerError, Marked, mark, read_number, shuffled
@@ -76,14 +76,14 @@ class Session:
         """Ask a question and keep the answer.
 
         Args:
-            heading: what stands above it, such as ``"Question 3 of 10"``.
+            heading: what stands above it, such as ``"3 of 10"``.
             reveal: whether to show the verdict and to wait. A mock interview doesn't.
 
         Raises:
             Quit: if somebody has had enough. What was not answered is not kept.
         """
         self.screen.blank()
-        self.screen.heading(f"{heading} - {described(item)}")
+        self.screen.heading(f"{heading} - {described(item, lesson=reveal)}")
         self.screen.blank()
         self.screen.question(item)
         self.screen.blank()
@@ -130,15 +130,18 @@ class Session:
 
     def _typed(self, item: Item) -> str:
         """A command or an answer, as it was typed."""
-        if item.form == "number":
-            return self.keys.line(at_once="hpsqHPSQ")
-        if item.form == "many":
-            return self.keys.line(_toggle(len(item.choices)), at_once="hpsqHPSQ")  # type: ignore
-        if item.form == "order":
-            return self.keys.line(_arrange(len(item.offered)), at_once="hpsqHPSQ")  # type: ignore
+        if item.form != "one":
+            edits: dict[str, Edit | None] = {"number": None}
+            if isinstance(item, ChoiceItem):
+                edits["many"] = _toggle(len(item.choices))
+            elif isinstance(item, OrderItem):
+                edits["order"] = _arrange(len(item.offered))
+            return self.keys.line(edits[item.form], at_once="hpsqHPSQ", empty=False)
         key = self.keys.key()
+        while self.keys.single and not key.strip():  # Enter, an arrow key: no answer
+            key = self.keys.key()
         if self.keys.single:
-            self.screen.line(key.strip())
+            self.screen.line(key)
         return key.strip()
 
     def _tell(self, words: str, markdown: bool = False) -> None:
@@ -197,7 +200,7 @@ class Session:
         show = self.screen
         show.blank()
         kind = KIND_NAMES[question.kind].lower()
-        show.heading(f"{heading} - {_lesson(question.topic)}, level {question.level}, {kind}")
+        show.heading(f"{heading} - level {question.level}, {kind}")
         show.blank()
         show.markdown(question.prompt)
         show.blank()
@@ -247,9 +250,9 @@ class Session:
         self.screen.markdown(text, indent=2)
         self.screen.blank()
 
-    def _tick(self, rubric: Sequence[str]) -> int:
+    def _tick(self, rubric: Sequence[str], asks: str = "Which of these did you say?") -> int:
         """How many points of the rubric somebody says they made."""
-        self.screen.line("Which of these did you say?", "bold")
+        self.screen.line(asks, "bold")
         for number, point in enumerate(rubric, 1):
             self.screen.markdown(point, first=f"  {number}  ", indent=5)
         self.screen.blank()
@@ -263,9 +266,9 @@ class Session:
         self.screen.blank()
         return len(typed)
 
-    def tick(self, rubric: Sequence[str]) -> float:
-        """The share of a rubric's points that somebody says they made."""
-        return self._tick(rubric) / len(rubric)
+    def tick(self, rubric: Sequence[str], asks: str) -> float:
+        """The share of a rubric's points that somebody says hold."""
+        return self._tick(rubric, asks) / len(rubric)
 
     def note(self, done: Answered) -> None:
         """Keep an answer that something else has marked, such as a coding task."""
@@ -293,9 +296,10 @@ def started(where: Where) -> Iterator[Session]:
 # ---- what is typed ------------------------------------------------------------------------------
 
 
-def described(item: Item) -> str:
-    """Lesson, level and kind, for a heading."""
-    return f"{_lesson(item.topic)}, level {item.level}, {KIND_NAMES[item.kind].lower()}"
+def described(item: Item, lesson: bool = True) -> str:
+    """Lesson, level and kind, for a heading. In a mock the lesson would be a hint."""
+    about = f"{_lesson(item.topic)}, " if lesson else ""
+    return f"{about}level {item.level}, {KIND_NAMES[item.kind].lower()}"
 
 
 def _lesson(topic: str) -> str:
@@ -378,7 +382,7 @@ def run_quiz(session: Session, items: Sequence[Item]) -> None:
     asked = 0
     try:
         for asked, item in enumerate(items, 1):
-            session.ask(item, f"Question {asked} of {len(items)}")
+            session.ask(item, f"{asked} of {len(items)}")
     except Quit:
         pass
     sum_up(session, "amp-lessons drill brings it back tomorrow")

@@ -77,11 +77,15 @@ class Checked:
 
     Attributes:
         state: one of the five states of `checks.verdict.State`.
-        text: for the learner: what their program printed, and the check's own words.
+        message: the check's own words, in one paragraph.
+        seen: lines of evidence, which keep their form.
+        printed: what the learner's program printed.
     """
 
     state: str
-    text: str
+    message: str
+    seen: tuple[str, ...] = ()
+    printed: str = ""
 
     @property
     def passed(self) -> bool:
@@ -202,13 +206,13 @@ def check(name: str, path: Path, seconds: float = SECONDS) -> Checked:
         except subprocess.TimeoutExpired:
             said = f"Your program was stopped: it ran for more than {seconds:g} seconds."
             return Checked("error", said)
-        shown = run.stdout.decode("utf-8", "replace").strip()
+        printed = run.stdout.decode("utf-8", "replace").strip()
         try:
             found = json.loads(outcome.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             said = f"Your program ended early, with exit status {run.returncode}."
-            return Checked("error", "\n".join(filter(None, (shown, said))))
-    return Checked(found["state"], "\n".join(filter(None, (shown, found["text"]))))
+            return Checked("error", said, printed=printed)
+    return Checked(found["state"], found["message"], tuple(found["seen"]), printed)
 
 
 def _search_path() -> str:
@@ -219,49 +223,48 @@ def _search_path() -> str:
     )
 
 
-def _check_here(name: str, path: Path) -> tuple[str, str]:
-    """State and text. Runs in the child process, and imports torch."""
+def _check_here(name: str, path: Path) -> Checked:
+    """Runs in the child process, and imports torch."""
     import runpy
 
     from amp_lessons import checks, progress
-    from amp_lessons.checks import display
 
     exercise = checks.find(name)
     try:
         names: dict[str, Any] = runpy.run_path(str(path), run_name="whiteboard")
     except BaseException as error:
-        return "error", _what_stopped(error, path)
+        return Checked("error", _what_stopped(error, path))
     if name not in names:
-        return "error", f"The file defines nothing called {name}."
+        return Checked("error", f"The file defines nothing called {name}.")
     verdict = exercise.verdict(exercise.evidence(names[name]))
-    text = display.as_text(exercise, verdict)
+    message = verdict.message
     if not verdict.check_failed:
         try:
             progress.record_check(name, verdict.state)
         except progress.ProgressError as error:
-            text += f"\n  Progress was not saved. {error}"
-    return str(verdict.state), text
+            message += f" Progress was not saved. {error}"
+    return Checked(str(verdict.state), message, verdict.seen)
 
 
 def _what_stopped(error: BaseException, path: Path) -> str:
     """An exception of the learner's file in one or two lines."""
     if isinstance(error, SyntaxError):
-        return f"! Syntax error in line {error.lineno}: {error.msg}"
+        return f"Syntax error in line {error.lineno}: {error.msg}"
     if isinstance(error, OSError) and error.filename == str(path):
-        return f"! {path} cannot be read: {error.strerror}"
+        return f"{path} cannot be read: {error.strerror}"
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     where = f" in line {lines[-1]}" if lines else ""
-    return f"! Your file stopped{where}: {type(error).__name__}: {error}"
+    return f"Your file stopped{where}: {type(error).__name__}: {error}"
 
 
 def _main() -> None:
     name, path, outcome = sys.argv[1:]
-    state, text = _check_here(name, Path(path))
+    checked = _check_here(name, Path(path))
     sys.stdout.flush()
-    Path(outcome).write_text(json.dumps({"state": state, "text": text}), encoding="utf-8")
+    Path(outcome).write_text(json.dumps(vars(checked)), encoding="utf-8")
 
 
 if __name__ == "__main__":
