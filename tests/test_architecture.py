@@ -40,7 +40,7 @@ ROOMS = (
     ("quiz",),
     ("home",),
     ("widgets", "grading", "workspace", "doctor", "server", "lab", "bench", "overview"),
-    ("cli",),
+    ("interview", "cli"),
     ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(ROOMS) for name in names}

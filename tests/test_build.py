@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from outputs import settled
 
 from amp_lessons.course import HOME, LESSONS, exercise_info
+from amp_lessons.quiz import bank
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -227,7 +228,8 @@ def test_each_stored_output_is_checked():
     for folder in ("notebooks", "solutions"):
         for name, notebook in notebooks(folder).items():
             for cell in notebook.cells:
-                unchecked = cell.get("outputs") and not is_checked(cell)
+                question = build.QUESTION_TAG in cell.metadata.get("tags", [])
+                unchecked = cell.get("outputs") and not is_checked(cell) and not question
                 assert not unchecked, f"{folder}/{name} shows unchecked:\n{cell.source}"
 
 
@@ -275,17 +277,89 @@ def test_lesson_opens_and_closes_as_the_design_says(lesson):
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     recap = text.split("## Recap")[1].split("## ")[0]
     assert len(re.findall(r"^\d\. ", recap, re.MULTILINE)) == 5
-    questions = text.split("## Three questions")[1]
-    assert len(re.findall(r"^\*\*\d\.\*\* ", questions, re.MULTILINE)) == 3
-    assert questions.count("<details><summary>Answer</summary>") == 3
+    assert "## Three questions" in text
     assert "**Next:**" in cells[-1].source
+
+
+def asked(cell: nbformat.NotebookNode) -> list[str]:
+    """The ids of the questions that a cell asks for."""
+    if build.QUESTION_TAG not in cell.metadata.get("tags", []):
+        return []
+    return re.findall(r'"([a-z0-9_]+\.[a-z0-9_]+)"', cell.source)
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+def test_lesson_asks_three_questions_of_the_bank_at_its_end(lesson):
+    cells = notebooks("notebooks")[lesson.id].cells
+    heading = next(n for n, cell in enumerate(cells) if "## Three questions" in cell.source)
+    last = cells[heading + 1]
+    assert re.search(r"^ask\($", last.source, re.MULTILINE)
+    ids = asked(last)
+    assert len(ids) == 3
+    for wanted in ids:
+        question = bank.load().find(wanted)
+        assert not lesson.topics or question.topic in lesson.topics
+        assert question.kind != "prediction"
+
+
+def test_no_question_is_asked_twice_in_the_lessons():
+    ids = [each for n in notebooks("notebooks").values() for c in n.cells for each in asked(c)]
+    twice = {each for each in ids if ids.count(each) > 1} - set(ALSO_IN_THE_INTERVIEW_ROOM)
+    assert len(ids) >= 39
+    assert not twice
+
+
+ALSO_IN_THE_INTERVIEW_ROOM = (
+    "memory.seven_billion_states",
+    "myths_and_clinic.scale_is_a_sixteenth",
+)
+
+
+def test_each_prediction_is_asked_once_and_stands_right_above_its_result():
+    found = []
+    for name, notebook in executed("notebooks").items():
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        for cell, result in pairwise(code):
+            if "predict(" in cell.source and (ids := asked(cell)):
+                found += ids
+                assert cell.source == f'predict("{ids[0]}")', name
+                assert result.outputs, f"{name}: {ids[0]} has no result below it"
+    assert sorted(found) == sorted(each.id for each in bank.load().predictions)
+
+
+def test_questions_are_stored_as_a_form_that_reads_without_a_kernel():
+    forms = 0
+    for notebook in notebooks("notebooks").values():
+        for cell in notebook.cells:
+            if ids := asked(cell):
+                (output,) = cell.outputs
+                assert build.WIDGET_VIEW not in output.data
+                page = output.data["text/html"]
+                assert page.count("<details><summary>Answer</summary>") == len(ids)
+                for wanted in ids:
+                    prompt = bank.load().find(wanted).prompt
+                    assert prompt.split("`")[0].split("\n")[0] in output.data["text/plain"]
+                forms += 1
+    assert forms >= 18
+
+
+def test_nothing_that_answers_a_prediction_stands_in_the_notebook():
+    """Question, key and explanation live in the bank: the workspace's copies have no outputs."""
+    for notebook in notebooks("notebooks").values():
+        sources = "\n".join(cell.source for cell in notebook.cells)
+        for item in bank.load().predictions:
+            for part in (*getattr(item, "choices", ()), *getattr(item, "mistakes", ())):
+                assert part.why not in sources
+            assert not item.explanation or item.explanation not in sources
+            assert item.prompt not in sources
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
 def test_lesson_asks_before_it_shows_and_keeps_cells_short(lesson):
     cells = notebooks("notebooks")[lesson.id].cells
     text = "\n".join(cell.source for cell in cells)
-    assert text.count("**Predict:**") >= 3
+    if lesson.topics:
+        assert text.count("**Predict:**") + text.count("predict(") >= 3
     for cell in cells:
         if cell.cell_type == "code":
             code = [line for line in cell.source.splitlines() if line.strip()]

@@ -104,10 +104,10 @@ def _mark_number(item: NumberItem, value: float) -> Marked:
 
 def why_wrong(item: NumberItem, value: float) -> str:
     """The mistake that leads to this number, or how far off it is."""
-    for mistake in item.mistakes:
-        reach = max(item.tolerance, 1e-3) * abs(mistake.value)
-        if abs(value - mistake.value) <= reach:
-            return mistake.why
+    nearest = min(item.mistakes, key=lambda mistake: abs(value - mistake.value), default=None)
+    reach = max(item.tolerance, 1e-3) * abs(nearest.value) if nearest else 0.0
+    if nearest and abs(value - nearest.value) <= reach:
+        return nearest.why
     if item.answer and value and math.isfinite(value):
         factor = value / item.answer
         if factor < 0:
