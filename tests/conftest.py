@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 # An example may take as long as it likes: on a busy machine that says nothing about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+expect.set_options(timeout=300_000)  # Playwright's own 5 s would assert a time
 
 
 def find_chromium() -> str | None:

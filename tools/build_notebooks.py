@@ -106,7 +106,7 @@ def whiteboard(cell: NotebookNode, sources: Path) -> list[NotebookNode]:
     if answer != start + 1:
         raise BuildError(f"{name} needs what stands between its statement and its stub")
     about = f"*about {info.minutes} minutes, from [[exercises {lesson.slug}]]*"
-    statement = f"{cell.source}{info.title}\n\n{about}\n\n{sheet[start].source}"
+    statement = f"{cell.source} {info.title}\n\n{about}\n\n{sheet[start].source}"
     call = sheet[answer].metadata.get("answer", name)
     return [
         new_markdown_cell(statement),

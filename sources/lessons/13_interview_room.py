@@ -73,7 +73,8 @@ drill()
 #
 # Interviewers ask you to write code with no documentation at hand. These ten come up in one form
 # or another. Try each from memory, without opening the lesson; then run its check. It's the check
-# of the exercise, so a pass counts there too.
+# of the exercise, so a pass counts there too. Where its box says `ex`, write the name that stands
+# before `.check`.
 
 # %% [markdown] whiteboard="train_any"
 # ### 1.
@@ -126,7 +127,7 @@ drill()
 # points if the test is right.
 
 # %% tags=["live"]
-mock(minutes=20)
+mock(minutes=30)
 
 # %% [markdown]
 # ## Three days before an interview

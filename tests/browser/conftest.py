@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 from lab import Lab, running_lab
-from playwright.sync_api import expect
-
-expect.set_options(timeout=300_000)  # Playwright's own 5 s would assert a time
 
 
 @pytest.fixture(scope="session")

@@ -247,7 +247,9 @@ def write(tmp_path):
 PROOF = 'proof = "import math\\nroot = math.sqrt(4)"\n'
 NUMBER = HEAD.replace("single", "number") + 'answer = 2\nexplanation = "So."\n'
 WRONG = '[[item.mistake]]\nvalue = 3\nwhy = "No."\n'
-ORDER = HEAD.replace("single", "order") + 'lines = ["a = 1", "b = a", "c = b"]\nexplanation = "So."\n'
+ORDER = (
+    HEAD.replace("single", "order") + 'lines = ["a = 1", "b = a", "c = b"]\nexplanation = "So."\n'
+)
 DISTRACTOR = '[[item.distractor]]\ntext = "d = 1"\nwhy = "No."\n'
 
 MALFORMED = {
@@ -356,7 +358,7 @@ def test_wrong_proof_fails_and_names_the_item(write, fault):
 
 def test_right_proofs_pass(write):
     order = 'proof = "def accepts(lines):\\n    names = {}\\n    exec(chr(10).join(lines), names)'
-    order += '\\n    return names[\'c\'] == 1 and \'d\' not in names"\n'
+    order += "\\n    return names['c'] == 1 and 'd' not in names\"\n"
     right = [
         HEAD + PROOF + choice("a", True, holds="root == 2") + choice("b", holds="root == 3"),
         NUMBER + 'proof = "answer = 1 + 1"\n' + WRONG,

@@ -122,7 +122,9 @@ def test_a_number_may_be_typed_in_many_ways(text, value):
     assert read_number(text, "GB") == value
 
 
-@pytest.mark.parametrize("text", ["", "GB", "twelve", "1,00", "1/0", "nan", "2^^3", "9^99999", "1e"])
+@pytest.mark.parametrize(
+    "text", ["", "GB", "twelve", "1,00", "1/0", "nan", "2^^3", "9^99999", "1e"]
+)
 def test_what_is_no_number_is_told_with_an_example(text):
     with pytest.raises(AnswerError, match="1e-8"):
         read_number(text, "GB")

@@ -122,8 +122,8 @@ function clockOf(model) {
   if (!end) return { stop() {} };
   const node = h("span", { class: "amp-note", role: "timer" });
   const draw = () => {
-    const left = Math.round(end - Date.now() / 1000);
-    const minutes = Math.floor(Math.abs(left) / 60);
+    const left = end - Date.now() / 1000;
+    const minutes = Math.ceil(Math.abs(left) / 60);
     const words = `${minutes} minute${minutes === 1 ? "" : "s"}`;
     node.textContent = left >= 0 ? `${words} left` : `${words} over`;
   };

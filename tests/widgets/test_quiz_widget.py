@@ -1,0 +1,285 @@
+"""The quiz widget: its page in a browser, with the widget's own Python behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from amp_lessons.quiz import bank, generators, log, mock
+from amp_lessons.quiz.bank import BankError
+from amp_lessons.quiz.items import NumberItem, OrderItem
+from amp_lessons.quiz.marking import AnswerError, shuffled
+from amp_lessons.widgets.mock import MockInterview
+from amp_lessons.widgets.quiz import COMMITTED, Prediction, Quiz
+
+BANK = bank.load()
+KINDS = ("single", "several", "number", "output", "bug", "order", "trace")
+ONE_OF_EACH = {kind: next(i for i in BANK.items if i.kind == kind and i.proved) for kind in KINDS}
+CHOSEN = ONE_OF_EACH["single"]
+
+
+@pytest.fixture(autouse=True)
+def own_log(tmp_path, monkeypatch):
+    monkeypatch.setenv("AMP_LESSONS_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def show(open_page):
+    """Draw a quiz, and answer its messages as the kernel does."""
+
+    def show_(quiz, scheme="light", width=900):
+        replies = []
+        quiz.send = replies.append
+
+        def python(message):
+            quiz._on_message(quiz, message, [])
+            names = ("verdicts", "standing", "report")
+            return {
+                "reply": replies.pop(),
+                "changed": {name: getattr(quiz, name) for name in names},
+            }
+
+        page = open_page("blank.html", scheme, width)
+        page.add_style_tag(url="question.css")
+        page.expose_function("python", python)
+        values = {name: getattr(quiz, name) for name in ("questions", "title", "ends_at")}
+        page.evaluate(
+            """async values => {
+              const { mount } = await import("/quiz.mjs");
+              window.model = mount(document.getElementById("widget"), values, window.python);
+            }""",
+            values,
+        )
+        return page
+
+    return show_
+
+
+def wrong_place(item):
+    return next(n for n, choice in enumerate(item.choices) if not choice.right)
+
+
+# ---- in the browser -----------------------------------------------------------------------------
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_answered_with_the_keyboard_alone(show, kind, faultless):
+    item = ONE_OF_EACH[kind]
+    page = show(Quiz([item]))
+    page.keyboard.press("Tab")
+    if isinstance(item, NumberItem):
+        page.keyboard.type(f"{item.answer:.12g}")
+    elif isinstance(item, OrderItem):
+        offered = shuffled(item)
+        for place in range(len(item.lines)):
+            page.keyboard.press("abcdefghij"[offered.index(place)])
+        page.locator("p.amp-note").first.focus()
+        page.get_by_role("button", name="Answer").focus()
+    else:
+        for place in sorted(item.right):
+            page.keyboard.press("abcdefg"[place])
+    page.keyboard.press("Enter")
+    expect(page.locator(".amp-result")).to_have_text("✓ Right")
+    expect(page.locator(".amp-feedback")).to_be_focused()
+    faultless(page)
+    assert [entry.score for entry in log.read().entries] == [1.0]
+
+
+@pytest.mark.browser
+def test_wrong_answer_is_explained_and_the_right_one_marked(show, look, faultless):
+    page = show(Quiz([CHOSEN]), *look)
+    wrong = wrong_place(CHOSEN)
+    page.locator(".amp-choice").nth(wrong).click()
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".amp-result")).to_have_text("✗ Not right")
+    expect(page.locator(".amp-choice.amp-wrong")).to_have_count(1)
+    expect(page.locator(".amp-choice.amp-right")).to_have_count(1)
+    expect(page.locator(".amp-remark-wrong")).to_contain_text("not right")
+    faultless(page)
+
+
+@pytest.mark.browser
+def test_hint_proof_and_its_run_are_a_key_away(show, faultless):
+    page = show(Quiz([CHOSEN]))
+    page.keyboard.press("Tab")
+    page.keyboard.press("h")
+    expect(page.locator(".amp-hint")).to_be_visible()
+    page.get_by_role("button", name="Show me").click()
+    page.get_by_role("button", name="Show the proof").click()
+    expect(page.locator(".amp-proof pre").first).to_contain_text("import torch")
+    page.get_by_role("button", name="Run it here").click()
+    expect(page.locator(".amp-proof")).to_contain_text("does not hold")
+    faultless(page)
+    assert [entry.score for entry in log.read().entries] == [0.0], "seen, and not known"
+
+
+@pytest.mark.browser
+def test_no_answer_is_told_how_to_give_one(show):
+    page = show(Quiz([ONE_OF_EACH["number"], CHOSEN]))
+    page.get_by_role("button", name="Answer").click()
+    expect(page.get_by_role("alert")).to_contain_text("Type a number")
+    page.locator("input[type=text]").fill("twelve")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("is not a number")
+    page.get_by_role("button", name="Next question").click()
+    page.get_by_role("button", name="Answer").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose one")
+    assert log.read().entries == []
+
+
+@pytest.mark.browser
+def test_answers_stay_on_the_way_back(show):
+    page = show(Quiz([CHOSEN, ONE_OF_EACH["bug"]]))
+    expect(page.locator(".amp-kind")).to_contain_text("Question 1 of 2")
+    page.locator(".amp-choice").nth(wrong_place(CHOSEN)).click()
+    page.get_by_label("I'm guessing").check()
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".amp-quiz-foot")).to_contain_text("0 of 1 right")
+    page.get_by_role("button", name="Next question").click()
+    expect(page.locator(".amp-kind")).to_contain_text("Question 2 of 2")
+    page.get_by_role("button", name="Back").click()
+    expect(page.locator(".amp-result")).to_have_text("✗ Not right")
+    assert [entry.sure for entry in log.read().entries] == [False]
+
+
+@pytest.mark.browser
+def test_several_shows_what_was_missed(show):
+    item = ONE_OF_EACH["several"]
+    page = show(Quiz([item]))
+    page.locator(".amp-choice").nth(min(item.right)).click()
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".amp-remark-missed")).to_have_count(len(item.right) - 1)
+
+
+@pytest.mark.browser
+def test_prediction_waits_for_its_result(show, faultless):
+    item = next(i for i in BANK.predictions if i.id == "amp_in_20_minutes.big_pictures")
+    prediction = Prediction(item)
+    page = show(prediction)
+    page.locator(".amp-choice").first.click()
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".amp-waiting")).to_have_text(COMMITTED)
+    expect(page.locator(".amp-result")).to_have_count(0)
+    faultless(page)
+    prediction.result_there = True
+    page.evaluate("verdicts => window.model.set('verdicts', verdicts)", prediction.verdicts)
+    expect(page.locator(".amp-result")).to_have_text("✗ Not right")
+    expect(page.locator(".amp-remark-explanation")).to_contain_text("divided by 100 million")
+
+
+@pytest.mark.browser
+def test_mock_keeps_its_verdicts_for_the_end(show, faultless):
+    plan = mock.compose(BANK, minutes=30, seed=3, generators=generators.GENERATORS)
+    page = show(MockInterview(plan))
+    expect(page.get_by_role("timer")).to_have_text(re.compile(r"\d+ minutes? left"))
+    for step in plan.steps:
+        answer(page, step)
+        following = page.get_by_role("button", name="Next question")
+        if following.count():
+            following.click()
+    page.get_by_role("button", name="Finish").click()
+    expect(page.locator(".amp-report")).to_contain_text("of 100 points")
+    faultless(page)
+    assert {entry.where for entry in log.read().entries} == {"mock"}
+
+
+def answer(page, step):
+    if page.get_by_role("button", name="Show a good answer").count():
+        page.get_by_role("button", name="Show a good answer").click()
+        page.locator(".amp-choice").first.click()
+        page.get_by_role("button", name="Note my points").click()
+        expect(page.locator(".amp-result")).to_contain_text("points noted")
+    elif page.get_by_role("button", name="I have run its check").count():
+        page.get_by_role("button", name="I have run its check").click()
+        expect(page.get_by_role("alert")).to_contain_text("has not run since")
+    else:
+        if page.locator("input[type=text]").count():
+            page.locator("input[type=text]").fill("3")
+        elif page.locator(".amp-order-line").count():
+            page.locator(".amp-order-line").first.click()
+        else:
+            page.locator(".amp-choice").first.click()
+        page.get_by_role("button", name="Answer").click()
+        expect(page.locator(".amp-waiting")).to_contain_text("Noted")
+
+
+# ---- in Python ----------------------------------------------------------------------------------
+
+
+def test_the_page_gets_no_answer_before_it_is_given():
+    quiz = Quiz([CHOSEN])
+    sent = json.dumps([quiz.questions, quiz.verdicts])
+    assert all(json.dumps(choice.why)[1:-1] not in sent for choice in CHOSEN.choices)
+    quiz.answer(CHOSEN.id, sorted(CHOSEN.right))
+    assert quiz.verdicts[CHOSEN.id]["right"]
+
+
+def test_the_first_answer_counts():
+    quiz = Quiz([CHOSEN])
+    quiz.answer(CHOSEN.id, [wrong_place(CHOSEN)])
+    quiz.answer(CHOSEN.id, sorted(CHOSEN.right))
+    assert [entry.score for entry in log.read().entries] == [0.0]
+
+
+def test_what_was_answered_before_is_said():
+    Quiz([CHOSEN]).answer(CHOSEN.id, [wrong_place(CHOSEN)])
+    assert Quiz([CHOSEN]).questions[0]["before"] == "missed"
+    Quiz([CHOSEN]).answer(CHOSEN.id, sorted(CHOSEN.right))
+    assert Quiz([CHOSEN]).questions[0]["before"] == "right"
+
+
+def test_a_disk_that_refuses_is_told_and_nothing_stops(monkeypatch, tmp_path):
+    (tmp_path / "a file").write_text("")
+    monkeypatch.setenv("AMP_LESSONS_HOME", str(tmp_path / "a file"))
+    quiz = Quiz([CHOSEN])
+    assert quiz.answer(CHOSEN.id, sorted(CHOSEN.right))["right"]
+    assert "could not be saved" in quiz.standing
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "answer", "id": CHOSEN.id, "answer": [99]},
+        {"type": "answer", "id": CHOSEN.id, "answer": "a"},
+        {"type": "answer", "id": "no.such", "answer": [0]},
+        {"type": "dance", "id": CHOSEN.id},
+        {"id": CHOSEN.id},
+    ],
+)
+def test_strange_messages_get_an_error_back(message):
+    quiz, replies = Quiz([CHOSEN]), []
+    quiz.send = replies.append
+    quiz._on_message(quiz, message | {"call": "7"}, [])
+    assert replies[0]["call"] == "7"
+    assert replies[0]["error"]
+    assert log.read().entries == []
+
+
+def test_an_empty_quiz_is_refused():
+    with pytest.raises(BankError):
+        Quiz([])
+
+
+def test_giving_up_on_a_prediction_costs_nothing():
+    item = BANK.predictions[0]
+    Prediction(item).give_up(item.id)
+    assert log.read().entries == []
+
+
+def test_no_task_passes_without_its_check():
+    plan = mock.compose(BANK, minutes=45, seed=1, generators=generators.GENERATORS)
+    interview = MockInterview(plan)
+    task = next(step.asks for step in plan.steps if step.id.split(".")[1].startswith("whiteboard"))
+    with pytest.raises(AnswerError, match="has not run since"):
+        interview._check_task(task)
+
+
+def test_static_form_stands_beside_the_widget():
+    data, _ = Quiz([CHOSEN, ONE_OF_EACH["bug"]])._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["text/html"].count("<details><summary>Answer</summary>") == 2
+    assert CHOSEN.choices[0].why not in data["text/plain"]
