@@ -125,8 +125,9 @@ def compared(version: str, rows: Iterable[Mapping[str, Any]]) -> str:
     if not changed:
         return ""
     named = ", ".join(each.op for each in changed[:5]) + ", …" * (len(changed) > 5)
+    many = "differs from that" if len(changed) == 1 else "differ from those"
     return (
-        f"{len(changed)} of these {len(live)} answers differ from those recorded for torch "
+        f"{len(changed)} of these {len(live)} answers {many} recorded for torch "
         f"{release(version)}: {named}"
     )
 

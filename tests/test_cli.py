@@ -649,6 +649,18 @@ def test_policy_of_several_ops(here):
     assert "why layer_norm: " in done.stdout
 
 
+def test_policy_says_when_this_torch_is_not_recorded(monkeypatch):
+    from typer.testing import CliRunner
+
+    from amp_lessons import cli, policy_record
+
+    words = ["policy", "mm", "--device", "cpu"]
+    assert "recorded" not in CliRunner().invoke(cli.app, words).output
+    monkeypatch.setattr(policy_record, "versions", lambda: ("1.0.0",))
+    told = " ".join(CliRunner().invoke(cli.app, words).output.split())
+    assert "compared with none; recorded: 1.0.0" in told
+
+
 def test_the_policy_table_and_its_counts(here):
     done = here("policy")
     assert (done.returncode, done.stderr) == (0, "")

@@ -42,7 +42,7 @@ def loss_scale(rng: random.Random) -> Draft | None:
         "prompt": "The gradients of a network, as FP32 computes them, have these magnitudes. With "
         "which loss scale does none of them become 0 or inf in FP16?",
         "log": histogram.text(bins),
-        "hint": f"FP16's smallest number is {raised(-24)}, and it overflows just below "
+        "hint": f"FP16's smallest number is {raised(-24)}, and it overflows a little below "
         f"{raised(16)}. A scale of {raised(8)} moves each row up by 8 powers of two.",
         "source": "Micikevicius et al. 2018, arXiv 1710.03740, section 3.2; cast in the tests",
         "choice": shown,
@@ -136,7 +136,7 @@ def _why_stored(fmt: Float, weight: float, stored: float, moved: str, gap: float
     gaps = round((weight - stored) / gap)
     return (
         f"Yes. {distance} An update of {moved} rounds to {count(gaps, 'such gap')}, so the weight "
-        f"moves by {number(weight - stored, 3)}."
+        f"moves by {number(weight - stored, 4)}."
     )
 
 
@@ -145,7 +145,7 @@ def _why_whole_gap(fmt: Float, moved: str, change: float, gap: float) -> str:
     off = (
         f"{moved} is less than half of that, and is lost"
         if ratio <= 0.5
-        else f"{moved} is {ratio:.1f} times that"
+        else f"{moved} is {ratio:.2g} times that"
     )
     return f"This is one step down to the next {fmt.name} number: {small(gap)}. But {off}."
 

@@ -25,8 +25,8 @@ def _squares(rng: random.Random, fmt: Float) -> Draft | None:
         return None
     square, norm = fmt.round(value * value), fmt.round(root * value)
     mean = fmt.round(square)
-    if math.isinf(norm):
-        return None
+    if math.isinf(norm) or abs(norm - root * value) == fmt.gap(root * value) / 2:
+        return None  # a tie would depend on the last bit of FP32's root
     exact = value * value
     why = (
         f"The squares are stored in FP16 before the mean is taken. {number(exact)} is above "

@@ -16,6 +16,11 @@ from amp_lessons.quiz.generators.words import listed
 NO_SCALER = "There is no scaler: the scale is 1 in all rows."
 
 
+def scale_told(scale: float) -> str:
+    """A scale as in a sentence."""
+    return f"{scale:,.0f}" if scale >= 1 else f"{scale:g}"
+
+
 @dataclass(frozen=True)
 class Log:
     """A log, and what can be seen in it."""
@@ -60,12 +65,12 @@ class Log:
         return f"it is {first} in all rows" if self.constant else f"it goes from {first} to {last}"
 
     @property
-    def scale_told(self) -> str:
+    def scale_path(self) -> str:
         """How the scale goes."""
         first, last = self.scales[0], self.scales[-1]
         if len(set(self.scales)) == 1:
-            return f"is {first:,.0f} in all rows"
-        return f"starts at {first:,.0f} and ends at {last:,.0f}"
+            return f"is {scale_told(first)} in all rows"
+        return f"starts at {scale_told(first)} and ends at {scale_told(last)}"
 
     @property
     def last_norm(self) -> str:
@@ -131,7 +136,8 @@ def _plant_overflow(rng: random.Random) -> Log | None:
 def _confirm_overflow(log: Log) -> str:
     return (
         "Yes. The loss is inf before anything is multiplied by the scale, so no scale can help: it "
-        f"falls from {log.scales[0]:,.0f} to {log.scales[-1]:,.0f}, and every step is skipped."
+        f"falls from {scale_told(log.scales[0])} to {scale_told(log.scales[-1])}, and every "
+        "step is skipped."
     )
 
 
@@ -155,8 +161,10 @@ def _plant_clip(rng: random.Random) -> Log | None:
 def _confirm_clip(log: Log) -> str:
     first, last = log.rows[0], log.rows[-1]
     return (
-        f"Yes. The norm follows the scale: {norm_text(first.norm)} at {first.scale:,.0f}, and "
-        f"{norm_text(last.norm)} at {last.scale:,.0f}. These gradients are still scaled when they "
+        f"Yes. The norm follows the scale: {norm_text(first.norm)} at "
+        f"{scale_told(first.scale)}, and "
+        f"{norm_text(last.norm)} at {scale_told(last.scale)}. These gradients are still "
+        "scaled when they "
         "are clipped, so the updates are too small by the scale, and the loss hardly moves."
     )
 
@@ -167,7 +175,7 @@ def _refute_clip(log: Log) -> str:
     if math.isfinite(log.norms[-1]):
         return (
             "Then the norm would be too large by the scale. Here it ends at "
-            f"{log.last_norm}, with a scale of {log.scales[-1]:,.0f}."
+            f"{log.last_norm}, with a scale of {scale_told(log.scales[-1])}."
         )
     if not log.finite:
         return "Clipping changes gradients. It can't make the loss of the first row inf."
@@ -230,7 +238,7 @@ def _confirm_no_scaler(log: Log) -> str:
 
 def _refute_no_scaler(log: Log) -> str:
     if log.scaler:
-        return f"There is a scaler: its scale {log.scale_told}."
+        return f"There is a scaler: its scale {log.scale_path}."
     if not log.finite:
         return "Underflow makes gradients 0. It doesn't make the loss NaN."
     return f"Then the norm would be 0. Here it ends at {log.last_norm}."
@@ -303,7 +311,7 @@ def _refute_settling(log: Log) -> str:
     if log.sinks:
         return (
             "Then the skips would end. Here the scale still falls in the last row, to "
-            f"{log.scales[-1]:,.0f}."
+            f"{scale_told(log.scales[-1])}."
         )
     return f"Then the loss would fall as soon as steps work. Here {log.from_to}."
 
@@ -346,7 +354,7 @@ def _refute_stall(log: Log) -> str:
         return "Then the norm would be finite, and nothing would make the scale sink."
     return (
         "Then the loss would fall first. And BF16 needs no scaler, but this scale "
-        f"{log.scale_told}."
+        f"{log.scale_path}."
     )
 
 
@@ -415,8 +423,10 @@ def _plant_dead(rng: random.Random) -> Log | None:
 
 def _confirm_dead(log: Log) -> str:
     return (
-        f"Yes. The norm is 0 in all rows, though the scale grows from {log.scales[0]:,.0f} to "
-        f"{log.scales[-1]:,.0f}. With such a scale, tiny gradients would show up. These are 0 in "
+        "Yes. The norm is 0 in all rows, though the scale grows from "
+        f"{scale_told(log.scales[0])} to "
+        f"{scale_told(log.scales[-1])}. With such a scale, tiny gradients would show up. "
+        "These are 0 in "
         "FP32 too."
     )
 

@@ -7,7 +7,7 @@ import random
 
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
 from amp_lessons.quiz.generators.floats import BF16, E4M3, E5M2, FP16, FP32, Float
-from amp_lessons.quiz.generators.words import number, power, raised, short
+from amp_lessons.quiz.generators.words import number, power, raised, short, small
 
 IEEE = "IEEE 754-2019, 4.3.1 (roundTiesToEven); torch 2.13, run in the proof"
 OCP = "OCP 8-bit Floating Point Specification 1.0; torch 2.13, run in the proof"
@@ -80,14 +80,14 @@ def _a_small_one(rng: random.Random, fmt: Float) -> tuple[float, str]:
     return float(text), number(float(text))
 
 
-def _stored_option(fmt: Float, stored: float, why: str, digits: int = 6) -> Option:
+def _stored_option(fmt: Float, stored: float, why: str) -> Option:
     if math.isnan(stored):
         holds = "stored != stored"
     elif math.isinf(stored):
         holds = "stored == float('inf')"
     else:
         holds = f"stored == {stored!r}"
-    return Option(number(stored, digits), why, holds, stored)
+    return Option(number(stored), why, holds, stored)
 
 
 def _why_right(fmt: Float, value: float, shown: str, stored: float) -> str:
@@ -340,7 +340,7 @@ def gap_at(rng: random.Random) -> Draft | None:
         "tolerance": 0.01,
         "explanation": f"{value:,} lies between {raised(low)} = {2**low:,} and {raised(low + 1)}. "
         f"That interval of {2**low:,} holds {2**fmt.mantissa_bits:,} numbers of {fmt.name}, so the "
-        f"gap is {number(gap)}.",
+        f"gap is {small(gap)}.",
         "mistake": wrong,
         "proof": f"import torch\n\nvalue = torch.tensor({value}.0).to({fmt.dtype})\n"
         "after = torch.nextafter(value, torch.full_like(value, float('inf')))\n"

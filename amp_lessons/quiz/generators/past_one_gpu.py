@@ -36,7 +36,7 @@ def fp8_scale(rng: random.Random) -> Draft | None:
     asked = (
         "What is the largest power of two that you can take without an overflow?"
         if by_power
-        else "Which scale makes the largest value just fit?"
+        else f"Which scale brings it to the largest number of {fmt.name}?"
     )
     power_told = (
         f" The power of two below is {_power(answer)}, and {number(amax)} becomes "

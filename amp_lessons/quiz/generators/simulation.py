@@ -151,11 +151,14 @@ def curvature(inputs: Sequence[Sequence[float]]) -> float:
 def text(rows: Sequence[Row]) -> str:
     """The log as the loop prints it."""
     lines = [f"{'step':>5}  {'loss':>10}  {'scale':>9}  {'grad norm':>10}"]
-    lines += [
-        f"{row.step:>5}  {loss_text(row.loss):>10}  {row.scale:>9.0f}  {norm_text(row.norm):>10}"
-        for row in rows
-    ]
+    for row in rows:
+        loss, scale, norm = loss_text(row.loss), scale_text(row.scale), norm_text(row.norm)
+        lines.append(f"{row.step:>5}  {loss:>10}  {scale:>9}  {norm:>10}")
     return "\n".join(lines)
+
+
+def scale_text(scale: float) -> str:
+    return f"{scale:.0f}" if scale >= 1 else f"{scale:g}"
 
 
 def loss_text(loss: float) -> str:

@@ -131,7 +131,10 @@ def bound(rng: random.Random) -> Draft | None:
             "This moves only the result. The two factors are read too.",
         ),
         (intensity / 2, "This counts one FLOP for a product and an addition. They are two."),
-        (intensity * size, "This divides by the numbers that move. Each of them takes bytes."),
+        (
+            intensity * size,
+            f"This divides by the count of numbers. Each of them takes {size} bytes.",
+        ),
         (intensity * size / (2 if size == 4 else 4), f"Each number takes {size} bytes here."),
     ):
         if amount(value) != amount(intensity):

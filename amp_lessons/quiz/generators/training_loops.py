@@ -37,7 +37,8 @@ PLAIN_BACKWARD = (
 )
 PLAIN_STEP = (
     "optimizer.step()",
-    "This steps whatever the gradients are: nobody divides them, and nobody skips inf and NaN.",
+    "This steps whatever the gradients are. `scaler.step` divides them if need be, and skips the "
+    "step if one is inf or NaN.",
 )
 HALF = ("model.half()", "Under autocast the parameters stay in FP32.")
 

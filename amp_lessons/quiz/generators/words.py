@@ -15,7 +15,7 @@ def number(value: float, digits: int = 7) -> str:
         return "inf" if value > 0 else "-inf"
     if value == int(value) and abs(value) < 1e9:
         return f"{int(value):,}"
-    if abs(value) < 2.0**-10 and is_power(value):
+    if abs(value) <= 2.0**-7 and is_power(value):
         return power(value)
     text = short(f"{value:.{digits}g}")
     if "e" in text or abs(value) < 1000:
