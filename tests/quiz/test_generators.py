@@ -110,8 +110,12 @@ def test_another_process_makes_the_same_questions_without_torch():
 @each
 def test_there_are_200_different_questions_in_400_seeds(name):
     g = generators.GENERATORS[name]
-    more = [g.make(seed) for seed in range(200, 400)]
-    assert len({generators.fingerprint(item) for item in (*made(name), *more)}) >= 200
+    found = {generators.fingerprint(item) for item in made(name)}
+    for seed in range(200, 400):
+        if len(found) >= 200:
+            break
+        found.add(generators.fingerprint(g.make(seed)))
+    assert len(found) >= 200
 
 
 @each
@@ -216,8 +220,7 @@ def test_every_kind_of_training_step_is_proved():
         sorts.setdefault(lines, []).append(item)
     assert len(sorts) == 7
     for sort in sorts.values():
-        for item in sort[:2]:
-            proofs.prove(item)
+        proofs.prove(sort[0])
         assert len({stray.text for item in sort for stray in item.distractors}) == 3
 
 

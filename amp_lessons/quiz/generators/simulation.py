@@ -75,12 +75,13 @@ def train(run: Run, steps: int, every: int = 1) -> list[Row]:
     """The rows of a log, every so many steps."""
     weights = [run.weight_fmt.round(weight) for weight in run.weights]
     casts = [run.fmt.round(weight) for weight in weights]
+    inputs = [[run.fmt.round(value) for value in row] for row in run.inputs]
     kept = [0.0] * len(weights)
     scale, clean, rows = run.scale or 1.0, 0, []
     for step in range(steps):
         if not run.stale:
             casts = [run.fmt.round(weight) for weight in weights]
-        loss, grads = _backward(run, casts, scale, bad=step == run.bad_step)
+        loss, grads = _backward(run, inputs, casts, scale, bad=step == run.bad_step)
         if run.keep_grads:
             grads = [old + new for old, new in zip(kept, grads, strict=True)]
         if run.clip_early:
@@ -107,15 +108,19 @@ def train(run: Run, steps: int, every: int = 1) -> list[Row]:
 
 
 def _backward(
-    run: Run, casts: Sequence[float], scale: float, *, bad: bool
+    run: Run,
+    inputs: Sequence[Sequence[float]],
+    casts: Sequence[float],
+    scale: float,
+    *,
+    bad: bool,
 ) -> tuple[float, list[float]]:
     """The loss, and the gradients of the scaled loss."""
     many = len(run.inputs) * run.copies
     loss, grads = 0.0, [0.0] * len(casts)
-    for place, (row, target) in enumerate(zip(run.inputs, run.targets, strict=True)):
-        values = [run.fmt.round(value) for value in row]
+    for place, (values, target) in enumerate(zip(inputs, run.targets, strict=True)):
         if bad and place == 0:
-            values[0] = math.inf
+            values = [math.inf, *values[1:]]
         output = run.fmt.round(sum(v * cast for v, cast in zip(values, casts, strict=True)))
         active = not run.relu or output > 0
         output = output if active else 0.0
