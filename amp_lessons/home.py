@@ -113,6 +113,8 @@ def _stage(stage: Stage, done: Progress, marked: Lesson | None) -> str:
 def _lesson_row(lesson: Lesson, done: Progress) -> str:
     title = f"[{lesson.number:02} {lesson.title}]({_to(lesson.notebook)})"
     count = f"[{passes(lesson, done)} of {len(lesson.exercises)}]({_to(lesson.sheet)})"
+    if not lesson.exercises:
+        count = ""
     mark = _MARKS[state_of(lesson, done)]
     return f"| {mark} | {title} | {lesson.goal} | {lesson.minutes} | {count} |"
 
@@ -142,8 +144,9 @@ def picture(done: Progress) -> Picture:
     notes = {}
     for lesson in LESSONS:
         state = state_of(lesson, done)
-        count = f"{passes(lesson, done)} of {len(lesson.exercises)} exercises"
-        notes[lesson.id] = (state, "" if state == "open" else f"{_MARKS[state]} {state}, {count}")
+        count = f", {passes(lesson, done)} of {len(lesson.exercises)} exercises"
+        note = f"{_MARKS[state]} {state}{count if lesson.exercises else ''}"
+        notes[lesson.id] = (state, "" if state == "open" else note)
     return plots.course_map(LESSONS, notes, alt=alt_text(done))
 
 
@@ -208,7 +211,8 @@ def finished(slug: str) -> None:
         problems.append(f"Progress was not saved. {error}")
     else:
         problems += done.warnings
-        message = f"Exercises passed: {passes(lesson, done)} of {len(lesson.exercises)}."
-    sheet = (f"exercises {lesson.number:02}", f"../{lesson.sheet}")
-    way = display.Links("Next: ", (sheet, *display.way_on(lesson)))
+        if lesson.exercises:
+            message = f"Exercises passed: {passes(lesson, done)} of {len(lesson.exercises)}."
+    sheet = ((f"exercises {lesson.number:02}", f"../{lesson.sheet}"),) if lesson.exercises else ()
+    way = display.Links("Next: ", (*sheet, *display.way_on(lesson)))
     display.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, [way, *problems])

@@ -27,8 +27,9 @@ def course_table(done: Progress, width: int) -> Table:
     for lesson in LESSONS:
         won, of = points([lesson], done)
         state = [lesson_state_text(state_of(lesson, done))] if width >= 50 else []
-        count = f"{passes(lesson, done)} of {len(lesson.exercises)}"
-        row = (Text(f"{lesson.number:02} {lesson.title}"), *state, Text(count), Text(f"{won}/{of}"))
+        count = f"{passes(lesson, done)} of {len(lesson.exercises)}" if lesson.exercises else ""
+        score = f"{won}/{of}" if of else ""
+        row = (Text(f"{lesson.number:02} {lesson.title}"), *state, Text(count), Text(score))
         table.add_row(*row)
     return table
 

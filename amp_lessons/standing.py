@@ -22,7 +22,8 @@ def passes(lesson: Lesson, done: Progress) -> int:
 
 def state_of(lesson: Lesson, done: Progress) -> State:
     """A lesson is done when its last cell has run, or when all its exercises have passed."""
-    if lesson.slug in done.lessons or passes(lesson, done) == len(lesson.exercises):
+    of = len(lesson.exercises)
+    if lesson.slug in done.lessons or (of and passes(lesson, done) == of):
         return "done"
     return "started" if any(done[info.name].checks for info in lesson.exercises) else "open"
 

@@ -218,18 +218,24 @@ def static_text(item: Item, heading: str = "") -> str:
     return "\n\n".join(parts)
 
 
+def heading(text: str) -> str:
+    """A heading inside a box. It's no `<h3>`: boxes stand in pages with headings of their own."""
+    return f'<p class="amp-heading"><b>{html.escape(text)}</b></p>'
+
+
 def open_html(question: OpenQuestion, *, rubric: bool = True) -> str:
     """What a good answer to an open question has in it, with its rubric or without."""
     points = "".join(f"<li>{inline_html(point)}</li>" for point in question.rubric)
+    listed = f"{heading('What a good answer has in it')}<ul>{points}</ul>"
     asked = "".join(
         f"<p><b>{inline_html(f.question)}</b> {inline_html(f.answer)}</p>"
         for f in question.follow_ups
     )
     return (
-        f"<h4>In 30 seconds</h4>{to_html(question.short)}"
-        f"<h4>In 2 minutes</h4>{to_html(question.long)}"
-        f"{f'<h4>What a good answer has in it</h4><ul>{points}</ul>' if rubric else ''}"
-        f"<h4>Follow-ups</h4>{asked}"
-        f"<h4>Often heard, and wrong</h4>{to_html(question.often_heard)}"
+        f"{heading('In 30 seconds')}{to_html(question.short)}"
+        f"{heading('In 2 minutes')}{to_html(question.long)}"
+        f"{listed if rubric else ''}"
+        f"{heading('Follow-ups')}{asked}"
+        f"{heading('Often heard, and wrong')}{to_html(question.often_heard)}"
         f"<p><small>Source: {inline_html(question.source)}</small></p>"
     )

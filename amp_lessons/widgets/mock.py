@@ -141,21 +141,21 @@ def _good_answer(step: Step) -> dict[str, Any]:
     else:
         assert isinstance(asked, YourQuestion)
         shown = "".join(f"<li>{markup.inline_html(each)}</li>" for each in asked.examples)
-        answer = f"<h4>For example</h4><ul>{shown}</ul>"
+        answer = f"{markup.heading('For example')}<ul>{shown}</ul>"
     return {"answer": answer, "rubric": [markup.inline_html(point) for point in asked.rubric]}
 
 
 def report_html(report: mock.Report) -> str:
     """A report as HTML: points by part and by topic, and what to read next, with links."""
-    parts = [f"<h3>{report.points:.0f} of {report.of:.0f} points</h3>"]
+    parts = [f'<p class="amp-result">{report.points:.0f} of {report.of:.0f} points</p>']
     parts += [f"<p>{html.escape(report.band)}</p>", _table("Part", report.parts)]
     parts.append(_table("Topic", report.topics))
     if report.read_next:
         links = "".join(
-            f'<li><a target="_blank" href="../{html.escape(each.notebook)}">{html.escape(each.title)}</a></li>'
+            f'<li><a target="_blank" href="../{each.notebook}">{html.escape(each.title)}</a></li>'
             for each in report.read_next
         )
-        parts.append(f"<h4>Read next</h4><ul>{links}</ul>")
+        parts.append(f"{markup.heading('Read next')}<ul>{links}</ul>")
     return "".join(parts)
 
 

@@ -28,8 +28,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from amp_lessons.checks import amp_from_scratch, autocast_regions, grad_scaler
-from amp_lessons.checks import how_numbers_break, speed, training_loops
+from amp_lessons.checks import (
+    amp_from_scratch,
+    autocast_regions,
+    grad_scaler,
+    how_numbers_break,
+    speed,
+    training_loops,
+)
 from amp_lessons.interview import ask, drill, mock, practise, quiz
 
 # %% [markdown]
