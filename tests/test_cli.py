@@ -434,7 +434,7 @@ def test_progress_of_a_lesson_by_any_of_its_names(name):
 
 def test_progress_of_an_unknown_lesson_is_one_line():
     assert "grad_scaler" in one_line(run("progress", "gradscaler"))
-    assert "00 to 12" in one_line(run("progress", "99"))
+    assert "00 to 13" in one_line(run("progress", "99"))
 
 
 def test_a_pass_and_a_later_check_are_both_told():

@@ -151,7 +151,7 @@ def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
         '{"version": 1, "exercises": {"survives": ' + entry + ', "gave_up_at": null}}}'
     )
     workspace.copy_course(tmp_path)
-    assert "finished 1 of 13 lessons and passed 1 of 75 exercises" in page(tmp_path)
+    assert "finished 1 of 14 lessons and passed 1 of 75 exercises" in page(tmp_path)
 
 
 # ---- the cells that call it ---------------------------------------------------------------------

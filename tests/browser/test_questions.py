@@ -1,0 +1,127 @@
+"""Predictions and the interview room in a real JupyterLab, with the keyboard alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lab import Lab, Notebook, faults, save
+from playwright.sync_api import Locator, expect
+
+from amp_lessons.course import lesson_called
+from amp_lessons.quiz import bank
+
+pytestmark = pytest.mark.browser
+
+LESSON = lesson_called("amp_in_20_minutes").notebook
+ROOM = lesson_called("interview_room").notebook
+BIG = bank.load().find("amp_in_20_minutes.big_pictures")
+ASK, RESULT = f'predict("{BIG.id}")', "big = 100_000_000"
+
+
+@pytest.fixture
+def open_notebook(chromium, lab) -> Iterator[Callable[..., Notebook]]:
+    opened: list[Notebook] = []
+
+    def open_(path: str, **options: object) -> Notebook:
+        opened.append(Notebook(chromium, lab.address, path, **options))
+        return opened[-1]
+
+    yield open_
+    for notebook in opened:
+        notebook.close()
+
+
+def box_in(notebook: Notebook, source: str) -> Locator:
+    box = notebook.cell(source).locator(".amp-quiz")
+    box.wait_for()
+    return box
+
+
+def log_of(lab: Lab) -> list[dict]:
+    path = lab.workspace.parent / "home" / "quiz.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def saved(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_workspace_holds_no_answer_before_the_commit(lab):
+    for path in (LESSON, ROOM):
+        text = saved(lab.workspace / path)
+        assert BIG.prompt not in text
+        for choice in BIG.choices:
+            assert choice.why[:60] not in text
+
+
+def test_prediction_is_explained_when_it_is_committed_and_its_result_is_there(open_notebook, lab):
+    notebook = open_notebook(LESSON)
+    notebook.run_until(ASK)
+    box = box_in(notebook, ASK)
+    before = len(log_of(lab))
+    box.locator("input[type=radio]").first.focus()
+    for key in ("a", "h", "Enter"):
+        notebook.page.keyboard.press(key)
+    expect(box.locator(".amp-hint")).to_be_visible()
+    expect(box.locator(".amp-waiting")).to_contain_text("Committed")
+    expect(box).not_to_contain_text(BIG.choices[1].why)
+    assert len(log_of(lab)) == before + 1
+    notebook.run_cell(RESULT)
+    expect(box.locator(".amp-result")).to_have_text("✗ Not right")
+    expect(box).to_contain_text(BIG.choices[1].why)
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        notebook.theme(theme)
+        save(box_in(notebook, ASK), f"prediction_{theme.split()[1].lower()}")
+        assert faults(notebook.page, ".amp-quiz") == []
+    notebook.theme("JupyterLab Light")
+
+
+def test_a_failing_cell_is_no_result(open_notebook):
+    notebook = open_notebook(LESSON)
+    notebook.run_until(ASK)
+    box = box_in(notebook, ASK)
+    box.locator("input[type=radio]").first.check()
+    box.get_by_role("button", name="Answer").click()
+    expect(box.locator(".amp-waiting")).to_contain_text("Committed")
+    notebook.type_into(RESULT, "1 / 0  # big = 100_000_000")
+    notebook.run_cell("1 / 0")
+    notebook.cell("1 / 0").locator("text=ZeroDivisionError").first.wait_for()
+    expect(box_in(notebook, ASK).locator(".amp-waiting")).to_contain_text("Committed")
+
+
+def test_show_me_is_one_click_and_costs_nothing(open_notebook, lab):
+    notebook = open_notebook(LESSON)
+    notebook.run_until(ASK)
+    before = len(log_of(lab))
+    box = box_in(notebook, ASK)
+    box.get_by_role("button", name="Show me").click()
+    expect(box.locator(".amp-result")).to_have_text("The answer")
+    assert len(log_of(lab)) == before
+
+
+def test_interview_room_works_from_the_first_question_to_a_passed_task(open_notebook, lab):
+    notebook = open_notebook(ROOM)
+    notebook.run_all()
+    quiz = box_in(notebook, "quiz(6)")
+    expect(quiz.locator(".amp-kind")).to_contain_text("Question 1 of 6")
+    quiz.get_by_role("button", name="Show me").click()
+    quiz.get_by_role("button", name="Next question").click()
+    expect(quiz.locator(".amp-kind")).to_contain_text("Question 2 of 6")
+    expect(box_in(notebook, "gen_name_the_fault").locator("pre")).to_contain_text("grad norm")
+    expect(box_in(notebook, "drill()").locator(".amp-kind")).to_contain_text("Question 1 of")
+    mock = box_in(notebook, "mock(minutes")
+    expect(mock.get_by_role("timer")).to_contain_text("minutes left")
+    for name, source in (("quiz", "quiz(6)"), ("mock", "mock(minutes")):
+        save(box_in(notebook, source), f"interview_{name}")
+        assert faults(notebook.page, ".amp-quiz") == []
+    answer = """def log_softmax(logits):
+    shifted = logits.float() - logits.float().amax(-1, keepdim=True)
+    return (shifted - shifted.exp().sum(-1, keepdim=True).log()).to(logits.dtype)"""
+    notebook.type_into("def log_softmax", answer)
+    notebook.run_cell("def log_softmax")
+    notebook.run_cell("how_numbers_break.log_softmax.check")
+    cell = notebook.cell("how_numbers_break.log_softmax.check")
+    expect(cell.locator(".amp-lessons-box")).to_contain_text("Passed")
