@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amp_lessons.terminal import say, warn
+from amp_lessons.terminal import console, say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.quiz.bank import Bank
@@ -45,7 +45,7 @@ def quiz(
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]", help="One question by its id, such as grad_scaler.what_step_does."
+            metavar="ID", help="One question by its id, such as grad_scaler.what_step_does."
         ),
     ] = None,
     lesson: Annotated[
@@ -168,7 +168,12 @@ def _list(items: Iterable[Any], json: bool) -> None:
         return
     width = max(len(str(row["id"])) for row in rows)
     for row in rows:
-        say(f"{row['id']!s:<{width}}  {row['kind']!s:<7} {row['level']}  {row['asks']}")
+        _as_it_is(f"{row['id']!s:<{width}}  {row['kind']!s:<7} {row['level']}  {row['asks']}")
+
+
+def _as_it_is(words: str) -> None:
+    """Print a row of a table: `say` would close its gaps."""
+    console().print(words, soft_wrap=True)
 
 
 def _asks(item: Any) -> str:
@@ -211,9 +216,9 @@ def _table(
 ) -> None:
     there = list(items)
     number, proved = Counter(map(group, there)), Counter(group(i) for i in there if i.proved)
-    print(f"\n{heading:<36}{'questions':>10}{'proved':>8}")
+    _as_it_is(f"\n{heading:<36}{'questions':>10}{'proved':>8}")
     for title, name in rows:
-        print(f"{title:<36}{number[name]:>10}{proved[name]:>8}")
+        _as_it_is(f"{title:<36}{number[name]:>10}{proved[name]:>8}")
 
 
 # ---- drill --------------------------------------------------------------------------------------
@@ -350,7 +355,7 @@ def _tell_due(today: Due) -> None:
         topics = Counter(name.partition(".")[0] for name in today.now)
         for lesson in course.LESSONS:
             if count := sum(topics[topic] for topic in lesson.topics):
-                print(f"  {count:>3}  lesson {lesson.number:02}, {lesson.title}", flush=True)
+                _as_it_is(f"  {count:>3}  lesson {lesson.number:02}, {lesson.title}")
     else:
         say(_nothing_due(today))
     if today.now and today.next_day is not None:

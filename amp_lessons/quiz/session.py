@@ -310,13 +310,13 @@ def _help(item: Item, hints: bool) -> str:
     """The keys, in one line of at most 80 columns."""
     commands = "h: hint   s: show me   q: quit" if hints else "s: I don't know   q: quit"
     if isinstance(item, NumberItem):
-        return f"A number, then Enter   ? behind it: a guess   {commands}"
+        return f"A number, then Enter   12?: a guess   {commands}"
     if isinstance(item, ChoiceItem):
         last = ORDER_LETTERS[len(item.choices) - 1]
         if item.form == "one":
             return f"a-{last}: answer   Shift: a guess   {commands}"
         return f"a-{last}, then Enter   Shift: a guess   {commands}"
-    return f"Letters in order, then Enter   ? behind: a guess   {commands}"
+    return f"Letters in order, Enter   ?: a guess   {commands}"
 
 
 def _read(item: Item, typed: str) -> tuple[Answer, bool]:
