@@ -58,10 +58,10 @@ _SIGNS = str.maketrans(
         "’": "'",
         "\u00a0": " ",
         "\u202f": " ",
-        **{sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
-        **{sign: f"_{digit}" for digit, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     }
 )
+_RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "₀₁₂₃₄₅₆₇₈₉"
+_DIGITS = str.maketrans(_RAISED + _LOWERED, "0123456789-+n" + "0123456789")
 
 
 class Screen:
@@ -120,10 +120,9 @@ class Screen:
         longest = max(map(len, source.splitlines()), default=0)
         if longest + indent > self.console.width:
             indent = max(0, self.console.width - longest)
-        shown: Any = Text(source)
-        if python and self.colour:
-            shown = _highlighted(source)
-        self.console.print(Padding(shown, (0, 0, 0, indent)), crop=False)
+        shown = _highlighted(source) if python and self.colour else Text(source)
+        for line in shown.split("\n", allow_blank=True):
+            self.console.print(Padding(line, (0, 0, 0, indent), expand=False), crop=False)
 
     def _hang(self, prefix: str, text: Text) -> None:
         """Wrapped text, its further lines below the first and not below the prefix."""
@@ -255,7 +254,11 @@ class Screen:
 
 def in_ascii(text: str) -> str:
     """The same text; where the output knows only ASCII, with usual signs spelled out."""
-    return text if terminal.can_print("−×→≤µ²") else text.translate(_SIGNS)
+    if terminal.can_print("−×→≤µ²"):
+        return text
+    text = re.sub(f"[{_RAISED}]+", lambda found: "^" + found[0].translate(_DIGITS), text)
+    text = re.sub(f"[{_LOWERED}]+", lambda found: "_" + found[0].translate(_DIGITS), text)
+    return text.translate(_SIGNS)
 
 
 _MATH = re.compile(r"(```.*?```|`+[^`]*`+)|\$(?! )([^$\n]+?)(?<! )\$(?!\d)", re.DOTALL)
@@ -289,9 +292,10 @@ _COMMANDS = (
 
 
 def _plain_math(formula: str) -> str:
-    for pattern, plain in _COMMANDS:
-        for _ in range(3):  # what is nested
+    for _ in range(2):  # what is nested
+        for pattern, plain in _COMMANDS[:-1]:
             formula = re.sub(pattern, plain, formula)
+    formula = re.sub(*_COMMANDS[-1], formula)
     formula = re.sub(r"([\^_])\{([+-]?[\w.]+)\}", r"\1\2", formula)
     formula = re.sub(r"([\^_])\{([^{}]*)\}", r"\1(\2)", formula)
     return re.sub(r" {2,}", " ", formula.replace("{", "").replace("}", "")).strip()
@@ -354,7 +358,7 @@ def _inline(tokens: Sequence[Any], code: Any) -> Text:
 # ---- code --------------------------------------------------------------------------------------
 
 
-def _highlighted(source: str) -> Any:
+def _highlighted(source: str) -> Text:
     """Python in the terminal's own colours: those that read on light and on dark."""
     from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
     from rich.style import Style
@@ -372,4 +376,6 @@ def _highlighted(source: str) -> Any:
             String: Style(color="green"),
         }
     )
-    return Syntax(source, "python", theme=theme, background_color="default", word_wrap=True)
+    shown = Syntax("", "python", theme=theme, background_color="default").highlight(source)
+    shown.rstrip()
+    return shown

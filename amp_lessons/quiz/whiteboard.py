@@ -224,18 +224,18 @@ def _search_path() -> str:
 
 
 def _check_here(name: str, path: Path) -> Checked:
-    """Runs in the child process, and imports torch."""
+    """Runs in the child process, and imports torch once the file itself has run."""
     import runpy
 
-    from amp_lessons import checks, progress
-
-    exercise = checks.find(name)
     try:
         names: dict[str, Any] = runpy.run_path(str(path), run_name="whiteboard")
     except BaseException as error:
         return Checked("error", _what_stopped(error, path))
     if name not in names:
         return Checked("error", f"The file defines nothing called {name}.")
+    from amp_lessons import checks, progress
+
+    exercise = checks.find(name)
     verdict = exercise.verdict(exercise.evidence(names[name]))
     message = verdict.message
     if not verdict.check_failed:

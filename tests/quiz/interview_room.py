@@ -97,9 +97,7 @@ def small_bank() -> Bank:
         items += [number_item(f"{topic}.number_it"), order_item(f"{topic}.order_it")]
     kinds = ("explain", "whiteboard", "design")
     opens = [open_question(f"{t}.open_it", kinds[n % 3]) for n, t in enumerate(topics_there())]
-    predictions = [
-        choice_item(f"{topic}.predict_it", "prediction") for topic in topics_there()
-    ]
+    predictions = [choice_item(f"{topic}.predict_it", "prediction") for topic in topics_there()]
     return Bank(tuple(items), tuple(predictions), tuple(opens))
 
 

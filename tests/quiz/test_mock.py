@@ -111,9 +111,9 @@ def test_weak_topics_come_more_often():
     strong = [e for topic in bank.topics_there() if topic != "memory" for e in answers(topic, 1.0)]
     log = [*strong, *answers("memory", 0.0)]
     plain, weak = (
-        Counter(
-            step.asks.topic for seed in range(40) for step in compose(seed, entries).steps
-        )["memory"]
+        Counter(step.asks.topic for seed in range(40) for step in compose(seed, entries).steps)[
+            "memory"
+        ]
         for entries in ((), log)
     )
     assert weak > 1.5 * plain
