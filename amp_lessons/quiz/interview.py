@@ -251,7 +251,7 @@ def show_report(session: Session, report: Report, saved: Path | None) -> None:
     if session.not_kept:
         show.line(f"Your answers were not kept: {session.not_kept}")
     if saved is not None:
-        show.line(f"This report is kept in {saved}")
+        show.as_it_is(f"This report is kept in {saved}")
     if report.finished:
         bands = [f"from {least}: {words}" for least, words in reversed(mock.BANDS) if least]
         show.line(f"Bands: {'; '.join(bands)}.")

@@ -86,6 +86,10 @@ class Screen:
         """Words of ours, wrapped."""
         self._hang("", Text(in_ascii(words), style=style))
 
+    def as_it_is(self, words: str) -> None:
+        """A line that is not wrapped, such as one with a path to copy."""
+        self.console.print(Text(words), soft_wrap=True)
+
     def paragraph(self, words: str, indent: int = 0) -> None:
         """Plain words, wrapped, with no Markdown in them."""
         self._hang(" " * indent, Text(in_ascii(words)))

@@ -401,14 +401,14 @@ def sum_up(session: Session, for_missed: str, also: str = "") -> None:
     if guessed:
         show.line(f"{guessed} of them {'was a guess' if guessed == 1 else 'were guesses'}.")
     if session.not_kept:
-        show.line(f"Not kept: {session.not_kept}")
+        show.as_it_is(f"Not kept: {session.not_kept}")
     missed = list(dict.fromkeys(each.id for each in answered if not each.right))
     if missed:
         show.blank()
         show.line("Missed, and where it's taught:", "bold")
         tell_missed(show, missed)
         show.line("Open a lesson with: amp-lessons lab")
-        show.line(f"See a question again with: amp-lessons quiz {missed[0]}")
+        show.as_it_is(f"See a question again with: amp-lessons quiz {missed[0]}")
     show.blank()
     show.line(also or _suggestion(missed, guessed, for_missed))
 

@@ -72,7 +72,7 @@ def test_an_unknown_task():
 
 def test_without_the_sheets_it_says_what_to_do(own_place, monkeypatch):
     monkeypatch.setattr(course, "course_files", lambda: own_place)
-    with pytest.raises(WhiteboardError, match="does not exist: (run make|install)"):
+    with pytest.raises(WhiteboardError, match=r"does not exist: (run make|install)"):
         whiteboard.task("clip_step")
 
 
