@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import amp_lessons.quiz
 import pexpect
 import pytest
 from interview_room import fake_generators, small_bank
 
+import amp_lessons.quiz
 from amp_lessons import cli
 from amp_lessons.quiz import bank, commands, log
 from amp_lessons.quiz.log import Entry
