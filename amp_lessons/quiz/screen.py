@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from rich.padding import Padding
 from rich.text import Text
 
 from amp_lessons import terminal
@@ -119,14 +118,14 @@ class Screen:
             prefix = " " * max(indent, len(first))
 
     def code(self, source: str, indent: int = 4, python: bool = True) -> None:
-        """A program, or text that must keep its lines."""
+        """A program, or text that must keep its lines, so that what is copied runs."""
         source = in_ascii(source.strip("\n"))
         longest = max(map(len, source.splitlines()), default=0)
         if longest + indent > self.console.width:
             indent = max(0, self.console.width - longest)
         shown = _highlighted(source) if python and self.colour else Text(source)
         for line in shown.split("\n", allow_blank=True):
-            self.console.print(Padding(line, (0, 0, 0, indent), expand=False), crop=False)
+            self.console.print(Text.assemble(" " * indent, line), soft_wrap=True)
 
     def _hang(self, prefix: str, text: Text) -> None:
         """Wrapped text, its further lines below the first and not below the prefix."""
@@ -265,12 +264,27 @@ def in_ascii(text: str) -> str:
     return text.translate(_SIGNS)
 
 
-_MATH = re.compile(r"(```.*?```|`+[^`]*`+)|\$(?! )([^$\n]+?)(?<! )\$(?!\d)", re.DOTALL)
+_MATH = re.compile(
+    r"(?P<code>```.*?```|`+[^`]*`+)"
+    r"|(?P<dunder>\b__\w+__\b)"
+    r"|\$(?! )(?P<math>[^$\n]+?)(?<! )\$(?!\d)",
+    re.DOTALL,
+)
 
 
 def without_math(text: str) -> str:
-    """Markdown with its formulas as plain text, such as ``2^-24``. Code stays as it is."""
-    return _MATH.sub(lambda m: m[1] or re.sub(r"([*_`])", r"\\\1", _plain_math(m[2])), text)
+    """Markdown with its formulas as plain text, such as ``2^-24``.
+
+    Code stays as it is, and a name such as ``__init__`` is no bold word.
+    """
+
+    def plain(found: re.Match[str]) -> str:
+        if found["code"]:
+            return found["code"]
+        words = found["dunder"] or _plain_math(found["math"])
+        return re.sub(r"([*_`])", r"\\\1", words)
+
+    return _MATH.sub(plain, text)
 
 
 _COMMANDS = (

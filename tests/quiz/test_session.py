@@ -408,6 +408,8 @@ def test_markdown_with_colour():
         ("$2^{16}$ halved", "2^16 halved"),
         ("$2^{n-1}$", "2^(n-1)"),
         ("$x_{i}$ and $a_1$", "x_i and a_1".replace("_", r"\_")),
+        ("GradScaler.__init__(x)", r"GradScaler.\_\_init\_\_(x)"),
+        ("`__init__` and __init__", r"`__init__` and \_\_init\_\_"),
         ("it costs $5 or $6", "it costs $5 or $6"),
         ("`$HOME` and $x$", "`$HOME` and x"),
         (r"$\sqrt{\mathrm{mean}(x^2)}$", "√(mean(x^2))"),
