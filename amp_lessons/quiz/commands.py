@@ -156,7 +156,7 @@ def _ask_one(found: Item | OpenQuestion) -> None:
             else:
                 session.ask(found, found.id)
         except Quit:
-            sum_up(session, "amp-lessons drill brings it back tomorrow")
+            sum_up(session, "amp-lessons drill asks again tomorrow what you missed")
 
     _run("quiz", body)
 
@@ -303,9 +303,9 @@ def _drill_of(
             new = new or _offer_more(session, bank, today)
             if not new:
                 return
-        run_drill(session, deck, waiting, new)
+        in_turn = run_drill(session, deck, waiting, new)
         left = _due(bank, limit)
-        sum_up(session, "the drill brings it back tomorrow", _and_then(session, left))
+        sum_up(session, "the drill asks them again tomorrow", _and_then(left), in_turn)
 
     return body
 
@@ -338,7 +338,7 @@ def _nothing_due(today: Due) -> str:
     return f"Nothing is due today. {count} will be due {_when(today)}."
 
 
-def _and_then(session: Session, left: Due) -> str:
+def _and_then(left: Due) -> str:
     """What comes next, in one sentence."""
     if left.now:
         return f"Still due today: {_many(len(left.now), 'question')}. Go on with: amp-lessons drill"

@@ -17,7 +17,7 @@ from amp_lessons.quiz.items import OpenQuestion
 from amp_lessons.quiz.keys import Quit
 from amp_lessons.quiz.marking import mark
 from amp_lessons.quiz.mock import Coding, Mock, Part, Report, Result, Step, YourQuestion
-from amp_lessons.quiz.session import Answered, Session
+from amp_lessons.quiz.session import Answered, Session, described
 from amp_lessons.terminal import warn
 
 
@@ -208,7 +208,7 @@ class Interview:
                 words = "Enter: the next one"
                 assert done.item is not None
                 show.blank()
-                show.heading(f"Missed, {number} of {count}")
+                show.heading(f"Missed, {number} of {count} - {described(done.item)}")
                 show.blank()
                 show.question(done.item)
                 marked = None if done.answer is None else mark(done.item, done.answer)

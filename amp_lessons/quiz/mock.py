@@ -189,7 +189,7 @@ _TITLES = {
     WARM_UP: ("Warm-up", "facts at hand"),
     ESTIMATES: ("Estimates", "units, a model, and whether the result is plausible"),
     FAULTS: ("Bugs and logs", "hypothesis, test, cause, and a guard against it"),
-    CODE: ("Coding task", "the order of the calls, the autocast context, the API"),
+    CODE: ("Coding task", "code that runs: the right calls, in order, in the right dtypes"),
     OPEN: ("Open questions", "the mechanism, its limits, and when it depends"),
     YOURS: ("Your question to us", "a question that probes the job"),
 }

@@ -159,7 +159,7 @@ class Screen:
             for letter, place in zip(ORDER_LETTERS, shuffled(item), strict=False):
                 self._line_of_code(letter, item.offered[place])
             self.blank()
-            self.line(f"Not every line belongs: {len(item.lines)} do.")
+            self.line(f"Type {len(item.lines)} of the {len(item.offered)} letters, in order.")
         elif isinstance(item, NumberItem) and item.unit:
             self.line(f"Answer in {item.unit}.")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -385,12 +386,22 @@ def run_quiz(session: Session, items: Sequence[Item]) -> None:
             session.ask(item, f"{asked} of {len(items)}")
     except Quit:
         pass
-    sum_up(session, "amp-lessons drill brings it back tomorrow")
+    sum_up(session, "amp-lessons drill asks again tomorrow what you missed")
 
 
-def sum_up(session: Session, for_missed: str, also: str = "") -> None:
-    """The end of a session: the score, what was missed, where to read, and one suggestion."""
-    show, answered = session.screen, session.answered
+def sum_up(session: Session, for_missed: str, also: str = "", in_turn: int | None = None) -> None:
+    """The end of a session: the score, what was missed, where to read, and one suggestion.
+
+    Args:
+        for_missed: when the missed ones come back.
+        also: the suggestion, if it is another one.
+        in_turn: how many answers count. Those after them were to questions asked once more.
+    """
+    show = session.screen
+    answered, again = (
+        session.answered[:in_turn],
+        session.answered[len(session.answered[:in_turn]) :],
+    )
     show.blank()
     if not answered:
         show.line("Nothing was answered, so there is nothing to keep.")
@@ -400,6 +411,8 @@ def sum_up(session: Session, for_missed: str, also: str = "") -> None:
     guessed = sum(each.right and not each.sure for each in answered)
     if guessed:
         show.line(f"{guessed} of them {'was a guess' if guessed == 1 else 'were guesses'}.")
+    if again:
+        show.line(f"Asked once more: {sum(each.right for each in again)} of {len(again)} right.")
     if session.not_kept:
         show.as_it_is(f"Not kept: {session.not_kept}")
     missed = list(dict.fromkeys(each.id for each in answered if not each.right))
@@ -429,8 +442,9 @@ def tell_missed(show: Screen, missed: Iterable[str]) -> None:
 
 def _suggestion(missed: Sequence[str], guessed: int, for_missed: str) -> str:
     if missed:
-        what = "what you missed" if len(missed) > 1 else "the one you missed"
-        return f"Next: read the lesson of {what}; {for_missed}."
+        (topic, _), *_ = Counter(name.partition(".")[0] for name in missed).most_common(1)
+        number = course.lesson_of_topic(topic).number
+        return f"Next: read lesson {number:02}; {for_missed}."
     if guessed:
         return "Next: look up what you guessed; amp-lessons drill asks it again tomorrow."
     return "Next: try harder ones with amp-lessons quiz --level 3, or a whole amp-lessons mock."
@@ -457,19 +471,27 @@ class Deck:
         return found
 
 
-def run_drill(session: Session, deck: Deck, due: Sequence[str], new: Sequence[str]) -> None:
-    """Ask what is due, then what is new, then once more what was missed."""
-    total, missed = len(due) + len(new), []
+def run_drill(session: Session, deck: Deck, due: Sequence[str], new: Sequence[str]) -> int:
+    """Ask what is due, then what is new, then once more what was missed.
+
+    Returns:
+        How many were answered before those that were asked once more.
+    """
+    total = len(due) + len(new)
+    missed: list[str] = []
+    in_turn = None
     try:
         for number, card in enumerate((*due, *new), 1):
             word = "new" if number > len(due) else "due"
             done = session.ask(deck.question(card), f"{number} of {total}, {word}")
             if not done.right:
                 missed.append(card)
+        in_turn = len(session.answered)
         for number, card in enumerate(missed, 1):
             session.ask(deck.question(card), f"Once more, {number} of {len(missed)}")
     except Quit:
         pass
+    return len(session.answered) if in_turn is None else in_turn
 
 
 def choose(

@@ -311,9 +311,13 @@ def test_a_drill_asks_again_what_was_missed():
     generators = fake_generators()
     deck = Deck(BANK, generators.GENERATORS, generators.Fresh(10))
     held = asking("b", "", "a", "", "1", ENTER, "", "b", "", "7 GB", "", where="drill")
-    session.run_drill(
+    in_turn = session.run_drill(
         held, deck, ["memory.single_it", "number_formats.gen_round"], ["memory.gen_bytes_2"]
     )
+    assert in_turn == 3
+    session.sum_up(held, "", "Next: tomorrow.", in_turn)
+    assert "1 of 3 right" in shown(held)
+    assert "Asked once more: 2 of 2 right." in shown(held)
     assert [(name, score) for name, score, _, _ in kept()] == [
         ("memory.single_it", 1.0),
         ("number_formats.gen_round_11", 0.0),
