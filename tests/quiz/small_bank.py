@@ -140,7 +140,7 @@ level = 1
 prompt = "Put these in order."
 hint = "Clip true gradients."
 source = "PyTorch 2.13 docs, AMP examples"
-lines = ["loss = loss_of(x < 3)", "scaler.unscale_(optimizer)", "clip(model)", "scaler.step(optimizer)"]
+lines = ["loss = loss_of(x < 3)", "scaler.unscale_(optimizer)", "clip()", "scaler.step(optimizer)"]
 explanation = "Unscale, clip, step."
 
 [[item.distractor]]

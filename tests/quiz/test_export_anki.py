@@ -177,7 +177,7 @@ def test_two_processes_on_two_days_write_the_same_bytes(small: Bank, tmp_path: P
 
 
 def _with_anki() -> str:
-    """An interpreter that can import `anki`, which this course does not need and does not install."""
+    """An interpreter that can import `anki`, which this course neither needs nor installs."""
     python = os.environ.get("AMP_LESSONS_ANKI_PYTHON", sys.executable)
     try:
         found = subprocess.run([python, "-c", "import anki.collection"], capture_output=True)

@@ -22,7 +22,7 @@ from amp_lessons.quiz.items import Item, OpenQuestion
 
 DECK = "AMP Lessons"
 FIELDS = ("Id", "About", "Question", "Hint", "Answer")
-"""Of a note. Anki makes a second note type, and keeps the old cards in the first, if they change."""
+"""Of a note. They stay as they are: with others, Anki would make a second type of note."""
 
 FRONT = """<div class="amp">
 <p class="about">{{About}}</p>
@@ -78,7 +78,7 @@ def revised(version: str) -> float:
     It lies in the past, so a note that a learner edited is newer, and Anki keeps it.
     """
     parts = [int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:3]]
-    major, minor, patch = (parts + [0, 0, 0])[:3]
+    major, minor, patch = [*parts, 0, 0, 0][:3]
     return _FIRST_DAY.timestamp() + 60 * (10_000 * major + 100 * minor + patch)
 
 
