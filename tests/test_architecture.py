@@ -15,6 +15,7 @@ PACKAGE = Path(amp_lessons.__file__).parent
 # From the foundations up: a module may import from its own room and from those before it.
 ROOMS = (
     ("course", "renamed", "progress", "standing", "terminal", "interrupts", "ipynb", "casebook"),
+    ("es_modules",),
     ("device", "fake_cuda"),
     (
         "formats",

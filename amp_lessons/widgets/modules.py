@@ -1,57 +1,7 @@
-"""The ES modules in `static/`, and how several become the one text that anywidget takes.
-
-A page on a web server imports the modules as they are. In a notebook the text becomes a blob,
-which cannot import a neighbour, so the modules are joined here. They share one scope then: a name
-that two of them define is refused.
-"""
+"""The widgets' ES modules and style sheets, for a notebook: see `es_modules`."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from amp_lessons.es_modules import STATIC, join_modules, read_static
 
-STATIC = Path(__file__).parent / "static"
-
-_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
-_DEFINITION = re.compile(r"^(?:async )?(?:function|class|const|let|var) (\w+)", re.MULTILINE)
-
-
-def read_static(name: str) -> str:
-    """The text of a file in `static/`."""
-    return (STATIC / name).read_text(encoding="utf-8")
-
-
-def join_modules(entry: str, folder: Path = STATIC) -> str:
-    """One ES module with the same default export as ``entry``, and no imports.
-
-    Args:
-        entry: file name of the module to start from.
-        folder: where it and everything that it imports lie.
-
-    Raises:
-        ValueError: if a module imports in another form than ``import { a, b } from "./x.mjs";``,
-            renames what it imports, or defines a name that another module defines too.
-    """
-    texts: dict[str, str] = {}
-    _collect(entry, folder, texts)
-    names = [name for text in texts.values() for name in _DEFINITION.findall(text)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{entry}: defined in two of the joined modules: {', '.join(twice)}")
-    return "\n".join(texts.values())
-
-
-def _collect(name: str, folder: Path, texts: dict[str, str]) -> None:
-    """Add a module to ``texts``, after those that it imports."""
-    if name in texts:
-        return
-    text = (folder / name).read_text(encoding="utf-8")
-    for imported, neighbour in _IMPORT.findall(text):
-        if " as " in imported:
-            raise ValueError(f"{name}: cannot join an import that renames: {{{imported}}}")
-        _collect(neighbour, folder, texts)
-    text = _EXPORT.sub("", _IMPORT.sub("", text))
-    if re.search(r"^import\b|\bimport\(", text, re.MULTILINE):
-        raise ValueError(f'{name}: cannot join an import other than {{ a, b }} from "./x.mjs"')
-    texts[name] = text
+__all__ = ["STATIC", "join_modules", "read_static"]
