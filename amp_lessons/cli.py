@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from amp_lessons import __version__, interrupts
 from amp_lessons.quiz import commands as interview_room
+from amp_lessons.quiz.exports.commands import export
 from amp_lessons.terminal import console, open_standard_streams, say, warn
 
 if TYPE_CHECKING:
@@ -653,6 +654,9 @@ def _as_json(data: dict[str, Any]) -> str:
 # ---- quiz, drill, mock ---------------------------------------------------------------------------
 
 interview_room.register(app)
+# ---- export --------------------------------------------------------------------------------------
+
+app.command()(export)
 
 # ---- from the shell and back --------------------------------------------------------------------
 

@@ -75,6 +75,10 @@ why = "That's one moment; Adam keeps two."
 value = 168
 why = "That counts the weights too."
 
+[[item.mistake]]
+value = 170
+why = "That counts the weights too, and rounds each of the three up."
+
 [[item]]
 id = "prints_two_lines"
 kind = "output"

@@ -128,7 +128,7 @@ def test_numbers_are_marked_as_the_bank_marks_them(which: str, small: Bank) -> N
         edge = item.tolerance * abs(item.answer)
         for value in (item.answer, item.answer + edge * 0.99, item.answer + edge * 1.01 + 1e-9):
             assert moodles_verdict(question, value)[0] == mark(item, value).score
-        for mistake in item.mistakes:
+        for mistake in item.mistakes:  # also where two of them are close to each other
             share, feedback = moodles_verdict(question, mistake.value)
             assert share == 0
             assert words(feedback) == words(moodle.markup.to_html(why_wrong(item, mistake.value)))

@@ -17,8 +17,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from small_bank import small_bank
 
-from amp_lessons.quiz import bank, exports, log, markup
+from amp_lessons.quiz import bank, log, markup
 from amp_lessons.quiz.bank import Bank
+from amp_lessons.quiz.exports import contents
 from amp_lessons.quiz.exports import page as export
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
 from amp_lessons.quiz.marking import AnswerError, mark, read_number, with_unit
@@ -70,7 +71,7 @@ def modules(chromium: Browser) -> Iterator[Page]:
     tab = chromium.new_page()
     tab.set_content("<!doctype html><title>Modules</title>")
     for name in ("marking", "boxes", "answers"):
-        text = (exports.STATIC / f"{name}.mjs").read_text(encoding="utf-8")
+        text = (contents.STATIC / f"{name}.mjs").read_text(encoding="utf-8")
         assert "import " not in re.sub(r"//.*", "", text)
         names = re.findall(r"^export (?:function|const) (\w+)", text, re.M)
         text = re.sub(r"^export ", "", text, flags=re.M)
@@ -415,7 +416,7 @@ def test_a_drill_by_keyboard_asks_all_kinds_remembers_and_brings_back_what_was_m
         else:
             tab.keyboard.press("Enter")  # "Show a good answer" has the focus
             tab.get_by_role("checkbox").first.check()
-            tab.get_by_role("button", name="Count my points").press("Enter")
+            tab.get_by_role("button", name="Note my points").press("Enter")
             expect(tab.locator(".amp-result")).to_have_text("1 of 3 points")
         tab.keyboard.press("n")
         if len(set(seen)) == 9:

@@ -1,46 +1,7 @@
 """The bank in the forms that people practise with: an Anki deck, one HTML page, a Moodle import.
 
-Each module has a `build(bank)` that gives the bytes of a file. The same bank gives the same bytes,
-on any day and in any process, so a rebuild that changed nothing shows as no change. What a question
-looks like, `markup` knows; each module here adds only what its format needs. `commands` is the
-command line's side of it. Nothing here imports torch.
+Each of `anki`, `page` and `moodle` has a `build(bank)` that gives the bytes of a file. The same
+bank gives the same bytes, on any day and in any process. What a question looks like, `markup`
+knows; each module here adds only what its format needs. `commands` is the command line's side of
+it, and is quick to import. Nothing here imports torch.
 """
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
-from amp_lessons import course
-from amp_lessons.quiz import proofs
-from amp_lessons.quiz.bank import Bank
-from amp_lessons.quiz.items import ChoiceItem, Item, OpenQuestion
-
-STATIC = Path(__file__).parent / "static"
-
-
-def by_topic(bank: Bank) -> Iterator[tuple[str, list[Item | OpenQuestion]]]:
-    """Each topic that has questions, in the order of the course, with its items, then its open
-    questions. Predictions are left out: they belong to a result in a lesson."""
-    found: dict[str, list[Item | OpenQuestion]] = {}
-    for question in (*bank.items, *bank.open):
-        found.setdefault(question.topic, []).append(question)
-    for lesson in course.LESSONS:
-        for topic in lesson.topics:
-            if topic in found:
-                yield topic, found[topic]
-
-
-def topic_title(topic: str) -> str:
-    """A topic in words: the title of its lesson, without the number, which may change."""
-    lesson = course.lesson_of_topic(topic)
-    if len(lesson.topics) == 1:
-        return lesson.title
-    return f"{lesson.title}: {topic.replace('_', ' ')}"
-
-
-def proof_program(item: Item) -> str:
-    """The program that proves the answer, or nothing if it is the code of the question itself."""
-    if not item.proved or (isinstance(item, ChoiceItem) and not item.proof):
-        return ""
-    return proofs.as_program(item)

@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from amp_lessons import __version__
-from amp_lessons.quiz import exports, markup
+from amp_lessons.quiz import markup
 from amp_lessons.quiz.bank import Bank
+from amp_lessons.quiz.exports import contents
 from amp_lessons.quiz.items import Item, OpenQuestion
 
 DECK = "AMP Lessons"
@@ -52,8 +53,8 @@ def build(bank: Bank, version: str = __version__) -> bytes:
     model = _model(genanki)
     decks = [genanki.Deck(_number("deck"), DECK, _description())]
     place = 0
-    for topic, questions in exports.by_topic(bank):
-        name = f"{DECK}::{exports.topic_title(topic)}"
+    for topic, questions in contents.by_topic(bank):
+        name = f"{DECK}::{contents.topic_title(topic)}"
         deck = genanki.Deck(_number(f"deck {topic}"), name)
         for question in questions:
             place += 1  # new cards come in the order of the course
@@ -94,7 +95,7 @@ def _model(genanki: Any) -> Any:
         "AMP Lessons question",
         fields=[{"name": name} for name in FIELDS],
         templates=[{"name": "Question", "qfmt": FRONT, "afmt": BACK}],
-        css=(exports.STATIC / "anki.css").read_text(encoding="utf-8"),
+        css=(contents.STATIC / "anki.css").read_text(encoding="utf-8"),
     )
 
 
@@ -106,7 +107,7 @@ def _description() -> str:
 
 
 def _fields(question: Item | OpenQuestion) -> list[str]:
-    about = f"{exports.topic_title(question.topic)} · {markup.KIND_NAMES[question.kind]}"
+    about = f"{contents.topic_title(question.topic)} · {markup.KIND_NAMES[question.kind]}"
     front = [question.id, html.escape(about)]
     if isinstance(question, OpenQuestion):
         return [*front, markup.to_html(question.prompt), "", markup.open_html(question)]
@@ -115,7 +116,7 @@ def _fields(question: Item | OpenQuestion) -> list[str]:
 
 
 def _proof(item: Item) -> str:
-    program = exports.proof_program(item)
+    program = contents.proof_program(item)
     if not program:
         return ""
     shown = markup.code_html(program)

@@ -15,8 +15,9 @@ import random
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
-from amp_lessons.quiz import exports, markup
+from amp_lessons.quiz import markup
 from amp_lessons.quiz.bank import Bank
+from amp_lessons.quiz.exports import contents
 from amp_lessons.quiz.items import (
     ChoiceItem,
     Item,
@@ -37,7 +38,7 @@ Element = ElementTree.Element
 def build(bank: Bank) -> bytes:
     """The bank as the bytes of an ``.xml`` file, with a category for each topic."""
     quiz = ElementTree.Element("quiz")
-    for topic, questions in exports.by_topic(bank):
+    for topic, questions in contents.by_topic(bank):
         quiz.append(_category(topic))
         for question in questions:
             quiz.append(_open(question) if isinstance(question, OpenQuestion) else _item(question))
@@ -46,10 +47,10 @@ def build(bank: Bank) -> bytes:
 
 
 def _category(topic: str) -> Element:
-    title = exports.topic_title(topic).replace("/", "//")  # one slash would begin a subcategory
+    title = contents.topic_title(topic).replace("/", "//")  # one slash would begin a subcategory
     question = ElementTree.Element("question", type="category")
     _text(question, "category", f"$course$/top/{CATEGORY}/{title}", format=None)
-    _text(question, "info", f"Questions on {exports.topic_title(topic)}, from AMP Lessons.")
+    _text(question, "info", f"Questions on {contents.topic_title(topic)}, from AMP Lessons.")
     _put(question, "idnumber", f"amp_lessons.{topic}")
     return question
 
@@ -98,8 +99,8 @@ def _number(item: NumberItem) -> Element:
     reach = item.tolerance * abs(item.answer)
     _answer(question, _plain(item.answer), 100.0, "", format=None, tolerance=reach)
     for mistake in item.mistakes:
-        reach = max(item.tolerance, LIKE_A_MISTAKE) * abs(mistake.value)
         why = markup.to_html(mistake.why)
+        reach = _reach(item, mistake.value)
         _answer(question, _plain(mistake.value), 0.0, why, format=None, tolerance=reach)
     if item.unit:
         units = ElementTree.SubElement(question, "units")
@@ -111,6 +112,16 @@ def _number(item: NumberItem) -> Element:
     _put(question, "showunits", "0" if item.unit else "3")  # in the text box, or none at all
     _put(question, "unitsleft", "0")
     return question
+
+
+def _reach(item: NumberItem, wrong: float) -> float:
+    """How far from a known mistake a number still counts as it.
+
+    `marking` takes the nearest mistake and Moodle the first that fits, so none reaches beyond the
+    middle between it and the next.
+    """
+    others = [abs(each.value - wrong) / 2 for each in item.mistakes if each.value != wrong]
+    return min([max(item.tolerance, LIKE_A_MISTAKE) * abs(wrong), *others])
 
 
 def _places(item: OrderItem) -> Element:
@@ -273,7 +284,7 @@ def _general_feedback(item: Item) -> Iterator[str]:
         for distractor in item.distractors:
             yield f"<p>{_line(distractor.text)}: {markup.inline_html(distractor.why)}</p>"
         yield from (markup.to_html(slip.why) for slip in item.slips)
-    program = exports.proof_program(item)
+    program = contents.proof_program(item)
     if program:
         shown = f"<pre>{html.escape(program)}</pre>"
         yield f"<details><summary>The proof</summary>{shown}</details>"

@@ -16,17 +16,19 @@ from typing import Any
 
 from amp_lessons import course
 from amp_lessons.es_modules import STATIC, join_modules, read_static
-from amp_lessons.quiz import exports, markup
+from amp_lessons.quiz import markup
 from amp_lessons.quiz.bank import Bank
+from amp_lessons.quiz.exports import contents
 from amp_lessons.quiz.items import KINDS, ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
 
 LEVEL_NAMES = {1: "1 Recall", 2: "2 Apply and predict", 3: "3 Diagnose and design"}
+ALOUD = "Say your answer aloud, as you would in an interview, before you look."
 STYLES = ("widgets.css", "question.css")
 
 
 def build(bank: Bank) -> bytes:
     """The page as the bytes of an ``.html`` file."""
-    script = join_modules("page.mjs", exports.STATIC, STATIC)
+    script = join_modules("page.mjs", contents.STATIC, STATIC)
     style = "\n".join([*map(read_static, STYLES), _own("page.css")])
     parts = {
         "POLICY": _policy(script),
@@ -43,7 +45,7 @@ def build(bank: Bank) -> bytes:
 
 
 def _own(name: str) -> str:
-    return (exports.STATIC / name).read_text(encoding="utf-8")
+    return (contents.STATIC / name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:
@@ -65,7 +67,7 @@ def _embedded(found: dict[str, Any]) -> str:
 def data(bank: Bank) -> dict[str, Any]:
     """What the page shows and marks with, as plain data."""
     questions = [
-        question_data(question) for _, found in exports.by_topic(bank) for question in found
+        question_data(question) for _, found in contents.by_topic(bank) for question in found
     ]
     there = {question["topic"] for question in questions}
     kinds = {question["kind"]: question["kindName"] for question in questions}
@@ -76,7 +78,7 @@ def data(bank: Bank) -> dict[str, Any]:
             for lesson in course.LESSONS
             if there & set(lesson.topics)
         ],
-        "topics": {topic: exports.topic_title(topic) for topic in sorted(there)},
+        "topics": {topic: contents.topic_title(topic) for topic in sorted(there)},
         "kinds": [[kind, kinds[kind]] for kind in order if kind in kinds],
         "levels": [[level, name] for level, name in LEVEL_NAMES.items()],
         "questions": questions,
@@ -98,7 +100,7 @@ def question_data(question: Item | OpenQuestion) -> dict[str, Any]:
     if isinstance(question, OpenQuestion):
         return _open_data(question)
     shown = markup.view(question)
-    program = exports.proof_program(question)
+    program = contents.proof_program(question)
     return shown | {
         "key": _key(question),
         "source": markup.inline_html(question.source),
@@ -142,13 +144,7 @@ def _open_data(question: OpenQuestion) -> dict[str, Any]:
         "level": question.level,
         "topic": question.topic,
         "prompt": markup.to_html(question.prompt),
-        "short": markup.to_html(question.short),
-        "long": markup.to_html(question.long),
+        "howTo": ALOUD,
+        "answer": markup.open_html(question, rubric=False),
         "rubric": [markup.inline_html(point) for point in question.rubric],
-        "followUps": [
-            {"question": markup.inline_html(f.question), "answer": markup.inline_html(f.answer)}
-            for f in question.follow_ups
-        ],
-        "oftenHeard": markup.to_html(question.often_heard),
-        "source": markup.inline_html(question.source),
     }

@@ -57,7 +57,7 @@ function isEntry(entry) {
 }
 
 function isTime(text) {
-  const complete = /(Z|[+-]\d\d:\d\d)$/; // a time without its zone could be any
+  const complete = /^2[01]\d\d-.*(Z|[+-]\d\d:\d\d)$/; // a time without its zone could be any
   return typeof text === "string" && complete.test(text) && !Number.isNaN(Date.parse(text));
 }
 

@@ -6,8 +6,7 @@ import { headingOf } from "./browse.mjs";
 import { control, h } from "./dom.mjs";
 import { openIdsOf } from "./filters.mjs";
 import { keyOf, mark, readTyped } from "./marking.mjs";
-import { openBox } from "./open_question.mjs";
-import { questionBox } from "./question.mjs";
+import { openBox, questionBox } from "./question.mjs";
 
 const KEYS = "Keys: a to g choose, Enter answers, h shows the hint, n goes on.";
 
@@ -64,7 +63,7 @@ export function drillView(bank, answers) {
       score.right += share === 1 ? 1 : 0;
       drawFoot();
     };
-    if (question.form === "open") return openBox(question, heading, { done: (share) => note(share, true) });
+    if (question.form === "open") return openBox(question, heading, openActions(question, note));
     return questionBox(question, heading, {
       submit: async (given, sure) => {
         const marked = mark(question, question.form === "number" ? typed(given, question) : given);
@@ -77,6 +76,17 @@ export function drillView(bank, answers) {
       },
       proof: async () => ({ markup: question.proof, text: textOf(question.proof) }),
     });
+  }
+
+  function openActions({ answer, rubric }, note) {
+    return {
+      reveal: async () => ({ answer, rubric }),
+      submit: async (ticked) => {
+        note(ticked.length / rubric.length, true);
+        box.node.querySelector(".amp-feedback").focus({ preventScroll: true }); // its button goes
+        return { text: `${ticked.length} of ${rubric.length} points` };
+      },
+    };
   }
 
   function nothing() {

@@ -30,8 +30,10 @@ function markChoices({ form, choices, key }, answer) {
   const remarks = [];
   choices.forEach((text, place) => {
     const right = key.right.includes(place);
-    if (chosen.has(place)) remarks.push(remark(right ? "right" : "wrong", text, key.why[place]));
-    else if (right) remarks.push(remark("missed", text, key.why[place]));
+    const role = chosen.has(place) ? (right ? "right" : "wrong") : "missed";
+    if (chosen.has(place) || right) {
+      remarks.push(remark(role, text, key.why[place], "abcdefghij"[place]));
+    }
   });
   if (key.explanation) remarks.push(remark("explanation", "", key.explanation));
   const found = key.right.filter((place) => chosen.has(place)).length;
@@ -57,10 +59,10 @@ function accepts({ answer, tolerance }, value) {
 
 // The mistake that leads to this number, or how far off it is.
 function whyWrong({ answer, tolerance, mistakes }, value) {
-  for (const mistake of mistakes) {
-    const reach = Math.max(tolerance, 1e-3) * Math.abs(mistake.value);
-    if (Math.abs(value - mistake.value) <= reach) return mistake.why;
-  }
+  const off = ({ value: wrong }) => Math.abs(value - wrong);
+  const nearest = mistakes.reduce((best, each) => (best && off(best) <= off(each) ? best : each), null);
+  const reach = nearest ? Math.max(tolerance, 1e-3) * Math.abs(nearest.value) : 0;
+  if (nearest && off(nearest) <= reach) return nearest.why;
   const said = (text) => `<p>${text}</p>`;
   if (answer && value && Number.isFinite(value)) {
     const factor = value / answer;
@@ -108,8 +110,8 @@ function acceptsOrder({ count, before }, order, at) {
   return whole && before.every(([first, then]) => at.get(first) < at.get(then));
 }
 
-function remark(role, answer, text) {
-  return { role, answer, text };
+function remark(role, answer, text, letter = "") {
+  return { role, letter, answer, text };
 }
 
 function escapeHtml(text) {

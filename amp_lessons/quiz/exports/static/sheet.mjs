@@ -53,7 +53,7 @@ function blank(unit) {
 // What is right, and why each of the others is not.
 export function answerParts(question) {
   const parts = ANSWER_BY[question.form](question);
-  parts.push(trusted("p", { class: "amp-note" }, `Source: ${question.source}`));
+  if (question.source) parts.push(trusted("p", { class: "amp-note" }, `Source: ${question.source}`));
   if (question.proof) {
     const title = h("summary", {}, "The proof");
     parts.push(h("details", {}, title, textBox(question.proof, "Proof")));
@@ -98,33 +98,11 @@ function reason(role, title, markup) {
   return h("div", { class: `amp-remark amp-remark-${role}` }, heading, trusted("div", {}, markup));
 }
 
-function ofOpen(question) {
-  return [...spoken(question), rubricList(question), ...asked(question)];
-}
-
-// What to say, before the points are counted.
-export function spoken({ short, long }) {
-  return [...titled("In 30 seconds", short), ...titled("In 2 minutes", long)];
-}
-
-function rubricList({ rubric }) {
+function ofOpen({ answer, rubric }) {
   const points = rubric.map((point) => trusted("li", {}, point));
-  return h("div", {}, title("What a good answer has in it"), h("ul", {}, ...points));
-}
-
-// What comes after the points are counted.
-export function asked({ followUps, oftenHeard }) {
-  const pairs = followUps.flatMap(({ question, answer }) => [
-    trusted("p", { class: "amp-heading" }, question),
-    trusted("p", {}, answer),
-  ]);
-  return [title("Follow-ups"), h("div", {}, ...pairs), ...titled("Often heard, and wrong", oftenHeard)];
-}
-
-function titled(words, markup) {
-  return [title(words), trusted("div", {}, markup)];
-}
-
-function title(words) {
-  return h("p", { class: "amp-part-title" }, words);
+  const heading = h("p", { class: "amp-heading" }, "What a good answer has in it");
+  return [
+    trusted("div", { class: "amp-good-answer" }, answer),
+    h("div", {}, heading, h("ul", {}, ...points)),
+  ];
 }
