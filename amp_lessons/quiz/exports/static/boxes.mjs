@@ -1,5 +1,5 @@
-// When a question comes back. Each lies in a box: a right answer moves it one box on, where it waits
-// longer, and a wrong one back into the first, from which it comes at once.
+// When a question comes back. Each lies in a box: a right answer moves it one box on, where it
+// waits longer, and a wrong one back into the first, from which it comes at once.
 //
 // All of this follows from the answers, so nothing but the answers is kept.
 
@@ -37,9 +37,9 @@ export function isDue(standing, now) {
   return standing !== undefined && standing.due <= now;
 }
 
-// The question to ask: what was missed, then what is due, then what is new. After one that came back
-// in this session comes one that did not, so that what is missed again and again does not keep the
-// rest away. Null if nothing is left for today. `recent` are the ids that were asked in this
+// The question to ask: what was missed, then what is due, then what is new. After one that came
+// back in this session comes one that did not, so that what is missed again and again does not keep
+// the rest away. Null if nothing is left for today. `recent` are the ids that were asked in this
 // session, the newest at the end.
 export function nextId(ids, found, now, recent) {
   const last = recent.at(-1);
@@ -53,7 +53,14 @@ export function nextId(ids, found, now, recent) {
   fresh.sort((a, b) => mixed(a) - mixed(b)); // topics take turns, in the same order each time
   const cameBack = recent.indexOf(last) < recent.length - 1;
   const other = cameBack ? [...ready.filter((id) => !recent.includes(id)), ...fresh] : [];
-  const order = [...other, ...ready, ...fresh, ...due.filter((id) => id !== last), ...skipped, ...due];
+  const order = [
+    ...other,
+    ...ready,
+    ...fresh,
+    ...due.filter((id) => id !== last),
+    ...skipped,
+    ...due,
+  ];
   return order[0] ?? null;
 }
 

@@ -13,7 +13,11 @@ export function browseView(bank, answers, sheets) {
   const list = h("div", { class: "amp-browse" });
   const more = h("button", { type: "button", onclick: drawMore }, "Show more");
   const prints = [
-    h("button", { type: "button", onclick: () => sheets.print("questions") }, "Print the questions"),
+    h(
+      "button",
+      { type: "button", onclick: () => sheets.print("questions") },
+      "Print the questions",
+    ),
     h("button", { type: "button", onclick: () => sheets.print("answers") }, "Print the answers"),
   ];
   const node = h(
@@ -38,7 +42,9 @@ export function browseView(bank, answers, sheets) {
 
   function drawMore() {
     const from = list.childElementCount;
-    const next = questions.slice(from, from + AT_ONCE).map((question) => card(bank, question, found));
+    const next = questions
+      .slice(from, from + AT_ONCE)
+      .map((question) => card(bank, question, found));
     list.append(...next);
     const left = questions.length - list.childElementCount;
     more.hidden = !left;

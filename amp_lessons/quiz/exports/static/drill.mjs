@@ -18,7 +18,12 @@ export function drillView(bank, answers) {
   const place = h("div", { class: "amp-place" });
   const onward = control("button", { type: "button", onclick: advance }, "Skip");
   const tally = h("p", { class: "amp-note", "aria-live": "polite" });
-  const foot = h("div", { class: "amp-head amp-quiz-foot" }, tally, h("div", { class: "amp-actions" }, onward));
+  const foot = h(
+    "div",
+    { class: "amp-head amp-quiz-foot" },
+    tally,
+    h("div", { class: "amp-actions" }, onward),
+  );
   const keys = h("p", { class: "amp-note amp-keys" }, KEYS);
   const node = h("div", {}, h("h2", { class: "amp-hidden" }, "Drill"), place, foot, keys);
   const recent = []; // ids, as they were asked
@@ -93,7 +98,11 @@ export function drillView(bank, answers) {
     const words = ids.length
       ? "That's all for today. What you missed comes back at once, the rest in some days."
       : "No question fits: take a word or a filter away.";
-    const again = control("button", { type: "button", class: "amp-primary", onclick: practise }, "Practise all the same");
+    const again = control(
+      "button",
+      { type: "button", class: "amp-primary", onclick: practise },
+      "Practise all the same",
+    );
     const actions = ids.length ? [h("div", { class: "amp-actions" }, again)] : [];
     return h("div", { class: "amp-done", tabindex: "-1" }, h("p", {}, words), ...actions);
   }

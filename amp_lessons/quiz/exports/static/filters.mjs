@@ -14,12 +14,35 @@ export function filterForm(bank, answers, changed) {
   const openIds = openIdsOf(bank);
   const texts = new Map(); // by id, made when somebody searches
   const searchId = uniqueId("search");
-  const search = h("input", { id: searchId, type: "search", autocomplete: "off", spellcheck: "false", oninput: changed });
-  const lesson = field("Lesson", [["", "All lessons"], ...bank.lessons.map(({ name }, place) => [String(place), name])], changed);
+  const search = h("input", {
+    id: searchId,
+    type: "search",
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: changed,
+  });
+  const lesson = field(
+    "Lesson",
+    [["", "All lessons"], ...bank.lessons.map(({ name }, place) => [String(place), name])],
+    changed,
+  );
   const kind = field("Kind", [["", "All kinds"], ...bank.kinds], changed);
-  const level = field("Level", [["", "All levels"], ...bank.levels.map(([number, name]) => [String(number), name])], changed);
-  const state = field("Answers", Object.entries(STATES).map(([key, [name]]) => [key, name]), changed);
-  const searchField = h("div", { class: "amp-field amp-search" }, h("label", { for: searchId }, "Search"), search);
+  const level = field(
+    "Level",
+    [["", "All levels"], ...bank.levels.map(([number, name]) => [String(number), name])],
+    changed,
+  );
+  const state = field(
+    "Answers",
+    Object.entries(STATES).map(([key, [name]]) => [key, name]),
+    changed,
+  );
+  const searchField = h(
+    "div",
+    { class: "amp-field amp-search" },
+    h("label", { for: searchId }, "Search"),
+    search,
+  );
   const fields = [lesson, kind, level, state].map(({ node }) => node);
   const form = h(
     "form",
@@ -59,7 +82,9 @@ export function filterForm(bank, answers, changed) {
 
   // What is set, for when the form is folded away.
   function inWords() {
-    const set = [lesson, kind, level, state].filter((each) => each.isSet()).map((each) => each.text());
+    const set = [lesson, kind, level, state]
+      .filter((each) => each.isSet())
+      .map((each) => each.text());
     if (search.value.trim()) set.unshift(`“${search.value.trim()}”`);
     return set.length ? `Search and filter: ${set.join(" · ")}` : "Search and filter";
   }

@@ -60,7 +60,10 @@ function accepts({ answer, tolerance }, value) {
 // The mistake that leads to this number, or how far off it is.
 function whyWrong({ answer, tolerance, mistakes }, value) {
   const off = ({ value: wrong }) => Math.abs(value - wrong);
-  const nearest = mistakes.reduce((best, each) => (best && off(best) <= off(each) ? best : each), null);
+  const nearest = mistakes.reduce(
+    (best, each) => (best && off(best) <= off(each) ? best : each),
+    null,
+  );
   const reach = nearest ? Math.max(tolerance, 1e-3) * Math.abs(nearest.value) : 0;
   if (nearest && off(nearest) <= reach) return nearest.why;
   const said = (text) => `<p>${text}</p>`;
@@ -129,7 +132,7 @@ export function withUnit(value, unit) {
   return `${number} ${unit}`.trim();
 }
 
-// A number with so many digits, as Python's "g" writes it: no zeros at the end, 1e-08, half to even.
+// A number with so many digits as Python's "g" writes it: no zeros at the end, 1e-08, half to even.
 function general(value, digits) {
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
   const [written, power] = rounded(value, digits).split("e");
@@ -148,7 +151,9 @@ function rounded(value, digits) {
   const cut = exact.startsWith("-") ? digits + 2 : digits + 1;
   const kept = digits === 1 ? exact.slice(0, cut - 1) : exact.slice(0, cut);
   const tie = /^\.?50*$/.test(exact.slice(kept.length));
-  return tie && Number(kept.at(-1)) % 2 === 0 ? `${kept}e${power}` : value.toExponential(digits - 1);
+  return tie && Number(kept.at(-1)) % 2 === 0
+    ? `${kept}e${power}`
+    : value.toExponential(digits - 1);
 }
 
 const POWER = /^([+-]?\d+(?:\.\d+)?)(?:\^|\*\*)([+-]?\d+)$/;

@@ -58,15 +58,17 @@ window.addEventListener("storage", () => {
 });
 document.addEventListener("keydown", (event) => views[shown].onKey?.(event));
 
-document.getElementById("page").replaceChildren(
-  h(
-    "header",
-    { class: "amp-top" },
-    h("h1", {}, "AMP interview questions"),
-    themeSwitch(browserStorage()),
-  ),
-  h("nav", { class: "amp-tabs", "aria-label": "Views" }, ...tabs),
-  filters.node,
-  main,
-);
+document
+  .getElementById("page")
+  .replaceChildren(
+    h(
+      "header",
+      { class: "amp-top" },
+      h("h1", {}, "AMP interview questions"),
+      themeSwitch(browserStorage()),
+    ),
+    h("nav", { class: "amp-tabs", "aria-label": "Views" }, ...tabs),
+    filters.node,
+    main,
+  );
 draw();

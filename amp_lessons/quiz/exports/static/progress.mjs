@@ -16,8 +16,20 @@ export function progressView(bank, answers, changed) {
   const openIds = openIdsOf(bank);
   const where = h("p", { class: "amp-note" });
   const told = h("p", { class: "amp-told", "aria-live": "polite" });
-  const place = h("div", { class: "amp-scroll-x", tabindex: "0", role: "region", "aria-label": "Progress by lesson" });
-  const input = h("input", { type: "file", accept: ".jsonl,.json,.txt", class: "amp-hidden", tabindex: "-1", "aria-label": "File with answers", onchange: bringIn });
+  const place = h("div", {
+    class: "amp-scroll-x",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "Progress by lesson",
+  });
+  const input = h("input", {
+    type: "file",
+    accept: ".jsonl,.json,.txt",
+    class: "amp-hidden",
+    tabindex: "-1",
+    "aria-label": "File with answers",
+    onchange: bringIn,
+  });
   const exporting = h("button", { type: "button", onclick: takeOut }, "Export answers");
   const importing = h("button", { type: "button", onclick: () => input.click() }, "Import answers");
   const forgetting = h("button", { type: "button", onclick: forget }, "Forget all");
@@ -91,7 +103,14 @@ function tableOf(bank, found) {
     const ids = bank.questions.filter(({ topic }) => topics.includes(topic)).map(({ id }) => id);
     return [name, ...countsOf(ids, found, now)];
   });
-  const total = ["All", ...countsOf(bank.questions.map(({ id }) => id), found, now)];
+  const total = [
+    "All",
+    ...countsOf(
+      bank.questions.map(({ id }) => id),
+      found,
+      now,
+    ),
+  ];
   const cells = (row) => [
     h("th", { scope: "row" }, row[0]),
     ...row.slice(1).map((value) => h("td", {}, String(value))),

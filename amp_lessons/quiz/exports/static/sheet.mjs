@@ -24,7 +24,7 @@ export function questionParts(question) {
   return parts;
 }
 
-// Code or a log, in a box that scrolls to the side, which the keyboard reaches. It's no landmark, as
+// Code or a log, in a box that scrolls to the side, which the keyboard reaches. It's no landmark:
 // a list of questions has many of them.
 function textBox(markup, label) {
   const reached = { class: "amp-code", tabindex: "0", role: "group", "aria-label": label };
@@ -42,7 +42,10 @@ function list(markups, name) {
 }
 
 function linesOf({ lines }) {
-  return list(lines.map(({ html }) => html), "amp-offered");
+  return list(
+    lines.map(({ html }) => html),
+    "amp-offered",
+  );
 }
 
 function blank(unit) {
@@ -53,7 +56,8 @@ function blank(unit) {
 // What is right, and why each of the others is not.
 export function answerParts(question) {
   const parts = ANSWER_BY[question.form](question);
-  if (question.source) parts.push(trusted("p", { class: "amp-note" }, `Source: ${question.source}`));
+  if (question.source)
+    parts.push(trusted("p", { class: "amp-note" }, `Source: ${question.source}`));
   if (question.proof) {
     const title = h("summary", {}, "The proof");
     parts.push(h("details", {}, title, textBox(question.proof, "Proof")));
@@ -61,7 +65,13 @@ export function answerParts(question) {
   return parts;
 }
 
-const ANSWER_BY = { one: ofChoices, many: ofChoices, number: ofNumber, order: ofOrder, open: ofOpen };
+const ANSWER_BY = {
+  one: ofChoices,
+  many: ofChoices,
+  number: ofNumber,
+  order: ofOrder,
+  open: ofOpen,
+};
 
 function ofChoices({ choices, key }) {
   const places = choices.map((_, place) => place);
