@@ -23,7 +23,7 @@ HEDGES = re.compile(
     re.IGNORECASE,
 )
 ALL_OF_THEM = re.compile(
-    r"\b(all|none|both|neither|two|either) of (the )?(above|these|them)\b|\b[a-e] and [a-e]\b",
+    r"^(all|none|both|neither|either) of (the )?(above|these|them)\b|\b(above|the other choices)$",
     re.IGNORECASE,
 )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from amp_lessons.quiz.items import Plot
 
 WIDTH, HEIGHT = 480, 220
-LEFT, RIGHT, TOP, BOTTOM = 62, 12, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 78, 12, 12, 40
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 COLOURS = (
     "var(--amp-curve-1, #1f6fb2)",

@@ -111,7 +111,8 @@ def test_interview_room_works_from_the_first_question_to_a_passed_task(open_note
     quiz.get_by_role("button", name="Next question").click()
     expect(quiz.locator(".amp-kind")).to_contain_text("Question 2 of 6")
     expect(box_in(notebook, "gen_name_the_fault").locator("pre")).to_contain_text("grad norm")
-    expect(box_in(notebook, "drill()").locator(".amp-kind")).to_contain_text("Question 1 of")
+    drill = notebook.page.locator('.amp-quiz[aria-label="Drill"]')
+    expect(drill.locator(".amp-kind")).to_contain_text("Question 1 of")
     mock = box_in(notebook, "mock(minutes")
     expect(mock.get_by_role("timer")).to_contain_text("minutes left")
     for name, source in (("quiz", "quiz(6)"), ("mock", "mock(minutes")):

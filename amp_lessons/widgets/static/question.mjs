@@ -108,7 +108,7 @@ export function questionBox(question, heading, actions) {
 }
 
 // What there is to read before the answer.
-function reading(question) {
+export function reading(question) {
   const parts = [rich("div", { class: "amp-prompt" }, question.prompt)];
   if (question.code) parts.push(codeBox(question.code, "Code"));
   if (question.log) parts.push(scrollBox(h("pre", {}, question.log), "Log"));
@@ -296,13 +296,13 @@ export function openBox(question, heading, actions) {
       h("label", { class: "amp-choice" }, marks[place], rich("span", { class: "amp-choice-text" }, markup)),
     );
     const save = control("button", { type: "button", class: "amp-primary", onclick: take }, "Note my points");
-    buttons.hidden = true;
     after.replaceChildren(
       rich("div", { class: "amp-good-answer" }, answer),
       h("fieldset", { class: "amp-choices" }, h("legend", {}, "Which of these did you say?"), ...rows),
       h("div", { class: "amp-actions" }, save),
     );
-    after.focus({ preventScroll: true });
+    after.focus({ preventScroll: true }); // before the button that had the focus goes
+    buttons.hidden = true;
   }
 
   async function take() {
@@ -318,8 +318,9 @@ export function openBox(question, heading, actions) {
     told = given;
     buttons.hidden = true;
     for (const box of marks) box.disabled = true;
-    after.querySelector(".amp-actions")?.remove();
     after.append(h("p", { class: "amp-result" }, given.text));
+    after.focus({ preventScroll: true });
+    after.querySelector(".amp-actions")?.remove();
   }
 
   return { node, show, focus: () => button.focus() };

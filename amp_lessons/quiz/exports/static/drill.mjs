@@ -88,7 +88,6 @@ export function drillView(bank, answers) {
       reveal: async () => ({ answer, rubric }),
       submit: async (ticked) => {
         note(ticked.length / rubric.length, true);
-        box.node.querySelector(".amp-feedback").focus({ preventScroll: true }); // its button goes
         return { text: `${ticked.length} of ${rubric.length} points` };
       },
     };
