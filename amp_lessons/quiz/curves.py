@@ -72,13 +72,21 @@ def _axes(plot: Plot, frame: _Frame) -> Iterator[str]:
     line = f"M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"
     yield f'<path d="{line}" fill="none" stroke="currentColor" opacity="0.6"/>'
     for value in frame.ticks():
-        yield _text(LEFT - 6, frame.y(value) + 4, "end", f"{value:.3g}")
+        yield _text(LEFT - 6, frame.y(value) + 4, "end", _short(value))
     for place in sorted({0, (frame.count - 1) // 2, frame.count - 1}):
         step = str(plot.start + place * plot.every)
         yield _text(frame.x(place), HEIGHT - BOTTOM + 16, "middle", step)
     yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "middle", plot.x)
     middle = (TOP + HEIGHT - BOTTOM) / 2
     yield _text(14, middle, "middle", plot.y, f' transform="rotate(-90 14 {middle:.0f})"')
+
+
+def _short(value: float) -> str:
+    """A tick's label of at most seven characters: ``0.25``, ``1,200``, ``1.2e5``."""
+    if value and not 1e-3 <= abs(value) < 1e5:
+        digits, _, exponent = f"{value:.1e}".partition("e")
+        return f"{digits}e{int(exponent)}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _curves(plot: Plot, frame: _Frame) -> Iterator[str]:

@@ -6,7 +6,7 @@ const STORED_THEME = "amp-lessons-theme";
 
 export function themeSwitch(storage) {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const button = h("button", { type: "button", class: "amp-theme", onclick: flip }, "Dark");
+  const button = h("button", { type: "button", class: "amp-theme", onclick: flip });
   let chosen = read(storage);
 
   function isDark() {
@@ -23,7 +23,7 @@ export function themeSwitch(storage) {
   }
   function show() {
     if (chosen) document.documentElement.dataset.theme = chosen;
-    button.setAttribute("aria-pressed", isDark() ? "true" : "false");
+    button.textContent = isDark() ? "Light" : "Dark"; // what it changes to
   }
   system.addEventListener("change", show);
   show();
