@@ -27,14 +27,20 @@ _PACKAGE = (
     "checks/display",
     "checks/exercise",
     "checks/solutions",
+    "interview",
+    "policy_record",
+    "widgets/quiz",
+    "widgets/mock",
 )
 RETOLD = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "sources/home.py",
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
+    ROOT / "sources/lessons/13_interview_room.py",
     ROOT / "sources/exercises/00_amp_in_20_minutes.py",
     *(ROOT / f"amp_lessons/{name}.py" for name in _PACKAGE),
+    *sorted((ROOT / "amp_lessons/quiz").rglob("*.py")),
     ROOT / "tools/install.py",
     ROOT / "tools/links.py",
 ]

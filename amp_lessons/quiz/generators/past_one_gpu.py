@@ -1,4 +1,4 @@
-"""Questions on FP8: the scale of a tensor."""
+"""Questions on FP8: the scale that puts a tensor's largest number on the largest of the format."""
 
 from __future__ import annotations
 
