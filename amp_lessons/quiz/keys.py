@@ -1,8 +1,8 @@
 """What is typed: single keys at a terminal, lines from a pipe.
 
-At a terminal each key counts at once and nothing is echoed, so the code that reads a key also shows
-what it did. The terminal is put back as it was, whatever happens. Where the input is not a terminal,
-an answer is a line.
+At a terminal each key counts at once and nothing is echoed, so the code that reads a key also
+shows what it did. The terminal is put back as it was, whatever happens. Where the input is not a
+terminal, an answer is a line.
 """
 
 from __future__ import annotations
