@@ -8,6 +8,7 @@ for code from Pygments, curves from `curves`. Nothing here imports torch.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -216,6 +217,17 @@ def static_text(item: Item, heading: str = "") -> str:
     elif isinstance(item, OrderItem):
         parts += [f"- {item.offered[place]}" for place in shuffled(item)]
     return "\n\n".join(parts)
+
+
+def form(items: Sequence[Item], title: str) -> dict[str, str]:
+    """Questions where no widget can be drawn, by MIME type: as HTML with folded answers, and as
+    plain text without them."""
+    headings = [""] if len(items) == 1 else [f"{n}." for n in range(1, len(items) + 1)]
+    pairs = list(zip(items, headings, strict=True))
+    shown = "\n".join(static_html(item, heading) for item, heading in pairs)
+    box = f'<div class="amp-lessons-question" aria-label="{html.escape(title)}">{shown}</div>'
+    text = "\n\n".join(static_text(item, heading) for item, heading in pairs)
+    return {"text/html": box, "text/plain": text}
 
 
 def heading(text: str) -> str:

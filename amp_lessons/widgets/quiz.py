@@ -7,7 +7,6 @@ a static form with folded answers takes its place.
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -150,15 +149,7 @@ class Quiz(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **options: Any) -> Any:
         found = super()._repr_mimebundle_(**options)
         data, metadata = found if isinstance(found, tuple) else (found, {})
-        items = list(self.items.values())
-        headings = [""] if len(items) == 1 else [f"{n}." for n in range(1, len(items) + 1)]
-        pairs = list(zip(items, headings, strict=True))
-        shown = "\n".join(markup.static_html(item, heading) for item, heading in pairs)
-        label = html.escape(self.title)
-        data = dict(data or {})
-        data["text/html"] = f'<div class="amp-lessons-question" aria-label="{label}">{shown}</div>'
-        data["text/plain"] = "\n\n".join(markup.static_text(i, heading) for i, heading in pairs)
-        return data, metadata
+        return dict(data or {}) | markup.form(list(self.items.values()), self.title), metadata
 
 
 class Prediction(Quiz):
