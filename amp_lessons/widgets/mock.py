@@ -148,7 +148,8 @@ def _good_answer(step: Step) -> dict[str, Any]:
 def report_html(report: mock.Report) -> str:
     """A report as HTML: points by part and by topic, and what to read next, with links."""
     parts = [f'<p class="amp-result">{report.points:.0f} of {report.of:.0f} points</p>']
-    parts += [f"<p>{html.escape(report.band)}</p>", _table("Part", report.parts)]
+    band = html.escape(report.band[:1].upper() + report.band[1:])
+    parts += [f"<p>{band}</p>", _table("Part", report.parts)]
     parts.append(_table("Topic", report.topics))
     if report.read_next:
         links = "".join(

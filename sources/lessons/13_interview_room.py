@@ -141,11 +141,11 @@ mock(minutes=30)
 # | day | minutes | what |
 # |---|---:|---|
 # | 1, numbers | 30 | [[numbers]], from memory, twice |
-# | | 60 | lessons [[lesson number_formats]], [[lesson how_numbers_break]] and [[lesson amp_from_scratch]]: their questions, with "I'm guessing" where you are |
+# | | 60 | [[lesson number_formats]], [[lesson how_numbers_break]] and [[lesson amp_from_scratch]]: their questions, with "I'm guessing" where you are |
 # | | 30 | what you missed, with its proofs |
 # | | 45 | tasks 6 to 8 above, from nothing |
 # | 2, the machine | 20 | `drill()`: yesterday's misses |
-# | | 75 | lessons [[lesson autocast_ops]] to [[lesson losses_and_ops]]: bugs and logs. Say the cause aloud before you read the choices |
+# | | 75 | [[lesson autocast_ops]] to [[lesson losses_and_ops]]: bugs and logs. Say the cause aloud before you read the choices |
 # | | 45 | tasks 1 to 5, in a blank file |
 # | | 45 | three open questions. Record yourself, and mark the recording by the rubric |
 # | 3, size, speed, judgement | 20 | `drill()` |

@@ -72,7 +72,7 @@ function render({ model, el }) {
     const place = model.get("place");
     const last = model.get("questions").length - 1;
     const parts = [h("span", { class: "amp-note", "aria-live": "polite" }, model.get("standing"))];
-    if (clock.node) parts.push(clock.node);
+    if (clock.node && !model.get("report")) parts.push(clock.node);
     const button = (text, to) => control("button", { type: "button", onclick: () => go(to) }, text);
     const ways = [];
     if (place > 0) ways.push(button("Back", place - 1));
