@@ -7,7 +7,7 @@ Checkpoints, which resume such a loop bit for bit, are in `checkpoint`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -97,6 +97,18 @@ def digits_network(width: int = 64, seed: int = 0) -> nn.Sequential:
             nn.ReLU(),
             nn.Linear(width, 10),
         )
+
+
+def outcome(train: Callable[[], Sequence[float]]) -> str:
+    """Train, and say in a line what came of it: the last error, or the exception.
+
+    Args:
+        train: gives the error per pixel after each step.
+    """
+    try:
+        return f"error per pixel {train()[-1]:.3f}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def autoencoder(seed: int = 0) -> nn.Sequential:

@@ -88,9 +88,7 @@ class Bank:
             BankError: for an unknown topic, kind or level, or if nothing fits.
             UnknownLesson: for an unknown lesson.
         """
-        topics = (
-            set(course.find_lesson(lesson).topics) if lesson is not None else set(topics_there())
-        )
+        topics = set(topics_there()) if lesson is None else set(_topics_of(lesson))
         if topic is not None:
             _check("topic", topic, topics_there())
             topics &= {topic}
@@ -131,6 +129,16 @@ def _counted(values: Iterable[str], order: Iterable[str]) -> dict[str, int]:
 def topics_there() -> tuple[str, ...]:
     """All topics, in the order of the course."""
     return tuple(topic for lesson in course.LESSONS for topic in lesson.topics)
+
+
+def _topics_of(name: str) -> tuple[str, ...]:
+    lesson = course.find_lesson(name)
+    if not lesson.topics:
+        raise BankError(
+            f"lesson {lesson.number:02}, {lesson.title}, asks about all the others: leave the "
+            f"lesson out"
+        )
+    return lesson.topics
 
 
 def _check(what: str, name: str, there: Sequence[str]) -> None:

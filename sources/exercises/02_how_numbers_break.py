@@ -54,9 +54,9 @@ def log_softmax(logits):
 # Write `masked_softmax(scores, keep)`: attention probabilities over the places that are kept.
 #
 # `scores` has the shape (rows, places) and is float16, bfloat16 or float32; `keep` has the same
-# shape and is True where a place counts. A place that is not kept gets probability 0. A row in
-# which nothing is kept gets the same probability everywhere, and never NaN. Return a tensor of
-# the dtype and shape of `scores`.
+# shape and is True where a place counts. A place that is not kept gets probability 0, except in a
+# row in which nothing is kept: that row gets the same probability everywhere, and never NaN. Return
+# a tensor of the dtype and shape of `scores`.
 
 
 # %% exercise="masked_softmax"

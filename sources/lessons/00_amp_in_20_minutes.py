@@ -11,7 +11,7 @@
 # **Time** 20 minutes. **Needs** any computer; a CUDA GPU is used if you have one.
 #
 # Run each cell with Shift+Enter. A box headed **Predict** asks what the next cell will show. Answer
-# first, then run that cell: the box explains the result.
+# it, then run that cell. The box then explains what you see.
 
 # %%
 import torch
@@ -19,7 +19,7 @@ from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
 from amp_lessons.interview import ask, predict
-from amp_lessons.training import autoencoder, load_digits
+from amp_lessons.training import autoencoder, load_digits, outcome
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -57,8 +57,9 @@ print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 1
 # %% [markdown]
 # ## The same network in FP16
 #
-# FP16 numbers have 16 bits. Inside `torch.autocast`, PyTorch makes temporary FP16 copies for the
-# matrix products. Your parameters stay in FP32.
+# FP16 numbers have 16 bits. They keep 3 to 4 decimal digits, and reach from 6e-8 to 65,504. Inside
+# `torch.autocast`, PyTorch makes temporary FP16 copies of what goes into a matrix product. Your
+# parameters stay in FP32.
 
 # %% tags=["question"]
 predict("amp_in_20_minutes.small_pictures")
@@ -81,8 +82,8 @@ print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
 # %% [markdown]
 # ## What if the pictures are bigger?
 #
-# A batch of 32 photographs of one megapixel has about 100 million numbers. The loss is their
-# average, so the gradient for each of these numbers is 2,600 times smaller than for one of our
+# A batch of 32 colour photographs of one megapixel has about 100 million numbers. The loss is their
+# average, so its gradient with respect to one of them is 2,600 times smaller than for one of our
 # pixels. To simulate that, we divide by 100 million instead of 38,400, and raise the learning rate
 # 2,600-fold. With exact numbers, every update would stay the same.
 
@@ -123,14 +124,17 @@ largest = (2 * errors / big).max()
 print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.2g} in FP16")
 
 # %% [markdown]
+# FP16 rounds anything below 3e-8 to zero. The backward pass starts with these gradients and computes
+# every other one from them, so all of them are zero.
+#
 # ## A scaler and three lines
 #
-# The gradients were too small for FP16 and became zero. This is [[term underflow]]. Between the
+# Gradients that are too small and become zero: this is [[term underflow]]. Between the
 # layers of this network, gradients are FP16. Only in a parameter's `.grad` are they FP32.
 # ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
 # Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
-# times as large: it survives the way back. Divide `.grad` by 65,536 before the update, and the
+# times as large: most of those that were too small now survive the way back. Divide `.grad` by 65,536 before the update, and the
 # optimizer sees the true gradient. This is [[term loss scaling]].
 #
 # `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some
@@ -164,6 +168,10 @@ plots.training(
     ylabel="error per pixel",
 )
 
+# %% tags=["live"]
+apart = max(abs(a - b) for a, b in zip(fp32, amp, strict=True))
+print(f"largest difference between FP32 and mixed precision: {apart:.1g}")
+
 # %%
 plots.paintings(
     {"original": pictures, "FP32": fp32_model(pictures), "mixed precision": amp_model(pictures)},
@@ -195,7 +203,7 @@ plots.paintings(
 # The next cell has all of it, for CUDA and for a CPU. Copy it into your project. On a GPU with
 # [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: at peak 2 to 16
 # times, on the GPUs listed in [[numbers]]. Many activations take half the memory. [[Lesson speed]] and
-# [[lesson memory]] say what is left of that in a whole training.
+# [[lesson memory]] measure what a whole training gains.
 
 
 # %% tags=["copy"]
@@ -237,10 +245,10 @@ def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, 
 # | line | why | more |
 # |---|---|---|
 # | `GradScaler(…, enabled=…)` | FP16 needs it. With BF16 it is off: `scale` returns the loss as it is, and `step` calls the optimizer | [[lesson amp_from_scratch]] |
-# | `optimizer.zero_grad()` | as always; besides, the scaler would skip every step after a leftover inf | [[lesson grad_scaler]] |
+# | `optimizer.zero_grad()` | as always; besides, an inf left in `.grad` would stay there, and the scaler would skip every later step | [[lesson grad_scaler]] |
 # | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
 # | `backward()` outside of it | backward runs in the dtypes of the forward pass, without autocast | [[lesson autocast_regions]] |
-# | `loss_fn` | some losses you write yourself overflow in 16 bits | [[lesson losses_and_ops]] |
+# | `loss_fn` inside it | PyTorch's losses then get a safe dtype. One that you write yourself may overflow in 16 bits | [[lesson losses_and_ops]] |
 # | `scaler.scale(loss)` | against underflow in the backward pass | [[lesson how_numbers_break]] |
 # | `scaler.unscale_`, then clip | the norm of the true gradients | [[lesson training_loops]] |
 # | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
@@ -259,7 +267,8 @@ for dtype in (torch.float16, torch.bfloat16):
     model = autoencoder().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=big / our_pixels, momentum=0.9)
     losses = train_amp(model, optimizer, loader, big_loss, 150, dtype, max_norm=1.0)
-    print(f"{dtype}: error per pixel {losses[-1] * big / our_pixels:.3f} after 150 steps")
+    last = losses[-1] * big / our_pixels  # back to the error per pixel
+    print(f"{dtype}: error per pixel {last:.3f} after 150 steps")
 
 # %% [markdown]
 # ## FP16 or BF16: which should I use today?
@@ -361,6 +370,9 @@ plots.training(
 )
 
 # %% [markdown]
+# The gradients are clipped to a norm of 1 and then divided by 65,536. So each update is far too small.
+
+# %% [markdown]
 # ### Break 3: `.half()` on the model
 #
 # `model.half()` converts the parameters themselves to FP16. This is [[term pure FP16]]: nothing is
@@ -378,21 +390,19 @@ def pure_fp16_step(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
-def outcome(step):
-    try:
-        return f"error per pixel {train(step, model=autoencoder().to(device).half())[-1]:.3f}"
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+def try_it(step):
+    return outcome(lambda: train(step, model=autoencoder().to(device).half()))
 
 
 # %% tags=["question"]
 predict("amp_in_20_minutes.half_model")
 
 # %%
-print("small pictures, with a scaler:", outcome(pure_fp16_step))
+print("small pictures, with a scaler:", try_it(pure_fp16_step))
 
 # %% [markdown]
-# You might try the same without the scaler, first on the small pictures, then on the big ones:
+# The scaler would have to store the divided gradients in FP16 again, where small ones become zero. So
+# it refuses. What if you leave the scaler out? First the small pictures, then the big ones:
 
 
 # %%
@@ -405,7 +415,7 @@ def pure_fp16_without_scaler(model, optimizer, pixels):
     return error.item() / our_pixels
 
 
-print("small pictures, no scaler:", outcome(pure_fp16_without_scaler))
+print("small pictures, no scaler:", try_it(pure_fp16_without_scaler))
 
 # %%
 pure_big = train(pure_fp16_without_scaler, pixels=big, model=autoencoder().to(device).half())
@@ -416,7 +426,9 @@ plots.training(
 )
 
 # %% [markdown]
-# So keep the parameters in FP32, and let autocast convert what it needs.
+# Nothing is raised now, and the small gradients become zero as before. Pure FP16 has a second
+# weakness, which 150 steps don't show: an FP16 parameter doesn't change when the update is much
+# smaller than the parameter. So keep the parameters in FP32, and let autocast convert what it needs.
 # [[Lesson amp_from_scratch]] shows each of these protections and what happens without it.
 #
 # ### Put it back

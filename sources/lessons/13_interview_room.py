@@ -1,21 +1,26 @@
 # %% [markdown]
 # # Lesson 13: Interview room
 #
-# Somebody asks: "The loss is NaN at step 500. Walk me through it." You know the facts. Can you say
-# them in two minutes, with a number and a test?
+# Somebody asks: "The loss is NaN at step 500 of an FP16 run. Walk me through it." You know the facts.
+# Can you say them in two minutes, with a number and a test? For example:
+#
+# > I'd replay the last checkpoint with the same batches. If the loss is inf or NaN before it is scaled,
+# > the forward pass overflowed: FP16 ends at 65,504. Then I look for the first module whose output
+# > isn't finite, and run that one in FP32. If only the gradients are inf, GradScaler skips the step. I
+# > would look at its scale, and worry if it keeps falling.
 #
 # **You will be able to** answer questions on AMP with reasons and with numbers, and see where you
 # stand.
 #
-# **Time** 60 minutes, then five minutes a day. **Needs** [[lesson amp_in_20_minutes]]; more lessons
+# **Time** 60 minutes without the ten tasks and the mock, then five minutes a day. **Needs** [[lesson amp_in_20_minutes]]; more lessons
 # make it easier.
 #
-# Everything here also runs in a terminal:
+# You can practise here, in a terminal, or on your phone:
 #
 # | in a notebook | in a terminal | what it does |
 # |---|---|---|
 # | `quiz(5)` | `amp-lessons quiz` | some questions, on a topic or mixed |
-# | `practise("memory")` | `amp-lessons quiz NAME` | new questions of one kind, without end |
+# | `practise("memory")` | `amp-lessons quiz --generated` | new questions, made as you ask for them |
 # | `drill()` | `amp-lessons drill` | what you should see again today |
 # | `mock()` | `amp-lessons mock` | a whole interview of 45 minutes |
 # |  | `amp-lessons export page` | all questions in one file, for a phone |
@@ -59,7 +64,8 @@ practise("number_formats")
 
 # %% [markdown]
 # The same works for any topic, or for one kind of question. "Name the fault" shows you a training
-# log with one planted fault. Give yourself a minute for each.
+# log with one planted fault. Give yourself a minute for each. `amp-lessons quiz --list --generated`
+# has all the names.
 
 # %% tags=["live"]
 practise("gen_name_the_fault", number=3)
@@ -68,7 +74,7 @@ practise("gen_name_the_fault", number=3)
 # ## Five minutes a day
 #
 # The drill asks what you are about to forget. A question that you got right comes back after days,
-# then weeks; one that you missed comes back the same day. It plans with FSRS, the scheduler that
+# then weeks; one that you missed or guessed comes back tomorrow. It plans with FSRS, the scheduler that
 # Anki uses. Predictions that you missed in lessons come back here too.
 
 # %% tags=["live"]
@@ -79,8 +85,8 @@ drill()
 #
 # Interviewers ask you to write code with no documentation at hand. These ten come up in one form
 # or another. Try each from memory, without opening the lesson; then run its check. It's the check
-# of the exercise, so a pass counts there too. Where its box says `ex`, write the name that stands
-# before `.check`.
+# of the exercise, so a pass counts there too. For a hint, write `hint` for `check`, as in
+# `grad_scaler.clip_step.hint()`. (Its box calls this `ex.clip_step.hint()`, as in the sheets.)
 
 # %% [markdown] whiteboard="train_any"
 # ### 1.
@@ -115,9 +121,10 @@ drill()
 # %% [markdown]
 # ## A mock interview
 #
-# Set 45 minutes aside and answer aloud. The mock asks quick questions, two estimates, two faults to
-# find, one task to code and two open questions, and leans towards what you were weak in. You learn
-# at the end what was right. Nothing is lost if you stop in the middle.
+# Answer aloud, as you would to a person. The mock has quick questions, estimates, faults to find, a
+# task to code and open questions, and your own question to them. It leans towards what you were weak
+# in. You learn at the end what was right. This cell starts a short one of 30 minutes; `mock()` takes
+# 45.
 #
 # | part | points | what it looks for |
 # |---|---:|---|
@@ -129,8 +136,8 @@ drill()
 # | your question to them | 5 | whether it probes the job |
 #
 # Below 45 points: read the lessons that the report names. From 45 you know the recipe, from 65 you
-# can debug it, from 80 you can defend it. "I don't know, I would test it like this" earns half the
-# points if the test is right.
+# can debug it, from 80 you can defend it. When you don't know, say how you would find out: "I would
+# test it like this" is worth more than a guess.
 
 # %% tags=["live"]
 mock(minutes=30)
@@ -147,7 +154,7 @@ mock(minutes=30)
 # | 2, the machine | 20 | `drill()`: yesterday's misses |
 # | | 75 | [[lesson autocast_ops]] to [[lesson losses_and_ops]]: bugs and logs. Say the cause aloud before you read the choices |
 # | | 45 | tasks 1 to 5, in a blank file |
-# | | 45 | three open questions. Record yourself, and mark the recording by the rubric |
+# | | 45 | three open questions, in `mock()` or on the page that you exported. Record yourself, and mark the recording by the points shown |
 # | 3, size, speed, judgement | 20 | `drill()` |
 # | | 60 | [[lesson memory]], [[lesson speed]] and [[lesson past_one_gpu]]: every estimate with a pencil, 90 seconds each |
 # | | 45 | two short mocks, 20 minutes each |

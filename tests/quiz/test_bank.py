@@ -192,6 +192,7 @@ def test_choose_narrows_by_everything_asked_for():
         ({"topic": "grad_scaller"}, "no topic is called 'grad_scaller'; did you mean grad_scaler"),
         ({"level": 4}, "no level is called 4; there are 1, 2 and 3"),
         ({"lesson": "06", "topic": "memory"}, "leave one condition out"),
+        ({"lesson": "13"}, "leave the lesson out"),
     ],
 )
 def test_what_is_not_there_is_told_with_the_nearest(asked, told):

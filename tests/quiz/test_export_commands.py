@@ -124,3 +124,15 @@ def test_help_and_a_page_bring_neither_torch_nor_genanki(tmp_path: Path) -> None
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("format", "name"), [("page", "-"), ("anki", "deck.html"), ("moodle", "quiz")]
+)
+def test_a_name_that_does_not_fit_the_format_is_refused(run: Any, format: str, name: str) -> None:
+    status, out, err = run(format, name)
+    assert status != 0
+    assert out == ""
+    assert "needs a file that ends in" in err
+    assert err.count("\n") == 1
+    assert list(Path().iterdir()) == []

@@ -54,7 +54,7 @@ def export(
 
     if format not in FORMATS:
         raise typer.BadParameter(_unknown(format))
-    path = _checked(file or Path(FORMATS[format].file), force)
+    path = _checked(file or Path(FORMATS[format].file), format, force)
     try:
         questions = bank.load()
         content = _builder(format)(questions)
@@ -86,9 +86,12 @@ def _unknown(format: str) -> str:
     return f"no format is called {format!r}; there are {', '.join(FORMATS)}"
 
 
-def _checked(path: Path, force: bool) -> Path:
-    """The file to write: is there a folder, and nothing to lose?"""
+def _checked(path: Path, format: str, force: bool) -> Path:
+    """The file to write: does its name fit, is there a folder, and nothing to lose?"""
     path = path.expanduser()
+    usual = Path(FORMATS[format].file).suffix
+    if path.suffix != usual and not path.is_dir():
+        raise typer.BadParameter(f"{format} needs a file that ends in {usual}, not {path.name!r}")
     if path.is_dir():
         raise typer.BadParameter(f"{path} is a folder: name a file in it")
     if not path.absolute().parent.is_dir():

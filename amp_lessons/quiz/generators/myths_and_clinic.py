@@ -258,8 +258,8 @@ def _confirm_stuck(log: Log) -> str:
     return (
         f"Yes. The first overflow is at step {first.step}. From then on the norm is never finite "
         f"again, the scale sinks, and the loss stays at {loss_text(log.losses[-1])}. Nothing "
-        "clears "
-        "`.grad`, and inf plus any gradient is inf again."
+        "clears `.grad`, and inf plus any gradient is inf again. (Before that it hardly showed: "
+        "`step` divides `.grad` in place, so old gradients are tiny beside new, scaled ones.)"
     )
 
 
