@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -41,19 +41,6 @@ def lesson_that_holds(text: str) -> str:
         if text in (ROOT / f"sources/lessons/{lesson.id}.py").read_text(encoding="utf-8"):
             return lesson.notebook
     raise AssertionError(f"no lesson holds {text!r}")
-
-
-@pytest.fixture
-def open_notebook(chromium, lab) -> Iterator[Callable[..., Notebook]]:
-    opened: list[Notebook] = []
-
-    def open_(path: str, **options: object) -> Notebook:
-        opened.append(Notebook(chromium, lab.address, path, **options))
-        return opened[-1]
-
-    yield open_
-    for notebook in opened:
-        notebook.close()
 
 
 def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, lab):

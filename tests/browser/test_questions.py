@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,6 @@ LESSON = lesson_called("amp_in_20_minutes").notebook
 ROOM = lesson_called("interview_room").notebook
 BIG = bank.load().find("amp_in_20_minutes.big_pictures")
 ASK, RESULT = f'predict("{BIG.id}")', "big = 100_000_000"
-
-
-@pytest.fixture
-def open_notebook(chromium, lab) -> Iterator[Callable[..., Notebook]]:
-    opened: list[Notebook] = []
-
-    def open_(path: str, **options: object) -> Notebook:
-        opened.append(Notebook(chromium, lab.address, path, **options))
-        return opened[-1]
-
-    yield open_
-    for notebook in opened:
-        notebook.close()
 
 
 def box_in(notebook: Notebook, source: str) -> Locator:

@@ -41,18 +41,7 @@ export function questionBox(question, heading, actions) {
   const answer = control("button", { type: "button", class: "amp-primary", onclick: take }, "Answer");
   const showMe = control("button", { type: "button", onclick: giveUp }, "Show me");
   const buttons = h("div", { class: "amp-actions" }, answer, guess.node, hint.button, showMe);
-  const titleId = uniqueId("question");
-  const node = h(
-    "div",
-    { class: "amp-question", role: "group", "aria-labelledby": titleId },
-    h("p", { class: "amp-kind", id: titleId }, heading),
-    ...reading(question),
-    input.node,
-    buttons,
-    faults.node,
-    hint.node,
-    verdict,
-  );
+  const node = titled(heading, ...reading(question), input.node, buttons, faults.node, hint.node, verdict);
   node.addEventListener("keydown", onKey);
   let done = false;
   let told = null; // the verdict that is shown: the first one stays
@@ -105,6 +94,13 @@ export function questionBox(question, heading, actions) {
   }
 
   return { node, show, focus: () => input.focus() };
+}
+
+// A question's box: its parts below a line that names it.
+function titled(heading, ...parts) {
+  const id = uniqueId("question");
+  const title = h("p", { class: "amp-kind", id }, heading);
+  return h("div", { class: "amp-question", role: "group", "aria-labelledby": id }, title, ...parts);
 }
 
 // What there is to read before the answer.
@@ -273,19 +269,10 @@ function orderInput(question) {
 export function openBox(question, heading, actions) {
   const faults = faultLine();
   const after = h("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
-  const titleId = uniqueId("question");
   const button = control("button", { type: "button", class: "amp-primary", onclick: reveal }, "Show a good answer");
   const buttons = h("div", { class: "amp-actions" }, button);
-  const node = h(
-    "div",
-    { class: "amp-question", role: "group", "aria-labelledby": titleId },
-    h("p", { class: "amp-kind", id: titleId }, heading),
-    ...reading(question),
-    h("p", { class: "amp-note" }, question.howTo),
-    buttons,
-    faults.node,
-    after,
-  );
+  const how = h("p", { class: "amp-note" }, question.howTo);
+  const node = titled(heading, ...reading(question), how, buttons, faults.node, after);
   let marks = [];
   let told = null;
 
@@ -329,20 +316,11 @@ export function openBox(question, heading, actions) {
 // A task that is solved in a cell of its own. `actions.submit()` looks at what its check said.
 export function taskBox(question, heading, actions) {
   const faults = faultLine();
-  const titleId = uniqueId("question");
   const result = h("p", { class: "amp-result", "aria-live": "polite" });
   const button = control("button", { type: "button", class: "amp-primary", onclick: take }, "I have run its check");
   const buttons = h("div", { class: "amp-actions" }, button);
-  const node = h(
-    "div",
-    { class: "amp-question", role: "group", "aria-labelledby": titleId },
-    h("p", { class: "amp-kind", id: titleId }, heading),
-    ...reading(question),
-    h("p", { class: "amp-note" }, question.howTo),
-    buttons,
-    faults.node,
-    result,
-  );
+  const how = h("p", { class: "amp-note" }, question.howTo);
+  const node = titled(heading, ...reading(question), how, buttons, faults.node, result);
 
   async function take() {
     faults.tell("check", null);
