@@ -14,7 +14,7 @@ from pathlib import Path
 from amp_lessons.progress import data_folder, write_atomically
 from amp_lessons.quiz import log, mock, whiteboard
 from amp_lessons.quiz.items import OpenQuestion
-from amp_lessons.quiz.keys import Quit
+from amp_lessons.quiz.keys import ENTER, Quit
 from amp_lessons.quiz.marking import mark
 from amp_lessons.quiz.mock import Coding, Mock, Part, Report, Result, Step, YourQuestion
 from amp_lessons.quiz.session import Answered, Session, described
@@ -28,7 +28,7 @@ class Interview:
     Attributes:
         folder: where coding tasks are written.
         results: by the steps' ids.
-        missed: closed questions to go through at the end.
+        missed: closed questions to go through at the end: also those that were guessed.
         checker: checks a coding task's file.
     """
 
@@ -44,15 +44,21 @@ class Interview:
 
     def run(self) -> Report:
         """Ask everything that the time allows, and give the report."""
-        self.started_at = self.session.clock()
-        self._open()
         finished = True
         try:
+            self._open()
+            self.session.confirm = "End the interview?"
             for part in self.plan.parts:
                 if not self._run_part(part):
                     break
         except Quit:
             finished = False
+        finally:
+            self.session.confirm = ""
+        return self.report(finished)
+
+    def report(self, finished: bool) -> Report:
+        """The report on what was answered so far."""
         return mock.report(self.plan, self.results, finished=finished)
 
     def _open(self) -> None:
@@ -96,10 +102,10 @@ class Interview:
         elif isinstance(asks, Coding):
             self._coding(asks, step)
         elif isinstance(asks, OpenQuestion):
-            self._note(step, self.session.ask_open(asks, heading))
+            self.session.ask_open(asks, heading, marked=lambda done: self._note(step, done))
         else:
             done = self.session.ask(asks, heading, reveal=False)
-            if not done.right:
+            if not (done.right and done.sure):
                 self.missed.append(done)
             self._note(step, done)
 
@@ -123,17 +129,13 @@ class Interview:
         show = self.session.screen
         show.blank()
         show.line(asks.prompt)
-        show.line("Ask it aloud or type it. Enter: go on   q: quit", "dim")
-        show.prompt("> ")
-        typed = self.session.keys.line()
-        if typed.lower() == "q":
-            raise Quit
+        self.session.typed("Ask it aloud or type it. Enter: go on")
         show.blank()
         share = self.session.tick(asks.rubric, "Which of these are true of it?")
+        self.results[step.id] = Result(share)
         show.line("Three questions that do all of this:", "bold")
         for example in asks.examples:
             show.markdown(example, first="  - ", indent=4)
-        self.results[step.id] = Result(share)
 
     # ---- the coding task ----------------------------------------------------------------------
 
@@ -165,12 +167,8 @@ class Interview:
         show = self.session.screen
         while True:
             show.blank()
-            show.line(f"{self.clock_line()}  Enter: check it   s: leave it   q: quit", "dim")
-            show.prompt("> ")
-            typed = self.session.keys.line().lower()
-            if typed == "q":
-                raise Quit
-            if typed == "s":
+            legend = f"{self.clock_line()}  Enter: check it   s: leave it   q: quit"
+            if self.session.press(legend, f"{ENTER}sq") == "s":
                 show.line(f"Left as it is. The exercise is in {_sheet(name)}.")
                 return False
             show.line("Checking, which takes a few seconds ...")
@@ -194,21 +192,24 @@ class Interview:
     # ---- the end ------------------------------------------------------------------------------
 
     def go_through_missed(self) -> None:
-        """Show what was missed with its answers, if somebody wants to see it."""
+        """Show what was missed or guessed with its answers, if somebody wants to see it."""
         show = self.session.screen
         if not self.missed:
             return
         count = len(self.missed)
         what = "the question" if count == 1 else f"the {count} questions"
+        guessed = " or guessed" if any(done.right for done in self.missed) else ""
         show.blank()
-        words = f"Enter: go through {what} you missed"
         try:
+            if self.session.press(f"Go through {what} you missed{guessed}? y/n", "ynq") != "y":
+                return
             for number, done in enumerate(self.missed, 1):
-                self.session.pause(words)
-                words = "Enter: the next one"
+                if number > 1:
+                    self.session.pause("Enter: the next one")
                 assert done.item is not None
                 show.blank()
-                show.heading(f"Missed, {number} of {count} - {described(done.item)}")
+                word = "Guessed" if done.right else "Missed"
+                show.heading(f"{word}, {number} of {count}", *described(done.item))
                 show.blank()
                 show.question(done.item)
                 marked = None if done.answer is None else mark(done.item, done.answer)
@@ -227,18 +228,24 @@ def show_report(session: Session, report: Report, saved: Path | None) -> None:
     show = session.screen
     show.blank()
     band = f": {report.band}" if report.band else ""
-    show.heading(f"{report.points:.0f} of {report.of:.0f} points{band}")
+    won, possible = mock.in_words(report.points), mock.in_words(report.of)
+    show.heading(f"{won} of {possible} points{band}")
     if not report.finished:
         show.line("You stopped early, so only what you answered counts.")
     elif report.unasked:
         many = f"{report.unasked} questions were" if report.unasked > 1 else "1 question was"
         show.line(f"The time was up: {many} not asked, and count as missed.")
+    guessed = sum(r.score == 1 and not r.sure for r in report.results.values())
+    if guessed:
+        many = f"{guessed} of your right answers were guesses"
+        show.line(f"{'1 of your right answers was a guess' if guessed == 1 else many}.")
     for title, rows in (("By part", report.parts), ("By topic", report.topics)):
         if rows:
             show.blank()
             show.line(title, "bold")
         for row in rows:
-            show.line(f"  {row.title:<34}{row.points:>5.1f} of {row.of:>5.1f}")
+            won, possible = mock.tenths(row.points), mock.tenths(row.of)
+            show.line(f"  {row.title:<34}{won:>5.1f} of {possible:>5.1f}")
     if report.read_next:
         show.blank()
         show.line("Read next", "bold")
@@ -252,7 +259,14 @@ def show_report(session: Session, report: Report, saved: Path | None) -> None:
         show.line(f"Your answers were not kept: {session.not_kept}")
     if saved is not None:
         show.as_it_is(f"This report is kept in {saved}")
-    if report.finished:
+    seed = report.mock.seed
+    show.line(
+        f"Seed {seed}: the same interview again with --seed {seed}, as long as your answers don't "
+        "change. Those that you gave here count too."
+    )
+    if report.mock.minutes < mock.LEAST_FOR_BAND:
+        show.line(f"An interview under {mock.LEAST_FOR_BAND} minutes is too short for a band.")
+    elif report.finished:
         bands = [f"from {least}: {words}" for least, words in reversed(mock.BANDS) if least]
         show.line(f"Bands: {'; '.join(bands)}.")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
@@ -45,6 +46,9 @@ class Keys(Protocol):
             empty: whether Enter alone counts. At a terminal it is ignored otherwise.
         """
 
+    def forget(self, wait: float = 0.0) -> None:
+        """Drop what was typed ahead at a terminal, up to so many seconds from now."""
+
 
 @contextmanager
 def opened() -> Iterator[Keys]:
@@ -79,6 +83,9 @@ class Lines:
             typed = _after(edit, typed, key)
         return typed
 
+    def forget(self, wait: float = 0.0) -> None:
+        """Keep everything: a pipe is written ahead."""
+
 
 def _after(edit: Edit, typed: str, key: str) -> str:
     changed = edit(typed, key)
@@ -94,11 +101,19 @@ def append(typed: str, key: str) -> str | None:
 
 
 class _Terminal:
-    """A line editor over single keys. It keeps what is typed ahead."""
+    """A line editor over single keys."""
 
     single = True
 
     def key(self) -> str:
+        raise NotImplementedError
+
+    def forget(self, wait: float = 0.0) -> None:
+        if wait:
+            time.sleep(wait)
+        self._drop_pending()
+
+    def _drop_pending(self) -> None:
         raise NotImplementedError
 
     def line(self, edit: Edit | None = None, at_once: str = "", empty: bool = True) -> str:
@@ -158,6 +173,12 @@ class _Unix(_Terminal):
         more = sum(first[0] >= start for start in (0xC0, 0xE0, 0xF0))  # UTF-8's further bytes
         rest = b"".join(os.read(self.number, 1) for _ in range(more))
         return (first + rest).decode("utf-8", "ignore")
+
+    def _drop_pending(self) -> None:
+        import termios
+
+        with suppress(termios.error, OSError):  # the terminal may be gone
+            termios.tcflush(self.number, termios.TCIFLUSH)
 
     def _drop_sequence(self) -> None:
         """An arrow key or the like: its further bytes come at once."""
@@ -223,3 +244,10 @@ class _Windows(_Terminal):
             msvcrt.getwch()  # type: ignore[attr-defined]
             return ""
         return ENTER if key == "\r" else key
+
+    def _drop_pending(self) -> None:
+        import msvcrt
+
+        while msvcrt.kbhit():  # type: ignore[attr-defined]
+            with suppress(Quit):
+                self.key()

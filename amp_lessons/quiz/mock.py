@@ -7,6 +7,7 @@ points by part and by topic, with what to read next. Neither prints or reads any
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ from amp_lessons.quiz.whiteboard import TASKS, log_id, topic_of
 
 SHORTEST, USUAL, LONGEST = 10, 45, 90
 """Minutes."""
+LEAST_FOR_BAND = 20
+"""Minutes. A shorter mock asks too few questions to judge somebody by."""
 TOPICS_WANTED = 6
 """So many topics, if there are enough questions."""
 
@@ -418,7 +421,7 @@ class Report:
 
     Attributes:
         points, of: won, and possible.
-        band: what an interviewer would note; "" if the mock was broken off.
+        band: what an interviewer would note; "" if the mock was broken off or too short.
         finished: whether it went to its end. If not, only what was answered counts.
         unasked: how many steps the time did not allow. They count as missed if it is finished.
         parts, topics: in their order.
@@ -443,8 +446,8 @@ class Report:
             "role": self.mock.role,
             "seed": self.mock.seed,
             "finished": self.finished,
-            "points": round(self.points, 1),
-            "of": round(self.of, 1),
+            "points": tenths(self.points),
+            "of": tenths(self.of),
             "band": self.band,
             "parts": [_scored_json(part) for part in self.parts],
             "topics": [_scored_json(topic) for topic in self.topics],
@@ -457,7 +460,7 @@ class Report:
 
 
 def _scored_json(scored: Scored) -> dict[str, Any]:
-    points = {"points": round(scored.points, 1), "of": round(scored.of, 1)}
+    points = {"points": tenths(scored.points), "of": tenths(scored.of)}
     return {"name": scored.name, "title": scored.title} | points
 
 
@@ -467,7 +470,8 @@ def report(mock: Mock, results: Mapping[str, Result], *, finished: bool = True) 
     Args:
         results: by the steps' ids, for those that were answered.
         finished: whether the mock went to its end. Then what has no result counts as missed;
-            otherwise it counts neither way, and there is no band.
+            otherwise it counts neither way, and there is no band. A mock that is shorter than
+            `LEAST_FOR_BAND` has none either.
     """
     counted = [step for step in mock.steps if finished or step.id in results]
     won = {step.id: step.points * _score(results, step) for step in counted}
@@ -485,7 +489,7 @@ def report(mock: Mock, results: Mapping[str, Result], *, finished: bool = True) 
     return Report(
         points=points,
         of=sum(step.points for step in counted),
-        band=band(points) if finished else "",
+        band=band(points) if finished and mock.minutes >= LEAST_FOR_BAND else "",
         finished=finished,
         unasked=sum(step.id not in results for step in mock.steps),
         parts=tuple(part for part in parts if part.of),
@@ -505,8 +509,18 @@ def _sum(name: str, title: str, steps: Sequence[Step], won: Mapping[str, float])
 
 
 def band(points: float) -> str:
-    """What an interviewer would note beside so many points of 100."""
-    return next(words for least, words in BANDS if round(points) >= least)
+    """What an interviewer would note beside so many points of 100, as `in_words` shows them."""
+    return next(words for least, words in BANDS if tenths(points) >= least)
+
+
+def tenths(points: float) -> float:
+    """Points with one decimal; halves are rounded up."""
+    return math.floor(points * 10 + 0.5 + 1e-9) / 10
+
+
+def in_words(points: float) -> str:
+    """Points for people: with a decimal only where they are not whole."""
+    return f"{tenths(points):g}"
 
 
 def course_place(topic: str) -> int:

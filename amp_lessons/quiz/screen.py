@@ -9,6 +9,7 @@ decides.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -93,12 +94,24 @@ class Screen:
         """Plain words, wrapped, with no Markdown in them."""
         self._hang(" " * indent, Text(in_ascii(words)))
 
-    def heading(self, words: str) -> None:
-        """A line across the screen that says where we are."""
+    def heading(self, words: str, *about: str) -> None:
+        """A line across the screen that says where we are.
+
+        Args:
+            about: what the question is about: its lesson, its level and its kind, say. What
+                doesn't fit into the line is left out: the level first, then the kind.
+        """
         dash = "─" if terminal.can_print("─") else "-"
-        words = in_ascii(words)
-        rest = max(0, self.width - len(words) - 4)
-        self.console.print(Text(f"{dash * 2} {words} {dash * rest}", style="bold"), soft_wrap=True)
+        most, kept = self.width - 4, list(about)
+        while kept and len(_together(words, kept)) > most:
+            kept.pop(1 if len(kept) > 2 else -1)
+        lines = textwrap.wrap(in_ascii(_together(words, kept)), max(most, 10)) or [""]
+        for number, line in enumerate(lines, 1):
+            start = dash * 2 if number == 1 else "  "
+            rest = dash * (self.width - len(line) - 4) if number == len(lines) else ""
+            self.console.print(
+                Text(f"{start} {line} {rest}".rstrip(), style="bold"), soft_wrap=True
+            )
 
     def prompt(self, words: str) -> None:
         """What stands before the cursor."""
@@ -117,15 +130,22 @@ class Screen:
             self._hang(prefix, block)
             prefix = " " * max(indent, len(first))
 
-    def code(self, source: str, indent: int = 4, python: bool = True) -> None:
-        """A program, or text that must keep its lines, so that what is copied runs."""
+    def code(self, source: str, indent: int = 4, python: bool = True, fold: bool = True) -> None:
+        """A program, or text that must keep its lines.
+
+        Args:
+            fold: whether a line that is too long goes on below, after a mark. Without it the
+                terminal breaks the line, and what is copied runs.
+        """
         source = in_ascii(source.strip("\n"))
         longest = max(map(len, source.splitlines()), default=0)
         if longest + indent > self.console.width:
             indent = max(0, self.console.width - longest)
         shown = _highlighted(source) if python and self.colour else Text(source)
+        columns = self.console.width - indent
         for line in shown.split("\n", allow_blank=True):
-            self.console.print(Text.assemble(" " * indent, line), soft_wrap=True)
+            for part in _folded(line, columns) if fold else [line]:
+                self.console.print(Text.assemble(" " * indent, part), soft_wrap=True)
 
     def _hang(self, prefix: str, text: Text) -> None:
         """Wrapped text, its further lines below the first and not below the prefix."""
@@ -229,6 +249,8 @@ class Screen:
         }[remark.role]
         if isinstance(item, OrderItem) and remark.role == "missed":
             word = "left out"
+        if item.kind == "several" and remark.role == "missed":
+            word = "right, and you left it out"
         symbol, ascii_symbol, _ = terminal.STATE_STYLES[state]
         start = f"  {symbol if terminal.can_print(symbol) else ascii_symbol}  "
         if isinstance(item, ChoiceItem):
@@ -250,6 +272,26 @@ class Screen:
         self._hang(start, Text(in_ascii(f"{letter} ({word}):{together}")))
         if not together:
             self.code(text, indent=len(start), python=False)
+
+
+def _together(words: str, about: Sequence[str]) -> str:
+    return f"{words} - {', '.join(about)}" if about else words
+
+
+def _folded(line: Text, columns: int) -> Iterator[Text]:
+    """A line of code in parts that fit, broken at spaces. A part that goes on ends in a mark."""
+    mark = " ↩" if terminal.can_print("↩") else " \\"
+    inner = len(line.plain) - len(line.plain.lstrip()) + 4
+    start = 0
+    while len(line.plain) > columns:
+        cut = line.plain.rfind(" ", start + 1, columns - len(mark) + 1)
+        if not line.plain[start:cut].strip() or cut <= start:  # one long word
+            break
+        yield Text.assemble(line[:cut], mark)
+        rest = line[cut + 1 :]
+        start = min(inner, columns // 2)
+        line = Text.assemble(" " * start, rest)
+    yield line
 
 
 # ---- Markdown ----------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from amp_lessons.quiz.markup import KIND_NAMES
 from amp_lessons.quiz.screen import ORDER_LETTERS, Screen
 from amp_lessons.terminal import warn
 
+HABIT = 0.2
+"""Seconds after a one-key answer in which an Enter out of habit is dropped."""
 NO_PROOF = "This question has no proof that runs. Its source stands below the answer."
 
 
@@ -62,6 +64,7 @@ class Session:
         clock: seconds, for how long an answer took.
         answered: in order; a question that was asked twice stands in it twice.
         not_kept: why answers could not be saved, or "".
+        confirm: what to ask at a terminal before ``q`` quits, or "" to quit at once.
     """
 
     screen: Screen
@@ -70,6 +73,59 @@ class Session:
     clock: Callable[[], float] = time.monotonic
     answered: list[Answered] = field(default_factory=list)
     not_kept: str = ""
+    confirm: str = ""
+    _one_key: bool = field(default=False, repr=False)
+
+    # ---- keys ---------------------------------------------------------------------------------
+
+    def prompt(self) -> None:
+        """Wait for something new: what was typed before it is dropped at a terminal."""
+        self.keys.forget(HABIT if self._one_key else 0.0)
+        self._one_key = False
+        self.screen.prompt("> ")
+
+    def press(self, legend: str, allowed: str, at_end: str = "") -> str:
+        """One of these keys, as soon as it is pressed. Other keys do nothing.
+
+        Args:
+            allowed: lowercase letters, and `ENTER`. With ``q`` among them, it quits.
+            at_end: what the end of a pipe counts as. Without it, it quits.
+
+        Raises:
+            Quit: for ``q``, and at the end of the input.
+        """
+        self.screen.line(legend, "dim")
+        self.prompt()
+        while True:
+            try:
+                key = self.keys.key().lower()
+            except Quit:
+                if self.keys.single or not at_end:
+                    raise
+                return at_end
+            key = ENTER if key == " " and ENTER in allowed else key
+            if not key or key not in allowed:
+                if not self.keys.single:
+                    self.screen.prompt("> ")
+                continue
+            if self.keys.single:
+                self.screen.line(key.strip())
+            if key != "q":
+                return key
+            self.leave()
+            self.screen.line(legend, "dim")
+            self.prompt()
+
+    def leave(self) -> None:
+        """Quit. In a mock at a terminal, ask first, and go on if it was a slip."""
+        if self.confirm and self.keys.single:
+            words, self.confirm = self.confirm, ""
+            try:
+                if self.press(f"{words} y/n", "yn") == "n":
+                    return
+            finally:
+                self.confirm = words
+        raise Quit
 
     # ---- one item -----------------------------------------------------------------------------
 
@@ -84,11 +140,11 @@ class Session:
             Quit: if somebody has had enough. What was not answered is not kept.
         """
         self.screen.blank()
-        self.screen.heading(f"{heading} - {described(item, lesson=reveal)}")
+        self.screen.heading(heading, *described(item, lesson=reveal))
         self.screen.blank()
         self.screen.question(item)
         self.screen.blank()
-        self.screen.line(_help(item, reveal), "dim")
+        self.screen.line(_help(item, reveal, self.keys.single), "dim")
         start = self.clock()
         answer, sure = self._answer(item, reveal)
         seconds = self.clock() - start
@@ -112,7 +168,7 @@ class Session:
     def _answer(self, item: Item, hints: bool) -> tuple[Answer | None, bool]:
         """An answer, or None for a skipped question; and whether it was no guess."""
         while True:
-            self.screen.prompt("> ")
+            self.prompt()
             typed = self._typed(item)
             command = typed.lower()
             if command == "h":
@@ -122,7 +178,7 @@ class Session:
             elif command == "s":
                 return None, True
             elif command == "q":
-                raise Quit
+                self.leave()
             else:
                 try:
                     return _read(item, typed)
@@ -143,6 +199,7 @@ class Session:
             key = self.keys.key()
         if self.keys.single:
             self.screen.line(key)
+        self._one_key = True
         return key.strip()
 
     def _tell(self, words: str, markdown: bool = False) -> None:
@@ -164,21 +221,9 @@ class Session:
     def _between(self, item: Item) -> None:
         """After an answer: the proof, or on."""
         self.screen.blank()
-        self.screen.line("Enter: go on   p: proof   q: quit", "dim")
-        while True:
-            self.screen.prompt("> ")
-            try:
-                key = self.keys.key()
-            except Quit:  # the end of a pipe ends the session at the next question
-                key = ENTER
-            if self.keys.single:
-                self.screen.line(key.strip())
-            if key in (ENTER, " "):
-                return
-            if key in "qQ" and key:
-                raise Quit
-            if key in "pP" and key:
-                self.show_proof(item)
+        # the end of a pipe ends the session at the next question
+        while self.press("Enter: go on   p: proof   q: quit", f"{ENTER}pq", at_end=ENTER) == "p":
+            self.show_proof(item)
 
     def show_proof(self, item: Item) -> None:
         """The proof as a program that somebody can run."""
@@ -187,27 +232,33 @@ class Session:
             return
         self.screen.line("This program proves it. The course's tests run it:")
         self.screen.blank()
-        self.screen.code(proofs.as_program(item))
+        self.screen.code(proofs.as_program(item), fold=False)
         self.screen.blank()
 
     # ---- open questions -----------------------------------------------------------------------
 
-    def ask_open(self, question: OpenQuestion, heading: str) -> Answered:
+    def ask_open(
+        self,
+        question: OpenQuestion,
+        heading: str,
+        marked: Callable[[Answered], None] | None = None,
+    ) -> Answered:
         """Ask an open question: the candidate answers aloud, compares, and ticks the rubric.
+
+        Args:
+            marked: is told the result as soon as the rubric is ticked, before the follow-ups.
 
         Raises:
             Quit: if somebody has had enough.
         """
         show = self.screen
         show.blank()
-        kind = KIND_NAMES[question.kind].lower()
-        show.heading(f"{heading} - level {question.level}, {kind}")
+        show.heading(heading, f"level {question.level}", KIND_NAMES[question.kind].lower())
         show.blank()
         show.markdown(question.prompt)
         show.blank()
-        show.line("Answer aloud or type notes. Enter: compare   s: skip   q: quit", "dim")
         start = self.clock()
-        typed = self._note()
+        typed = self.typed("Answer aloud or type notes. Enter: compare   s, Enter: skip")
         seconds = self.clock() - start
         show.blank()
         self._titled("In 30 seconds", question.short)
@@ -217,6 +268,8 @@ class Session:
             self._titled("A good answer has", "\n".join(f"- {p}" for p in question.rubric))
         done = Answered(question.id, ticked / len(question.rubric), True, seconds)
         self._keep(done)
+        if marked is not None:
+            marked(done)
         for number, follow_up in enumerate(question.follow_ups, 1):
             self._titled(f"Follow-up {number}", follow_up.question)
             self.pause("Enter: compare")
@@ -228,23 +281,19 @@ class Session:
         self.pause("Enter: go on")
         return done
 
-    def _note(self) -> str:
-        """What somebody typed before they compare. ``q`` alone quits."""
-        self.screen.prompt("> ")
-        typed = self.keys.line()
-        if typed.lower() == "q":
-            raise Quit
-        return typed
+    def typed(self, words: str) -> str:
+        """What somebody typed, such as notes. ``q`` alone quits."""
+        while True:
+            self.screen.line(f"{words}   q, Enter: quit", "dim")
+            self.prompt()
+            typed = self.keys.line()
+            if typed.lower() != "q":
+                return typed
+            self.leave()
 
-    def pause(self, words: str) -> str:
+    def pause(self, words: str) -> None:
         """Wait for Enter. The end of a pipe goes on; ``q`` quits."""
-        self.screen.line(f"{words}   q: quit", "dim")
-        try:
-            return self._note()
-        except Quit:
-            if self.keys.single:
-                raise
-            return ""
+        self.press(f"{words}   q: quit", f"{ENTER}q", at_end=ENTER)
 
     def _titled(self, title: str, text: str) -> None:
         self.screen.line(title, "bold")
@@ -257,12 +306,22 @@ class Session:
         for number, point in enumerate(rubric, 1):
             self.screen.markdown(point, first=f"  {number}  ", indent=5)
         self.screen.blank()
-        self.screen.line(f"1-{len(rubric)}: yes or no   Enter: done   q: quit", "dim")
-        self.screen.prompt("> ")
-        digits = "123456789"[: len(rubric)]
-        typed = self.keys.line(lambda old, key: _flip(old, key, digits), at_once="qQ")
-        if typed.lower() == "q":
-            raise Quit
+        self.screen.line(f"1-{len(rubric)}: tick or untick   Enter: done   q: quit", "dim")
+        digits, asked = "123456789"[: len(rubric)], not self.keys.single
+
+        def edit(old: str, key: str) -> str | None:
+            return None if key == "?" else _flip(old, key, digits)
+
+        while True:
+            self.prompt()
+            typed = self.keys.line(edit, at_once="qQ")
+            if typed.lower() == "q":
+                self.leave()
+            elif typed or asked:
+                break
+            else:
+                self.screen.line("Nothing ticked. Enter again to note 0, or tick first.")
+                asked = True
         self.screen.line(f"{len(typed)} of {len(rubric)} points.")
         self.screen.blank()
         return len(typed)
@@ -297,27 +356,31 @@ def started(where: Where) -> Iterator[Session]:
 # ---- what is typed ------------------------------------------------------------------------------
 
 
-def described(item: Item, lesson: bool = True) -> str:
+def described(item: Item, lesson: bool = True) -> tuple[str, ...]:
     """Lesson, level and kind, for a heading. In a mock the lesson would be a hint."""
-    about = f"{_lesson(item.topic)}, " if lesson else ""
-    return f"{about}level {item.level}, {KIND_NAMES[item.kind].lower()}"
+    about = (_lesson(item.topic),) if lesson else ()
+    return (*about, f"level {item.level}", KIND_NAMES[item.kind].lower())
 
 
 def _lesson(topic: str) -> str:
     return course.lesson_of_topic(topic).title
 
 
-def _help(item: Item, hints: bool) -> str:
-    """The keys, in one line of at most 80 columns."""
+def _help(item: Item, hints: bool, single: bool = True) -> str:
+    """The keys, in one line of at most 80 columns. ``single``: one key is an answer."""
     commands = "h: hint   s: show me   q: quit" if hints else "s: I don't know   q: quit"
     if isinstance(item, NumberItem):
-        return f"A number, then Enter   12?: a guess   {commands}"
+        return f"A number, then Enter   ? at the end: a guess   {commands}"
     if isinstance(item, ChoiceItem):
         last = ORDER_LETTERS[len(item.choices) - 1]
         if item.form == "one":
-            return f"a-{last}: answer   Shift: a guess   {commands}"
-        return f"a-{last}, then Enter   Shift: a guess   {commands}"
-    return f"Letters in order, Enter   ?: a guess   {commands}"
+            enter = " (no Enter)" if single else ""
+            return f"a-{last}: answer{enter}   Shift: a guess   {commands}"
+        return f"a-{last}, then Enter   ? at the end: a guess   {commands}"
+    return f"Letters in order, Enter   ? at the end: a guess   {commands}"
+
+
+_NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
 def _read(item: Item, typed: str) -> tuple[Answer, bool]:
@@ -337,6 +400,11 @@ def _read(item: Item, typed: str) -> tuple[Answer, bool]:
     shown = shuffled(item)
     if not plain:
         raise AnswerError("type the letters of the lines, in order")
+    wanted = len(item.lines)
+    if len(plain) != wanted:
+        many = _NUMBERS[wanted] if wanted < len(_NUMBERS) else str(wanted)
+        some = "all" if len(plain) < wanted else "only"
+        raise AnswerError(f"{len(plain)} of {wanted} letters: type {some} {many}")
     return [shown[ORDER_LETTERS.index(letter)] for letter in plain.lower()], sure and (
         plain == plain.lower()
     )

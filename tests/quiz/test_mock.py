@@ -187,7 +187,8 @@ def results(composed: mock.Mock, score: float) -> dict[str, Result]:
     [
         (0, "not yet"),
         (44.4, "not yet"),
-        (44.6, "recites the recipe"),
+        (44.94, "not yet"),
+        (44.95, "recites the recipe"),
         (64, "recites the recipe"),
         (65, "has debugged it"),
         (80, "can defend it"),
@@ -196,6 +197,20 @@ def results(composed: mock.Mock, score: float) -> dict[str, Result]:
 )
 def test_bands(points, band):
     assert mock.band(points) == band
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [(66.5, "66.5"), (6.25, "6.3"), (6.35, "6.4"), (99.99999999, "100"), (0, "0"), (20.0, "20")],
+)
+def test_points_in_words(points, words):
+    assert mock.in_words(points) == words
+
+
+def test_a_short_mock_has_no_band():
+    for minutes, there in ((19, False), (20, True)):
+        composed = compose(minutes=minutes)
+        assert bool(mock.report(composed, results(composed, 1.0)).band) == there
 
 
 def test_a_report_adds_up():

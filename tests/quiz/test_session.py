@@ -52,6 +52,9 @@ class Typed:
             raise KeyboardInterrupt
         return key
 
+    def forget(self, wait: float = 0.0) -> None:
+        pass
+
     def line(self, edit: Edit | None = None, at_once: str = "", empty: bool = True) -> str:
         typed = ""
         while True:
@@ -116,14 +119,14 @@ def letters(order: Iterable[int]) -> str:
         (NUMBER, ["7gb?"], 1.0, False),
         (NUMBER, ["7 ?"], 1.0, False),
         (NUMBER, ["twelve", "12"], 0.0, True),
-        (NUMBER, ["nan", "?x", "7"], 1.0, True),
+        (NUMBER, ["nan", "?x", "7 "], 1.0, True),
         (ORDER, [letters((0, 1, 2))], 1.0, True),
         (ORDER, [letters((0, 1, 2)) + "?"], 1.0, False),
         (ORDER, [letters((0, 1, 2)).upper()], 1.0, False),
         (ORDER, [letters((0, 1, 2)) * 2], 1.0, True),
         (ORDER, [letters((1, 0, 2))], 0.0, True),
-        (ORDER, [letters((0, 1))], 0.0, True),
-        (ORDER, [letters((0, 1, 2, 3))], 0.0, True),
+        (ORDER, [letters((0, 1)), letters((0, 1, 2))], 1.0, True),
+        (ORDER, [letters((0, 1, 2, 3)), letters((0, 1, 3))], 0.0, True),
     ],
     ids=lambda value: getattr(value, "kind", None) or str(value),
 )
@@ -165,6 +168,32 @@ def test_an_answer_explains_itself():
     assert "why 0" not in text
     assert text.index("why 2") < text.index("why 1"), "first what was chosen"
     assert "Source: source of memory.single_it" in text
+
+
+def test_a_right_choice_that_was_left_out_is_named():
+    held = asking("ab", "")
+    held.ask(SEVERAL, "1 of 1")
+    text = shown(held)
+    assert "✔  a (right): choice 0" in text
+    assert "✔  c (right, and you left it out): choice 2" in text
+    held = asking("a", "")
+    held.ask(SINGLE, "1 of 1")
+    assert "✔  b (right): choice 1" in shown(held)
+
+
+def test_too_few_and_too_many_lines_are_no_answer():
+    held = asking(letters((0, 1)), letters((0, 1, 2, 3)), letters((0, 1, 2)), "")
+    assert held.ask(ORDER, "1 of 1").right
+    assert "2 of 3 letters: type all three." in shown(held)
+    assert "4 of 3 letters: type only three." in shown(held)
+    assert len(kept()) == 1
+
+
+def test_what_is_typed_ahead_is_dropped_before_each_prompt():
+    held, forgotten = asking("b", ENTER), []
+    held.keys.forget = forgotten.append  # type: ignore[method-assign]
+    held.ask(SINGLE, "1 of 1")
+    assert forgotten == [0.0, session.HABIT], "after one key, also an Enter out of habit"
 
 
 def test_a_number_names_the_mistake():
@@ -356,6 +385,14 @@ def test_an_open_question_is_marked_by_its_rubric():
     assert kept()[0][:2] == ("memory.open_it", pytest.approx(0.3333))
 
 
+def test_nothing_ticked_is_asked_once():
+    for words, score in ((["", ""], 0), (["", "1", ENTER], 1 / 3), (["1?", ""], 1 / 3)):
+        held = asking("", *words, "", "", "")
+        done = held.ask_open(open_question("memory.open_it"), "1 of 1")
+        assert done.score == pytest.approx(score)
+        assert shown(held).count("Enter again to note 0") == (words[0] == "")
+
+
 def test_an_open_question_can_be_skipped_and_left():
     held = asking("s", ENTER, "", "", "")
     assert held.ask_open(open_question("memory.open_it"), "1 of 1").score == 0
@@ -431,6 +468,32 @@ def test_code_is_highlighted_where_there_is_colour():
         held.ask(item, "1 of 1")
         assert bool(re.search(r"\x1b\[35(;49)?mimport", shown(held))) == bool(colour)
         assert "import math" in re.sub(r"\x1b\[[0-9;]*m", "", shown(held))
+
+
+@pytest.mark.parametrize("width", [30, 50, 80])
+def test_a_heading_never_breaks_a_word(width):
+    show = asking(width=width).screen
+    about = ("Training on several GPUs", "level 3", "several right answers")
+    show.heading("10 of 10, due", *about)
+    text = show.console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    words = text.replace("─", " ").split()
+    assert set(words) <= set(f"10 of 10, due - {', '.join(about)}".split()) | {"GPUs", "3"}
+    assert ("level" in words) == (width == 80)
+
+
+def test_a_long_line_of_code_is_folded_at_a_space():
+    show = asking().screen
+    show.code("    call(" + ", ".join(f"argument_{n}" for n in range(20)) + ")\n" + "x" * 99)
+    *parts, last = show.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert last == "x" * 99, "there is nowhere to fold it"
+    assert max(map(len, parts)) <= 80
+    assert all(part.endswith(" ↩") for part in parts[:-1])
+    whole = " ".join(part.strip().removesuffix(" ↩") for part in parts)
+    assert whole.startswith("call(argument_0, ")
+    assert re.findall(r"argument_\d+", whole) == [f"argument_{n}" for n in range(20)]
+    show.code("y" * 50 + " " + "z" * 50, fold=False)
+    assert "y z" in show.console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_plot_is_a_table():
@@ -536,7 +599,8 @@ def test_a_whole_mock_all_right(minutes, home):
     assert saved is not None
     assert saved.parent == home / "home" / "mocks"
     interview.show_report(held.session, report, saved)
-    assert "100 of 100 points: can defend it" in shown(held.session)
+    band = ": can defend it" if minutes >= 20 else ""
+    assert f"100 of 100 points{band} ─" in shown(held.session)
 
 
 def test_a_mock_does_not_tell_before_the_end():
@@ -546,10 +610,59 @@ def test_a_mock_does_not_tell_before_the_end():
     assert "why" not in shown(held.session)
     assert "right" not in shown(held.session).lower().replace("right after", "")
     assert [done.score for done in held.missed] == [0.0]
-    held.session.keys = Typed(["", ""])
+    held.session.keys = Typed(["n"])
+    held.go_through_missed()
+    assert "why 0" not in shown(held.session)
+    held.session.keys = Typed([ENTER, "y"])
     held.go_through_missed()
     assert "why 0" in shown(held.session)
     assert "why 1" in shown(held.session)
+
+
+def test_quit_at_the_start_of_a_mock():
+    held = interviewed("q")
+    assert not held.run().finished
+    assert held.results == {}
+    assert "End the interview" not in shown(held.session), "nothing would be lost"
+
+
+def test_a_slip_does_not_end_a_mock():
+    held = interviewed("", "q", "n", "b", "q", "x", "y")
+    report = held.run()
+    assert not report.finished
+    assert len(held.results) == 1
+    assert shown(held.session).count("End the interview? y/n") == 2
+
+
+def test_quit_asks_wherever_it_is_typed():
+    plan = mock.compose(BANK, minutes=20, seed=1)
+    words = all_right(plan)
+    opens = 1 + sum(len(part.steps) for part in plan.parts if part.name not in ("open", "yours"))
+    slips = ["q", ENTER, "n", "", "q", "n", "123", "q", "n", "", "", "", "q", ENTER, "n", "why?"]
+    held = interviewed(*words[:opens], *slips, "123", minutes=20)
+    assert held.run().points == pytest.approx(100)
+    assert shown(held.session).count("End the interview?") == 4
+
+
+def test_points_are_kept_as_soon_as_they_are_ticked():
+    plan = mock.compose(BANK, minutes=10, seed=1)
+    held = interviewed(*all_right(plan)[:-4], "123", "q", "y", minutes=10)
+    report = held.run()
+    assert not report.finished
+    assert report.points == report.of == pytest.approx(100)
+
+
+def test_a_right_guess_is_gone_through_too():
+    held = interviewed("", "B", "q", "y")
+    report = held.run()
+    interview.show_report(held.session, report, None)
+    assert "1 of your right answers was a guess." in shown(held.session)
+    held.session.keys = Typed(["y"])
+    held.go_through_missed()
+    text = shown(held.session)
+    assert "you missed or guessed? y/n" in text
+    assert "Guessed, 1 of 1 - " in text
+    assert "Right, by a guess." in text
 
 
 def test_a_mock_gives_no_hints():
@@ -563,7 +676,7 @@ def test_a_mock_gives_no_hints():
 def test_a_coding_task_can_be_tried_again_and_left():
     plan = mock.compose(BANK, seed=1)
     before = all_right(plan)[: 1 + 9]  # the start, five warm-ups, two estimates, two bugs
-    held = interviewed(*before, "", "", "s", ENTER, "q", ENTER, passes=False)
+    held = interviewed(*before, "", "x", "", "s", "q", ENTER, "y", passes=False)
     report = held.run()
     (code,) = (step for step in plan.steps if isinstance(step.asks, mock.Coding))
     assert held.results[code.id].score == 0
