@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amp_lessons.terminal import console, say, warn
+from amp_lessons.terminal import can_print, console, say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.quiz.bank import Bank
@@ -23,11 +23,25 @@ if TYPE_CHECKING:
     from amp_lessons.quiz.schedule import Due
     from amp_lessons.quiz.session import Session
 
+USUAL = 10
+"""How many questions `quiz` asks, unless somebody wants more."""
+FRESH = 5
+"""How many questions `quiz` asks from one generator, unless somebody wants more."""
+_FEWEST = 8
+"""Columns for the beginning of a prompt in a list."""
 MORE_NEW = 5
 """How many new questions a drill offers beyond the day's."""
 
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="The same seed asks the same questions.")
+]
+MockSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="The same seed gives the same interview, as long as your answers don't change.",
+    ),
 ]
 
 
@@ -45,7 +59,8 @@ def quiz(
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="ID", help="One question by its id, such as grad_scaler.what_step_does."
+            metavar="NAME",
+            help="A question's id, such as grad_scaler.what_step_does, a topic or a generator.",
         ),
     ] = None,
     lesson: Annotated[
@@ -58,7 +73,10 @@ def quiz(
     level: Annotated[
         int | None, typer.Option(help="1: recall, 2: apply and predict, 3: diagnose and design.")
     ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many questions.")] = 10,
+    number: Annotated[
+        int | None,
+        typer.Option("--number", "-n", min=1, help="How many questions. Default: 10."),
+    ] = None,
     generated: Annotated[
         bool, typer.Option("--generated", help="Ask new questions, made for this quiz.")
     ] = False,
@@ -83,15 +101,21 @@ def quiz(
         _stats(bank, json)
         return
     wanted = {"lesson": lesson, "topic": topic, "kind": kind, "level": level}
+    if question in banks.topics_there() and lesson is None and topic is None:
+        wanted["topic"], question = question, None
+    if question is not None and (list_ or any(value is not None for value in wanted.values())):
+        raise typer.BadParameter("name one question, or options to choose by, but not both")
     if list_:
-        _list(_everything(bank).choose(**wanted), json)
+        _list(_listed(bank, generated).choose(**wanted)[:number], json)
         return
     if question is not None:
-        if any(value is not None for value in wanted.values()):
-            raise typer.BadParameter("name one question, or options to choose by, but not both")
-        _ask_one(_question(bank, question))
-        return
-    items = _chosen(bank, wanted, number, seed, generated)
+        fresh = _from_generator(question, number or FRESH, seed)
+        if not fresh:
+            _ask_one(_question(bank, question))
+            return
+        items = fresh
+    else:
+        items = _chosen(bank, wanted, number or USUAL, seed, generated)
 
     def body(session: Session) -> None:
         from amp_lessons.quiz.session import run_quiz
@@ -125,22 +149,43 @@ def _only(found: Mapping[str, Any]) -> Bank:
     return Bank(tuple(found.values()))
 
 
-def _everything(bank: Bank) -> Bank:
+def _listed(bank: Bank, generated: bool) -> Bank:
+    """What `--list` chooses from: questions and generators, or generators alone."""
     from amp_lessons.quiz import generators
     from amp_lessons.quiz.bank import Bank
 
+    if generated:
+        return _only(generators.GENERATORS)
     return Bank((*bank.items, *generators.GENERATORS.values()), bank.predictions, bank.open)
 
 
-def _question(bank: Bank, name: str) -> Item | OpenQuestion:
-    """A question of the bank, or of a generator: by its id, or by that of the generator."""
-    if ".gen_" not in name:
-        return bank.find(name)
+def _from_generator(name: str, number: int, seed: int | None) -> list[Item]:
+    """New questions from one generator, by its id with or without the topic; [] if it is none."""
+    if not name.rpartition(".")[2].startswith("gen_"):
+        return []
     from amp_lessons.quiz import generators
+    from amp_lessons.quiz.bank import BankError
 
-    if name in generators.GENERATORS or not name.rpartition("_")[2].isdigit():
-        return generators.Fresh(random.randrange(10**6)).make(generators.find(name))
-    return generators.remake(name)
+    made = name.rpartition("_")[2].isdigit()  # one question of a generator has its seed behind it
+    found = [id_ for id_ in generators.GENERATORS if name in (id_, id_.partition(".")[2])]
+    if len(found) > 1:
+        raise BankError(f"{len(found)} generators are called {name!r}: {', '.join(found)}")
+    if not found and made:
+        return []
+    maker = generators.find(found[0] if found else name)
+    fresh = generators.Fresh(random.randrange(10**6) if seed is None else seed)
+    return [fresh.make(maker) for _ in range(number)]
+
+
+def _question(bank: Bank, name: str) -> Item | OpenQuestion:
+    """A question of the bank or of a generator, by its id."""
+    if ".gen_" in name:
+        from amp_lessons.quiz import generators
+
+        return generators.remake(name)
+    if "." not in name:  # an id has a dot, a topic has none
+        bank.choose(topic=name)
+    return bank.find(name)
 
 
 def _ask_one(found: Item | OpenQuestion) -> None:
@@ -168,7 +213,16 @@ def _list(items: Iterable[Any], json: bool) -> None:
         return
     width = max(len(str(row["id"])) for row in rows)
     for row in rows:
-        _as_it_is(f"{row['id']!s:<{width}}  {row['kind']!s:<7} {row['level']}  {row['asks']}")
+        start = f"{row['id']!s:<{width}}  {row['kind']!s:<7} {row['level']}"
+        _as_it_is(f"{start}  {_cut(str(row['asks']), console().width - len(start) - 2)}".rstrip())
+
+
+def _cut(text: str, columns: int) -> str:
+    """The beginning of a text; "" where there are too few columns for any word."""
+    if len(text) <= columns:
+        return text
+    dots = "…" if can_print("…") else "..."
+    return f"{text[: columns - len(dots)].rstrip()}{dots}" if columns >= _FEWEST else ""
 
 
 def _as_it_is(words: str) -> None:
@@ -177,9 +231,8 @@ def _as_it_is(words: str) -> None:
 
 
 def _asks(item: Any) -> str:
-    """The beginning of a prompt, or what a generator asks for."""
-    text = " ".join(getattr(item, "prompt", getattr(item, "title", "")).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """A prompt in one line, or what a generator asks for."""
+    return " ".join(getattr(item, "prompt", getattr(item, "title", "")).split())
 
 
 # ---- stats --------------------------------------------------------------------------------------
@@ -251,12 +304,12 @@ def drill(
     limit = schedule.NEW_A_DAY if new is None else new
     today = _due(bank, limit)
     if due or merge is not None:
-        _tell_due(today)
+        _tell_due(today, limit)
         return
     waiting, fresh = today.now[:number], today.new
     if number is not None:
         fresh = fresh[: number - len(waiting)]
-    body = _drill_of(bank, today, waiting, fresh, limit)
+    body = _drill_of(bank, today, waiting, fresh, limit, number)
     _run("drill", body)
 
 
@@ -289,7 +342,12 @@ def _due(bank: Bank, limit: int) -> Due:
 
 
 def _drill_of(
-    bank: Bank, today: Due, waiting: Sequence[str], fresh: Sequence[str], limit: int
+    bank: Bank,
+    today: Due,
+    waiting: Sequence[str],
+    fresh: Sequence[str],
+    limit: int,
+    number: int | None,
 ) -> Callable[[Session], None]:
     def body(session: Session) -> None:
         from amp_lessons.quiz import generators
@@ -300,7 +358,8 @@ def _drill_of(
         if not waiting:
             these = f" Here {_are(len(new))} {_many(len(new), 'new question')}." if new else ""
             session.screen.line(_nothing_due(today) + these)
-            new = new or _offer_more(session, bank, today)
+            if limit and not new:
+                new = _offer_more(session, bank, today, number)
             if not new:
                 return
         in_turn = run_drill(session, deck, waiting, new)
@@ -310,17 +369,16 @@ def _drill_of(
     return body
 
 
-def _offer_more(session: Session, bank: Bank, today: Due) -> list[str]:
+def _offer_more(session: Session, bank: Bank, today: Due, number: int | None) -> list[str]:
     """New questions beyond the day's, if somebody wants them."""
     if not today.unseen:
         return []
     from amp_lessons.quiz.keys import Quit
 
-    count = min(MORE_NEW, today.unseen)
-    session.screen.line(
-        f"y: {_many(count, 'new question')} all the same   any other key: not today"
-    )
-    session.screen.prompt("> ")
+    count = min(MORE_NEW, today.unseen, number or MORE_NEW)
+    session.screen.line("You have had today's new questions.")
+    session.screen.line(f"y: {count} more   any other key: not today")
+    session.prompt()
     try:
         key = session.keys.key()
     except Quit:
@@ -347,7 +405,7 @@ def _and_then(left: Due) -> str:
     return f"Next: {_many(left.next_count, 'question')} due {_when(left)}, with amp-lessons drill."
 
 
-def _tell_due(today: Due) -> None:
+def _tell_due(today: Due, limit: int) -> None:
     if today.now:
         say(f"{_many(len(today.now), 'question')} due today:")
         from amp_lessons import course
@@ -360,9 +418,21 @@ def _tell_due(today: Due) -> None:
         say(_nothing_due(today))
     if today.now and today.next_day is not None:
         say(f"After that, {_many(today.next_count, 'question')} {_when(today)}.")
-    many = _many(len(today.new), "new question")
-    say(f"{many} for today, of {today.unseen} that you have not had yet.")
-    say("Start with: amp-lessons drill")
+    if today.new:
+        many = _many(len(today.new), "new question")
+        say(f"{many} for today, of {today.unseen} that you have not had yet.")
+    elif not limit:
+        say(f"No new questions: --new 0. {today.unseen} are left that you have not had yet.")
+    elif today.unseen:
+        say(
+            f"You have had today's new questions. The drill offers {min(MORE_NEW, today.unseen)} "
+            f"more, of {today.unseen} that you have not had yet."
+        )
+    if today.now or today.new or (limit and today.unseen):
+        from amp_lessons.quiz import schedule
+
+        option = "" if limit == schedule.NEW_A_DAY else f" --new {limit}"
+        say(f"Start with: amp-lessons drill{option}")
 
 
 def _when(today: Due) -> str:
@@ -386,7 +456,7 @@ def _are(count: int) -> str:
 def mock(
     minutes: Annotated[int, typer.Option(help="How long it takes: 10 to 90.")] = 45,
     role: Annotated[str, typer.Option(help="ml, systems, research or performance.")] = "ml",
-    seed: Seed = None,
+    seed: MockSeed = None,
 ) -> None:
     """Rehearse an interview: 45 minutes on the clock, and a report at the end.
 
@@ -411,7 +481,13 @@ def mock(
         from amp_lessons.quiz import interview
 
         interviewed = interview.Interview(plan, session, Path.cwd())
-        report = interviewed.run()
+        try:
+            report = interviewed.run()
+        except KeyboardInterrupt:
+            if interviewed.results:
+                report = interviewed.report(finished=False)
+                interview.show_report(session, report, interview.save(report))
+            raise
         if not interviewed.results:
             session.screen.line("Nothing was answered, so there is no report.")
             return

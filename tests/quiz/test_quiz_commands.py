@@ -138,6 +138,28 @@ def test_list(run):
     assert [row["id"] for row in rows] == ["memory.bug_it"]
 
 
+def test_list_of_generators_and_of_a_few(run):
+    out = run("quiz --list --generated").out
+    assert len(out.splitlines()) == 2
+    assert all(".gen_" in line for line in out.splitlines())
+    assert len(run("quiz --list -n 3").out.splitlines()) == 3
+    assert len(run("quiz memory --list").out.splitlines()) == 8
+
+
+def test_a_list_fits_and_as_json_it_is_whole(run, monkeypatch):
+    long = "What happens " * 20
+    several = BANK.items[0].model_copy(update={"prompt": long})
+    monkeypatch.setattr(bank, "load", lambda: bank.Bank((several,)))
+    (line,) = run("quiz --list --kind single").out.splitlines()[:1]
+    assert line.startswith(several.id)
+    assert line.endswith("…")
+    assert len(line) <= 80
+    monkeypatch.setenv("COLUMNS", "30")
+    assert several.id in run("quiz --list --kind single").out
+    rows = json.loads(run("quiz --list --kind single --json").out)
+    assert rows[0]["asks"] == long.strip()
+
+
 # ---- a quiz -------------------------------------------------------------------------------------
 
 
@@ -192,12 +214,23 @@ def test_one_question_by_its_id(run, name, typed, asked):
     assert [e.item for e in log.read().entries] == [asked]
 
 
-def test_a_generator_by_its_id_makes_a_new_question(run):
-    for _ in range(2):
-        run("quiz number_formats.gen_round", "b\n")
+@pytest.mark.parametrize("name", ["number_formats.gen_round", "gen_round"])
+@pytest.mark.parametrize(("more", "count"), [("", 5), (" -n 2", 2)])
+def test_a_generator_by_its_name_makes_new_questions(run, name, more, count):
+    run(f"quiz {name}{more}", "b\n\n" * 9)
     ids = [e.item for e in log.read().entries]
-    assert len(set(ids)) == 2
+    assert len(set(ids)) == count
     assert all(re.fullmatch(r"number_formats\.gen_round_\d+", name) for name in ids)
+
+
+def test_a_topic_by_its_name(run):
+    out = run("quiz grad_scaler -n 2", "s\n\n" * 9).out
+    assert "2 of 2 - GradScaler" in out
+    assert {e.item.partition(".")[0] for e in log.read().entries} == {"grad_scaler"}
+    assert (
+        "1 of 1 - GradScaler, level 3, find the fault"
+        in run("quiz grad_scaler --kind bug", "s\n\n").out
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,6 +244,11 @@ def test_a_generator_by_its_id_makes_a_new_question(run):
         ("quiz --level high", 2, "See amp-lessons quiz --help"),
         ("quiz --topic memory --lesson 06", 1, "leave one condition out"),
         ("quiz memory.bug_its", 1, "did you mean memory.bug_it"),
+        ("quiz memmory", 1, "did you mean memory?"),
+        ("quiz memory --topic speed", 2, "not both"),
+        ("quiz memory.bug_it --list", 2, "not both"),
+        ("quiz gen_nothing", 1, "no generator is called"),
+        ("quiz memory.gen_nothing_3", 1, "no generator is called"),
         ("quiz memory.gen_nothing", 1, "no generator is called"),
         ("quiz memory.bug_it --level 2", 2, "not both"),
         ("quiz --json", 2, "--list or --stats"),
@@ -278,11 +316,21 @@ def test_drill_due_only_tells(run):
 
 def test_nothing_due_and_no_new_ones_left_today(run):
     log.append(entry("memory.single_it", where="drill"))
-    done = run("drill --new 0", "n\n")
+    done = run("drill --new 0", "y\nb\n")
     assert "Nothing is due today. 1 question will be due on " in done.out
-    assert "y: 5 new questions all the same" in done.out
+    assert "y: " not in done.out
     assert len(log.read().entries) == 1
+    out = run("drill --due --new 0").out
+    assert "No new questions: --new 0. 92 are left" in out
+    assert "Start with" not in out
+    out = run("drill --due --new 1").out
+    assert "You have had today's new questions. The drill offers 5 more, of 92" in " ".join(
+        out.split()
+    )
+    assert "Start with: amp-lessons drill --new 1" in out
+    assert "y: 3 more" in run("drill --new 1 -n 3", "n\n").out
     done = run("drill --new 1", "y\n" + "s\n\n" * 10)
+    assert "y: 5 more" in done.out
     assert "5 of 5, new" in done.out
     assert len(log.read().entries) == 1 + 10
 
@@ -312,7 +360,8 @@ def test_merge(run, own_place):
 def test_a_mock_through_a_pipe(run, own_place):
     done = run("mock --minutes 10 --seed 3", "\nb\nb\n7\nb\nnotes\n12\n\n\n\n")
     assert done.status == 0, done.err
-    assert re.search(r"── \d+ of 100 points: ", done.out)
+    assert re.search(r"^── [\d.]+ of 100 points ─", done.out, re.MULTILINE), "and no band"
+    assert "Seed 3: the same interview again with --seed 3, as long as" in done.out
     assert "Read next" in done.out
     (saved,) = (own_place / "home" / "mocks").glob("*.json")
     assert json.loads(saved.read_text())["finished"] is True
@@ -362,12 +411,14 @@ def test_typed_answers_at_a_terminal():
         child.send("bca\x7fbc\r")  # Backspace takes c away, and the second b the first
         child.expect("Right|Not right|Partly")
         assert child.match.group() == "Right", plain(child.before)
+        child.expect("> ")
         child.send("q")
         assert ended(child)[1] == 0
     with terminal("quiz memory.number_it") as child:
         child.expect("> ")
         child.send("\r12\x15ü8\x7f\x7f7 GB?\r")
         child.expect("by a guess")
+        child.expect("> ")
         child.send("\r")
         assert ended(child)[1] == 0
     assert [(e.score, e.sure) for e in log.read().entries] == [(1.0, True), (1.0, False)]
@@ -417,7 +468,33 @@ def test_ctrl_c_in_a_mock_keeps_what_was_answered():
         child.sendintr()
         text, status = ended(child)
     assert status == 130
+    assert " points ─" in text
+    assert "You stopped early" in text
+    assert "why 1" not in text, "no answer is told"
+    (saved,) = (Path(os.environ["AMP_LESSONS_HOME"]) / "mocks").glob("*.json")
+    assert json.loads(saved.read_text())["finished"] is False
     assert text.strip().splitlines()[-1] == "1 answered, 1 right: kept."
+
+
+def test_quit_at_the_start_of_a_mock_is_one_line():
+    with terminal("mock --minutes 10") as child:
+        child.expect("> ")
+        child.send("q")
+        text, status = ended(child)
+    assert status == 0
+    assert text.split("\n", 1)[1].strip() == "Nothing was answered, so there is no report."
+
+
+def test_a_habitual_enter_does_not_skip_the_explanation():
+    with terminal("quiz --kind single -n 2") as child:
+        child.expect("> ")
+        child.send("b\r")
+        child.expect("go on")
+        child.expect("> ")
+        child.send("q")
+        text, _ = ended(child)
+    assert "1 of 1 right" in text
+    assert "2 of 2" not in text
 
 
 def test_ctrl_c_at_the_first_question():
@@ -452,6 +529,7 @@ def test_no_colour_and_ascii_at_a_terminal():
         child.send("b")
         child.expect("go on")
         answer = child.before
+        child.expect("> ")
         child.send("q")
         ended(child)
     assert (question + answer).isascii()
