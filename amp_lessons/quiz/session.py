@@ -27,8 +27,9 @@ from amp_lessons.quiz.markup import KIND_NAMES
 from amp_lessons.quiz.screen import ORDER_LETTERS, Screen
 from amp_lessons.terminal import warn
 
+_COMMANDS = "hpsqHPSQ"
 HABIT = 0.2
-"""Seconds after a one-key answer in which an Enter out of habit is dropped."""
+"""Seconds after a single key in which an Enter out of habit is dropped."""
 NO_PROOF = "This question has no proof that runs. Its source stands below the answer."
 
 
@@ -110,6 +111,7 @@ class Session:
                 continue
             if self.keys.single:
                 self.screen.line(key.strip())
+            self._one_key = key != ENTER
             if key != "q":
                 return key
             self.leave()
@@ -193,7 +195,9 @@ class Session:
                 edits["many"] = _toggle(len(item.choices))
             elif isinstance(item, OrderItem):
                 edits["order"] = _arrange(len(item.offered))
-            return self.keys.line(edits[item.form], at_once="hpsqHPSQ", empty=False)
+            typed = self.keys.line(edits[item.form], at_once=_COMMANDS, empty=False)
+            self._one_key = typed in tuple(_COMMANDS)
+            return typed
         key = self.keys.key()
         while self.keys.single and not key.strip():  # Enter, an arrow key: no answer
             key = self.keys.key()
