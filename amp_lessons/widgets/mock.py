@@ -147,9 +147,10 @@ def _good_answer(step: Step) -> dict[str, Any]:
 
 def report_html(report: mock.Report) -> str:
     """A report as HTML: points by part and by topic, and what to read next, with links."""
-    parts = [f'<p class="amp-result">{report.points:.0f} of {report.of:.0f} points</p>']
+    parts = [f'<p class="amp-result">{_points(report)} points</p>']
     band = html.escape(report.band[:1].upper() + report.band[1:])
-    parts += [f"<p>{band}</p>", _table("Part", report.parts)]
+    parts += [f"<p>{band}</p>"] if band else []
+    parts.append(_table("Part", report.parts))
     parts.append(_table("Topic", report.topics))
     if report.read_next:
         links = "".join(
@@ -160,9 +161,12 @@ def report_html(report: mock.Report) -> str:
     return "".join(parts)
 
 
+def _points(scored: mock.Report | mock.Scored) -> str:
+    return f"{mock.in_words(scored.points)} of {mock.in_words(scored.of)}"
+
+
 def _table(heading: str, rows: tuple[mock.Scored, ...]) -> str:
     lines = "".join(
-        f"<tr><td>{html.escape(row.title)}</td><td>{row.points:.0f} of {row.of:.0f}</td></tr>"
-        for row in rows
+        f"<tr><td>{html.escape(row.title)}</td><td>{_points(row)}</td></tr>" for row in rows
     )
     return f"<table><tr><th>{heading}</th><th>Points</th></tr>{lines}</table>"
