@@ -590,9 +590,8 @@ def test_a_whole_mock_all_right(minutes, home):
     assert report.finished
     assert held.missed == []
     steps = [step for step in held.plan.steps if step.id != "yours"]
-    assert [name for name, *_ in kept()] == sorted(
-        (step.id for step in steps), key=[step.id for step in steps].index
-    )
+    # Two answers of one millisecond have no order in the log.
+    assert sorted(name for name, *_ in kept()) == sorted(step.id for step in steps)
     assert {where for *_, where in kept()} == {"mock"}
     assert ("what the check says" in shown(held.session)) == (minutes >= 30)
     saved = interview.save(report)
