@@ -285,6 +285,30 @@ def test_ml_dtypes_rounds_to_the_right_choice_too():
     assert seen > 100
 
 
+def all_numbers(dtype: torch.dtype) -> torch.Tensor:
+    """Every finite number of a format, in order."""
+    width = {1: torch.uint8, 2: torch.uint16}[dtype.itemsize]
+    found = torch.arange(2 ** (8 * dtype.itemsize)).to(width).view(dtype).double()
+    return found[found.isfinite()].unique()
+
+
+def test_a_reason_that_names_two_neighbours_names_the_right_ones():
+    seen = 0
+    for item in of(ChoiceItem, "number_formats.gen_round_to"):
+        value, dtype = re.search(r"tensor\((.*?)\)\.to\(torch\.(.*?)\)", item.proof).groups()
+        numbers = all_numbers(getattr(torch, dtype))
+        after = int(torch.searchsorted(numbers, float(value)))
+        for choice in item.choices:
+            assert "one bit too few" not in choice.why
+            named = re.search(r"The two next to .* are (.*) and (.*)\.$", choice.why)
+            if named:
+                below, above = numbers[after - 1].item(), numbers[after].item()
+                assert named.groups() == (words.number(below), words.number(above)), item.id
+                assert choice.text not in named.groups()
+                seen += 1
+    assert seen > 20
+
+
 # ---- gradients and scales -----------------------------------------------------------------------
 
 
@@ -310,6 +334,20 @@ def spread(first: float, last: float) -> torch.Tensor:
     return torch.logspace(math.log2(first), math.log2(last) - 1e-3, 500, base=2)
 
 
+def lost_by(item: ChoiceItem, dtype: torch.dtype, scale: float = 1.0) -> int:
+    """Per cent of a histogram that a cast makes 0: the rows in which every number becomes 0."""
+    starts = re.findall(r"^(2[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+) to", item.log, re.MULTILINE)
+    shares = zip(starts, shares_of(item), strict=True)
+    middles = {start: torch.tensor(1.5 * value_of(start) * scale) for start in starts}
+    return sum(share for start, share in shares if middles[start].to(dtype).float() == 0)
+
+
+def told_lost(why: str) -> int:
+    """The per cent that a reason says become 0."""
+    told = re.search(r"(\d+)%", why)
+    return int(told[1]) if told else 0
+
+
 def test_the_format_is_the_smallest_that_keeps_all():
     dtypes = {
         "E4M3": torch.float8_e4m3fn,
@@ -321,11 +359,41 @@ def test_the_format_is_the_smallest_that_keeps_all():
     for item in of(ChoiceItem, "how_numbers_break.gen_which_format"):
         assert sum(shares_of(item)) == 100
         values = spread(*rows_of(item))
+        for choice in item.choices:
+            stored = values.to(dtypes[choice.text]).float()
+            top = torch.finfo(dtypes[choice.text]).max
+            assert lost_by(item, dtypes[choice.text]) == told_lost(choice.why), (item.id, choice)
+            assert (bool((stored == 0).any())) == ("become 0:" in choice.why), (item.id, choice)
+            too_large = bool((values > 1.01 * top).any())
+            assert too_large == ("last row" in choice.why), (item.id, choice)
         first = next(name for name, dtype in dtypes.items() if survives(values, dtype))
         right = item.choices[min(item.right)].text
         assert right == first, item.id
         found[right] += 1
     assert min(found[name] for name in dtypes) >= 20, found
+
+
+FP8 = {"E4M3": torch.float8_e4m3fn, "E5M2": torch.float8_e5m2}
+
+
+def fits_fp8(value: float, dtype: torch.dtype) -> bool:
+    """Whether a cast neither gives inf nor moves the value by more than rounding does."""
+    stored = torch.tensor(value).to(dtype).double().item()
+    numbers = all_numbers(dtype)
+    return math.isfinite(stored) and abs(stored - value) <= (numbers[-1] - numbers[-2]) / 2
+
+
+def test_a_cast_decides_which_fp8_scale_is_too_large():
+    seen = 0
+    for item in of(NumberItem, "past_one_gpu.gen_fp8_scale"):
+        largest = float(re.search(r"tensor is ([\d.,]+)\.", item.prompt)[1].replace(",", ""))
+        dtype = FP8[re.search(r"cast it to (\w+)", item.prompt)[1]]
+        assert fits_fp8(item.answer * largest, dtype), item.id
+        if "power of two" in item.prompt:
+            assert math.frexp(item.answer)[0] == 0.5
+            assert not fits_fp8(2 * item.answer * largest, dtype), item.id
+            seen += 1
+    assert seen > 50
 
 
 def test_only_the_right_loss_scale_saves_all_gradients():

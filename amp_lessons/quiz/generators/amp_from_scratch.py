@@ -83,7 +83,7 @@ def update(rng: random.Random) -> Draft | None:
     moved = f"{short(f'{change:.3g}')}"
     steps = [stored + below * n for n in (-2, -1, 1, 2) if stored + below * n <= weight]
     wrong = [
-        (weight - change, f"That is the exact result. It is not a number of {fmt.name}."),
+        (weight - change, f"That is the exact result. It is not {fmt.a_number}."),
         (
             weight,
             f"The update of {moved} is more than half the gap below the weight, so it counts.",

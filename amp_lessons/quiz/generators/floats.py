@@ -29,6 +29,11 @@ class Float:
     has_inf: bool = True
 
     @property
+    def a_number(self) -> str:
+        """``an FP16 number``, ``a BF16 number``."""
+        return f"{'a' if self.name == 'BF16' else 'an'} {self.name} number"
+
+    @property
     def bias(self) -> int:
         return 2 ** (self.exponent_bits - 1) - 1
 

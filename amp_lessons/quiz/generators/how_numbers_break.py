@@ -21,6 +21,13 @@ def sum_stops(rng: random.Random) -> Draft | None:
     if many < 2 * steps:
         return None
     gap, limit = fmt.gap(end), 2 ** (fmt.mantissa_bits + 1)
+    half = number(gap / 2)
+    lost = (
+        f"{number(term)} is less than half of that ({half}), so the sum stays at {number(end)}"
+        if fmt.round(term) < gap / 2
+        else f"The term, {number(fmt.round(term))}, is exactly half of that. The tie goes to the "
+        f"even significand, so the sum stays at {number(end)}"
+    )
     wrong = mistakes(
         end,
         0.01,
@@ -36,7 +43,11 @@ def sum_stops(rng: random.Random) -> Draft | None:
                 f"{limit:,} is where a sum of ones stops. Smaller terms stop "
                 "earlier, larger ones later.",
             ),
-            (FP16.max, "65,504 is FP16's largest number. The sum stops long before."),
+            *(
+                [(FP16.max, "65,504 is FP16's largest number. The sum stops long before.")]
+                if fmt is FP16 and many * term > FP16.max
+                else []
+            ),
         ),
     )
     if wrong is None:
@@ -48,9 +59,8 @@ def sum_stops(rng: random.Random) -> Draft | None:
         "source": "IEEE 754-2019, 4.3.1; torch 2.13, run in the proof",
         "answer": end,
         "tolerance": 0.01,
-        "explanation": f"From {number(end)} on, {fmt.name} numbers are {number(gap)} apart. Adding "
-        f"{number(term)} moves the sum by no more than half of that, so it rounds back to "
-        f"{number(end)}. This happens after {steps:,} terms, and the rest are lost.",
+        "explanation": f"From {number(end)} on, {fmt.name} numbers are {number(gap)} apart. "
+        f"{lost}. This happens after {steps:,} terms, and the rest are lost.",
         "mistake": wrong,
         "proof": f"import torch\n\ntotal = torch.tensor(0.0, dtype={fmt.dtype})\n"
         f"term = torch.tensor({term!r}, dtype={fmt.dtype})\n"
@@ -76,19 +86,21 @@ def which_format(rng: random.Random) -> Draft | None:
     lowest = rng.randint(max(low, -40), min(high, 14) - 6)
     bins = histogram.draw(rng, lowest, rng.randint(6, min(high, lowest + 24) - lowest))
     first, last = min(bins), max(bins)
+    if any(first == _range(each)[0] - 1 for each in formats):
+        return None  # half the smallest number and more: a cast rounds it up, so nothing is lost
+    what = "gradients" if last < 0 else "activations"
     fits = [each for each in formats if _range(each)[0] <= first and last <= _range(each)[1]]
     if not fits:
         return None
     best = min(fits, key=lambda each: (_bits(each), -each.mantissa_bits))
     right = Option(
         best.name,
-        f"Yes. Its numbers reach from {power(best.tiny)} to about "
-        f"{raised(_range(best)[1] + 1)}, so "
-        "none of these becomes 0 or too large. " + _smallest(best),
+        f"Yes. Its numbers reach from {power(best.tiny)} to {number(best.max)}, so none of these "
+        f"becomes 0 or too large. {_smallest(best, fits)}",
     )
-    wrong = [_why_other(each, best, bins) for each in formats if each is not best]
+    wrong = [_why_other(each, best, bins, what) for each in formats if each is not best]
     return {
-        "prompt": "A tensor of gradients has these magnitudes. You may not scale it. Which is the "
+        "prompt": f"A tensor of {what} has these magnitudes. You may not scale it. Which is the "
         "smallest format in which none of them becomes 0 or too large? Of two formats of the same "
         "size, take the one with more bits of significand.",
         "log": histogram.text(bins),
@@ -108,24 +120,36 @@ def _bits(fmt: Float) -> int:
     return 1 + fmt.exponent_bits + fmt.mantissa_bits
 
 
-def _smallest(best: Float) -> str:
+def _smallest(best: Float, fits: list[Float]) -> str:
+    """Why no other format is the one to take."""
     if _bits(best) == 8:
-        return f"E4M3 and E5M2 are the smallest here, and {best.name} is the one to take."
-    return "In 8 bits, some would be lost."
+        if sum(_bits(each) == 8 for each in fits) == 1:
+            return f"Of the 8-bit formats, only {best.name} holds them all."
+        return f"Both 8-bit formats hold them all, and {best.name} has more bits of significand."
+    if len(fits) == 1:
+        return f"Only {best.name} holds them all."
+    return (
+        f"No 8-bit format holds them all, and {best.name} has more bits of significand than BF16."
+    )
 
 
-def _why_other(fmt: Float, best: Float, bins: dict[int, int]) -> Option:
+def _why_other(fmt: Float, best: Float, bins: dict[int, int], what: str) -> Option:
     low, high = _range(fmt)
-    under = sum(share for e, share in bins.items() if e < low)
+    under = sum(share for e, share in bins.items() if e < low - 1)
     over = sum(share for e, share in bins.items() if e > high)
     if under:
         why = (
-            f"The smallest {fmt.name} number is {power(fmt.tiny)}, and {under}% of these gradients "
-            "are below it."
+            f"The smallest {fmt.name} number is {power(fmt.tiny)}. Those below "
+            f"{power(fmt.tiny / 2)} become 0: {under}% of these {what}."
         )
+        if over:
+            why += (
+                f" The last row reaches {raised(max(bins) + 1)}, and {fmt.name}'s largest number "
+                f"is {number(fmt.max)}."
+            )
     elif over:
         why = (
-            f"The largest {fmt.name} number is {number(fmt.max)}, and gradients in the last row "
+            f"The largest {fmt.name} number is {number(fmt.max)}, and {what} in the last row "
             f"reach {raised(max(bins) + 1)}."
         )
     else:

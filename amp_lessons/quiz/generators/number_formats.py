@@ -112,7 +112,7 @@ def _why_right(fmt: Float, value: float, shown: str, stored: float) -> str:
             f"Yes. {shown} is above the largest {fmt.name} number, but it rounds to it: only from "
             f"{number(fmt.first_inf)} on, a cast gives inf."
         )
-    near = f"Numbers of {fmt.name} are {number(fmt.gap(value))} apart here"
+    near = f"{fmt.name} numbers are {number(fmt.gap(value))} apart here"
     if _is_tie(fmt, value):
         return f"Yes. {near}, so {shown} lies halfway. The tie goes to the even significand."
     return f"Yes. {near}, and this one is the nearest to {shown}."
@@ -213,7 +213,8 @@ def _wrong_when_small(fmt: Float, shown: str, stored: float) -> list[tuple[float
 
 def _wrong_neighbours(fmt: Float, value: float, shown: str, result: str) -> list[tuple[float, str]]:
     below, above = fmt.below(value), fmt.above(value)
-    coarse = math.floor(value / fmt.gap(value) / 2) * 2 * fmt.gap(value)
+    gap = fmt.gap(value)
+    coarse = math.floor(value / gap / 2) * 2 * gap
     reason = f"{shown} is nearer to {result}."
     if _is_tie(fmt, value):
         reason = f"{shown} lies halfway, and a tie goes to the even significand: {result}."
@@ -223,10 +224,11 @@ def _wrong_neighbours(fmt: Float, value: float, shown: str, result: str) -> list
         *(
             (
                 wrong,
-                f"This forgets the leading 1, which is not stored, and so has one bit too few. "
-                f"Here {fmt.name} has a number every {number(fmt.gap(value))}.",
+                f"{fmt.name} has a number every {number(gap)} here. The two next to {shown} are "
+                f"{number(below)} and {number(above)}.",
             )
-            for wrong in (coarse, coarse + 2 * fmt.gap(value))
+            for wrong in (coarse, coarse + 2 * gap)
+            if wrong not in (below, above)
         ),
     ]
 
@@ -243,7 +245,7 @@ def _why_not_exact(fmt: Float, value: float, shown: str) -> str:
             f"{number(fmt.gap(value))}."
         )
     return (
-        f"{shown} is not a number of {fmt.name}: with {fmt.mantissa_bits} stored bits of "
+        f"{shown} is not {fmt.a_number}: with {fmt.mantissa_bits} stored bits of "
         f"significand, its numbers are {number(fmt.gap(value))} apart here."
     )
 
@@ -260,17 +262,18 @@ def next_float(rng: random.Random) -> Draft | None:
     after = value + gap
     shown = number(value, 9)
     others = [other for other in (FP16, BF16, FP32) if other is not fmt]
+    low = math.frexp(value)[1] - 1
     wrong = [
         (value + fmt.eps, f"{power(fmt.eps)} is the gap at 1. The gap doubles at each power of 2."),
         (value + 1, f"Integers are 1 apart, but {fmt.name} has a number every {number(gap)} here."),
         (
             value + 2 * gap,
-            "That is the gap from the next power of two on. Here it's half as much: "
+            f"{number(2 * gap)} is the gap from {raised(low + 1)} on. Here it's half as much: "
             f"{number(gap)}.",
         ),
         (
             value + gap / 2,
-            f"{number(gap / 2)} is half the gap: the largest rounding error, and not the distance.",
+            f"{number(gap / 2)} is half the gap: the largest rounding error, not the distance.",
         ),
         *(
             (
@@ -285,7 +288,6 @@ def next_float(rng: random.Random) -> Draft | None:
         for each, why in wrong
         if each != after and number(each, 9) != shown
     ]
-    low = math.frexp(value)[1] - 1
     right = Option(
         number(after, 9),
         f"Yes. From {raised(low)} to {raised(low + 1)} the gap is {raised(low)} · "
@@ -297,7 +299,7 @@ def next_float(rng: random.Random) -> Draft | None:
     if shown_choices is None:
         return None
     return {
-        "prompt": f"{shown} is a number of {fmt.name}. Which is the next larger one?",
+        "prompt": f"{shown} is {fmt.a_number}. Which is the next larger one?",
         "hint": f"Between two powers of two, {fmt.name} has {2**fmt.mantissa_bits:,} numbers, all "
         "the same distance apart.",
         "source": "IEEE 754-2019, 3.3; torch 2.13, torch.nextafter, run in the proof",
@@ -320,9 +322,12 @@ def gap_at(rng: random.Random) -> Draft | None:
         (fmt.eps, f"That is the gap at 1, {power(fmt.eps)}. It doubles at each power of two."),
         (
             gap / 2,
-            "That is half the gap: the largest error of rounding, and not the distance.",
+            "That is half the gap: the largest rounding error, not the distance.",
         ),
-        (2 * gap, f"That is the gap from {raised(low + 1)} on, and {value:,} is below it."),
+        (
+            2 * gap,
+            f"{number(2 * gap)} is the gap from {raised(low + 1)} on, and {value:,} is below that.",
+        ),
     ]
     if value < other.max:
         candidates.append(
@@ -339,7 +344,7 @@ def gap_at(rng: random.Random) -> Draft | None:
         "answer": gap,
         "tolerance": 0.01,
         "explanation": f"{value:,} lies between {raised(low)} = {2**low:,} and {raised(low + 1)}. "
-        f"That interval of {2**low:,} holds {2**fmt.mantissa_bits:,} numbers of {fmt.name}, so the "
+        f"That interval of {2**low:,} holds {2**fmt.mantissa_bits:,} {fmt.name} numbers, so the "
         f"gap is {small(gap)}.",
         "mistake": wrong,
         "proof": f"import torch\n\nvalue = torch.tensor({value}.0).to({fmt.dtype})\n"

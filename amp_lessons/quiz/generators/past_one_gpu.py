@@ -17,6 +17,8 @@ def fp8_scale(rng: random.Random) -> Draft | None:
     by_power = rng.random() < 0.5
     exact = fmt.max / amax
     answer = 2.0 ** math.floor(math.log2(exact)) if by_power else exact
+    if by_power and fmt.max < 2 * answer * amax <= fmt.first_inf:
+        return None  # the next power of two would overshoot, but round back to the largest number
     wrong = [
         (1 / exact, "This is the other way about: you multiply by it to get the values back."),
         (other.max / amax, f"{number(other.max)} is the largest number of {other.name}."),
