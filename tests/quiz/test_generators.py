@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import nn
 
-from amp_lessons import course, formats, memory, policy, scaler
+from amp_lessons import course, formats, memory, policy, roofline, scaler
 from amp_lessons.quiz import generators, items, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.generators import (
@@ -28,6 +28,7 @@ from amp_lessons.quiz.generators import (
     floats,
     myths_and_clinic,
     simulation,
+    speed,
     words,
 )
 from amp_lessons.quiz.generators import memory as bytes_asked
@@ -224,6 +225,13 @@ def test_every_kind_of_training_step_is_proved():
         assert len({stray.text for item in sort for stray in item.distractors}) == 3
 
 
+def test_the_prompt_says_where_more_than_one_order_is_right():
+    for item in of(OrderItem, "training_loops.gen_call_order"):
+        order = list(range(len(item.lines)))
+        swaps = ([*order[:n], n + 1, n, *order[n + 2 :]] for n in order[:-1])
+        assert any(map(item.accepts, swaps)) == ("More than one order" in item.prompt)
+
+
 def test_slips_are_wrong_orders():
     for item in of(OrderItem, "training_loops.gen_call_order"):
         assert item.slips
@@ -400,8 +408,27 @@ def test_only_the_right_loss_scale_saves_all_gradients():
     for item in of(ChoiceItem, "amp_from_scratch.gen_loss_scale"):
         assert sum(shares_of(item)) == 100
         values = spread(*rows_of(item))
+        lost = []
+        for choice in item.choices:
+            stored = (values * value_of(choice.text)).half()
+            share = lost_by(item, torch.float16, value_of(choice.text))
+            assert share == told_lost(choice.why), (item.id, choice)
+            assert bool((stored == 0).any()) == (share > 0), (item.id, choice)
+            assert bool(stored.isinf().any()) == ("gives inf" in choice.why), (item.id, choice)
+            lost.append(share > 0)
+        assert any(lost), "one scale is too small"
+        assert sum(lost) < len(lost) - 1, "and one is too large"
         saved = [survives(values * value_of(choice.text), torch.float16) for choice in item.choices]
         assert saved == [choice.right for choice in item.choices], item.id
+
+
+def test_an_update_always_offers_the_old_weight():
+    lost = 0
+    for item in of(ChoiceItem, "amp_from_scratch.gen_update"):
+        weight = re.search(r"stored in \w+ as ([\d.,]+)\. ", item.prompt)[1]
+        assert weight in [choice.text for choice in item.choices], item.id
+        lost += item.choices[min(item.right)].text == weight
+    assert 40 <= lost <= 100
 
 
 def test_the_scale_much_later_is_what_the_simulator_says():
@@ -446,6 +473,17 @@ def test_the_dtype_of_an_op_is_what_torch_gives(live):
         assert item.choices[min(item.right)].text == names.get(result, f"torch.{result}")
         if given == "mixed":
             assert answer.inputs > 1
+
+
+def test_an_ops_dtype_always_has_float32_among_the_choices():
+    for item in of(ChoiceItem, "autocast_ops.gen_op_dtype"):
+        device, dtype = re.search(r'autocast\("(\w+)", dtype=torch\.(\w+)\)', item.prompt).groups()
+        offered = {choice.text for choice in item.choices}
+        assert "torch.float32" in offered, item.id
+        other = {"float16": "bfloat16", "bfloat16": "float16"}[dtype]
+        if f"torch.{other}" in offered:  # somebody may expect it who knows the default only
+            assert torch.get_autocast_dtype(device) == getattr(torch, other), item.id
+        assert ("`torch.einsum" in item.prompt) == ('("ij,jk->ik", ...)`' in item.prompt)
 
 
 def test_the_float32_ops_are_what_torch_says(live):
@@ -523,9 +561,22 @@ def test_state_bytes_are_the_recipe_times_the_parameters():
     for item in of(NumberItem, "memory.gen_state_bytes"):
         size, unit = re.search(r"with ([\d.]+) (million|billion) param", item.prompt).groups()
         many = float(size) * {"million": 1e6, "billion": 1e9}[unit]
-        recipe = next(r for r in bytes_asked.RECIPES if f"trained {r.words}, with" in item.prompt)
-        optimizer = max((o for o in OPTIMIZERS if f"with {o}." in item.prompt), key=len)
+        recipe = next(r for r in bytes_asked.RECIPES if f"trained {r.words}. The" in item.prompt)
+        optimizer = re.search(r"optimizer is (.*?)[,.] ", item.prompt)[1]
         assert item.answer == pytest.approx(many * recipe.each(optimizer) / 1e9)
+
+
+def test_models_that_train_fit_the_gpus():
+    sizes = {gpu.name: gpu for gpu in roofline.GPUS if gpu.bf16}
+    assert set(speed.GIGABYTES) == set(sizes)
+    for item in of(NumberItem, "speed.gen_mfu"):
+        many, unit, gpus = re.search(
+            r"with ([\d.]+) (million|billion) .* on (one|[\d,]+) ", item.prompt
+        ).groups()
+        name = max((name for name in sizes if name in item.prompt), key=len)
+        count = 1 if gpus == "one" else int(gpus.replace(",", ""))
+        state = 16 * float(many) * {"million": 1e6, "billion": 1e9}[unit]
+        assert state < speed.GIGABYTES[name] * 1e9 * count, item.id
 
 
 # ---- name the fault -----------------------------------------------------------------------------

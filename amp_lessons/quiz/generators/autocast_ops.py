@@ -19,7 +19,7 @@ FUNCTIONS = {
     "einsum": "torch.einsum", "dot": "torch.dot", "conv1d": "F.conv1d", "conv2d": "F.conv2d",
     "conv3d": "F.conv3d", "conv_transpose2d": "F.conv_transpose2d", "prelu": "F.prelu",
     "scaled_dot_product_attention": "F.scaled_dot_product_attention",
-    "embedding": "F.embedding", "layer_norm": "F.layer_norm", "rms_norm": "F.rms_norm",
+    "layer_norm": "F.layer_norm", "rms_norm": "F.rms_norm",
     "group_norm": "F.group_norm", "batch_norm": "F.batch_norm", "normalize": "F.normalize",
     "dropout": "F.dropout", "sin": "torch.sin", "cos": "torch.cos", "exp": "torch.exp",
     "log": "torch.log", "log1p": "torch.log1p", "sqrt": "torch.sqrt", "rsqrt": "torch.rsqrt",
@@ -41,6 +41,8 @@ FUNCTIONS = {
 }  # fmt: skip
 
 DEVICES = ("cuda", "cpu")
+DEFAULTS = {"cuda": "float16", "cpu": "bfloat16"}
+"""What autocast casts to where nobody asks for a dtype."""
 RAISES = "It raises an error"
 
 
@@ -67,14 +69,18 @@ def op_dtype(rng: random.Random) -> Draft | None:
         for key, text in texts.items()
     }
     right = options.pop(found or "")
-    if found is not None and rng.random() < 0.7:
-        options.pop("")
-    shown = choices(rng, right, options.values())
+    confused = dtype != DEFAULTS[device]
+    if not confused:
+        options.pop("other")
+    elif found is not None:
+        options.pop(rng.choice(("", "other")) if found == dtype else "")
+    kept = [option for key, option in options.items() if key == "float32"]
+    shown = choices(rng, right, options.values(), must=kept)
     if shown is None:
         return None
     return {
         "prompt": f"Inside {_region(device, dtype)}, you call "
-        f"`{FUNCTIONS[op]}` with {_given(op, dtype, given)}. What is the dtype of the result?",
+        f"`{_called(op)}` with {_given(op, dtype, given)}. What is the dtype of the result?",
         "hint": "Autocast has a list of ops to run in 16 bits, one of ops to run in FP32, and "
         "leaves the rest alone. The lists of the CPU and of CUDA differ.",
         "source": SOURCE,
@@ -82,6 +88,12 @@ def op_dtype(rng: random.Random) -> Draft | None:
         f"got = short(op_policy({op!r}, {device!r}, {dtype!r}).{given})",
         "choice": shown,
     }
+
+
+def _called(op: str) -> str:
+    """The function, with the equation that an einsum can't do without."""
+    equation = '("ij,jk->ik", ...)' if op == "einsum" else ""
+    return f"{FUNCTIONS[op]}{equation}"
 
 
 def _region(device: str, dtype: str) -> str:
@@ -105,14 +117,15 @@ def _given(op: str, dtype: str, given: str) -> str:
 def _why(policy: RecordedPolicy, key: str, found: str, given: str) -> str:
     """Why a result of this dtype is right, or who would expect it."""
     rule = _rule(policy, mixed=given == "mixed")
+    place = _place(policy)
     if key == found:
         return f"Yes. {rule}"
     if key == "":
         return f"It runs. {rule}"
     if key == "other":
-        return f"Autocast was asked for {policy.dtype}, and never casts to the other 16-bit dtype."
+        return f"That is the default of {place}. Here it was asked for {policy.dtype}."
     if key == "float32":
-        return f"You'd expect that of an op that autocast keeps in FP32. {rule}"
+        return f"`{policy.op}` isn't on autocast's FP32 list here. {rule}"
     if given == "full":
         return f"That would need a cast to {policy.dtype}. {rule}"
     if given == "mixed":
@@ -121,14 +134,19 @@ def _why(policy: RecordedPolicy, key: str, found: str, given: str) -> str:
 
 
 def _rule(policy: RecordedPolicy, *, mixed: bool = False) -> str:
-    place = "CUDA's autocast" if policy.device == "cuda" else "The CPU's autocast"
+    place = _place(policy)
+    place = place[0].upper() + place[1:]
     name = f"`{policy.op}`"
     return {
         "lower precision": f"{place} casts the input of {name} to {policy.dtype}.",
         "float32": f"{place} runs {name} in FP32.",
-        "widest": f"{place} casts the input of {name} to the widest dtype among it.",
+        "widest": f"{place} casts the inputs of {name} to the widest dtype among them.",
         "refused": f"{place} refuses {name}, and names a safe alternative in the error message.",
     }.get(policy.group, _left_alone(place, name, mixed))
+
+
+def _place(policy: RecordedPolicy) -> str:
+    return "CUDA's autocast" if policy.device == "cuda" else "the CPU's autocast"
 
 
 def _left_alone(place: str, name: str, mixed: bool) -> str:

@@ -127,34 +127,45 @@ def casts(rng: random.Random) -> Draft | None:
 def _explained(loop: Loop, whole: str) -> str:
     each = 1 + loop.bias
     if loop.half_input:
-        first = "The input is BF16 already and needs no cast."
+        first = "`x` is BF16 already and needs no cast."
     else:
-        first = f"The input is FP32, so it's cast in each pass: {count(loop.batches, 'cast')}."
+        first = (
+            f"`x` is FP32, so it's cast in each of the {loop.batches} passes: "
+            f"{count(loop.batches, 'cast')}."
+        )
     trained = each * (loop.layers - loop.frozen)
     parts = []
     if trained:
         if not loop.cached:
             parts.append(
-                f"Without the cache, {count(trained, 'parameter')} "
-                f"{'is' if trained == 1 else 'are'} cast in each of {loop.batches} passes: "
+                f"Without the cache, {_each(trained, 'parameter')} is cast in each of the "
+                f"{loop.batches} passes: "
                 f"{count(trained * loop.batches, 'cast')}."
             )
         else:
-            often = f"once in each of {loop.batches} regions" if loop.per_batch else "once"
+            often = f"once in each of the {loop.batches} regions" if loop.per_batch else "once"
             parts.append(
-                f"{count(trained, 'parameter')} that {'requires' if trained == 1 else 'require'} "
-                f"grad {'is' if trained == 1 else 'are'} cast {often}: "
+                f"{_each(trained, 'parameter').capitalize()} that "
+                f"{'requires' if trained == 1 else 'require'} grad is cast {often}: "
                 f"{count(trained * loop.regions, 'cast')}."
             )
     if loop.frozen:
         many = each * loop.frozen
         parts.append(
-            f"{count(many, 'frozen parameter')} {'is' if many == 1 else 'are'} never cached, so "
+            f"{_the(many, 'frozen parameter')} {'is' if many == 1 else 'are'} never cached, so "
             f"{'it is' if many == 1 else 'they are'} cast in each pass: "
             f"{count(many * loop.batches, 'cast')}."
         )
     total = f"Together {loop.casts}." if len(parts) + (not loop.half_input) > 1 else ""
     return " ".join([first, *parts, total]).strip()
+
+
+def _each(many: int, thing: str) -> str:
+    return f"the one {thing}" if many == 1 else f"each of the {many} {thing}s"
+
+
+def _the(many: int, thing: str) -> str:
+    return f"The one {thing}" if many == 1 else f"The {many} {thing}s"
 
 
 def _code(loop: Loop) -> str:

@@ -96,6 +96,7 @@ def choices(
     *,
     count: int = 3,
     ascending: bool = False,
+    must: Sequence[Option] = (),
 ) -> list[Draft] | None:
     """The right choice among wrong ones, so that neither place nor length gives it away.
 
@@ -104,9 +105,11 @@ def choices(
             of the right choice is left out.
         count: how many choices in all. Fewer are shown if there are too few candidates.
         ascending: numeric choices stand in the order of their values, others in any.
+        must: wrong ones that are shown in any case.
 
     Returns:
-        The choices as fields of an item, or None if there are not even two wrong ones.
+        The choices as fields of an item, or None if there are not even two wrong ones, or no
+        room for those that must be shown.
     """
     found: dict[str, Option] = {}
     for option in wrong:
@@ -115,6 +118,10 @@ def choices(
     if len(found) < 2:
         return None
     sets = list(combinations(found.values(), min(count - 1, len(found))))
+    needed = {option.text for option in must if option.text != right.text}
+    sets = [chosen for chosen in sets if needed <= {option.text for option in chosen}]
+    if not sets:
+        return None
     if ascending:
         sets = _with(sets, lambda chosen: _rank(right, chosen), rng.randrange(count))
     longest = rng.random() < 1 / count

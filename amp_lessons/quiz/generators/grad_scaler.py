@@ -71,8 +71,8 @@ def scale_by_step(rng: random.Random) -> Draft | None:
         ),
         (
             scales(pattern, start, interval, late=True),
-            f"This grows one step too late. The scale doubles in the `update()` of the clean step "
-            f"number {interval}, and not in the one after.",
+            "This grows one step too late. The scale doubles in the `update()` of the "
+            f"{'second' if interval == 2 else 'third'} clean step in a row, not in the one after.",
         ),
         (
             [float(start), *right[:-1]],
@@ -97,7 +97,7 @@ def scale_by_step(rng: random.Random) -> Draft | None:
     return {
         "prompt": f"Gradients overflow at {_steps(sorted(bad))}, counted from 0. What does this "
         "print?",
-        "code": _CODE.format(start=start, interval=interval, steps=steps, bad=_tuple(sorted(bad))),
+        "code": _CODE.format(start=start, interval=interval, steps=steps, bad=_among(sorted(bad))),
         "hint": f"The scale doubles after {interval} clean steps in a row. What does an overflow "
         "do to that count?",
         "source": SOURCE,
@@ -114,7 +114,7 @@ scaler = torch.amp.GradScaler("cpu", init_scale={start}.0, growth_interval={inte
 scales = []
 for step in range({steps}):
     optimizer.zero_grad()
-    factor = float("inf") if step in {bad} else 1.0
+    factor = float("inf") if step {bad} else 1.0
     scaler.scale((weight * factor).sum()).backward()
     scaler.step(optimizer)
     scaler.update()
@@ -127,8 +127,8 @@ def _line(values: Sequence[float]) -> str:
     return " ".join(str(int(value)) for value in values)
 
 
-def _tuple(steps: list[int]) -> str:
-    return f"({steps[0]},)" if len(steps) == 1 else f"({', '.join(map(str, steps))})"
+def _among(steps: list[int]) -> str:
+    return f"== {steps[0]}" if len(steps) == 1 else f"in ({', '.join(map(str, steps))})"
 
 
 def _steps(steps: list[int]) -> str:
@@ -192,6 +192,9 @@ def scale_later(rng: random.Random) -> Draft | None:
     }
 
 
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+
 def _told(bad: list[int], start: float, interval: int, steps: int, answer: float) -> str:
     """The clean stretches, and how often the scale grows in each."""
     edges = [0, *bad, steps + 1]
@@ -209,10 +212,11 @@ def _told(bad: list[int], start: float, interval: int, steps: int, answer: float
         )
     else:
         growth = f"No clean stretch reaches {interval:,} steps, so the scale never doubles."
+    often = "twice" if len(bad) == 2 else f"{_COUNTS[len(bad)]} times"
     halved = (
-        "The overflow halves the scale."
+        "One step overflows, so the scale is halved once."
         if len(bad) == 1
-        else f"The {len(bad)} overflows halve the scale {len(bad)} times."
+        else f"{_COUNTS[len(bad)].capitalize()} steps overflow, so the scale is halved {often}."
     )
     return (
         f"{halved} {growth} So it ends at {int(start):,} · {raised(doublings)} / "

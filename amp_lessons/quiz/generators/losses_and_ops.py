@@ -39,7 +39,7 @@ def _squares(rng: random.Random, fmt: Float) -> Draft | None:
     )
     wrong = [
         ((exact, norm), f"This takes the squares as exact. {fmt.name} has no {number(exact)}."),
-        ((math.inf, math.inf), _why_inf(fmt, "`norm` squares in FP32 inside.")),
+        ((math.inf, math.inf), _why_inf(fmt, mean, "`norm` squares in FP32 inside.")),
         ((math.inf, norm), _why_fits(fmt, exact)),
         ((mean, value), "The norm adds up the squares. It doesn't take their mean."),
     ]
@@ -76,8 +76,11 @@ def _sum(rng: random.Random, fmt: Float) -> Draft | None:
         f"as {number(total)}."
     )
     wrong = [
-        ((exact, value), f"{fmt.name} has no {number(exact)}: the sum's result is 16 bits."),
-        ((math.inf, math.inf), _why_inf(fmt, "The mean divides before it stores anything.")),
+        (
+            (exact, value),
+            f"{fmt.name} has no {number(exact)}: the sum is stored in {fmt.name} too.",
+        ),
+        ((math.inf, math.inf), _why_inf(fmt, total, "The mean divides before it stores anything.")),
         (
             (stuck, fmt.round(stuck / many)),
             f"This adds up in {fmt.name}, where a sum of such terms stops at {number(stuck)}. "
@@ -101,7 +104,9 @@ print(x.sum().item(), x.mean().item())
     return _output(rng, fmt, code, (total, value), why, wrong)
 
 
-def _why_inf(fmt: Float, reason: str) -> str:
+def _why_inf(fmt: Float, first: float, reason: str) -> str:
+    if math.isfinite(first):
+        return f"Nothing overflows here: {fmt.name} numbers go up to {number(fmt.max, 2)}."
     return f"An inf in the first doesn't mean one in the second. {reason}"
 
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from amp_lessons.quiz.generators.base import Draft, generator, mistakes
-from amp_lessons.quiz.generators.words import amount, count, params
+from amp_lessons.quiz.generators.words import amount, count, listed, params
 
 SIZES = (60e6, 110e6, 125e6, 350e6, 770e6, 1.1e9, 1.3e9, 1.5e9, 2.7e9, 3e9, 6.7e9, 7e9, 8e9, 13e9)
 LARGE = (14e9, 20e9, 30e9, 34e9, 65e9, 70e9)
@@ -60,15 +60,14 @@ RECIPES = (
         "Gradients and optimizer state have the dtype of the parameters: 2 bytes each.",
     ),
     Recipe(
-        "as Megatron does: BF16 weights and gradients, with FP32 weights and state in the "
-        "optimizer",
+        "with BF16 weights, BF16 gradients, and an FP32 copy of the weights",
         2, 2, 4, 4,
-        "Weights and gradients take 2 bytes each, FP32 weights and optimizer state 4.",
+        "BF16 numbers take 2 bytes each, and FP32 ones take 4.",
     ),
     Recipe(
-        "with BF16 weights, FP32 gradients, and FP32 weights and state in the optimizer",
+        "with BF16 weights, FP32 gradients, and an FP32 copy of the weights",
         2, 4, 4, 4,
-        "Weights take 2 bytes. Gradients, FP32 weights and optimizer state take 4 each.",
+        "BF16 numbers take 2 bytes each, and FP32 ones take 4.",
     ),
 )  # fmt: skip
 
@@ -116,7 +115,7 @@ def state_bytes(rng: random.Random) -> Draft | None:
         wrong.append(
             (
                 total - many * recipe.master,
-                "This leaves out the FP32 weights, which the optimizer updates.",
+                "This leaves out the FP32 copy of the weights, which the optimizer updates.",
             )
         )
     elif "autocast" in recipe.words:
@@ -130,24 +129,32 @@ def state_bytes(rng: random.Random) -> Draft | None:
     found = mistakes(total / 1e9, tolerance, [(value / 1e9, why) for value, why in wrong])
     if found is None:
         return None
-    parts = [f"weights {recipe.weight}", f"gradients {recipe.gradient}"]
+    parts = [f"{recipe.weight} bytes for the weight", f"{recipe.gradient} for the gradient"]
     if recipe.master:
-        parts.append(f"FP32 weights {recipe.master}")
-    parts.append(f"optimizer state {recipe.moment * kept}")
+        parts.append(f"{recipe.master} for the FP32 copy")
+    if kept:
+        parts.append(f"{recipe.moment * kept} for the optimizer's state")
     return {
-        "prompt": f"A model with {params(many)} parameters is trained {recipe.words}, with "
-        f"{optimizer}. How many GB (10⁹ bytes) do parameters, gradients and optimizer state take "
-        "together, without activations?",
+        "prompt": f"A model with {params(many)} parameters is trained {recipe.words}. The "
+        f"optimizer is {_optimizer(recipe, optimizer)}. How many GB (10⁹ bytes) do parameters, "
+        "gradients and optimizer state take together, without activations?",
         "hint": "Bytes for each parameter: what is kept of it between two steps, and in which "
         "dtype? Then times the parameters.",
         "source": "torch 2.13, torch/optim; Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1",
         "answer": total / 1e9,
         "unit": "GB",
         "tolerance": tolerance,
-        "explanation": f"{recipe.why} With {optimizer} that makes {', '.join(parts)}: "
+        "explanation": f"{recipe.why} With {optimizer} that makes {listed(parts)}: "
         f"{recipe.each(optimizer)} bytes for each parameter, and {amount(total / 1e9)} GB in all.",
         "mistake": found,
     }
+
+
+def _optimizer(recipe: Recipe, optimizer: str) -> str:
+    """The optimizer, with what decides the size of its state."""
+    if optimizer == "plain SGD":
+        return "plain SGD, without momentum"
+    return f"{optimizer}, with its state in FP32" if recipe.master else optimizer
 
 
 @generator("memory.gen_logits", "Bytes of the logits", level=1, kind="number")

@@ -143,8 +143,8 @@ def _confirm_overflow(log: Log) -> str:
 
 def _refute_overflow(log: Log) -> str:
     if log.finite:
-        return f"Then the loss itself would be inf. Here {log.from_to}."
-    return "Then the loss would be inf from the first row on. Here the first rows are finite."
+        return f"Then the loss itself would be inf or NaN. Here {log.from_to}."
+    return "Then the loss would be inf or NaN in all rows. Here the first rows are finite."
 
 
 def _plant_clip(rng: random.Random) -> Log | None:
@@ -172,10 +172,15 @@ def _confirm_clip(log: Log) -> str:
 def _refute_clip(log: Log) -> str:
     if not log.scaler:
         return f"{NO_SCALER} So there's nothing to unscale."
+    if math.isfinite(log.norms[-1]) and log.constant:
+        return (
+            f"Then the norm would grow with the scale. Here it's {log.last_norm} in all rows, and "
+            f"the scale {log.scale_path}."
+        )
     if math.isfinite(log.norms[-1]):
         return (
-            "Then the norm would be too large by the scale. Here it ends at "
-            f"{log.last_norm}, with a scale of {scale_told(log.scales[-1])}."
+            f"Then each step would be clipped about {scale_told(log.scales[-1])} times too hard, "
+            f"and the loss would hardly move. Here {log.from_to}."
         )
     if not log.finite:
         return "Clipping changes gradients. It can't make the loss of the first row inf."
@@ -361,7 +366,7 @@ def _refute_stall(log: Log) -> str:
 def _plant_rate(rng: random.Random) -> Log | None:
     run = _task(rng)
     rate = rng.uniform(2.2, 2.7) / curvature(run.inputs)
-    log = _log(run.change(lr=rate, max_norm=1e6, scale=2.0 ** rng.randint(5, 8)), rng)
+    log = _log(run.change(lr=rate, scale=2.0 ** rng.randint(5, 8)), rng)
     grows = all(b > a for a, b in zip(log.losses[3:], log.losses[4:], strict=False))
     big = log.finite and log.losses[-1] > 3 * log.losses[0]
     return log if grows and big and not any(row.skipped for row in log.rows) else None
@@ -505,8 +510,9 @@ def name_the_fault(rng: random.Random) -> Draft | None:
     return {
         "prompt": "A training run prints its loss, its loss scale after `update()` (1 if "
         "there is no "
-        "GradScaler) and its gradient norm, as `clip_grad_norm_` returns it. You have 60 seconds: "
-        "what is wrong, if anything?",
+        "GradScaler) and its gradient norm, as `clip_grad_norm_` returns it. A run that doesn't "
+        "clip calls `clip_grad_norm_(..., max_norm=inf)`. You have 60 seconds: what is wrong, if "
+        "anything?",
         "log": simulation.text(log.rows),
         "hint": "Go column by column. Is the loss finite? Does the scale move? Is the norm 0, inf, "
         "or far too large?",

@@ -46,7 +46,7 @@ class Run:
     fmt: Float = FP16
     scale: float | None = 65536.0
     growth_interval: int = 2000
-    max_norm: float = 1000.0
+    max_norm: float = math.inf
     copies: int = 1
     weight_fmt: Float = FP32
     relu: bool = False

@@ -11,6 +11,17 @@ from amp_lessons.roofline import GPUS, Gpu, Matmul
 
 NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16"}
 WIDTHS = (256, 512, 768, 1024, 2048, 4096, 8192, 11_008, 16_384)
+GIGABYTES = {
+    "A100 SXM 80GB": 80,
+    "L4": 24,
+    "RTX 4090": 24,
+    "H100 SXM": 80,
+    "H200": 141,
+    "B200 (HGX)": 180,
+}
+"""Memory of the GPUs that have BF16 tensor cores."""
+STATE_BYTES = 16
+"""For each parameter: FP32 weights, gradients and Adam's two moments, or BF16 with an FP32 copy."""
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384)
 SOURCE = "NVIDIA's data sheets, as in amp_lessons/roofline.py; arithmetic"
 
@@ -30,7 +41,7 @@ def _draw(rng: random.Random) -> tuple[Gpu, str, Matmul]:
 
 
 def _shape(work: Matmul) -> str:
-    return f"({work.m:,}, {work.k:,}) times ({work.k:,}, {work.n:,})"
+    return f"{work.m:,} × {work.k:,} by {work.k:,} × {work.n:,}"
 
 
 def _unit(seconds: float) -> tuple[float, str]:
@@ -43,7 +54,7 @@ def matmul_floor(rng: random.Random) -> Draft | None:
     computing = work.flops / gpu.peak(dtype)
     moving = work.bytes(dtype) / gpu.bytes_per_second()
     floor = roofline.matmul_floor(gpu, dtype, work)
-    if not 1e-6 < floor < 1:
+    if not 2e-5 < floor < 1:
         return None
     factor, unit = _unit(floor)
     size = roofline.BYTES[dtype]
@@ -120,7 +131,7 @@ def bound(rng: random.Random) -> Draft | None:
             intensity,
             ridge,
             not compute,
-            "The numbers are right and the conclusion is not. With "
+            "The numbers are right, but the conclusion is not. With "
             f"{'more' if compute else 'fewer'} FLOP for each byte than the ridge, the {limit} "
             f"{'are' if compute else 'is'} the limit.",
         )
@@ -143,8 +154,9 @@ def bound(rng: random.Random) -> Draft | None:
     if shown is None:
         return None
     return {
-        "prompt": f"{_peaks(gpu, dtype)} of memory bandwidth. It multiplies {_shape(work)}, stored "
-        f"with {size} bytes a number. What limits this matmul, by the roofline model?",
+        "prompt": f"{_peaks(gpu, dtype)} of memory bandwidth. It multiplies two matrices, "
+        f"{_shape(work)}, stored with {size} bytes a number. What limits this matmul, by the "
+        "roofline model?",
         "hint": "Compare the FLOP for each byte moved with the ridge: the peak divided by the "
         "bandwidth.",
         "source": gpu.source,
@@ -157,11 +169,9 @@ def bound(rng: random.Random) -> Draft | None:
 
 
 def _limit(intensity: float, ridge: float, compute: bool, why: str = "") -> Option:
-    side = "above" if intensity > ridge else "below"
     return Option(
-        f"The {'cores' if compute else 'memory'}: {amount(intensity)} FLOP a byte, {side} the "
-        "ridge "
-        f"at {amount(ridge)}",
+        f"The {'cores' if compute else 'memory'}: {amount(intensity)} FLOP a byte, and the ridge "
+        f"is {amount(ridge)}",
         why or "It is right.",
         f"limit == {('compute' if compute else 'bandwidth')!r} and abs(intensity / "
         f"{intensity!r} - 1) "
@@ -182,7 +192,10 @@ def amdahl(rng: random.Random) -> Draft | None:
             part * factor + (1 - part) * rest,
             "This averages the factors. Times add up, and factors don't.",
         ),
-        (1 / (1 - part), "That is the limit for a part that takes no time at all."),
+        (
+            rest / (1 - part),
+            "That is the limit: it would hold if the matrix products took no time at all.",
+        ),
     ]
     if rest > 1:
         wrong.insert(
@@ -215,13 +228,18 @@ def mfu(rng: random.Random) -> Draft | None:
     gpu = rng.choice([each for each in GPUS if each.bf16])
     many = rng.choice((1e9, 1.3e9, 3e9, 7e9, 8e9, 13e9, 34e9, 70e9))
     used, gpus = rng.randrange(12, 62), rng.choice((1, 8, 16, 64, 256, 1024))
+    if STATE_BYTES * many > 0.85 * GIGABYTES[gpu.name] * 1e9 * gpus:
+        return None  # not even sharded over the GPUs would the training state fit
     peak = gpu.peak("bf16")
     speed = used / 100 * peak * gpus / (6 * many)
     speed = float(f"{speed:.2g}")
     answer = 100 * 6 * many * speed / (peak * gpus)
     wrong = [
         (answer / 3, "This counts the forward pass alone: 2 FLOP for each parameter and token."),
-        (answer * 2 / 3, "This counts 4 FLOP. Forward 2 and backward 4 make 6."),
+        (
+            answer * 2 / 3,
+            "This counts the backward pass alone: 4 FLOP for each parameter and token.",
+        ),
         (answer / 2, "This divides by the peak with sparsity, which is twice the dense one."),
         (
             100 * 6 * many * speed / (gpu.peak("fp32") * gpus),
@@ -240,8 +258,8 @@ def mfu(rng: random.Random) -> Draft | None:
         "prompt": f"A model with {params(many)} parameters trains in BF16 on {machines}, at "
         f"{int(speed):,} tokens a second in all. The dense BF16 peak of one GPU is "
         f"{amount(peak / 1e12, 4)} TFLOP/s. What is the model FLOPs utilization (MFU), in percent? "
-        "Leave attention aside.",
-        "hint": "A training step takes about 6 FLOP for each parameter and token.",
+        "Count 6 FLOP per parameter and token, and ignore attention.",
+        "hint": "How many FLOP a second does the training take? And how many could the GPUs do?",
         "source": f"Chowdhery et al. 2022, arXiv 2204.02311, appendix B; {gpu.source}",
         "answer": answer,
         "unit": "%",

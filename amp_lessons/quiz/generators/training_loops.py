@@ -35,11 +35,17 @@ PLAIN_BACKWARD = (
     "This is a backward pass without the scale: `step` would divide gradients that were never "
     "multiplied.",
 )
+PLAIN_BACKWARD_UNSCALED = (
+    "loss.backward()",
+    "This is a backward pass without the scale: `unscale_` would divide gradients that were never "
+    "multiplied.",
+)
 PLAIN_STEP = (
     "optimizer.step()",
     "This steps whatever the gradients are. `scaler.step` divides them if need be, and skips the "
     "step if one is inf or NaN.",
 )
+SEVERAL = "More than one order can be right."
 HALF = ("model.half()", "Under autocast the parameters stay in FP32.")
 
 
@@ -66,6 +72,12 @@ class Variant:
     setup: str = ""
     task: str = "Put the lines of one training step in order. `.grad` still holds the last step's "
     ending: str = "gradients."
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one order is right: two lines in a row may change places."""
+        neighbours = ((place, place + 1) for place in range(len(self.lines) - 1))
+        return any(pair not in self.before for pair in neighbours)
 
 
 def _plain() -> Variant:
@@ -95,10 +107,9 @@ def _clip(norm: str) -> Variant:
             (4, 3, "You clip before `unscale_`, so the norm is too large by the loss scale."),
             (5, 4, "You clip after the step: the update has used the gradients already."),
         ),
-        distractors=(PLAIN_BACKWARD, PLAIN_STEP, HALF),
+        distractors=(PLAIN_BACKWARD_UNSCALED, PLAIN_STEP, HALF),
         explanation="`unscale_` divides the gradients, so that the clip sees their true norm. "
-        "`step` "
-        "knows that they are divided, and `update` comes last.",
+        "`step` won't divide them again, and `update` comes last.",
         expected=f"loss_fn(model(x), y).backward()\nfine = finite()\n{clip}\n"
         "if fine: optimizer.step()",
     )
@@ -130,8 +141,8 @@ def _accumulate(norm: str = "") -> Variant:
             ("loss_2.backward()", "This is a backward pass without the scale. The two must match."),
             HALF,
         ),
-        explanation="Both backward passes add to `.grad` under the same scale. Only when they are "
-        f"done, {'`unscale_`, the clip, ' if norm else ''}`step` and `update` follow, once.",
+        explanation="Both backward passes add to `.grad` under the same scale. Only after both "
+        f"come {'`unscale_` and the clip, then ' if norm else ''}`step` and `update`, once each.",
         expected="((loss_fn(model(x_1), y_1) + loss_fn(model(x_2), y_2)) / 2).backward()\n"
         f"fine = finite()\n{clipped}if fine: optimizer.step()",
         setup="x_1, y_1, x_2, y_2 = x, y, 2 - x, 3 * y",
@@ -213,7 +224,11 @@ def _restart() -> Variant:
             (4, 1, "There's no optimizer yet that could load its state."),
         ),
         distractors=(
-            ("scaler.update(65536.0)", "This throws away the scale that the run had found."),
+            (
+                "scaler.update(65536.0)",
+                "Before the first `scale()`, `update` raises an error. And a scale of 65,536 is "
+                "not the one that the run had found.",
+            ),
             HALF,
             (
                 "scaler = torch.amp.GradScaler(device, enabled=False)",
@@ -250,7 +265,7 @@ def call_order(rng: random.Random) -> Draft:
     name = rng.choice(OPTIMIZERS)
     return {
         "prompt": f"You train {rng.choice(MODELS)} with {name} {variant.what}. {variant.task}"
-        f"{variant.ending} {stray}",
+        f"{variant.ending} {stray}{' ' + SEVERAL if variant.several else ''}",
         "hint": "Which line makes what another one needs? And what raises no error, but is wrong?",
         "source": SOURCE,
         "lines": variant.lines,
