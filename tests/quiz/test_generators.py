@@ -436,7 +436,7 @@ def test_the_scale_much_later_is_what_the_simulator_says():
         start = float(re.search(r"= ([\d,]+) with", item.prompt)[1].replace(",", ""))
         interval = int(re.search(r"growth_interval=(\d+)", item.prompt)[1])
         listed = re.search(r"steps? ([\d, and]+) overflow", item.prompt)[1]
-        bad = {int(step) for step in re.findall(r"\d+", listed)}
+        bad = {int(s.replace(",", "")) for s in re.findall(r"\d+(?:,\d{3})*", listed)}
         steps = int(re.search(r"of step ([\d,]+)\?", item.prompt)[1].replace(",", ""))
         found = scaler.simulate_scaler(
             [step in bad for step in range(1, steps + 1)],

@@ -139,7 +139,7 @@ def _why_stored(fmt: Float, weight: float, stored: float, moved: str, gap: float
     ratio, gaps = float(moved) / gap, round((weight - stored) / gap)
     size = "more than half of" if ratio < 1 else f"{ratio:.2g} times"
     if 0.95 < ratio < 1.05:
-        size = "about as much as"
+        size = "exactly" if ratio == 1 else "about as much as"
     moves = "one gap" if gaps == 1 else f"{gaps} gaps"
     return f"Yes. {next_one}; {moved} is {size} that, so the weight moves {moves}."
 

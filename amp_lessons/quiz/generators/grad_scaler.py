@@ -132,7 +132,7 @@ def _among(steps: list[int]) -> str:
 
 
 def _steps(steps: list[int]) -> str:
-    return f"step{'s' * (len(steps) > 1)} {listed([str(step) for step in steps])}"
+    return f"step{'s' * (len(steps) > 1)} {listed([f'{step:,}' for step in steps])}"
 
 
 @generator("grad_scaler.gen_scale_later", "The scale much later", level=2, kind="number")
