@@ -119,7 +119,7 @@ export function codeBox(markup, label) {
 // Long lines scroll in a box of their own, which the keyboard reaches.
 function scrollBox(node, label) {
   node.setAttribute("tabindex", "0");
-  node.setAttribute("role", "region");
+  node.setAttribute("role", "group");
   node.setAttribute("aria-label", label);
   return node;
 }
