@@ -25,7 +25,7 @@ home.show()
 #   not attempted, wrong, error, passed, skipped. If your answer is wrong, the check names the mistake
 #   where it can.
 # - **Questions:** a box headed Predict asks what the next cell will show, and each lesson ends with
-#   three questions. [[Lesson interview_room]] has 300 more, a daily drill and a mock interview.
+#   three questions. [[Lesson interview_room]] has about 300 more, a daily drill and a mock interview.
 # - **Help:** `ex.NAME.hint()` helps a little at a time. `ex.NAME.solution()` opens after a pass, or
 #   when you give up with `solution(give_up=True)`.
 # - **Your files are yours.** An upgrade never overwrites what you changed. Your progress is kept
