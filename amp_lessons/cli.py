@@ -712,7 +712,8 @@ def _in_one_line(error: Exception) -> str:
     if hasattr(error, "format_message"):  # typer's own, about how it was called
         ctx = getattr(error, "ctx", None)
         command = ctx.command_path if ctx is not None else "amp-lessons"
-        return f"{error.format_message().rstrip('.')}. See {command} --help"
+        told = error.format_message().rstrip(".")
+        return f"{told}{'' if told.endswith('?') else '.'} See {command} --help"
     return f"{type(error).__name__}: {error} (AMP_LESSONS_DEBUG=1 shows the traceback)"
 
 

@@ -80,7 +80,7 @@ def _builder(format: str) -> Callable[..., bytes]:
 
 
 def _unknown(format: str) -> str:
-    close = difflib.get_close_matches(format.lower(), FORMATS, n=1, cutoff=0.4)
+    close = difflib.get_close_matches(format.lower(), FORMATS, n=1, cutoff=0.5)
     if close:
         return f"no format is called {format!r}; did you mean {close[0]}?"
     return f"no format is called {format!r}; there are {', '.join(FORMATS)}"
