@@ -251,7 +251,7 @@ class OrderItem(_Question):
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """All lines to choose from, the distractors last. Whoever shows them shuffles them."""
+        """All lines to choose from, the distractors last. Front ends shuffle them."""
         return self.lines + tuple(distractor.text for distractor in self.distractors)
 
     def accepts(self, order: Sequence[int]) -> bool:

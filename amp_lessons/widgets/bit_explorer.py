@@ -12,8 +12,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.formats import FORMATS, Fields, Format, get_format
-from amp_lessons.widgets.modules import join_modules, read_static
 from amp_lessons.widgets.traits import Number, Refused, same
 
 

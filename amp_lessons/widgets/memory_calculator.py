@@ -15,9 +15,9 @@ import traitlets
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
+from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.memory import STATE_COPIES, Memory, training_memory
 from amp_lessons.models import GPT, linear_stack
-from amp_lessons.widgets.modules import join_modules, read_static
 from amp_lessons.widgets.traits import Refused
 
 KINDS = ("mlp", "gpt")

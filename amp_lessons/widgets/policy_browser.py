@@ -14,8 +14,8 @@ import torch
 import traitlets
 
 from amp_lessons import policy
+from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.policy import OpPolicy, PolicyError
-from amp_lessons.widgets.modules import join_modules, read_static
 from amp_lessons.widgets.traits import Refused
 
 DTYPES = (torch.float16, torch.bfloat16)

@@ -14,12 +14,12 @@ from typing import Any
 import anywidget
 import traitlets
 
+from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.progress import ProgressError
 from amp_lessons.quiz import log, markup, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OrderItem
 from amp_lessons.quiz.marking import AnswerError, Marked, mark, read_number
-from amp_lessons.widgets.modules import join_modules, read_static
 
 COMMITTED = "Committed. Now run the next cell."
 
@@ -69,18 +69,17 @@ class Quiz(anywidget.AnyWidget):
         if item.form == "number" and isinstance(answer, str):
             answer = read_number(answer, getattr(item, "unit", ""))
         marked = mark(item, answer)
-        self._marked.setdefault(item_id, marked)
         self._note(item, marked, sure)
         return self._tell(item, self._verdict(item, marked, given))
 
     def give_up(self, item_id: str) -> dict[str, Any]:
         """The answer, for somebody who wants to see it. A question in a quiz counts as missed."""
         item = self.items[item_id]
-        marked = mark(item, self._key(item))
-        if item_id not in self.verdicts and item.kind != "prediction":
-            self._marked[item_id] = Marked(False, 0.0, ())
-            self._note(item, self._marked[item_id], sure=False)
-        return self._tell(item, self._verdict(item, marked, None))
+        self._note(item, Marked(False, 0.0, ()), sure=False)
+        return self._shown(item)
+
+    def _shown(self, item: Item) -> dict[str, Any]:
+        return self._tell(item, self._verdict(item, mark(item, markup.key_view(item)), None))
 
     def proof(self, item_id: str) -> dict[str, str]:
         """A question's proof as a program: as text, and as coloured HTML."""
@@ -133,18 +132,15 @@ class Quiz(anywidget.AnyWidget):
         return told
 
     def _note(self, item: Item, marked: Marked, sure: bool) -> None:
-        seconds, self._shown_at = time.monotonic() - self._shown_at, time.monotonic()
-        if item.id in self.verdicts:
+        if item.id in self._marked:
             return  # the first answer counts
+        self._marked[item.id] = marked
+        seconds, self._shown_at = time.monotonic() - self._shown_at, time.monotonic()
         entry = log.Entry(log.now(), item.id, marked.score, sure, self.where, seconds)
         try:
             log.append(entry)
         except ProgressError as error:
             self.standing = f"Your answer could not be saved: {error}"
-
-    @staticmethod
-    def _key(item: Item) -> Any:
-        return markup.key_view(item)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         found = super()._repr_mimebundle_(**options)
@@ -171,6 +167,12 @@ class Prediction(Quiz):
     @property
     def item(self) -> Item:
         return next(iter(self.items.values()))
+
+    def give_up(self, item_id: str) -> dict[str, Any]:
+        """The answer, at no cost; after a commit, the verdict on what was committed."""
+        if self._waiting is not None:
+            return super()._tell(self.item, self._waiting)
+        return self._shown(self.items[item_id])
 
     def _tell(self, item: Item, told: dict[str, Any]) -> dict[str, Any]:
         if told["given"] is None or self.result_there:

@@ -12,8 +12,8 @@ import anywidget
 import traitlets
 
 from amp_lessons import roofline
+from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.roofline import GPUS, Gpu, Matmul
-from amp_lessons.widgets.modules import join_modules, read_static
 from amp_lessons.widgets.traits import Number, Refused
 
 MAX_SIZE = 2**17  # so that FLOPs are whole numbers that a float64 holds

@@ -22,7 +22,6 @@ from amp_lessons.quiz import bank
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.exports import anki
 
-pytest.importorskip("genanki")
 THROUGH_ANKI = Path(__file__).with_name("through_anki.py")
 
 

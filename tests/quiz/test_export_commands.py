@@ -39,8 +39,6 @@ def told(path: str) -> str:
 
 @pytest.mark.parametrize("format", commands.FORMATS)
 def test_each_format_is_written_under_its_own_name(run: Any, format: str) -> None:
-    if format == "anki":
-        pytest.importorskip("genanki")
     name = commands.FORMATS[format].file
     status, out, err = run(format)
     assert (status, err) == (0, "")
@@ -51,7 +49,6 @@ def test_each_format_is_written_under_its_own_name(run: Any, format: str) -> Non
 
 
 def test_what_is_written_can_be_read(run: Any) -> None:
-    pytest.importorskip("genanki")
     for format, file in (("anki", "a.apkg"), ("page", "p.html"), ("moodle", "m.xml")):
         assert run(format, file)[0] == 0
     with zipfile.ZipFile("a.apkg") as package:

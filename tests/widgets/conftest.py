@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from amp_lessons.widgets.modules import STATIC
+from amp_lessons.es_modules import STATIC
 
 BLANK = """<!doctype html>
 <html lang="en">

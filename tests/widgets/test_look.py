@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from amp_lessons.widgets.modules import read_static
+from amp_lessons.es_modules import read_static
 
 TEXT = 4.5  # WCAG 2.2, 1.4.3
 SHAPE = 3.0  # WCAG 2.2, 1.4.11

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from amp_lessons.es_modules import STATIC, join_modules
 from amp_lessons.widgets import (
     BitExplorer,
     GradientHistogram,
@@ -20,7 +21,6 @@ from amp_lessons.widgets import (
     RooflineExplorer,
     ScalerLab,
 )
-from amp_lessons.widgets.modules import STATIC, join_modules
 
 ENTRIES = [
     "bit_explorer",

@@ -270,6 +270,33 @@ def test_giving_up_on_a_prediction_costs_nothing():
     assert log.read().entries == []
 
 
+def test_giving_up_on_a_prediction_in_a_drill_counts_as_missed():
+    item = BANK.predictions[0]
+    Quiz([item], where="drill").give_up(item.id)
+    assert [(entry.item, entry.score) for entry in log.read().entries] == [(item.id, 0.0)]
+
+
+def test_a_commit_counts_once_and_show_me_then_gives_its_verdict():
+    item = next(i for i in BANK.predictions if i.form == "one")
+    prediction = Prediction(item)
+    prediction.answer(item.id, [wrong_place(item)])
+    prediction.answer(item.id, sorted(item.right))
+    assert [entry.score for entry in log.read().entries] == [0.0]
+    prediction = Prediction(item)
+    prediction.answer(item.id, [wrong_place(item)])
+    told = prediction.give_up(item.id)
+    assert (told["given"], told["right"]) == ([wrong_place(item)], False)
+
+
+def test_a_mock_counts_the_first_answer():
+    plan = mock.compose(BANK, minutes=20, seed=1, generators=generators.GENERATORS)
+    interview = MockInterview(plan)
+    item = next(item for item in interview.items.values() if item.form == "one")
+    for _ in range(2):
+        interview.answer(item.id, [wrong_place(item)])
+    assert len(log.read().entries) == 1
+
+
 def test_no_task_passes_without_its_check():
     plan = mock.compose(BANK, minutes=45, seed=1, generators=generators.GENERATORS)
     interview = MockInterview(plan)

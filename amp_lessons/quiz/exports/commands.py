@@ -69,11 +69,9 @@ def export(
 
 def _builder(format: str) -> Callable[..., bytes]:
     from importlib import import_module
+    from importlib.util import find_spec
 
-    try:
-        if format == "anki":
-            import genanki  # noqa: F401
-    except ImportError:
+    if format == "anki" and find_spec("genanki") is None:
         _fail("an Anki deck needs genanki: pip install genanki")
     build: Callable[..., bytes] = import_module(f"{__package__}.{FORMATS[format].module}").build
     return build

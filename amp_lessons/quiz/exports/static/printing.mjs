@@ -14,7 +14,7 @@ export function printing(sheet, bank, chosen) {
     sheet.replaceChildren(title, ...rows);
   }
 
-  // Whoever prints with the browser's own command gets the questions.
+  // The browser's own print command gives the questions.
   window.addEventListener("beforeprint", () => asked ?? fill("questions"));
   window.addEventListener("afterprint", () => (asked = null));
 
