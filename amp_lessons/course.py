@@ -6,10 +6,13 @@ line and the README are all held against it by the tests. It knows nothing about
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
+
+from amp_lessons import renamed
 
 HOME = "notebooks/home.ipynb"
 """The home page, as a path in the course and in a workspace."""
@@ -23,7 +26,7 @@ class ExerciseInfo:
     """One graded exercise, as a learner sees it in a list.
 
     Args:
-        name: its name in the checks module and in `amp-lessons reset`, such as ``"next_float"``.
+        name: the stem of its file, as in `amp-lessons reset`, such as ``"next_float"``.
         title: a few words.
         points: what a pass is worth in `amp-lessons grade`.
         minutes: what to plan for it.
@@ -33,6 +36,30 @@ class ExerciseInfo:
     title: str
     points: int
     minutes: int
+
+
+class BadExerciseHead(ValueError):
+    """The first lines of an exercise's file do not say what the catalogue must know."""
+
+
+_HEAD = re.compile(r"# %% statement points=(\d+) minutes=(\d+)\n# # (.+)\n")
+EXERCISES = Path(__file__).resolve().parent / "exercises"
+"""The folder of the exercises: a folder a topic, a file an exercise."""
+
+
+def _of(topic: str, *names: str) -> tuple[ExerciseInfo, ...]:
+    """The exercises of a topic, from the first two lines of their files."""
+    found = []
+    for name in names:
+        with (EXERCISES / topic / f"{name}.py").open(encoding="utf-8") as file:
+            head = _HEAD.match(file.readline() + file.readline())
+        if head is None:
+            raise BadExerciseHead(
+                f"{topic}/{name}.py must begin with the line '# %% statement points=2 minutes=10' "
+                "and the line '# # Its title'"
+            )
+        found.append(ExerciseInfo(name, head[3], int(head[1]), int(head[2])))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -233,7 +260,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("A run interrupted and resumed, equal to the last bit"),
         ),
         exercises=(
-            ExerciseInfo("mend_stuck", "Broken loop 1: it stops learning", points=1, minutes=5),
+            *_of("training_loops", "fix_stuck"),
             ExerciseInfo("mend_unscaled", "Broken loop 2: an assertion", points=1, minutes=5),
             ExerciseInfo(
                 "mend_norms", "Broken loop 3: the norm of the gradient", points=1, minutes=5
@@ -501,14 +528,15 @@ def find_lesson(name: str) -> Lesson:
 
 
 def lesson_of(exercise: str) -> Lesson:
-    """The lesson of an exercise, given as ``"next_float"``.
+    """The lesson of an exercise, given as ``"next_float"``, or by a name that it once had.
 
     Raises:
         UnknownExercise: with the nearest names in its message.
     """
-    for lesson in LESSONS:
-        if any(info.name == exercise for info in lesson.exercises):
-            return lesson
+    for name in (exercise, renamed.EXERCISES.get(exercise)):
+        for lesson in LESSONS:
+            if any(info.name == name for info in lesson.exercises):
+                return lesson
     import difflib
 
     names = [info.name for lesson in LESSONS for info in lesson.exercises]
@@ -540,8 +568,17 @@ def heading_anchor(heading: str) -> str:
 
 
 def exercise_info(exercise: str) -> ExerciseInfo:
-    """The catalogue's entry of an exercise. Raises `UnknownExercise`."""
-    return next(info for info in lesson_of(exercise).exercises if info.name == exercise)
+    """The catalogue's entry of an exercise, also by a former name. Raises `UnknownExercise`."""
+    names = exercise, renamed.EXERCISES.get(exercise)
+    return next(info for info in lesson_of(exercise).exercises if info.name in names)
+
+
+def find_exercise(name: str) -> ExerciseInfo | None:
+    """The catalogue's entry of an exercise, or None if no exercise is or was called so."""
+    try:
+        return exercise_info(name)
+    except UnknownExercise:
+        return None
 
 
 def checkout() -> Path | None:

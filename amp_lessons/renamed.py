@@ -31,6 +31,28 @@ REPLACED = {
 }
 """A new file that took the place of another: a learner's copy of the old one stays beside it."""
 
+EXERCISES = {
+    # 0.2: the word for repairing a program is "fix"
+    "mend_mismatches": "fix_mismatches",
+    "mend_stuck": "fix_stuck",
+    "mend_unscaled": "fix_unscaled",
+    "mend_norms": "fix_norms",
+    "mend_epochs": "fix_epochs",
+    "mend_half": "fix_half",
+    "mend_evaluation": "fix_evaluation",
+    "mend_finetune": "fix_finetune",
+    "mend_guard": "fix_guard",
+    "mend_adapter": "fix_adapter",
+    "mend_uneven": "fix_uneven",
+    "mend_decay": "fix_decay",
+    "mend_closure": "fix_closure",
+    "mend_moments": "fix_moments",
+    "mend_entropy": "fix_entropy",
+    "mend_similarity": "fix_similarity",
+    "mend_recompute": "fix_recompute",
+}
+"""Exercises by their former names: saved progress and answered sheets follow."""
+
 
 def current(path: str) -> str:
     """What a path is called now, after any number of renamings."""

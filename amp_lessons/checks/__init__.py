@@ -1,6 +1,6 @@
-"""The exercises' checks, one module a lesson: ``from amp_lessons.checks import number_formats``.
+"""The framework of the exercises: how one is read from its file, checked and judged.
 
-Importing this package alone is cheap; a lesson's module imports torch.
+The exercises themselves are in `amp_lessons.exercises`. Importing this package alone is cheap.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
 
 def find(name: str) -> Exercise:
-    """The exercise with this name, from the module of its lesson.
+    """The exercise with this name.
 
     Raises:
         UnknownExercise: if the catalogue has no such exercise.
     """
     import importlib
 
-    from amp_lessons.course import lesson_of
+    from amp_lessons.checks import topic
+    from amp_lessons.course import exercise_info, lesson_of
 
-    module = importlib.import_module(f"amp_lessons.checks.{lesson_of(name).slug}")
+    slug, name = lesson_of(name).slug, exercise_info(name).name
+    if (topic.FOLDER / slug / f"{name}.py").exists():
+        return topic.exercise(name)
+    module = importlib.import_module(f"amp_lessons.checks.{slug}")
     return getattr(module, name)
 
 
@@ -31,9 +35,12 @@ _FORMER = {"start_here": "amp_in_20_minutes"}
 
 
 def __getattr__(name: str) -> ModuleType:
-    """A module by the name it once had, for sheets that a learner has already answered."""
+    """A topic's exercises, for sheets that a learner answered when they were imported from here."""
     import importlib
 
-    if name in _FORMER:
-        return importlib.import_module(f"amp_lessons.checks.{_FORMER[name]}")
+    from amp_lessons.course import LESSONS
+
+    slug = _FORMER.get(name, name)
+    if any(slug == lesson.slug for lesson in LESSONS):
+        return importlib.import_module(f"amp_lessons.exercises.{slug}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,7 +27,7 @@ from amp_lessons.checks.evidence import (
     in_words,
     plain,
 )
-from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
+from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import Verdict
 
 # Bound once, before any learner's code runs.

@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 
 from amp_lessons.checks.evidence import DamagedEvidence, as_json, in_words, observe
-from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
-from amp_lessons.checks.spy import watched
+from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
+from amp_lessons.checks.watch import watched
 from amp_lessons.checks.verdict import State, Verdict
 
 MAX_LINES = 4

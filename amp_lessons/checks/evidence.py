@@ -44,6 +44,13 @@ _tolist, _detach, _cpu, _double = (
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
+class TooSlow(BaseException):
+    """A learner's code does not come to an end. No ``except Exception`` of theirs catches it."""
+
+    def __str__(self) -> str:
+        return "your code was still running, so the check stopped it. Does a loop never end?"
+
+
 class DamagedEvidence(ValueError):
     """A judge was given data that its probe never returns."""
 
@@ -208,7 +215,7 @@ def observe(function: Any, *args: Any) -> dict[str, Any]:
         seen: dict[str, Any] = {"value": plain(result)}
     except NotImplementedError:
         return UNATTEMPTED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TooSlow):
         raise
     except BaseException as error:  # also sys.exit(), and a learner's own BaseException
         return {"error": describe_error(error)}

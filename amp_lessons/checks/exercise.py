@@ -11,15 +11,19 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from amp_lessons import progress
 from amp_lessons.checks import display
-from amp_lessons.checks.evidence import UNATTEMPTED, as_json, describe_error
-from amp_lessons.checks.surroundings import usual_torch
-from amp_lessons.checks.verdict import State, Verdict
-from amp_lessons.course import ExerciseInfo, Lesson, Need, exercise_info, lesson_of
+from amp_lessons.checks.halves import LearnersHalf, SecretHalf
+from amp_lessons.checks.verdict import Finding, State, Verdict
+from amp_lessons.course import ExerciseInfo, Lesson, exercise_info, lesson_of
+
+if TYPE_CHECKING:
+    from amp_lessons.checks.probe import Probe
 
 Recorder = Callable[[str, Any], None]
 _recorder: Recorder | None = None
@@ -41,43 +45,33 @@ class CheckFailed(AssertionError):
     """Raised instead of a box when nbgrader runs the notebook: that is how it takes marks off."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What a judge found: nothing (a pass), or the name of a diagnosis and what it was seen in.
-
-    Args:
-        diagnosis: a key of the exercise's `diagnoses`, or ``""`` for a pass.
-        seen: lines of evidence for the learner.
-        fields: values for the braces in the diagnosis' text.
-    """
-
-    diagnosis: str = ""
-    seen: tuple[str, ...] = ()
-    fields: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class Exercise:
     """An exercise of the course, as a learner meets it: ``ex.next_float.check(next_float)``.
 
     Args:
-        name: as in the catalogue (`course.py`).
-        probe: takes what the learner passes to `check`; returns plain data.
-        judge: takes the probe's data; returns a `Finding`, or a `Verdict` where it must choose
-            the state itself (an error, an attempt that has not begun).
-        diagnoses: for each misconception that the judge can name, what to tell the learner.
-        hints: from gentle to almost the answer.
-        lesson_learned: one sentence for the box of a pass: what the learner now knows.
-        needs: what a machine must have; without it the check is skipped.
+        path: the exercise's file, ``amp_lessons/exercises/TOPIC/NAME.py``. It is read when it is
+            first needed, and its secret half only for a verdict or the solution.
     """
 
-    name: str
-    probe: Callable[..., Any]
-    judge: Callable[[Any], Finding | Verdict]
-    diagnoses: Mapping[str, str]
-    hints: tuple[str, ...]
-    lesson_learned: str = ""
-    needs: Need = "cpu"
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.stem
+
+    @cached_property
+    def learners(self) -> LearnersHalf:
+        return LearnersHalf(self.path)
+
+    @cached_property
+    def secret(self) -> SecretHalf:
+        return SecretHalf(self.learners)
+
+    @property
+    def probe(self) -> Probe:
+        return self.learners.probe
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """From gentle to almost the answer."""
+        return self.learners.hints
 
     @property
     def info(self) -> ExerciseInfo:
@@ -87,7 +81,7 @@ class Exercise:
     def lesson(self) -> Lesson:
         return lesson_of(self.name)
 
-    # ---- for learners -------------------------------------------------------------------------
+    # ---- for learners ---------------------------------------------------------------------------
 
     def check(self, *answer: Any) -> None:
         """Check an answer and show the verdict.
@@ -151,20 +145,22 @@ class Exercise:
             return
         if not is_open:
             notes += _saved(lambda: progress.record_give_up(self.name))[1]
-        from amp_lessons.checks.solutions import solution_of
+        display.show_solution(self, self.solved(), notes)
 
-        display.show_solution(self, solution_of(self.name), notes)
+    def solved(self) -> str:
+        """The source of the solution, as it runs."""
+        return self.secret.solution
 
     def __repr__(self) -> str:
         return f"<exercise {self.name}: .check(…), .hint(), .solution()>"
 
-    # ---- the two halves -----------------------------------------------------------------------
+    # ---- the two halves -------------------------------------------------------------------------
 
     def evidence(self, *answer: Any) -> Any:
         """Run the probe; give its data as it comes out of JSON, so that nothing else can."""
-        missing = _missing(self.needs)
-        if missing:
-            return {"skipped": missing}
+        from amp_lessons.checks.evidence import UNATTEMPTED, as_json, describe_error
+        from amp_lessons.checks.surroundings import usual_torch
+
         if not answer or any(part is ... for part in answer):
             return UNATTEMPTED
         try:
@@ -187,28 +183,52 @@ class Exercise:
         try:
             return _printable(self._judge(evidence))
         except Exception as error:
-            failure = describe_error(error)
-            name = f"{failure['type']}: {failure['message']}".rstrip(": ")
+            name = f"{type(error).__name__}: {error}"[:500].rstrip(": ")
             message = (_CANNOT_JUDGE if foreign else _CHECK_FAILED).format(name)
             return _printable(Verdict(State.ERROR, message, check_failed=True))
 
     def _judge(self, evidence: Any) -> Verdict:
+        from amp_lessons.checks.diagnosis import error_verdict
+        from amp_lessons.checks.surroundings import usual_torch
+
         if isinstance(evidence, dict):
-            if "skipped" in evidence:
-                return Verdict(State.SKIPPED, f"Not checked here: {evidence['skipped']}")
             if "unattempted" in evidence:
                 return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
             if "error" in evidence:
                 return error_verdict(evidence["error"])
         with usual_torch():
-            finding = self.judge(evidence)
-        if isinstance(finding, Verdict):
-            return finding
-        if not finding.diagnosis:
+            found = self.find(evidence)
+        if isinstance(found, Verdict):
+            return found
+        if not found.diagnosis:
             return Verdict(State.PASSED, self.lesson_learned)
-        text = (self.diagnoses | COMMON_DIAGNOSES)[finding.diagnosis]
-        message = text.format(**(finding.fields or {}))
-        return Verdict(State.WRONG, message, finding.diagnosis, finding.seen)
+        return Verdict(State.WRONG, self._message(found), found.diagnosis, found.seen)
+
+    def find(self, evidence: Any) -> Finding | Verdict:
+        return self.secret.diagnosis.find(evidence)
+
+    @property
+    def lesson_learned(self) -> str:
+        """One or two sentences for the box of a pass: what the learner now knows."""
+        return self.secret.passed
+
+    @property
+    def diagnoses(self) -> Mapping[str, str]:
+        """For each mistake that the check knows by name, what to tell the learner."""
+        return {m.slug: m.sentence for m in self.secret.diagnosis.mistakes if m.sentence}
+
+    def _message(self, found: Finding) -> str:
+        texts = {**self.diagnoses, **COMMON_DIAGNOSES}
+        said = [texts[slug].format(**(found.fields or {})) for slug in found.diagnosis.split(" + ")]
+        if len(said) > 1:
+            return f"Two mistakes at once. The first: {said[0]} The second: {said[1]}"
+        if not found.of:
+            return said[0]
+        where = f"For {found.scope}" if found.scope else f"In {found.of} of the calls below"
+        return (
+            f"{where} your answer behaves as if this were the mistake: {said[0]} The other wrong "
+            "results have another cause, which this check cannot name."
+        )
 
     def evaluate(self, *answer: Any) -> Verdict:
         """Probe and judge, with nothing displayed or saved."""
@@ -218,11 +238,11 @@ class Exercise:
 COMMON_DIAGNOSES = {
     "returned-none": "Your function returned None. Is a `return` missing?",
     "wrong-type": "Your function returned {got}, and what was asked for is {expected}.",
-    "wrong-value": "This is not a mistake that the check knows by name. Compare the lines below "
-    "with what you expected.",
-    "changed-argument": "Your function changed its input in place, and the caller still needs it: "
-    "work on a copy. For a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
-    "operation without the trailing underscore; for a model, take your hooks off again.",
+    "wrong-value": "The result is wrong, but this check does not recognise the mistake. Compare "
+    "the lines below with what you expected.",
+    "changed-argument": "Your function changed its input in place, and the caller still needs it. "
+    "Work on a copy: for a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
+    "operation without the trailing underscore; for a model, remove your hooks again.",
 }
 
 
@@ -244,24 +264,6 @@ def _printable(verdict: Verdict) -> Verdict:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
     return replace(verdict, message=clean(verdict.message), seen=tuple(map(clean, verdict.seen)))
-
-
-def error_verdict(error: Mapping[str, Any]) -> Verdict:
-    """The verdict for a learner's exception, as `evidence.describe_error` describes it."""
-    where = ""
-    if "line" in error:
-        where = f"line {error['line']} of {error.get('function')}: {error.get('source')}"
-    message = f"{error.get('type')}: {error.get('message')}".rstrip(": ")
-    return Verdict(State.ERROR, message, seen=(where,) if where else ())
-
-
-def _missing(need: Need) -> str:
-    """Why this machine cannot run a check with this need; "" if it can."""
-    if need == "cpu":
-        return ""
-    from amp_lessons.device import why_not
-
-    return why_not(need)
 
 
 def _saved(action: Callable[[], progress.Progress]) -> tuple[progress.Progress | None, list[str]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.cases import Case, Misconception, Rule, function_exercise
-from amp_lessons.checks.exercise import Exercise, Finding
+from amp_lessons.checks.legacy import Exercise, Finding
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.formats import BF16, FP16, FP32, Format
 

@@ -19,7 +19,7 @@ import numpy as np
 from amp_lessons import roofline
 from amp_lessons.checks.cases import Case, Misconception, as_number, exactly, function_exercise
 from amp_lessons.checks.evidence import DamagedEvidence, in_words, observe, plain
-from amp_lessons.checks.exercise import Exercise, Finding, error_verdict
+from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.pretend_gpu import PretendGpu
 

@@ -32,7 +32,7 @@ from amp_lessons.checks.cases import (
     within,
 )
 from amp_lessons.checks.evidence import plain
-from amp_lessons.checks.exercise import Exercise, Finding
+from amp_lessons.checks.legacy import Exercise, Finding
 from amp_lessons.checks.verdict import Verdict
 
 HALF = torch.float16

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class State(StrEnum):
@@ -38,3 +40,22 @@ class Verdict:
     @property
     def passed(self) -> bool:
         return self.state is State.PASSED
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge found: nothing (a pass), or the name of a mistake and what it was seen in.
+
+    Args:
+        diagnosis: the slug of a mistake, two of them joined by ``" + "``, or ``""`` for a pass.
+        seen: lines of evidence for the learner.
+        fields: values for the braces in the sentence.
+        scope: the kinds of cases for which the mistake is sure, such as ``"subnormal inputs"``.
+        of: how many wrong cases the mistake explains, where it does not explain all; else 0.
+    """
+
+    diagnosis: str = ""
+    seen: tuple[str, ...] = ()
+    fields: Mapping[str, Any] | None = None
+    scope: str = ""
+    of: int = 0

@@ -2,12 +2,15 @@
 
 One watch sits below autograd and autocast, where torch dispatches the operations that really run,
 so it does not matter how the code is written or what its variables are called. A second one sees
-the ways out of torch, such as `tolist`, which are no operations.
+the ways out of torch, such as `tolist`, which aren't operations. Torch keeps both for each thread
+by itself, so threads that the code starts are watched too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -59,6 +62,28 @@ class _Exits(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextmanager
+def _also_in_threads(spy: _Spy) -> Iterator[None]:
+    """Within this context each thread that is started is watched by the same spy."""
+    start = threading.Thread.start
+
+    def start_watched(thread: threading.Thread) -> None:
+        run = thread.run
+
+        def run_watched() -> None:
+            with spy, _Exits(spy):
+                run()
+
+        thread.run = run_watched  # type: ignore[method-assign]
+        start(thread)
+
+    threading.Thread.start = start_watched  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.start = start  # type: ignore[method-assign]
+
+
 def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Wrap `evidence.observe` so that its answer also lists the operations, under ``"ops"``.
 
@@ -71,7 +96,7 @@ def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
         spy = _Spy()
 
         def under_watch(*given: Any) -> Any:
-            with spy, _Exits(spy):
+            with _also_in_threads(spy), spy, _Exits(spy):
                 return function(*given)
 
         if function is ...:

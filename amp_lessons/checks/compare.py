@@ -1,0 +1,102 @@
+"""Whether two values are the same, as plain data: what was expected, then what was seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+Same = Callable[[Any, Any], bool]
+"""Compares two plain values: expected, then seen."""
+
+
+def exactly(expected: Any, seen: Any) -> bool:
+    """Same numbers, NaN equal to NaN; for tensors also the same dtype and shape.
+
+    A number counts as a number whether it comes as an int, a float, or a tensor or array with
+    one element.
+    """
+    return within(0.0)(expected, seen)
+
+
+def within(tolerance: float) -> Same:
+    """Like `exactly`, but each number may be off by ``tolerance * max(1, |expected|)``."""
+
+    def same(expected: Any, seen: Any) -> bool:
+        if is_tensor(expected):
+            return (
+                is_tensor(seen)
+                and seen["dtype"] == expected["dtype"]
+                and seen["shape"] == expected["shape"]
+                and _close(expected["values"], seen["values"], tolerance)
+            )
+        if is_dict(expected):
+            return is_dict(seen) and not differing(expected, seen, same)
+        if isinstance(expected, list):
+            return (
+                isinstance(seen, list)
+                and len(seen) == len(expected)
+                and all(same(e, s) for e, s in zip(expected, seen, strict=True))
+            )
+        if isinstance(expected, bool | str) or expected is None:
+            seen = _only_element(seen)
+            return type(seen) is type(expected) and seen == expected
+        if isinstance(expected, dict):  # a dtype or another object, by its name
+            return expected == seen
+        return _close(expected, as_number(seen), tolerance)
+
+    return same
+
+
+def same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
+    """Whether a call ended as expected: with the same value, or with the same type of error."""
+    if not isinstance(seen, dict):
+        return False
+    if "error" in expected:
+        return "error" in seen and seen["error"].get("type") == expected["error"]["type"]
+    return "value" in seen and same(expected["value"], seen["value"])
+
+
+def as_number(seen: Any) -> float | int | None:
+    """A plain number out of plain data: itself, or the only element of a tensor or array."""
+    seen = _only_element(seen)
+    return seen if isinstance(seen, int | float) and not isinstance(seen, bool) else None
+
+
+def _only_element(seen: Any) -> Any:
+    """The element of a tensor or array that has one; anything else as it is."""
+    if is_tensor(seen):
+        seen = seen["values"]
+        while isinstance(seen, list) and len(seen) == 1:
+            seen = seen[0]
+    return seen
+
+
+def is_tensor(data: Any) -> bool:
+    return isinstance(data, dict) and {"values", "dtype", "shape"} <= data.keys()
+
+
+def is_dict(data: Any) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("dict"), dict)
+
+
+def differing(expected: Any, seen: Any, same: Same) -> list[str]:
+    """The keys of an expected dict under which something else was seen, or nothing."""
+    wanted, got = expected["dict"], seen["dict"]
+    return [key for key in wanted if key not in got or not same(wanted[key], got[key])]
+
+
+def _close(expected: Any, seen: Any, tolerance: float) -> bool:
+    if isinstance(expected, list):
+        return (
+            isinstance(seen, list)
+            and len(seen) == len(expected)
+            and all(_close(e, s, tolerance) for e, s in zip(expected, seen, strict=True))
+        )
+    if not isinstance(seen, int | float) or isinstance(seen, bool) != isinstance(expected, bool):
+        return False
+    if math.isnan(expected) or math.isnan(seen):
+        return math.isnan(expected) and math.isnan(seen)
+    if math.isinf(expected) or math.isinf(seen) or tolerance == 0.0:
+        return expected == seen
+    return abs(expected - seen) <= tolerance * max(1.0, abs(expected))

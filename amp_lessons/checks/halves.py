@@ -1,0 +1,267 @@
+"""The two halves of an exercise's file, loaded apart.
+
+The learner's half holds the statement, the stub, the hints and the probe. The secret half holds
+the solution, other right answers, the mistakes and the judge; it is read only when a verdict or
+the solution is asked for. Where a process must not know it, the file is cut (`open_halves`).
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amp_lessons.checks.exercise_file import (
+    BEGIN,
+    Cell,
+    ExerciseFileError,
+    bullets,
+    cut_solution,
+    open_half,
+    read_cells,
+    without_markers,
+)
+
+if TYPE_CHECKING:
+    from amp_lessons.checks.diagnosis import Breaks, Diagnosis, Mistake, WrongAnswer
+    from amp_lessons.checks.probe import Probe
+
+SHEET, SHARED = "sheet.py", "shared.py"
+
+
+class LearnersHalf:
+    """What a learner may see of an exercise, and what runs next to their code.
+
+    Args:
+        path: the exercise's file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.stem
+        self.cells = read_cells(path, open_half(path.read_text(encoding="utf-8")))
+
+    def one(self, kind: str) -> Cell:
+        """The only cell of a kind.
+
+        Raises:
+            ExerciseFileError: if there is none, or several.
+        """
+        return _one(self.cells, kind, self.path)
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        return bullets(self.one("hints").comment)
+
+    @property
+    def call(self) -> str:
+        """What goes into the parentheses of ``check``."""
+        return self.one("answer").options.get("check", self.name)
+
+    @property
+    def stub(self) -> str:
+        return self.one("answer").text.strip("\n")
+
+    @cached_property
+    def probe(self) -> Probe:
+        return self.names["probe"]
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """What the probe's cell defines."""
+        cell = self.one("probe")
+        namespace = {"__name__": f"{_module(self.path)}.probe"}
+        _run(cell, namespace)
+        if "probe" not in namespace:
+            raise ExerciseFileError(f"{cell.where}: define `probe = Probe(…)` in this cell.")
+        return namespace
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """The names that an answer finds in the sheet: imports and helpers, no demonstrations."""
+        namespace: dict[str, Any] = {"__name__": _module(self.path)}
+        for cell in [*read_cells(self.path.with_name(SHEET)), *self.cells]:
+            if cell.kind == "given":
+                _run(cell, namespace)
+        return namespace
+
+    def answer(self, source: str) -> tuple[Any, ...]:
+        """What ``check`` is given if this program stands in the answer's cell."""
+        from amp_lessons.checks.diagnosis import compiled
+
+        namespace = dict(self.given)
+        exec(compiled(source, self.name), namespace)
+        given = eval(self.call, namespace)
+        return given if "," in self.call else (given,)
+
+
+class SecretHalf:
+    """What nobody sees before a pass.
+
+    Args:
+        learners: the other half.
+    """
+
+    def __init__(self, learners: LearnersHalf) -> None:
+        self.learners, self.path = learners, learners.path
+        self.cells = read_cells(self.path)
+        if BEGIN not in self._answer.text:
+            raise ExerciseFileError(
+                f"{self._answer.where}: the secret half is not here: no solution stands between "
+                "the markers."
+            )
+
+    @property
+    def _answer(self) -> Cell:
+        return _one(self.cells, "answer", self.path)
+
+    @property
+    def solution(self) -> str:
+        return without_markers(self._answer.text)
+
+    @property
+    def passed(self) -> str:
+        return _one(self.cells, "passed", self.path).sentence
+
+    @cached_property
+    def right(self) -> dict[str, str]:
+        """The right answers by name; that of the course is ``""``."""
+        found = {"": self.solution + "\n"}
+        for cell in self.cells:
+            if cell.kind == "right":
+                if not cell.name or cell.name in found:
+                    raise ExerciseFileError(f"{cell.where}: give each right answer its own name.")
+                found[cell.name] = cell.text.strip("\n") + "\n"
+        return found
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        from amp_lessons.checks.diagnosis import Diagnosis, Judge
+
+        learners, judge = self.learners, Judge()
+        cells = [cell for cell in self.cells if cell.kind == "judge"]
+        names = dict(learners.names)
+        for cell in cells:
+            _run(cell, names)
+        judge = names.get("judge", judge)
+        mistakes = tuple(self._mistakes(names))
+        return Diagnosis(
+            learners.name, learners.probe, judge, self.right, mistakes, learners.answer
+        )
+
+    def _mistakes(self, names: dict[str, Any]) -> Iterator[Mistake]:
+        from amp_lessons.checks.diagnosis import Mistake
+
+        shared = shared_mistakes(self.path.parent)
+        groups: list[tuple[Cell, list[Cell]]] = []
+        for cell in self.cells:
+            if cell.kind in ("wrong", "rule"):
+                groups.append((cell, []))
+            elif cell.kind == "program":
+                if not groups:
+                    raise ExerciseFileError(f"{cell.where}: put a cell 'wrong' above this program.")
+                groups[-1][1].append(cell)
+        for head, programs in groups:
+            breaks = self._rule(head, names) if head.kind == "rule" else None
+            answers = [*self._edits(head, breaks is not None), *map(_whole, programs)]
+            sentence = head.sentence
+            if head.name in shared:
+                also = shared.pop(head.name)
+                sentence = sentence or also.sentence
+                answers += self._edits(also, fits_only=True)
+            yield Mistake(head.name, sentence, tuple(answers), breaks, head.where)
+        for also in shared.values():
+            answers = list(self._edits(also, fits_only=True))
+            if answers:
+                yield Mistake(also.name, also.sentence, tuple(answers), where=also.where)
+
+    def _rule(self, cell: Cell, names: dict[str, Any]) -> Breaks:
+        namespace = dict(names)
+        tree = ast.parse(cell.code)
+        _run(cell, namespace, [n for n in tree.body if not isinstance(n, ast.Expr)])
+        if "breaks" not in namespace:
+            raise ExerciseFileError(f"{cell.where}: define `breaks(seen, right)` in this rule.")
+        return namespace["breaks"]
+
+    def _edits(
+        self, cell: Cell, of_rule: bool = False, fits_only: bool = False
+    ) -> Iterator[WrongAnswer]:
+        """The wrong answers that a cell writes as edits, one statement each."""
+        from amp_lessons.checks.diagnosis import WrongAnswer
+        from amp_lessons.checks.edits import EDITS, Edit, EditError
+
+        for node in ast.parse(cell.code).body:
+            if not isinstance(node, ast.Expr):
+                if of_rule:
+                    continue
+                raise ExerciseFileError(
+                    f"{_at(cell, node)}: below '{cell.kind}' stand edits, such as drop(…); a whole "
+                    "program gets a cell '# %% program NAME'."
+                )
+            text = ast.unparse(node)
+            edit = eval(compile(ast.Expression(node.value), "<edits>", "eval"), dict(EDITS))
+            if not isinstance(edit, Edit) or edit.of not in self.right:
+                raise ExerciseFileError(f"{_at(cell, node)}: {text} is no edit of a right answer.")
+            try:
+                source = edit(self.right[edit.of])
+            except EditError as error:
+                if fits_only:
+                    continue
+                raise ExerciseFileError(
+                    f"{_at(cell, node)}: this edit does not fit any more: {error}. Write it for "
+                    "the answer as it stands now, or remove it."
+                ) from error
+            yield WrongAnswer(text, source, _at(cell, node), edit)
+
+
+def shared_mistakes(folder: Path) -> dict[str, Cell]:
+    """The mistakes that all exercises of a topic share, where their edits fit."""
+    path = folder / SHARED
+    if not path.exists():
+        return {}
+    return {cell.name: cell for cell in read_cells(path) if cell.kind == "wrong"}
+
+
+def _whole(cell: Cell) -> WrongAnswer:
+    from amp_lessons.checks.diagnosis import WrongAnswer
+
+    source = cell.text.strip("\n") + "\n"
+    return WrongAnswer(cell.name, source, cell.where, proof="proof" in cell.flags)
+
+
+def _one(cells: list[Cell], kind: str, path: Path) -> Cell:
+    found = [cell for cell in cells if cell.kind == kind]
+    if len(found) != 1:
+        raise ExerciseFileError(
+            f"{path.parent.name}/{path.name}: has {len(found)} cells '# %% {kind}'; write one."
+        )
+    return found[0]
+
+
+def _at(cell: Cell, node: ast.stmt) -> str:
+    return f"{cell.where.rpartition(':')[0]}:{cell.code_line + node.lineno - 1}"
+
+
+def _module(path: Path) -> str:
+    return f"amp_lessons.exercises.{path.parent.name}.{path.stem}"
+
+
+def _run(cell: Cell, namespace: dict[str, Any], body: list[ast.stmt] | None = None) -> None:
+    """Run a cell's code, with the lines of the file in its tracebacks."""
+    tree = ast.parse(cell.code)
+    if body is not None:
+        tree.body = body
+    ast.increment_lineno(tree, cell.code_line - 1)
+    exec(compile(tree, cell.where.rpartition(":")[0], "exec"), namespace)
+
+
+def open_halves(package: Path) -> None:
+    """Cut every exercise's file below a copy of the package to its learner's half."""
+    for path in sorted((package / "exercises").glob("*/*.py")):
+        if path.name == SHARED:
+            path.unlink()
+        elif path.name not in ("__init__.py", SHEET) and not path.name.startswith("stage"):
+            path.write_text(open_half(path.read_text(encoding="utf-8")), encoding="utf-8")
+    shutil.rmtree(package / "exercises" / "__pycache__", ignore_errors=True)

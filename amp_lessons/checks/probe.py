@@ -1,0 +1,106 @@
+"""The half of a check that runs next to the learner's code: it makes calls and notes what happens.
+
+A probe knows the calls and nothing of the right answer, so a process that holds probes alone has
+nothing to give away. What it notes is plain data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from amp_lessons.checks.evidence import TooSlow, observe
+from amp_lessons.checks.watch import watched
+
+SECONDS = 60.0
+"""How long all calls of one check may take, in seconds, before they are stopped."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call.
+
+    Args:
+        args: what the function is called with; each call gets a copy.
+        label: the call in words, such as ``"6 batches, the third overflows"``; by default it is
+            written as Python.
+        kind: what such calls have in common, in words that fit behind "for", such as
+            ``"subnormal inputs"``. A check that is sure of one kind alone says so.
+    """
+
+    args: tuple[Any, ...]
+    label: str = ""
+    kind: str = ""
+
+
+def _itself(answer: Any) -> Any:
+    return answer
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a check does with an answer.
+
+    Args:
+        cases: makes the calls; the same ones each time, from fixed seeds, edge cases among them.
+            A mistake is named only if it shows in two of them, so no case should stand alone.
+        play: takes what the learner passed to `check` and gives the function that is called on
+            each case. It is for an answer that is used and not just called, such as a class or a
+            step of a training loop; what it returns is what there was to see.
+        watch: whether to list the operations that ran too, as `watch.watched` does.
+    """
+
+    cases: Callable[[], Sequence[Case]]
+    play: Callable[..., Any] = _itself
+    watch: bool = False
+
+    @cached_property
+    def all_cases(self) -> tuple[Case, ...]:
+        return tuple(self.cases())
+
+    def __call__(self, *answer: Any) -> list[dict[str, Any]]:
+        """What happens in each case, as `evidence.observe` describes it.
+
+        Raises:
+            TooSlow: if the calls take more than `SECONDS`.
+        """
+        with time_limit(SECONDS):
+            return [self.see(number, *answer) for number in range(len(self.all_cases))]
+
+    def see(self, number: int, *answer: Any) -> dict[str, Any]:
+        """What happens in one case."""
+        look = watched(observe) if self.watch else observe
+        return look(self.play(*answer), *self.all_cases[number].args)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TooSlow` in this thread where the code inside takes longer.
+
+    It is raised at the next line of Python, on every platform; one call into C that never returns
+    cannot be ended from inside its own process.
+    """
+    thread, over = threading.get_ident(), threading.Event()
+    lock = threading.Lock()
+
+    def stop() -> None:
+        with lock:
+            if not over.is_set():
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(TooSlow)
+                )
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            over.set()
+        timer.cancel()

@@ -1,0 +1,49 @@
+"""A folder of exercises, as a notebook sees it: ``from amp_lessons.exercises import memory as ex``.
+
+Each exercise is made when it is first asked for; other names come from the topic's `stage`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amp_lessons import course
+from amp_lessons.checks.exercise import Exercise
+
+FOLDER = Path(__file__).resolve().parent.parent / "exercises"
+
+
+@cache
+def exercise(name: str) -> Exercise:
+    """The exercise with this name, or with one that it had in a former version.
+
+    Raises:
+        UnknownExercise: if the catalogue has no such exercise.
+    """
+    name = course.exercise_info(name).name
+    return Exercise(FOLDER / course.lesson_of(name).slug / f"{name}.py")
+
+
+def open_topic(module: str) -> Callable[[str], Any]:
+    """A ``__getattr__`` for the package of a topic.
+
+    Args:
+        module: the package's name, such as ``"amp_lessons.exercises.memory"``.
+    """
+    topic = module.rpartition(".")[2]
+
+    def attribute(name: str) -> Any:
+        info = course.find_exercise(name)
+        if info is not None and course.lesson_of(info.name).slug == topic:
+            return exercise(info.name)
+        if not name.startswith("_") and (FOLDER / topic / "stage.py").exists():
+            stage = importlib.import_module(f"{module}.stage")
+            if hasattr(stage, name):
+                return getattr(stage, name)
+        raise AttributeError(f"the exercises of {topic} have no {name!r}")
+
+    return attribute

@@ -1,0 +1,242 @@
+"""Check exercises: is everything there, and does every answer get the verdict that it should?
+
+    python tools/check_exercises.py                 # all of them
+    python tools/check_exercises.py clip_step       # some, with a table of their answers: -v
+
+Each problem is one line: file, line, what is wrong, and its cure. The tests run the same checks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from amp_lessons.checks import find
+from amp_lessons.checks.compare import same_outcome
+from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer
+from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
+from amp_lessons.checks.exercise_file import BEGIN, END, ExerciseFileError
+from amp_lessons.checks.surroundings import usual_torch
+from amp_lessons.checks.verdict import Finding, State
+from amp_lessons.course import LESSONS
+
+MAX_LINES = 350
+FEWEST_WRONG = 3
+LONGEST_SENTENCE = 35
+EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
+
+Check = Callable[[Exercise], Iterator[str]]
+
+
+# ---- is everything there? -----------------------------------------------------------------------
+
+
+def parts(exercise: Exercise) -> Iterator[str]:
+    """Statement, hints, sentences and answers."""
+    file, secret = f"{exercise.path.parent.name}/{exercise.path.name}", exercise.secret
+    if len(exercise.hints) < 2:
+        yield f"{file}: has {len(exercise.hints)} hints; write at least two, from gentle to clear."
+    for hint in exercise.hints:
+        if len(hint) > 40 and hint in secret.solution:
+            yield f"{file}: the hint {hint[:40]!r}… is a part of the solution; say it in words."
+    if not secret.passed:
+        yield f"{file}: the cell 'passed' is empty; say in a sentence what a pass has taught."
+    if len(secret.right) < 2:
+        yield f"{file}: has no other right answer; write one in another way, '# %% right NAME'."
+    mistakes = secret.diagnosis.mistakes
+    wrong = [answer for mistake in mistakes for answer in mistake.answers]
+    if len(wrong) < FEWEST_WRONG:
+        yield f"{file}: has {len(wrong)} wrong answers; write at least {FEWEST_WRONG}."
+    for mistake in mistakes:
+        if not mistake.sentence and mistake.slug not in COMMON_DIAGNOSES:
+            yield f"{mistake.where}: {mistake.slug!r} has no sentence; write one as a comment."
+        if not mistake.answers:
+            yield f"{mistake.where}: no wrong answer earns {mistake.slug!r}; write one."
+    slugs = [mistake.slug for mistake in mistakes]
+    for slug in {slug for slug in slugs if slugs.count(slug) > 1}:
+        yield f"{file}: {slug!r} stands there twice; put the answers under one heading."
+
+
+def size(exercise: Exercise) -> Iterator[str]:
+    """No file is long, and none is wide."""
+    file = f"{exercise.path.parent.name}/{exercise.path.name}"
+    text = exercise.path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        yield f"{file}: has {len(lines)} lines, over {MAX_LINES}; write programs as edits."
+    if text.count(BEGIN) != text.count(END):
+        yield f"{file}: {BEGIN} and {END} come in pairs; add the one that is missing."
+
+
+# ---- do the answers get their verdicts? ---------------------------------------------------------
+
+
+@cache
+def entries(diagnosis_of: str, source: str) -> list[dict]:
+    """What a program of ours does, case by case."""
+    diagnosis = find(diagnosis_of).secret.diagnosis
+    return [diagnosis.outcome(source, n) for n in range(len(diagnosis.probe.all_cases))]
+
+
+def right(exercise: Exercise) -> Iterator[str]:
+    """Every right answer passes, and the stub is not attempted."""
+    file = f"{exercise.path.parent.name}/{exercise.path.name}"
+    for name, source in exercise.secret.right.items():
+        verdict = exercise.verdict(entries(exercise.name, source))
+        if verdict.state is not State.PASSED:
+            yield (
+                f"{file}: the right answer {name or '(the solution)'} does not pass but is "
+                f"{verdict.state}: {verdict.diagnosis} {verdict.message} {verdict.seen}. Correct "
+                "it, or the check."
+            )
+
+
+def wrong(exercise: Exercise) -> Iterator[str]:
+    """Every wrong answer earns the sentence above it."""
+    for mistake in exercise.secret.diagnosis.mistakes:
+        for answer in mistake.answers:
+            seen = entries(exercise.name, answer.source)
+            verdict = exercise.verdict(seen)
+            if (verdict.state, verdict.diagnosis) == (State.WRONG, mistake.slug):
+                continue
+            if verdict.state is State.PASSED:
+                yield (
+                    f"{answer.where}: {answer.name} passes; it changes nothing that a case shows. "
+                    "Add a case that tells it apart, or remove it."
+                )
+            else:
+                few = _failing(exercise.secret.diagnosis, seen)
+                cure = "Add another case like it" if len(few) < ENOUGH else "Tell the two apart"
+                yield (
+                    f"{answer.where}: {answer.name} should earn {mistake.slug!r} and gets "
+                    f"{verdict.diagnosis or verdict.state!r} (wrong in {len(few)} cases: "
+                    f"{verdict.seen[:1]}). {cure}."
+                )
+
+
+def _failing(diagnosis: Diagnosis, seen: list[dict]) -> list[int]:
+    same = diagnosis.judge.same
+    return [
+        n
+        for n, (one, other) in enumerate(zip(diagnosis.expected, seen, strict=True))
+        if not same_outcome(one, other, same)
+    ]
+
+
+def ambiguous(exercise: Exercise) -> Iterator[str]:
+    """No program earns two sentences."""
+    diagnosis = exercise.secret.diagnosis
+    models = list(diagnosis.models())
+    for place, (mistake, answer) in enumerate(models):
+        seen = entries(exercise.name, answer.source)
+        for other, model in models[:place]:
+            if other.slug != mistake.slug and _same(diagnosis, model, seen):
+                yield (
+                    f"{answer.where}: {answer.name} does the same as {model.name} at "
+                    f"{model.where}, so a learner gets {other.slug!r} for both. Add a case that "
+                    "tells them apart, or put them under one sentence."
+                )
+
+
+def _same(diagnosis: Diagnosis, model: WrongAnswer, seen: list[dict]) -> bool:
+    same = diagnosis.judge.same
+    return all(
+        same_outcome(diagnosis.outcome(model.source, n), entry, same)
+        for n, entry in enumerate(seen)
+    )
+
+
+def independent(exercise: Exercise) -> Iterator[str]:
+    """Each sentence is earned by a wrong answer that isn't made from the edit that models it."""
+    diagnosis = exercise.secret.diagnosis
+    by_model = {mistake.slug for mistake, _ in diagnosis.models()}
+    for mistake in diagnosis.mistakes:
+        if mistake.slug in by_model and not any(_earned_alone(diagnosis, mistake)):
+            yield (
+                f"{mistake.where}: {mistake.slug!r} is earned only by the edits that model it. "
+                "Write a wrong answer in another way, that shows the same mistake."
+            )
+
+
+def _earned_alone(diagnosis: Diagnosis, mistake: Mistake) -> Iterator[bool]:
+    for answer in mistake.answers:
+        seen = entries(diagnosis.name, answer.source)
+        others = (a for m, a in diagnosis.models() if m is mistake and _text(a) != _text(answer))
+        yield any(_same(diagnosis, model, seen) for model in others)
+
+
+def _text(answer: WrongAnswer) -> str:
+    """An edit's text, the same for whichever right answer it is made of."""
+    name = answer.name
+    return name.partition(", ")[2].removesuffix(")") if name.startswith("of(") else name
+
+
+def two_at_once(exercise: Exercise) -> Iterator[str]:
+    """Every program with two mistakes can be run; none of them hangs."""
+    diagnosis = exercise.secret.diagnosis
+    file = f"{exercise.path.parent.name}/{exercise.path.name}"
+    for slugs, source in diagnosis.pairs if diagnosis.judge.pairs else ():
+        began = time.process_time()
+        found = diagnosis.find(entries(exercise.name, source))
+        if isinstance(found, Finding) and not found.diagnosis:
+            pass  # two mistakes that cancel out
+        if time.process_time() - began > 5:
+            yield f"{file}: the mistakes {sorted(slugs)} together take more than 5 s; say pairs=False."
+
+
+CHECKS: tuple[Check, ...] = (parts, size, right, wrong, ambiguous, independent)
+
+
+def problems(name: str, checks: tuple[Check, ...] = CHECKS) -> list[str]:
+    """All that is wrong with one exercise; a file that cannot be read is one problem."""
+    exercise = find(name)
+    found: list[str] = []
+    with usual_torch():
+        for check in checks:
+            try:
+                found += check(exercise)
+            except ExerciseFileError as error:
+                return [*found, str(error)]
+    return found
+
+
+def table(name: str) -> Iterator[str]:
+    """Each wrong answer with what it gets."""
+    exercise = find(name)
+    for mistake in exercise.secret.diagnosis.mistakes:
+        for answer in mistake.answers:
+            verdict = exercise.verdict(entries(name, answer.source))
+            got = verdict.diagnosis or verdict.state
+            yield f"  {'ok ' if got == mistake.slug else 'NO '} {mistake.slug}: {answer.name[:60]} -> {got}"
+            yield from (f"         {line}" for line in verdict.seen[:2])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="exercises, such as clip_step; default all")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every wrong answer")
+    parser.add_argument("--pairs", action="store_true", help="also run all mistakes in pairs")
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in EXERCISES]
+    if unknown:
+        print(f"no exercise is called {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    checks = (*CHECKS, two_at_once) if chosen.pairs else CHECKS
+    count = 0
+    for name in chosen.names or EXERCISES:
+        began = time.process_time()
+        found = problems(name, checks)
+        count += len(found)
+        if chosen.verbose and not any("does not fit" in line for line in found):
+            print(f"{name}: {time.process_time() - began:.1f} s")
+            print("\n".join(table(name)))
+        print("\n".join(found), end="\n" if found else "")
+    print(f"{len(chosen.names or EXERCISES)} exercises, {count} problems")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
