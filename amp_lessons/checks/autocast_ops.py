@@ -24,8 +24,8 @@ from torch.utils.flop_counter import flop_registry
 from amp_lessons.checks.cases import Case, Misconception, Rule, function_exercise, within
 from amp_lessons.checks.evidence import DamagedEvidence, by_name, observe
 from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
-from amp_lessons.checks.watch import watched
 from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.checks.watch import watched
 
 HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from amp_lessons.checks.evidence import DamagedEvidence, as_json, in_words, observe
 from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
-from amp_lessons.checks.watch import watched
 from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.checks.watch import watched
 
 MAX_LINES = 4
 

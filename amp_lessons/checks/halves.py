@@ -19,7 +19,6 @@ from amp_lessons.checks.exercise_file import (
     Cell,
     ExerciseFileError,
     bullets,
-    cut_solution,
     open_half,
     read_cells,
     without_markers,

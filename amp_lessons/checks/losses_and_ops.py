@@ -27,8 +27,8 @@ from amp_lessons.checks.cases import (
     within,
 )
 from amp_lessons.checks.evidence import DamagedEvidence, by_name, describe_error, in_words, plain
-from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
 from amp_lessons.checks.how_numbers_break import within_ulps
+from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32

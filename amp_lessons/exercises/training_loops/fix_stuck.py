@@ -123,8 +123,8 @@ put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", before="sc
 put("if not loss.isfinite(): continue", before="scaler.scale")
 
 # %% wrong stepped-without-the-scaler
-# You call `optimizer.step()` yourself, so an overflow in the gradients is not skipped. A finite loss
-# doesn't mean finite gradients. Call `scaler.step(optimizer)`: it looks at the gradients.
+# You call `optimizer.step()` yourself, so an overflow in the gradients is not skipped. A finite
+# loss doesn't mean finite gradients. Call `scaler.step(optimizer)`: it looks at the gradients.
 (
     swap("scaler.step(optimizer)", "if loss.isfinite(): optimizer.step()")
     & put("scaler.unscale_(optimizer)", before="if loss.isfinite()")

@@ -1,7 +1,8 @@
 # %% text
 # # Exercises 07: Real training loops
 #
-# Six loops that are broken as loops really are, and four to write. Take [[lesson training_loops]] first.
+# Six loops that are broken as loops really are, and four to write. Take [[lesson training_loops]]
+# first.
 
 # %% given
 import torch
