@@ -6,6 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from amp_lessons.formats import BF16, FP16, FP32, Format
+
+_FORMATS = {"float32": FP32, "float16": FP16, "bfloat16": BF16}
+
 Same = Callable[[Any, Any], bool]
 """Compares two plain values: expected, then seen."""
 
@@ -44,6 +48,27 @@ def within(tolerance: float) -> Same:
         if isinstance(expected, dict):  # a dtype or another object, by its name
             return expected == seen
         return _close(expected, as_number(seen), tolerance)
+
+    return same
+
+
+def within_ulps(count: float, at_least: float = 0.0) -> Same:
+    """Tensors of the same dtype and shape whose numbers differ by at most ``count`` ulp.
+
+    The ulp is that of the expected number, or of ``at_least`` if that is larger: where a result
+    is the difference of numbers around 1, its error is measured against them.
+    """
+
+    def close(expected: Any, seen: Any, format: Format) -> bool:
+        if isinstance(expected, list):
+            return all(close(e, s, format) for e, s in zip(expected, seen, strict=True))
+        if math.isnan(expected) or math.isnan(seen) or math.isinf(expected):
+            return expected == seen or (math.isnan(expected) and math.isnan(seen))
+        return abs(expected - seen) <= count * format.ulp(max(abs(expected), at_least))
+
+    def same(expected: Any, seen: Any) -> bool:
+        alike = is_tensor(seen) and all(expected[key] == seen[key] for key in ("dtype", "shape"))
+        return alike and close(expected["values"], seen["values"], _FORMATS[seen["dtype"]])
 
     return same
 
