@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from amp_lessons.renamed import EXERCISES
+
 VERSION = 1
 
 # From each older version of the file to the next. The first format is still the only one.
@@ -148,7 +150,9 @@ def _parse(text: str, path: Path) -> Progress:
         )
     for step in range(version, VERSION):
         data = _MIGRATIONS[step](data)
-    entries = {name: Entry.from_json(entry) for name, entry in data["exercises"].items()}
+    # The present names come last, so that one wins where an exercise has an entry under both.
+    former_first = sorted(data["exercises"].items(), key=lambda item: item[0] not in EXERCISES)
+    entries = {EXERCISES.get(name, name): Entry.from_json(entry) for name, entry in former_first}
     lessons = {str(slug): str(when) for slug, when in data.get("lessons", {}).items()}
     known = ("version", "exercises", "lessons")
     extra = {name: value for name, value in data.items() if name not in known}

@@ -54,6 +54,12 @@ EXERCISES = {
 """Exercises by their former names: saved progress and answered sheets follow."""
 
 
+def current_grade_id(grade_id: str) -> str:
+    """What the cell of an answer or a check is called now: ``"fix_stuck_check"``."""
+    name = grade_id.removesuffix("_check")
+    return EXERCISES.get(name, name) + grade_id[len(name) :]
+
+
 def current(path: str) -> str:
     """What a path is called now, after any number of renamings."""
     while (newer := MOVED.get(path) or REPLACED.get(path)) is not None:

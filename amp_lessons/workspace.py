@@ -207,7 +207,7 @@ def _is_sheet(path: Path, name: str) -> bool:
     lessons = [lesson for lesson in course.LESSONS if lesson.sheet == name]
     exercises = {info.name for lesson in lessons for info in lesson.exercises}
     try:
-        return any(ipynb.grade_id(cell) in exercises for cell in ipynb.read(path)["cells"])
+        return any(_grade_id(cell) in exercises for cell in ipynb.read(path)["cells"])
     except ipynb.NotebookError:
         return False
 
@@ -514,7 +514,7 @@ def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Res
 
 def _reset_exercise(folder: Path, exercise: str) -> Reset:
     """Put back the solution cell and the check cell of one exercise."""
-    name = course.lesson_of(exercise).sheet
+    name, exercise = course.lesson_of(exercise).sheet, course.exercise_info(exercise).name
     target = folder / name
     if not target.exists():
         return _reset_notebook(folder, name, (f"{name} was missing: all of it was put back",))
@@ -544,7 +544,7 @@ def _put_back(
     original = next((cell for cell in master if ipynb.grade_id(cell) == grade_id), None)
     if original is None:
         raise WorkspaceError(f"the course has no cell {grade_id}: {cure_for_missing_course()}")
-    places = [index for index, cell in enumerate(cells) if ipynb.grade_id(cell) == grade_id]
+    places = [index for index, cell in enumerate(cells) if _grade_id(cell) == grade_id]
     if not places:  # an editor that drops metadata may have kept the ids
         places = [i for i, cell in enumerate(cells) if cell.get("id") == original.get("id")][:1]
     if not places:
@@ -559,11 +559,16 @@ def _put_back(
         notes.append(f"the cell {grade_id} stood there {len(places)} times: one was left")
 
 
+def _grade_id(cell: ipynb.Cell) -> str:
+    """A cell's grade id as it is called now."""
+    return renamed.current_grade_id(ipynb.grade_id(cell))
+
+
 def _place(cells: list[ipynb.Cell], master: list[ipynb.Cell], original: ipynb.Cell) -> int:
     """Where a missing cell belongs: after the nearest cell before it that is still there."""
     for before in reversed(master[: master.index(original)]):
         for index, cell in enumerate(cells):
-            same_name = ipynb.grade_id(before) and ipynb.grade_id(cell) == ipynb.grade_id(before)
+            same_name = ipynb.grade_id(before) and _grade_id(cell) == ipynb.grade_id(before)
             if same_name or cell.get("id", "") == before.get("id"):
                 return index + 1
     return len(cells)

@@ -1,66 +1,85 @@
-"""Every exercise, three ways: the stub is not attempted, the solution passes, each wrong answer is
-wrong with the diagnosis written for it; and a second correct answer passes too. The solution also
-passes as a learner is shown it.
+"""Every exercise, as its file has it: the stub is not attempted, right answers pass, each wrong one
+earns the sentence above it, and what a learner is shown as the solution passes in their notebook.
 
-The answers run in the exercise's own notebook, in place of the stub. The tests hold the catalogue,
-the check modules, the notebooks and the files of mutants against each other, so that no exercise
-can be forgotten.
+What is missing in a file is found by `tools/check_exercises.py`, which names line and cure.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
-from dataclasses import dataclass
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import median
 
+import check_exercises
 import nbformat
 import pytest
 
+from amp_lessons import checks, course, renamed
 from amp_lessons.checks import display
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
 from amp_lessons.checks.verdict import State, Verdict
-from amp_lessons.course import LESSONS, lesson_of
+from amp_lessons.course import LESSONS
 
 ROOT = Path(__file__).resolve().parent.parent
-MUTANTS = Path(__file__).resolve().parent / "mutants"
-EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
-HEADER = re.compile(
-    r"^# === (?P<kind>mutant|correct): (?P<name>\w+)(?: -> (?P<diagnosis>[\w-]+))?$", re.MULTILINE
-)
+FOLDER = ROOT / "amp_lessons" / "exercises"
+EXERCISES = check_exercises.EXERCISES
+SHEETS = [lesson for lesson in LESSONS if lesson.exercises]
+FUNCTIONS = [name for name in EXERCISES if checks.find(name).learners.call == name]
+"""Those whose answer is a function or a class of the exercise's name."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    exercise: str
-    kind: str
-    name: str
-    diagnosis: str
-    source: str
-
-    def __str__(self) -> str:
-        return f"{self.exercise}-{self.name}"
+# ---- no exercise can be forgotten ---------------------------------------------------------------
 
 
-@cache
-def answers(exercise: str) -> tuple[Answer, ...]:
-    """The answers in an exercise's file, in order."""
-    text = (MUTANTS / f"{exercise}.py").read_text(encoding="utf-8")
-    heads = list(HEADER.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    return tuple(
-        Answer(exercise, h["kind"], h["name"], h["diagnosis"] or "", text[h.end() : end])
-        for h, end in zip(heads, ends, strict=True)
-    )
+def test_each_file_is_in_the_catalogue_and_back():
+    special = {"__init__", "sheet", "stage", "shared"}
+    files = {
+        (path.parent.name, path.stem)
+        for path in FOLDER.glob("*/*.py")
+        if path.stem not in special and not path.stem.startswith("stage_")
+    }
+    assert files == {(lesson.slug, info.name) for lesson in SHEETS for info in lesson.exercises}
 
 
-ALL_ANSWERS = [
-    answer for name in EXERCISES if (MUTANTS / f"{name}.py").exists() for answer in answers(name)
-]
-WRONG = [answer for answer in ALL_ANSWERS if answer.kind == "mutant"]
-CORRECT = [answer for answer in ALL_ANSWERS if answer.kind == "correct"]
+@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
+def test_each_folder_has_a_sheet_and_a_stage(lesson):
+    for name in ("__init__.py", "sheet.py", "stage.py"):
+        assert (FOLDER / lesson.slug / name).is_file(), f"{lesson.slug} has no {name}: write one"
+
+
+def test_lessons_have_at_least_four_exercises_each_from_01_on():
+    for lesson in LESSONS:
+        if lesson.slug in ("amp_in_20_minutes", "interview_room"):  # one small one; those of others
+            continue
+        assert len(lesson.exercises) >= 4, lesson.id
+
+
+def test_each_common_diagnosis_is_earned():
+    mistakes = [m for name in EXERCISES for m in checks.find(name).secret.diagnosis.mistakes]
+    assert {m.slug for m in mistakes if m.answers} >= set(COMMON_DIAGNOSES)
+
+
+def test_the_files_stay_small():
+    lines = {
+        path: len(path.read_text(encoding="utf-8").splitlines()) for path in FOLDER.glob("*/*.py")
+    }
+    assert all(count <= check_exercises.MAX_LINES for count in lines.values()), max(lines.items())
+    answers = [lines[checks.find(name).path] for name in EXERCISES]
+    assert median(answers) <= 170
+
+
+# ---- each file, in the ways that the tool checks ------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.parametrize("check", check_exercises.CHECKS, ids=lambda check: check.__name__)
+def test_exercise(name, check):
+    assert check_exercises.problems(name, (check,)) == []
+
+
+# ---- as a learner meets it ----------------------------------------------------------------------
 
 
 @cache
@@ -73,122 +92,30 @@ def grade_id(cell: nbformat.NotebookNode) -> str:
     return cell.metadata.get("nbgrader", {}).get("grade_id", "")
 
 
-def exercise(name: str) -> Exercise:
-    module = importlib.import_module(f"amp_lessons.checks.{lesson_of(name).slug}")
-    return getattr(module, name)
-
-
-def is_one_function(name: str) -> bool:
-    """Whether the answer is a function of the exercise's name, not a dict or several functions."""
-    return any(
-        c.source == f"ex.{name}.check({name})" for c in cells("exercises", lesson_of(name).id)
-    )
-
-
-FUNCTIONS = [name for name in EXERCISES if is_one_function(name)]
-
-
-def verdict_in_notebook(
-    name: str, answer: str | None = None, folder: str = "exercises", with_others: bool = False
-) -> Verdict:
-    """Run an exercise's notebook up to its check, with an answer in place of the stub.
-
-    With ``with_others`` the cells of the exercises above it run too, as in a learner's kernel.
-    """
+def verdicts(lesson: str, folder: str, answers: dict[str, str] | None = None) -> dict[str, Verdict]:
+    """Run a sheet from top to bottom, with other answers where they are given: all its verdicts."""
     seen: dict[str, object] = {}
     namespace: dict[str, object] = {"print": lambda *_, **__: None}
     with recording(lambda exercise, evidence: seen.__setitem__(exercise, evidence)):
-        for cell in cells(folder, lesson_of(name).id):
-            others = grade_id(cell).removesuffix("_check") not in ("", name)
-            if others and not with_others:
-                continue
-            replaced = grade_id(cell) == name and answer is not None
-            exec(compile(answer if replaced else cell.source, f"<{name}>", "exec"), namespace)
-            if grade_id(cell) == f"{name}_check":
-                return exercise(name).verdict(seen[name])
-    raise AssertionError(f"{folder}/{lesson_of(name).id}_exercises.ipynb has no check of {name}")
+        for cell in cells(folder, lesson):
+            source = (answers or {}).get(grade_id(cell), cell.source)
+            exec(compile(source, f"<{grade_id(cell)}>", "exec"), namespace)
+    return {name: checks.find(name).verdict(evidence) for name, evidence in seen.items()}
 
 
-# ---- no exercise can be forgotten -----------------------------------------------------------
-
-
-def test_there_are_exercises_and_mutants_at_all():
-    assert len(EXERCISES) >= 9
-    assert len(WRONG) >= 3 * len(EXERCISES)
-
-
-def test_each_exercise_of_a_check_module_is_in_the_catalogue_and_back():
-    defined = set()
-    for lesson in LESSONS:
-        if lesson.exercises:
-            module = importlib.import_module(f"amp_lessons.checks.{lesson.slug}")
-            found = {n: v for n, v in vars(module).items() if isinstance(v, Exercise)}
-            assert all(n == v.name for n, v in found.items())
-            assert set(found) == {info.name for info in lesson.exercises}
-            defined |= set(found)
-    assert defined == set(EXERCISES)
-
-
+@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
 @pytest.mark.parametrize("folder", ["exercises", "solutions"])
-def test_each_exercise_has_one_answer_cell_and_one_check_cell(folder):
-    for lesson in LESSONS:
-        if lesson.exercises:
-            ids = [grade_id(c) for c in cells(folder, lesson.id) if grade_id(c)]
-            expected = [x for info in lesson.exercises for x in (info.name, f"{info.name}_check")]
-            assert ids == expected
+def test_each_exercise_has_one_answer_cell_and_one_check_cell(lesson, folder):
+    ids = [grade_id(c) for c in cells(folder, lesson.id) if grade_id(c)]
+    assert ids == [x for info in lesson.exercises for x in (info.name, f"{info.name}_check")]
 
 
-def test_each_file_of_mutants_belongs_to_an_exercise_and_back():
-    assert {path.stem for path in MUTANTS.glob("*.py")} == set(EXERCISES)
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_exercise_has_enough_mutants_and_a_second_correct_answer(name):
-    kinds = [answer.kind for answer in answers(name)]
-    assert kinds.count("mutant") >= 3
-    assert kinds.count("correct") >= 1
-    names = [answer.name for answer in answers(name)]
-    assert len(names) == len(set(names))
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_each_diagnosis_is_earned_by_a_mutant(name):
-    earned = {answer.diagnosis for answer in answers(name) if answer.kind == "mutant"}
-    assert set(exercise(name).diagnoses) <= earned
-
-
-def test_each_common_diagnosis_is_earned_by_a_mutant():
-    assert {answer.diagnosis for answer in WRONG} >= set(COMMON_DIAGNOSES)
-
-
-def test_lessons_have_at_least_four_exercises_each_from_01_on():
-    for lesson in LESSONS:
-        if lesson.slug in ("amp_in_20_minutes", "interview_room"):  # one small one; those of others
-            continue
-        assert len(lesson.exercises) >= 4, lesson.id
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_exercise_has_hints_and_no_hint_is_the_solution(name):
-    hints = exercise(name).hints
-    assert len(hints) >= 2
-    solution = next(c.source for c in cells("solutions", lesson_of(name).id) if grade_id(c) == name)
-    assert not any(hint in solution for hint in hints if len(hint) > 40)
-
-
-# ---- the three ways --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_stub_is_not_attempted(name):
-    assert verdict_in_notebook(name).state is State.NOT_ATTEMPTED
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_solution_passes(name):
-    verdict = verdict_in_notebook(name, folder="solutions")
-    assert verdict.state is State.PASSED, verdict
-    assert verdict.message, "a pass should say what was learned"
+@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
+def test_stubs_are_not_attempted(lesson):
+    found = verdicts(lesson.id, "exercises")
+    assert {name: v.state for name, v in found.items()} == {
+        info.name: State.NOT_ATTEMPTED for info in lesson.exercises
+    }
 
 
 class _Preformatted(HTMLParser):
@@ -209,41 +136,39 @@ class _Preformatted(HTMLParser):
             self.text += data
 
 
-def shown_solutions(name: str, monkeypatch) -> tuple[str, str]:
+def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
     """What ``solution(give_up=True)`` lets a learner copy: from the box, and from a terminal."""
     boxes: list[dict[str, str]] = []
     monkeypatch.setattr(display, "_notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: boxes.append(data))
-    exercise(name).solution(give_up=True)
+    exercise.solution(give_up=True)
     (box,) = boxes
     reader = _Preformatted()
     reader.feed(box["text/html"])
     return reader.text, box["text/plain"]
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_shown_solution_passes(name, monkeypatch):
-    in_box, in_terminal = shown_solutions(name, monkeypatch)
-    assert in_terminal == f"# Solution: {exercise(name).info.title}\n{in_box}"
-    assert not re.search("(BEGIN|END) SOLUTION", in_box)
-    compile(in_terminal, f"<terminal: {name}>", "exec")
-    verdict = verdict_in_notebook(name, in_box, with_others=True)
-    assert verdict.state is State.PASSED, verdict
+@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
+def test_shown_solutions_pass(lesson, monkeypatch):
+    shown = {}
+    for info in lesson.exercises:
+        in_box, in_terminal = shown_solution(checks.find(info.name), monkeypatch)
+        assert in_terminal == f"# Solution: {info.title}\n{in_box}"
+        assert not re.search("(BEGIN|END) SOLUTION", in_box)
+        compile(in_terminal, f"<terminal: {info.name}>", "exec")
+        shown[info.name] = in_box
+    for verdict in verdicts(lesson.id, "exercises", shown).values():
+        assert verdict.state is State.PASSED, verdict
+        assert verdict.message, "a pass should say what was learned"
 
 
-@pytest.mark.parametrize("answer", WRONG, ids=str)
-def test_mutant_is_wrong_with_its_diagnosis(answer):
-    verdict = verdict_in_notebook(answer.exercise, answer.source)
-    assert (verdict.state, verdict.diagnosis) == (State.WRONG, answer.diagnosis), verdict
+# ---- answers that try to fool the check ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", CORRECT, ids=str)
-def test_second_correct_answer_passes(answer):
-    verdict = verdict_in_notebook(answer.exercise, answer.source)
-    assert verdict.state is State.PASSED, verdict
+def verdict_of(name: str, source: str) -> Verdict:
+    exercise = checks.find(name)
+    return exercise.evaluate(*exercise.learners.answer(source))
 
-
-# ---- answers that try to fool the check --------------------------------------------------------
 
 LIAR = """
 class Liar(float):
@@ -257,14 +182,14 @@ class Liar(float):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_object_that_equals_everything_does_not_pass(name):
     answer = f"{LIAR}\ndef {name}(*args):\n    return Liar(1.0)\n"
-    assert verdict_in_notebook(name, answer).state is State.WRONG
+    assert verdict_of(name, answer).state is State.WRONG
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_constant_answer_does_not_pass(name):
     for value in ("0.0", "1.0", "True", "'FP16'", "torch.zeros(())", "args[0]"):
-        answer = f"def {name}(*args):\n    return {value}\n"
-        assert verdict_in_notebook(name, answer).state is not State.PASSED, value
+        answer = f"import torch\ndef {name}(*args):\n    return {value}\n"
+        assert verdict_of(name, answer).state is not State.PASSED, value
 
 
 def test_patched_allclose_and_equal_do_not_help(monkeypatch):
@@ -273,7 +198,7 @@ def test_patched_allclose_and_equal_do_not_help(monkeypatch):
     for function in ("allclose", "equal", "isclose"):
         monkeypatch.setattr(torch, function, lambda *_, **__: True)
     answer = "def log_softmax(logits):\n    return logits * 0\n"
-    assert verdict_in_notebook("log_softmax", answer).state is State.WRONG
+    assert verdict_of("log_softmax", answer).state is State.WRONG
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -281,13 +206,24 @@ def test_patched_allclose_and_equal_do_not_help(monkeypatch):
     "evidence", [None, 7, [], {}, [1, 2], {"dict": 3}, [{"value": None}] * 9, "text", [None] * 13]
 )
 def test_damaged_evidence_never_passes_and_never_raises(name, evidence):
-    assert exercise(name).verdict(evidence).state is not State.PASSED
+    assert checks.find(name).verdict(evidence).state is not State.PASSED
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_exception_is_an_error_at_the_learners_line(name):
     answer = f"def {name}(*args):\n    x = 1\n    return undefined_name\n"
-    verdict = verdict_in_notebook(name, answer)
+    verdict = verdict_of(name, answer)
     assert verdict.state is State.ERROR
     assert "undefined_name" in verdict.message
     assert any("line 3" in line for line in verdict.seen), verdict.seen
+
+
+# ---- former names -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("former", renamed.EXERCISES)
+def test_an_exercise_is_found_by_its_former_name(former):
+    name = renamed.EXERCISES[former]
+    assert checks.find(former) is checks.find(name)
+    topic = getattr(checks, course.lesson_of(name).slug)  # as sheets once imported it
+    assert getattr(topic, former) is checks.find(name)

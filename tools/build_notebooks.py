@@ -32,6 +32,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+import sheets
 from jupyter_core.utils import ensure_event_loop
 from links import Linker, LinkError
 from nbclient import NotebookClient
@@ -99,6 +100,8 @@ def whiteboard(cell: NotebookNode, sources: Path) -> list[NotebookNode]:
     name = cell.metadata.pop("whiteboard", None)
     if name is None:
         return [cell]
+    if (sheets.FOLDER / lesson_of(name).slug / sheets.SHEET).exists():
+        return sheets.whiteboard(name, cell.source)
     lesson, info = lesson_of(name), exercise_info(name)
     sheet = read_source(sources / "exercises" / f"{lesson.id}.py").cells
     start = next(n for n, each in enumerate(sheet) if each.metadata.get("heading") == name)
@@ -160,15 +163,14 @@ def add_navigation(opening: NotebookNode, lesson: Lesson, other: str) -> None:
 
 def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
     """The solution notebook and the exercise notebook of one sheet."""
-    source = sources / "exercises" / f"{lesson.id}.py"
-    sheet = read_source(source)
-    solved = sheet_cells(sheet, lesson, source)
+    if (sheets.FOLDER / lesson.slug / sheets.SHEET).exists():
+        solved = sheets.solved(lesson)
+    else:
+        source = sources / "exercises" / f"{lesson.id}.py"
+        solved = sheet_cells(read_source(source), lesson, source)
     add_navigation(solved[0], lesson, lesson.notebook)
     write_out_links(solved, lesson.sheet, sources)
-    stubbed = copy.deepcopy(solved)
-    for cell in stubbed:
-        if cell.metadata.get("nbgrader", {}).get("solution"):
-            cell.source = cut_solution(cell.source, source)
+    stubbed = sheets.unsolved(solved)
     return [
         Product(lesson.solutions, finish(_notebook(solved)), execute=True),
         Product(lesson.sheet, finish(_notebook(stubbed)), execute=False),
@@ -347,7 +349,8 @@ def products(sources: Path) -> list[Product]:
         listed.add(sources / "lessons" / f"{lesson.id}.py")
         wanted.append(lesson_product(lesson, sources))
         if lesson.exercises:
-            listed.add(sources / "exercises" / f"{lesson.id}.py")
+            if not (sheets.FOLDER / lesson.slug / sheets.SHEET).exists():
+                listed.add(sources / "exercises" / f"{lesson.id}.py")
             wanted += exercise_products(lesson, sources)
     stray = sorted(set(sources.glob("*/*.py")) - listed)
     if stray:

@@ -8,12 +8,13 @@ problem to report, because a person should look at that notebook.
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from amp_lessons import course, ipynb
+from amp_lessons import course, ipynb, renamed
 from amp_lessons.course import Lesson
 from amp_lessons.ipynb import NotebookError
 
@@ -30,12 +31,14 @@ class Step:
         where: what to call it in a message, such as ``"cell 5"``.
         checks: the exercise whose check it is, or "".
         solves: the exercise whose answer it holds, as far as its metadata tells, or "".
+        former: what the sheet calls the exercise, if it was handed out under another name.
     """
 
     source: str
     where: str
     checks: str = ""
     solves: str = ""
+    former: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
     for number, cell in enumerate(cells, start=1):
         if cell["cell_type"] != "code":
             continue
-        name = ipynb.grade_id(cell)
+        handed_out = ipynb.grade_id(cell)
+        name = renamed.current_grade_id(handed_out)
         checks = name.removesuffix(SUFFIX) if ipynb.is_check(cell) else ""
         solves = name if ipynb.is_solution(cell) else ""
         steps.append(
@@ -116,6 +120,7 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
                 where=f"cell {number}",
                 checks=checks if checks in known else "",
                 solves=solves if solves in known else "",
+                former=handed_out.removesuffix(SUFFIX) if name != handed_out else "",
             )
         )
     return _recognise_by_source(steps, known)
@@ -126,9 +131,11 @@ def _recognise_by_source(steps: list[Step], known: set[str]) -> list[Step]:
     marked = {step.checks for step in steps}
     found = []
     for step in steps:
-        name = "" if step.checks or step.solves else _checked_by(step.source)
-        stripped = name in known and name not in marked
-        found.append(replace(step, checks=name) if stripped else step)
+        written = "" if step.checks or step.solves else _checked_by(step.source)
+        name = renamed.current_grade_id(written)
+        if name in known and name not in marked:
+            step = replace(step, checks=name, former=written if written != name else "")
+        found.append(step)
     return found
 
 
@@ -166,12 +173,20 @@ def _with_masters_checks(
         if step.checks not in master:
             result.append(replace(step, checks=""))
             continue
-        if step.source.strip() != master[step.checks].strip():
+        source = _as_handed_out(master[step.checks], step)
+        if step.source.strip() != source.strip():
             notes.append(
                 f"{step.where}, the check of {step.checks}, was changed: the course's own ran"
             )
-        result.append(replace(step, source=master[step.checks]))
+        result.append(replace(step, source=source))
     return result, notes
+
+
+def _as_handed_out(source: str, step: Step) -> str:
+    """A check's source with the name that the exercise has in this sheet."""
+    return (
+        re.sub(rf"\b{step.checks or step.solves}\b", step.former, source) if step.former else source
+    )
 
 
 def _duplicates(steps: list[Step]) -> list[str]:
@@ -198,5 +213,7 @@ def _put_back_missing(
         problems.append(f"the check of {name} is missing: it was put back")
         answers = [i for i, step in enumerate(steps) if step.solves == name]
         place = answers[-1] + 1 if answers else len(steps)
+        if answers:
+            source = _as_handed_out(source, steps[answers[-1]])
         steps.insert(place, Step(source, f"the check of {name}", checks=name))
     return steps

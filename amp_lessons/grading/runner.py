@@ -42,7 +42,7 @@ def main() -> None:
     _redirect()
     from amp_lessons.checks.exercise import recording
 
-    lesson = importlib.import_module(f"amp_lessons.checks.{job['lesson']}")
+    lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
     shell = _shell()
     reporter.send(ready=True)
     for number, step in enumerate(job["steps"]):

@@ -1,0 +1,171 @@
+"""The learner's half stands alone: a process without the secret half can probe every exercise, and
+finds no line of a solution anywhere."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import amp_lessons
+from amp_lessons import checks
+from amp_lessons.checks.halves import open_halves
+from amp_lessons.course import LESSONS
+
+PACKAGE = Path(amp_lessons.__file__).parent
+EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
+
+# Runs in a fresh process on a cut copy of the package; told the lines to look for on stdin.
+SEARCH = """
+import gc, inspect, json, os, sys, types
+from pathlib import Path
+
+lines = json.load(sys.stdin)
+import amp_lessons
+from amp_lessons import checks
+from amp_lessons.course import LESSONS
+
+names = [info.name for lesson in LESSONS for info in lesson.exercises]
+for name in names:
+    exercise = checks.find(name)
+    assert len(exercise.probe.all_cases) > 0
+    exercise.evidence(lambda *args, **kwargs: None)  # the probe runs
+    exercise.hints, exercise.learners.stub
+    assert exercise.verdict(exercise.evidence(lambda *args: 0)).check_failed, name
+
+texts = []
+seen = set()
+def look(value, depth=0):
+    if id(value) in seen or depth > 4:
+        return
+    seen.add(id(value))
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, bytes):
+        texts.append(value.decode("utf-8", "replace"))
+    elif isinstance(value, types.CodeType):
+        for part in value.co_consts:
+            look(part, depth + 1)
+    elif isinstance(value, types.FunctionType):
+        look(value.__code__)
+        for cell in value.__closure__ or ():
+            try:
+                look(cell.cell_contents, depth + 1)
+            except ValueError:
+                pass
+        for part in (value.__defaults__ or ()):
+            look(part, depth + 1)
+    elif isinstance(value, dict):
+        for key, item in list(value.items()):
+            look(key, depth + 1); look(item, depth + 1)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in list(value):
+            look(item, depth + 1)
+
+mine = [m for name, m in list(sys.modules.items()) if name.startswith("amp_lessons")]
+for value in [*map(vars, mine), *gc.get_objects()]:
+    if value is not lines and value is not texts:
+        look(value)
+found = {}
+for text in texts:
+    for exercise, wanted in lines.items():
+        for line in wanted:
+            if line != text and line in text:
+                found.setdefault(exercise, []).append(["memory", line])
+for path in Path(amp_lessons.__file__).parent.rglob("*"):
+    if path.is_file():
+        data = path.read_bytes().decode("utf-8", "replace")
+        for exercise, wanted in lines.items():
+            for line in wanted:
+                if line in data:
+                    found.setdefault(exercise, []).append([str(path), line])
+print(json.dumps({"probed": len(names), "texts": len(texts), "found": found}))
+"""
+
+
+def solution_lines(name: str) -> list[str]:
+    """The lines of a solution that only it has: long, and not in what a learner is given."""
+    exercise = checks.find(name)
+    given = (PACKAGE / "exercises" / exercise.lesson.slug).glob("s*.py")
+    open_text = exercise.learners.stub + "".join(p.read_text(encoding="utf-8") for p in given)
+    open_text += "".join(cell.text for cell in exercise.learners.cells)
+    lines = [line.strip() for line in exercise.solved().splitlines()]
+    return [line for line in lines if len(line) > 30 and line not in open_text]
+
+
+@pytest.fixture(scope="module")
+def cut_copy(tmp_path_factory) -> Path:
+    """A copy of the package that holds the learner's halves alone."""
+    folder = tmp_path_factory.mktemp("cut")
+    kept = shutil.ignore_patterns("__pycache__", "_course", "bank", "static")
+    shutil.copytree(PACKAGE, folder / "amp_lessons", ignore=kept)
+    open_halves(folder / "amp_lessons")
+    return folder
+
+
+def test_a_process_without_the_secret_half_finds_no_line_of_a_solution(cut_copy):
+    lines = {name: solution_lines(name) for name in EXERCISES}
+    # What the rest of the package shows on its own account, such as a plain training step.
+    rest = "".join(
+        path.read_text(encoding="utf-8")
+        for path in PACKAGE.rglob("*.py")
+        if "exercises" not in path.parts
+    )
+    lines = {name: [x for x in found if x not in rest] for name, found in lines.items()}
+    assert sum(map(bool, lines.values())) > len(EXERCISES) / 2, "nothing to look for"
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCH],
+        input=json.dumps(lines),
+        env=os.environ | {"PYTHONPATH": str(cut_copy), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=cut_copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["probed"] == len(EXERCISES)
+    assert told["texts"] > 10_000, "the search saw no memory"
+    assert told["found"] == {}
+
+
+def test_the_search_would_find_a_line(cut_copy):
+    """The same search, where one line of the package is asked for as if it were a solution's."""
+    line = "asked_for: what an answer should return, for the diagnosis"
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCH],
+        input=json.dumps({"planted": [line]}),
+        env=os.environ | {"PYTHONPATH": str(cut_copy), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=cut_copy,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    places = {place for place, _ in json.loads(done.stdout.splitlines()[-1])["found"]["planted"]}
+    assert "memory" in places
+    assert any(place.endswith("diagnosis.py") for place in places)
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_no_cut_file_holds_a_secret_cell(cut_copy, name):
+    exercise = checks.find(name)
+    text = (cut_copy / "amp_lessons/exercises" / exercise.lesson.slug / f"{name}.py").read_text()
+    ast.parse(text)
+    for word in ("# %% wrong", "# %% right", "# %% judge", "# %% passed", "BEGIN SOLUTION"):
+        assert word not in text
+    assert "# %% probe" in text
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_probe_knows_no_right_answer(name):
+    """The learner's half of a file names nothing of the secret half."""
+    exercise = checks.find(name)
+    names = set(exercise.learners.names)
+    assert "judge" not in names
+    assert not any(module.startswith("amp_lessons.checks.diagnosis") for module in names)
