@@ -23,14 +23,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from amp_lessons.progress import write_atomically
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.files import write_atomically
 from amp_lessons.scaler import ScalerLog
 
 FORMAT = "AMP Lessons checkpoint, version 1"
 CONTENT = {"format": str, "torch": str, "kinds": dict, "states": dict, "random": dict}
 
 
-class CheckpointError(Exception):
+class CheckpointError(AmpLessonsError):
     """A checkpoint could not be written or does not fit. The message is one line with the cure."""
 
 

@@ -620,7 +620,7 @@ def _show_bench(
     import shlex
 
     from amp_lessons import records
-    from amp_lessons.progress import write_atomically
+    from amp_lessons.foundations.files import write_atomically
 
     command = shlex.join(["amp-lessons", *sys.argv[1:]])
     name = re.sub("[^a-z0-9]+", "-", (record or Path("bench")).stem.lower()).strip("-")

@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 from urllib.parse import quote
 
 from amp_lessons import renamed
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.needs import Need
 
 HOME = "notebooks/home.ipynb"
 """The home page, as a path in the course and in a workspace."""
-
-Need = Literal["cpu", "tf32"]
-"""What a demonstration must have to be measured: any machine, or a GPU with TF32 tensor cores."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class ExerciseInfo:
     minutes: int
 
 
-class BadExerciseHead(ValueError):
+class BadExerciseHead(AmpLessonsError, ValueError):
     """The first lines of an exercise's file do not say what the catalogue must know."""
 
 
@@ -493,14 +491,14 @@ PATHS: tuple[LearningPath, ...] = (
 )
 
 
-class UnknownExercise(KeyError):
+class UnknownExercise(AmpLessonsError, KeyError):
     """No exercise has this name. The message lists the names that there are."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
-class UnknownLesson(KeyError):
+class UnknownLesson(AmpLessonsError, KeyError):
     """No lesson has this name. The message offers the nearest."""
 
     def __str__(self) -> str:

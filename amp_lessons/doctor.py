@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons import course, device, progress, workspace
+from amp_lessons.foundations.files import data_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -271,7 +272,7 @@ def _can_write(folder: Path) -> bool:
 
 def progress_problems() -> list[Problem]:
     """What keeps progress from being saved: nothing, or one problem."""
-    folder = progress.data_folder()
+    folder = data_folder()
     if _can_write(folder):
         return []
     cure = "make that folder yours, or set AMP_LESSONS_HOME to one that is"

@@ -22,9 +22,9 @@ from amp_lessons.course import (
     Stage,
     lesson_called,
 )
+from amp_lessons.foundations.states import look
 from amp_lessons.progress import Progress
 from amp_lessons.standing import next_lesson, passes, state_of
-from amp_lessons.terminal import LESSON_STYLES
 
 if TYPE_CHECKING:
     from amp_lessons.plots import Picture
@@ -33,7 +33,7 @@ DRAWN = "drawn"
 """The tag of the cells that `drawn` writes."""
 
 _MAP = "map.png"
-_MARKS = {state: symbol for state, (symbol, _, _) in LESSON_STYLES.items()}
+_MARKS = {state: look(state).symbol for state in ("done", "started", "open")}
 
 
 # ---- the page, as text --------------------------------------------------------------------------
@@ -200,6 +200,7 @@ def finished(slug: str) -> None:
     Raises:
         KeyError: if there is no such lesson.
     """
+    from amp_lessons import boxes
     from amp_lessons.checks import display
 
     lesson = lesson_called(slug)
@@ -214,5 +215,5 @@ def finished(slug: str) -> None:
         if lesson.exercises:
             message = f"Exercises passed: {passes(lesson, done)} of {len(lesson.exercises)}."
     sheet = ((f"exercises {lesson.number:02}", f"../{lesson.sheet}"),) if lesson.exercises else ()
-    way = display.Links("Next: ", (*sheet, *display.way_on(lesson)))
-    display.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, [way, *problems])
+    way = boxes.Links("Next: ", (*sheet, *display.way_on(lesson)))
+    boxes.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, [way, *problems])

@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from amp_lessons.foundations.errors import AmpLessonsError
+
 Cell = dict[str, Any]
 LARGEST = 100 * 2**20
 """Bytes. A notebook of the course stays under 400 KB; beyond this it is not read at all."""
 
 
-class NotebookError(Exception):
+class NotebookError(AmpLessonsError):
     """A file cannot be used as a notebook. The message says why, without naming the file."""
 
 

@@ -20,7 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import progress, server
+from amp_lessons import server
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.files import data_folder
 from amp_lessons.terminal import say
 from amp_lessons.workspace import START_PAGE
 
@@ -28,7 +30,7 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter_config"
 LOG = ".jupyter.log"
 
 
-class LabError(Exception):
+class LabError(AmpLessonsError):
     """JupyterLab cannot be started. The message is one line with the cure."""
 
 
@@ -195,7 +197,7 @@ def _log_file(folder: Path) -> Path:
     Raises:
         LabError: if neither can be written.
     """
-    places = (folder / LOG, progress.data_folder() / LOG)
+    places = (folder / LOG, data_folder() / LOG)
     for log in places:
         with suppress(OSError):
             log.parent.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from amp_lessons.foundations.sizes import size
 from amp_lessons.trace import TraceError, check_inputs, reason
 from amp_lessons.trace.fakes import (
     autocast_on,
@@ -41,7 +42,6 @@ from amp_lessons.trace.recorder import (
     run_op,
     storage_id,
 )
-from amp_lessons.trace.report import size
 
 AUTOCAST: dict[str, torch.dtype | None] = {
     "fp32": None,

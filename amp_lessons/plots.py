@@ -21,6 +21,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from amp_lessons.foundations.sizes import UNITS
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -691,7 +693,7 @@ def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:
     parts = ("parameters", "gradients", "optimizer", "data", "activations", "cast_cache")
     hatches = ("", "///", "xx", "--", "||", "oo")
     top = max(memory.total for memory in memories.values())
-    unit, divisor = next((u, 1024**n) for u, n in _UNITS if top >= 1024**n)
+    unit, divisor = next((u, 1024**n) for u, n in UNITS if top >= 1024**n)
     with _figure(height=0.55 * len(memories) + 1.5) as (figure, axes):
         for row, memory in enumerate(memories.values()):
             left = 0.0
@@ -717,6 +719,3 @@ def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:
             for name, memory in memories.items()
         )
         return Picture(figure, f"Stacked bars of bytes, in {unit}: {words}.")
-
-
-_UNITS = (("GiB", 3), ("MiB", 2), ("KiB", 1), ("bytes", 0))

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
+from amp_lessons.foundations.errors import AmpLessonsError
 
 Group = Literal["lower precision", "float32", "widest", "as given", "refused", "not answerable"]
 GROUPS: tuple[Group, ...] = (
@@ -46,7 +47,7 @@ DTYPES = {
 }
 
 
-class PolicyError(ValueError):
+class PolicyError(AmpLessonsError, ValueError):
     """An op, a device or a dtype that this module has no answer for."""
 
 

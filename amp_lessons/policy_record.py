@@ -14,12 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from amp_lessons.foundations.errors import AmpLessonsError
+
 FILE = Path(__file__).with_name("policy_recorded.json")
 COLUMNS = ("low", "full", "mixed", "group")
 """What is recorded of an op, in this order; see `policy.OpPolicy` for what each means."""
 
 
-class PolicyRecordError(LookupError):
+class PolicyRecordError(AmpLessonsError, LookupError):
     """Nothing is recorded under this version, device or dtype. The message says what is."""
 
 

@@ -7,17 +7,15 @@ that cannot be read is set aside, never deleted. Nothing here imports torch.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.files import data_folder, write_atomically
 from amp_lessons.renamed import EXERCISES
 
 VERSION = 1
@@ -26,7 +24,7 @@ VERSION = 1
 _MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
-class ProgressError(Exception):
+class ProgressError(AmpLessonsError):
     """Progress could not be read or saved. The message is one line with the cure."""
 
 
@@ -94,16 +92,6 @@ class Progress:
 
     def __getitem__(self, exercise: str) -> Entry:
         return self.entries.get(exercise, Entry())
-
-
-def data_folder() -> Path:
-    """Where progress is kept: ``$AMP_LESSONS_HOME``, else the platform's data folder."""
-    home = os.environ.get("AMP_LESSONS_HOME")
-    if home:
-        return Path(home)
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("amp-lessons", appauthor=False))
 
 
 def progress_file() -> Path:
@@ -228,34 +216,6 @@ def _write(path: Path, progress: Progress) -> None:
     if path.exists():
         write_atomically(_previous(path), path.read_bytes())
     write_atomically(path, text.encode())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing: readers see the old content or the new, never half.
-
-    A link stays one, and what it points to is replaced; a file keeps its permissions.
-
-    Raises:
-        OSError: if it cannot be written; the old file is still there and no scrap is left.
-    """
-    path = path.resolve()
-    if path.is_dir():
-        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if path.exists() and not path.is_file():  # without /dev/null the whole machine suffers
-        raise OSError(errno.EEXIST, "Not an ordinary file")
-    scrap = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(scrap, "wb") as stream:
-            if path.exists():
-                shutil.copymode(path, scrap)  # before there is anything to read
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(scrap, path)
-    except BaseException:
-        with suppress(OSError):  # the first error is the one to report
-            scrap.unlink()
-        raise
 
 
 def record_check(exercise: str, state: str) -> Progress:

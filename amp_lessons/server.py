@@ -23,6 +23,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
+from amp_lessons.foundations.errors import AmpLessonsError
+
 EVERYWHERE = ("", "0.0.0.0", "::", "*")
 TICK = 0.1
 """Seconds between two looks at the child."""
@@ -34,7 +36,7 @@ GRACE = 8.0
 """Seconds to end cleanly. Jupyter gives a busy kernel five of them."""
 
 
-class ServerError(Exception):
+class ServerError(AmpLessonsError):
     """Jupyter did not start, or ended by itself. The message says what its log ends with."""
 
 

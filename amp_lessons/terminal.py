@@ -12,21 +12,14 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
+from amp_lessons.foundations.states import Look, look
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 NARROWEST = 20
 """Columns. A table in fewer has no room for any word."""
-
-STATE_STYLES = {
-    "passed": ("✔", "+", "green"),
-    "wrong": ("✘", "x", "red"),
-    "error": ("!", "!", "yellow"),
-    "not attempted": ("○", "-", "dim"),
-    "skipped": ("↷", "~", "cyan"),
-}
-"""For each state: its symbol, the symbol where there is only ASCII, and its colour."""
 
 
 def console(stderr: bool = False) -> Console:
@@ -83,26 +76,25 @@ def line(message: str) -> str:
 
 def state_text(state: str, note: str = "") -> Text:
     """A state as symbol and word, such as ``✔ passed``."""
-    return _marked(state + note, STATE_STYLES.get(state, ("?", "?", "")))
+    return _marked(state + note, look(state))
 
 
-def _marked(words: str, look: tuple[str, str, str]) -> Text:
+def mark(state: str) -> str:
+    """A state's symbol, as far as standard output can print it."""
+    shown = look(state)
+    return shown.symbol if can_print(shown.symbol) else shown.ascii
+
+
+def _marked(words: str, shown: Look) -> Text:
     from rich.text import Text
 
-    symbol, ascii_symbol, style = look
-    return Text(f"{symbol if can_print(symbol) else ascii_symbol} {words}", style=style)
-
-
-LESSON_STYLES = {
-    "done": ("✔", "+", "green"),
-    "started": ("◐", "~", "yellow"),
-    "open": ("○", "-", "dim"),
-}
+    symbol = shown.symbol if can_print(shown.symbol) else shown.ascii
+    return Text(f"{symbol} {words}", style=shown.terminal)
 
 
 def lesson_state_text(state: str) -> Text:
     """The state of a lesson as symbol and word, such as ``✔ done``."""
-    return _marked(state, LESSON_STYLES[state])
+    return _marked(state, look(state))
 
 
 def can_print(text: str) -> bool:

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from amp_lessons import __version__, course, home, ipynb, progress, renamed
-from amp_lessons.progress import write_atomically
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.files import write_atomically
 
 FOLDERS = ("notebooks", "exercises")
 MANIFEST = ".amp-lessons.json"
@@ -35,7 +36,7 @@ HandedOut = dict[str, dict[str, str]]
 """The manifest: for each file, `_digests` of what the course gave."""
 
 
-class WorkspaceError(Exception):
+class WorkspaceError(AmpLessonsError):
     """The workspace cannot be made, changed or opened. The message is one line with the cure."""
 
 

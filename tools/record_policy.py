@@ -15,7 +15,7 @@ import torch
 from packaging.version import Version
 
 from amp_lessons import policy, policy_record
-from amp_lessons.progress import write_atomically
+from amp_lessons.foundations.files import write_atomically
 
 DTYPES = ("float16", "bfloat16")
 

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from amp_lessons.bench.modes import MODES
 from amp_lessons.bench.runner import Report
+from amp_lessons.foundations.sizes import size
 from amp_lessons.plots import Picture, roofline
 from amp_lessons.records import SCHEMA_VERSION, Row
-from amp_lessons.trace.report import size
 
 STEADY = 0.03
 """A spread (interquartile range by median) above this is marked: something else was running."""

@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim import SGD, AdamW, Optimizer
 
+from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.models import GPT, ConvNet
 
 Batch = tuple[Tensor, Tensor]
 LARGEST, MOST_LAYERS = 10**9, 1000
 
 
-class BenchError(Exception):
+class BenchError(AmpLessonsError):
     """The bench cannot run as it was asked to. The message is one line with the cure."""
 
 

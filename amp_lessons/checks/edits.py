@@ -12,8 +12,10 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from amp_lessons.foundations.errors import AmpLessonsError
 
-class EditError(ValueError):
+
+class EditError(AmpLessonsError, ValueError):
     """An edit does not fit the program that it is made for. The message says why."""
 
 

@@ -95,15 +95,15 @@ class Exercise:
             return
         verdict = self.verdict(evidence)
         if verdict.check_failed and "NBGRADER_EXECUTION" not in os.environ:
-            display.show_note(self, "! Error in the check", verdict.message)
+            display.show_note(self.info, "! Error in the check", verdict.message)
             return  # it says nothing about the learner, so their progress stays as it is
         if "NBGRADER_EXECUTION" in os.environ:
             if not verdict.passed:
-                raise CheckFailed(display.as_text(self, verdict))
+                raise CheckFailed(display.as_text(self.info, verdict))
             return
         done, problems = _saved(lambda: progress.record_check(self.name, verdict.state))
-        way = [display.after_a_pass(self, done)] if verdict.passed and done else []
-        display.show_verdict(self, verdict, [*way, *problems])
+        way = [display.after_a_pass(self.info, done)] if verdict.passed and done else []
+        display.show_verdict(self.info, verdict, [*way, *problems])
 
     def hint(self, number: int | None = None) -> None:
         """Show the next hint, or hint ``number`` (from 1)."""
@@ -114,12 +114,12 @@ class Exercise:
             except progress.ProgressError:
                 number = 1
         if number not in range(1, last + 1):
-            display.show_note(self, "No such hint", f"This exercise has hints 1 to {last}.")
+            display.show_note(self.info, "No such hint", f"This exercise has hints 1 to {last}.")
             return
         _, notes = _saved(lambda: progress.record_hint(self.name, number))
         more = "" if number < last else "This was the last one."
         text = f"{self.hints[number - 1]} {more}".strip()
-        display.show_note(self, f"Hint {number} of {last}", text, notes)
+        display.show_note(self.info, f"Hint {number} of {last}", text, notes)
 
     def solution(self, give_up: bool = False) -> None:
         """Show the solution: after a pass, or if you give up, which is recorded.
@@ -135,7 +135,7 @@ class Exercise:
             is_open, notes = False, [str(error)]
         if not is_open and not give_up:
             display.show_note(
-                self,
+                self.info,
                 "The solution is still closed",
                 "It opens when your answer passes. To open it now, and have that recorded, run "
                 f"the same cell with solution(give_up=True). There are {len(self.hints)} hints "
@@ -145,7 +145,7 @@ class Exercise:
             return
         if not is_open:
             notes += _saved(lambda: progress.record_give_up(self.name))[1]
-        display.show_solution(self, self.solved(), notes)
+        display.show_solution(self.info, self.solved(), notes)
 
     def solved(self) -> str:
         """The source of the solution, as it runs."""

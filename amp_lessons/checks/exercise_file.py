@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from amp_lessons.foundations.errors import AmpLessonsError
+
 OPEN = ("statement", "text", "demo", "given", "answer", "hints", "probe")
 SECRET = ("judge", "passed", "right", "rule", "wrong", "program")
 
@@ -23,7 +25,7 @@ _MARKERS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})[ \t]*(?:\n|\Z)", re.MULTILINE)
 _HEADER = re.compile(r"^# %%(?P<words>.*)$", re.MULTILINE)
 
 
-class ExerciseFileError(ValueError):
+class ExerciseFileError(AmpLessonsError, ValueError):
     """A file of an exercise is not as it should be. The message names file, line and cure."""
 
 

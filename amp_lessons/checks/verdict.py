@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from amp_lessons.foundations.states import State
 
-class State(StrEnum):
-    """The five outcomes of a check. They are told apart everywhere, also in marks."""
-
-    NOT_ATTEMPTED = "not attempted"
-    WRONG = "wrong"
-    ERROR = "error"
-    PASSED = "passed"
-    SKIPPED = "skipped"
+__all__ = ["Finding", "State", "Verdict"]
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,15 @@ from typing import Any
 
 import psutil
 
+from amp_lessons.foundations.errors import AmpLessonsError
+
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 _REPORT = "amp-lessons-report "
 _SIGKILL = 9  # Windows has no name for it
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s+: (\d+).*?exitcode\s+: (-?\d+)", re.DOTALL)
 
 
-class LaunchError(RuntimeError):
+class LaunchError(AmpLessonsError, RuntimeError):
     """The ranks did not all come to their end. The message says which one, why, and what to do."""
 
 

@@ -19,6 +19,7 @@ import tomli
 from pydantic import TypeAdapter, ValidationError
 
 from amp_lessons import course
+from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.quiz.items import (
     KINDS,
     ChoiceItem,
@@ -39,7 +40,7 @@ _MODELS: dict[str, Any] = {
 _CHOSEN, _NUMBER, _OPEN = (TypeAdapter(m) for m in (ChoiceItem, NumberItem, OpenQuestion))
 
 
-class BankError(Exception):
+class BankError(AmpLessonsError):
     """The bank is malformed, or nothing in it fits. The message is one line with the cure."""
 
 

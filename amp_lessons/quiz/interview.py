@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amp_lessons.progress import data_folder, write_atomically
+from amp_lessons.foundations.files import data_folder, write_atomically
 from amp_lessons.quiz import log, mock, whiteboard
 from amp_lessons.quiz.items import OpenQuestion
 from amp_lessons.quiz.keys import ENTER, Quit

@@ -1,9 +1,8 @@
 """What was answered, one line for each answer, in a file that only grows.
 
-The file lies beside the progress (`progress.data_folder`). Each line is a JSON object of its own,
-so half a line, left by a crash, costs that line and no other. Logs of two machines merge into one:
-what is in both counts once, and `schedule` reads them in the order of time. Nothing here imports
-torch.
+The file lies beside the progress. Each line is a JSON object of its own, so half a line, left by a
+crash, costs that line and no other. Logs of two machines merge into one: what is in both counts
+once, and `schedule` reads them in the order of time. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from amp_lessons.progress import ProgressError, data_folder, write_atomically
+from amp_lessons.foundations.files import data_folder, write_atomically
+from amp_lessons.progress import ProgressError
 
 VERSION = 1
 Where = Literal["quiz", "drill", "mock", "lesson", "page"]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
 
 Answer = Sequence[int] | float
@@ -21,7 +22,7 @@ Role = Literal["right", "wrong", "missed", "explanation"]
 LETTERS = "abcdefghij"
 
 
-class AnswerError(ValueError):
+class AnswerError(AmpLessonsError, ValueError):
     """What was typed is no answer to this question. The message says what is."""
 
 

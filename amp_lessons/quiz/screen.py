@@ -220,10 +220,8 @@ class Screen:
         self._remarks(item, mark(item, key_view(item)).remarks)
 
     def state(self, state: str, words: str, style: str) -> None:
-        """A verdict in bold, after its symbol. ``state`` is one of `terminal.STATE_STYLES`."""
-        symbol, ascii_symbol, _ = terminal.STATE_STYLES[state]
-        symbol = symbol if terminal.can_print(symbol) else ascii_symbol
-        self.console.print(Text(f"{symbol} {words}", style=f"bold {style}"))
+        """A verdict in bold, after its symbol. ``state`` is one of `foundations.states.LOOKS`."""
+        self.console.print(Text(f"{terminal.mark(state)} {words}", style=f"bold {style}"))
 
     def _remarks(self, item: Item, remarks: Sequence[Remark]) -> None:
         rank = {"right": 0, "wrong": 0, "missed": 1, "explanation": 2}  # first what was chosen
@@ -251,8 +249,7 @@ class Screen:
             word = "left out"
         if item.kind == "several" and remark.role == "missed":
             word = "right, and you left it out"
-        symbol, ascii_symbol, _ = terminal.STATE_STYLES[state]
-        start = f"  {symbol if terminal.can_print(symbol) else ascii_symbol}  "
+        start = f"  {terminal.mark(state)}  "
         if isinstance(item, ChoiceItem):
             place = next(n for n, c in enumerate(item.choices) if c.text == remark.answer)
             self._choice_again(start, ORDER_LETTERS[place], item, remark.answer, word)

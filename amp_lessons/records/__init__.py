@@ -16,13 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from amp_lessons.progress import write_atomically
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.files import write_atomically
 
 FOLDER = Path(__file__).parent
 SCHEMA_VERSION = 1
 
 
-class RecordError(Exception):
+class RecordError(AmpLessonsError):
     """A record could not be read, written or believed. The message is one line."""
 
 

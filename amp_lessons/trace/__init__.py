@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.fakes import (
     autocast_on,
@@ -37,7 +38,7 @@ from amp_lessons.trace.recorder import (
     follow_modules,
     gpu_attention,
 )
-from amp_lessons.trace.report import Cast, Explanation, Hazard, Row, Totals, TraceError, short
+from amp_lessons.trace.report import Cast, Explanation, Hazard, Row, Totals, TraceError
 
 __all__ = ["Cast", "Explanation", "Hazard", "Row", "Totals", "TraceError", "explain_autocast"]
 
@@ -170,7 +171,7 @@ class _Pass:
         return Explanation(
             type(self.model).__name__,
             self.device,
-            short(self.dtype),
+            dtype_name(self.dtype),
             torch.__version__,
             tuple(event.row for event in events),
             _totals(self, fp32),
@@ -204,7 +205,9 @@ def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
         raise TraceError(f"device {str(device)!r} is not known here; choose {' or '.join(DEVICES)}")
     low = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if low not in DTYPES.values():
-        raise TraceError(f"autocast does not take {short(dtype) or dtype}; use float16 or bfloat16")
+        raise TraceError(
+            f"autocast does not take {dtype_name(dtype) or dtype}; use float16 or bfloat16"
+        )
     check_model(model)
     return low
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.recorder import LOW, Event, Origin, dtypes_that_differ
-from amp_lessons.trace.report import Hazard, short
+from amp_lessons.trace.report import Hazard
 
 Rule = Callable[[Event], "Hazard | None"]
 
@@ -118,7 +119,7 @@ def eps_vanishes(event: Event) -> Hazard | None:
         event,
         "eps vanishes",
         "wrong numbers",
-        f"{origin.lost_eps:g} was added in {short(low)}, where it is 0: nothing guards "
+        f"{origin.lost_eps:g} was added in {dtype_name(low)}, where it is 0: nothing guards "
         f"{event.row.short_op} from 0" + (f", where {harm}" if harm else ""),
         f"compute it in float32 (x.float()), or take an eps of at least {_safe_eps(low):g}",
     )
@@ -157,7 +158,7 @@ def constant_beyond_format(event: Event) -> Hazard | None:
         event,
         "constant beyond the format",
         severity,
-        f"{value:g} does not fit {short(dtype)} (largest: {limit:g}); {name} {what}",
+        f"{value:g} does not fit {dtype_name(dtype)} (largest: {limit:g}); {name} {what}",
         MASK,
     )
 
@@ -177,8 +178,8 @@ def of_written(written: Iterable[tuple[str, str, float, torch.dtype]]) -> list[H
             (path,),
             "__setitem__",
             (where,),
-            f"{number:g} does not fit {short(dtype)} (largest: {torch.finfo(dtype).max:g}); "
-            "written into a part of a tensor it becomes inf",
+            f"{number:g} does not fit {dtype_name(dtype)} (largest: "
+            f"{torch.finfo(dtype).max:g}); written into a part of a tensor it becomes inf",
             MASK,
         )
         for path, where, number, dtype in written
@@ -232,8 +233,8 @@ def solver_in_low(event: Event) -> Hazard | None:
         event,
         "no 16-bit kernel",
         "raises",
-        f"{event.row.short_op.strip('_')} gets {short(dtype)}, for which torch has no kernel: "
-        "it raises",
+        f"{event.row.short_op.strip('_')} gets {dtype_name(dtype)}, for which torch has no "
+        "kernel: it raises",
         "compute it in float32: with autocast off, on x.float()",
     )
 
@@ -246,13 +247,13 @@ def mixed_in_place(event: Event) -> Hazard | None:
     written = _written(event)
     if written is None or not tensors or {t.dtype for t in tensors} == {written.dtype}:
         return None
-    others = sorted({short(t.dtype) for t in tensors} - {short(written.dtype)})
+    others = sorted({dtype_name(t.dtype) for t in tensors} - {dtype_name(written.dtype)})
     return _hazard(
         event,
         "in-place or out= mix",
         "wrong numbers" if written.dtype in LOW else "watch",
-        f"{', '.join(others)} is written into a {short(written.dtype)} tensor: autocast leaves "
-        "in-place and out= alone, the result is rounded to what is there",
+        f"{', '.join(others)} is written into a {dtype_name(written.dtype)} tensor: autocast "
+        "leaves in-place and out= alone, the result is rounded to what is there",
         "write it out of place (x = x + y), or allocate in the dtype that you want",
     )
 
@@ -286,8 +287,8 @@ def reduction_in_low(event: Event) -> Hazard | None:
         event,
         "reduction in 16 bit",
         "watch",
-        f"{name.strip('_')} gives {short(dtype)}: autocast leaves it in 16 bit here, and the "
-        f"result {risk}",
+        f"{name.strip('_')} gives {dtype_name(dtype)}: autocast leaves it in 16 bit here, and "
+        f"the result {risk}",
         "reduce in float32: x.float().mean(), or dtype=torch.float32 where there is one",
     )
 
@@ -333,7 +334,7 @@ def of_parameters(model: nn.Module) -> list[Hazard]:
                 if dtype == torch.float16
                 else "updates below 2**-8 of a weight are lost"
             )
-            message = f"parameters stored in {short(dtype)}: {trouble}"
+            message = f"parameters stored in {dtype_name(dtype)}: {trouble}"
         found.append(
             Hazard(
                 "float64" if dtype == torch.float64 else "16-bit parameters",

@@ -29,7 +29,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
-from amp_lessons.trace.report import Cast, Row, short
+from amp_lessons.foundations.precision import dtype_name
+from amp_lessons.trace.report import Cast, Row
 
 _KEYS = {
     "cuda": torch._C.DispatchKey.AutocastCUDA,
@@ -149,8 +150,8 @@ class Recorder(TorchDispatchMode):
         self._cast_from.add(key)
         cast = Cast(
             origin.name or "activation",
-            short(source.dtype),
-            short(result.dtype),
+            dtype_name(source.dtype),
+            dtype_name(result.dtype),
             how,
             cached=is_cached(source, result),
             differentiable=torch.is_grad_enabled() and source.requires_grad,
@@ -167,7 +168,13 @@ class Recorder(TorchDispatchMode):
         inputs = tuple((t, self.origin(t)) for t in tensors)
         now = len(self.events)
         cached = [
-            Cast(o.name or "activation", short(o.dtype), short(t.dtype), "from cache", True)
+            Cast(
+                o.name or "activation",
+                dtype_name(o.dtype),
+                dtype_name(t.dtype),
+                "from cache",
+                True,
+            )
             for t, o in inputs
             if o.cached and o.row < now
         ]
@@ -178,9 +185,9 @@ class Recorder(TorchDispatchMode):
             op=name,
             call=self.call,
             where=caller(),
-            dtypes_in=tuple(short(o.dtype) for t, o in inputs if t.is_floating_point()),
-            computed_in=short(computed_in(name, floats, outputs)),
-            dtype_out=short(outputs[0].dtype) if outputs else "",
+            dtypes_in=tuple(dtype_name(o.dtype) for t, o in inputs if t.is_floating_point()),
+            computed_in=dtype_name(computed_in(name, floats, outputs)),
+            dtype_out=dtype_name(outputs[0].dtype) if outputs else "",
             casts=(*self._pending, *cached),
             flops=flops,
             grad_casts=sum(cast.differentiable for cast in self._pending)
@@ -456,7 +463,7 @@ def dtypes_that_differ(func: Any, tensors: Iterable[Tensor]) -> list[str]:
         one_dtype = not (dtypes[0] in LOW and dtypes[1:] == [torch.float32])
     else:
         one_dtype = name in _ONE_DTYPE
-    return [short(dtype) for dtype in dtypes] if one_dtype and len(dtypes) > 1 else []
+    return [dtype_name(dtype) for dtype in dtypes] if one_dtype and len(dtypes) > 1 else []
 
 
 def _converted(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> int:

@@ -12,14 +12,18 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.foundations.precision import brief
+from amp_lessons.foundations.sizes import size
+from amp_lessons.foundations.states import look
+
 if TYPE_CHECKING:
-    import torch
     from rich.console import RenderableType
 
 LOW_NAMES = ("float16", "bfloat16")
 
 
-class TraceError(RuntimeError):
+class TraceError(AmpLessonsError, RuntimeError):
     """A model that cannot be traced, in one line.
 
     Attributes:
@@ -236,7 +240,7 @@ class Explanation:
         parts += [Text(line) for line in self.summary()]
         parts.append(Text(f"\n{_hazard_heading(self.hazards)}", style="bold"))
         for hazard in self.hazards:
-            parts.append(Text(f"{MARKS[hazard.severity]} {hazard_line(hazard)}"))
+            parts.append(Text(f"{look(hazard.severity).symbol} {hazard_line(hazard)}"))
             parts.append(Text(f"    fix: {hazard.fix}"))
         parts += [Text(f"note: {note}") for note in self.notes]
         return Group(*parts)
@@ -269,30 +273,7 @@ class Explanation:
 
 
 COLUMNS = ("#", "module", "op", "in", "computed in", "out", "casts")
-MARKS = {"raises": "✘", "wrong numbers": "!", "watch": "○"}
-_EDGES = {"raises": "#d9482b", "wrong numbers": "#b8651b", "watch": "#4a7fc1"}
 _CELL = "text-align:left;padding:2px 8px;vertical-align:top"
-_SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-
-
-def short(dtype: torch.dtype | None) -> str:
-    """``torch.float16`` as "float16"."""
-    return "" if dtype is None else str(dtype).removeprefix("torch.")
-
-
-def brief(dtype: str) -> str:
-    """``"float16"`` as "fp16", for narrow columns."""
-    return _SHORT.get(dtype, dtype)
-
-
-def size(count: int) -> str:
-    """Bytes in words: 1,536 bytes as "1.5 KiB"."""
-    number = float(count)
-    for unit in ("bytes", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.2f} GiB"
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -343,7 +324,7 @@ def _html_row(row: Row) -> str:
 
 
 def _html_hazard(hazard: Hazard) -> str:
-    edge, mark = _EDGES[hazard.severity], MARKS[hazard.severity]
+    edge, mark = look(hazard.severity).edge, look(hazard.severity).symbol
     return (
         f'<div style="border-left:6px solid {edge};padding:4px 10px;margin:4px 0;max-width:60em">'
         f"{mark} <em>{html.escape(hazard.severity)}</em>: {html.escape(hazard_line(hazard))}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -93,10 +94,8 @@ def test_code_that_never_returns_is_stopped(exercise, monkeypatch):
 
     def answer(x):
         while True:
-            try:
+            with contextlib.suppress(Exception):
                 time.sleep(0.001)
-            except Exception:
-                pass
 
     verdict = exercise.evaluate(answer)
     assert verdict.state is State.ERROR
@@ -114,12 +113,12 @@ def test_the_time_limit_leaves_nothing_behind(exercise):
 
 
 def test_a_rule_speaks_before_the_values(tmp_path):
-    rule = '''
+    rule = """
 # %% rule too-large
 # You returned {number}, and nobody wants that much.
 def breaks(seen, right):
     return {"number": seen["value"]} if seen.get("value", 0) > 15 else None
-'''
+"""
     exercise = toy(tmp_path, WHOLE + rule)
     verdict = exercise.evaluate(lambda x: x * x)
     assert (verdict.state, verdict.diagnosis) == (State.WRONG, "too-large")
@@ -128,19 +127,22 @@ def breaks(seen, right):
 
 
 def test_operations_are_seen_in_threads_too(tmp_path):
-    head = HEAD + '''
+    head = (
+        HEAD
+        + """
 # %% probe
 import torch
 from amp_lessons.checks.probe import Case, Probe
 
 probe = Probe(lambda: [Case((torch.tensor([float(x)]),)) for x in (2, 3)], watch=True)
-'''
-    rule = '''
+"""
+    )
+    rule = """
 # %% rule double-used
 # You computed in float64.
 def breaks(seen, right):
     return any(op["dtype"] == "float64" for op in seen["ops"])
-'''
+"""
     exercise = toy(tmp_path, head + SECRET + rule)
 
     def in_a_thread(x):
@@ -157,7 +159,9 @@ def breaks(seen, right):
 
 
 def test_several_functions_may_be_done_one_by_one(tmp_path):
-    head = HEAD.replace("# %% answer", "# %% answer check=square,cube") + '''
+    head = (
+        HEAD.replace("# %% answer", "# %% answer check=square,cube")
+        + """
 # %% probe
 from amp_lessons.checks.probe import Case, Probe
 
@@ -167,14 +171,18 @@ def play(square, cube):
     return lambda name, x: {"square": square, "cube": cube}[name](x)
 
 probe = Probe(lambda: CASES, play=play)
-'''
-    head = head.replace("    ### END SOLUTION\n", '''    ### END SOLUTION
+"""
+    )
+    head = head.replace(
+        "    ### END SOLUTION\n",
+        """    ### END SOLUTION
 
 def cube(x):
     ### BEGIN SOLUTION
     return x**3
     ### END SOLUTION
-''')
+""",
+    )
     exercise = toy(tmp_path, head + SECRET.split("# %% right")[0])
 
     def stub(x):

@@ -51,17 +51,23 @@ def test_drop_leaves_a_pass_where_a_block_would_be_empty():
 
 
 def test_put_takes_the_indent_of_the_statement_beside_it():
-    assert "        model.log()\n        loss.backward()" in put("model.log()", before="loss.b")(LOOP)
+    assert "        model.log()\n        loss.backward()" in put("model.log()", before="loss.b")(
+        LOOP
+    )
     below = put("if x:\n    y()", after="with region")(LOOP)
     assert "            loss = model(x)\n        if x:\n            y()\n        loss.b" in below
-    assert LOOP.replace("    return", "    done()\n    return") == put("done()", after="for x")(LOOP)
+    assert LOOP.replace("    return", "    done()\n    return") == put("done()", after="for x")(
+        LOOP
+    )
 
 
 def test_move_goes_into_another_block_and_out_of_it():
     assert "def train(model, batches):\n    model.zero()\n    for" in move(
         "model.zero", before="for x"
     )(LOOP)
-    assert "            model.zero()\n            loss" in move("model.zero", before="loss = ")(LOOP)
+    assert "            model.zero()\n            loss" in move("model.zero", before="loss = ")(
+        LOOP
+    )
     out = move("loss = ", before="with region")(LOOP)  # it was alone in its block
     assert "        loss = model(x)\n        with region(" in out
     assert "):\n            pass\n" in out

@@ -33,6 +33,11 @@ def test_the_learners_half_is_read_without_the_other(tmp_path):
     assert "the secret half is not here" in verdict.message
 
 
+def everything(tmp_path, text) -> tuple:
+    half = secret(tmp_path, text)
+    return half.diagnosis, half.passed
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -55,9 +60,7 @@ def test_the_learners_half_is_read_without_the_other(tmp_path):
 )
 def test_a_file_that_is_not_right_names_line_and_cure(tmp_path, text, message):
     with pytest.raises(ExerciseFileError) as refused:
-        half = secret(tmp_path, text)
-        assert half.diagnosis
-        assert half.passed
+        everything(tmp_path, text)
     assert message in str(refused.value)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import filelock
 import pytest
 
-from amp_lessons import progress
+from amp_lessons.foundations.files import write_atomically
 from amp_lessons.progress import ProgressError
 from amp_lessons.quiz import log
 from amp_lessons.quiz.log import Entry
@@ -286,7 +286,7 @@ def test_a_disk_that_fills_up_while_broken_lines_are_set_aside(home, monkeypatch
     def full(path: Path, content: bytes) -> None:
         if path.name == "quiz.jsonl":
             raise OSError(28, "No space left on device")
-        progress.write_atomically(path, content)
+        write_atomically(path, content)
 
     monkeypatch.setattr(log, "write_atomically", full)
     assert log.read().entries == [entry()]

@@ -49,7 +49,7 @@ def export(
     Import a newer Anki deck over the old one: what you learned is kept. The
     page needs no network, and prints as a sheet of questions or of answers.
     """
-    from amp_lessons.progress import write_atomically
+    from amp_lessons.foundations.files import write_atomically
     from amp_lessons.quiz import bank
 
     if format not in FORMATS:

@@ -1,0 +1,1 @@
+"""What everything else stands on. Nothing here knows the course, and nothing imports torch."""
