@@ -21,27 +21,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from amp_lessons.fakes.calls import GpuCalls, gpu_attention
+from amp_lessons.fakes.errors import TraceError, reason
+from amp_lessons.fakes.models import check_inputs, check_model, fake_inputs, stand_in, tensors_in
+from amp_lessons.fakes.modes import autocast_on, check_device, quiet, rng_kept
+from amp_lessons.fakes.ops import is_cached, run_op, storage_id
+from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.sizes import size
-from amp_lessons.trace import TraceError, check_inputs, reason
-from amp_lessons.trace.fakes import (
-    autocast_on,
-    check_device,
-    check_model,
-    fake_inputs,
-    quiet,
-    rng_kept,
-    stand_in,
-    tensors_in,
-)
-from amp_lessons.trace.recorder import (
-    Calls,
-    Recorder,
-    SavedBytes,
-    gpu_attention,
-    is_cached,
-    run_op,
-    storage_id,
-)
 
 AUTOCAST: dict[str, torch.dtype | None] = {
     "fp32": None,
@@ -172,7 +158,7 @@ def _forward(copied, args, loss, target, precision, device, mode) -> tuple[Saved
     """One forward pass of a stand-in, and what it left behind."""
     low = AUTOCAST[precision]
     saved, casts = SavedBytes(copied), CastCache()
-    calls = Calls(device, Recorder(copied, device))
+    calls = GpuCalls(device)
     with ExitStack() as stack:
         for context in (rng_kept(), quiet(), mode, autocast_on(device, low, low is not None)):
             stack.enter_context(context)

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
+from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged
 from amp_lessons.foundations.errors import AmpLessonsError
 
 Group = Literal["lower precision", "float32", "widest", "as given", "refused", "not answerable"]

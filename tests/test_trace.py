@@ -23,9 +23,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from amp_lessons import cli, models
-from amp_lessons.fake_cuda import ensure_cuda_guard
+from amp_lessons.fakes.cuda import ensure_cuda_guard
+from amp_lessons.fakes.models import fake_like
 from amp_lessons.trace import TraceError, explain_autocast
-from amp_lessons.trace.fakes import fake_like
 from amp_lessons.trace.target import load, parse_shape
 
 EXAMPLES = ("mlp", "cnn", "lstm", "transformer_encoder", "custom_function")

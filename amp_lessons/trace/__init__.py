@@ -7,8 +7,7 @@ What a single op does in general is `policy`'s matter; here it is this model's o
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,29 +15,23 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from amp_lessons.fakes.calls import gpu_attention
+from amp_lessons.fakes.errors import TraceError, first_line, reason
+from amp_lessons.fakes.models import check_inputs, check_model, fake_inputs, stand_in, tensors_in
+from amp_lessons.fakes.modes import autocast_on, check_device, quiet, rng_kept
+from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace import hazards as rules
-from amp_lessons.trace.fakes import (
-    autocast_on,
-    check_device,
-    check_model,
-    fake_inputs,
-    quiet,
-    rng_kept,
-    stand_in,
-    tensors_in,
-)
 from amp_lessons.trace.recorder import (
     Calls,
     CastCounter,
     Event,
     Recorder,
-    SavedBytes,
     caller_of,
     follow_modules,
-    gpu_attention,
+    forward_pass,
 )
-from amp_lessons.trace.report import Cast, Explanation, Hazard, Row, Totals, TraceError
+from amp_lessons.trace.report import Cast, Explanation, Hazard, Row, Totals
 
 __all__ = ["Cast", "Explanation", "Hazard", "Row", "Totals", "TraceError", "explain_autocast"]
 
@@ -147,7 +140,7 @@ class _Pass:
     def trouble(self) -> str:
         """Why this pass would not run with real tensors; "" if it would."""
         if self.error is not None:
-            return _first_line(self.error)
+            return first_line(self.error)
         refused = filter(None, map(rules.dtypes_in_one_op, self.recorder.events))
         return next((hazard.message for hazard in refused), "")
 
@@ -156,9 +149,9 @@ class _Pass:
         events = self.recorder.events
         found = [
             *rules.of_parameters(self.model),
-            *rules.of_refused(self.calls.refused),
+            *rules.of_refused(self.calls.refusals),
             *rules.of_written(self.calls.written),
-            *rules.without_refused(rules.find(events), self.calls.refused),
+            *rules.without_refused(rules.find(events), self.calls.refusals),
             *self.functions,
         ]
         notes = _notes(events, self.device)
@@ -194,11 +187,6 @@ class _Pass:
         return TraceError(message, path, op, where, self.explanation(None))
 
 
-def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the model. Its frame tells the recorder where the model's own code begins."""
-    return model(*args, **kwargs)
-
-
 def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
     """The dtype, if everything about the call is in order. Raises `TraceError`."""
     if device not in DEVICES:
@@ -210,63 +198,6 @@ def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
         )
     check_model(model)
     return low
-
-
-def check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse too few inputs, too many, or unknown ones. Raises `TraceError`."""
-    try:
-        inspect.signature(model.forward).bind(*inputs, **kwargs)
-    except TypeError as error:
-        given = f"{len(inputs)} positional and {len(kwargs)} keyword inputs"
-        raise TraceError(
-            f"{type(model).__name__}.forward: {error} ({given} were given); give every input that "
-            "forward asks for: on the command line with --input, or from a factory that returns "
-            "(model, inputs)"
-        ) from error
-    except ValueError:  # no signature to look at
-        pass
-
-
-_REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
-    (
-        lambda name: name in ("DataDependentOutputException", "GuardOnDataDependentSymNode"),
-        "the code asks for a value (.item(), bool(), int() of a tensor, or if on one), and a "
-        "trace has no values; keep it a tensor (torch.where), or explain the parts before and "
-        "after it by themselves",
-    ),
-    (
-        lambda name: name == "DynamicOutputShapeException",
-        "the shape of the result depends on values (nonzero, boolean indexing, unique), and a "
-        "trace has none; keep the shape and mask (torch.where), or explain the parts before and "
-        "after it by themselves",
-    ),
-)
-
-
-def reason(error: Exception) -> str:
-    """Why a model cannot be traced, in one line with the cure where one is known."""
-    name, text = type(error).__name__, _first_line(error)
-    for matches, words in _REASONS:
-        if matches(name):
-            return f"{words} [{text}]"
-    if text.startswith("torch.func.") and "saved tensor hooks" in text:
-        return (
-            "torch.func's derivatives inside the forward do not go with the hooks that count what "
-            f"is saved for backward; explain the function that they take by itself [{text}]"
-        )
-    if text.startswith("Cannot access accelerator device"):
-        return (
-            "the forward runs a backward (autograd.grad), which fake CUDA tensors cannot do "
-            f'without a GPU; try device="cpu" [{text}]'
-        )
-    if "device" in text and ("same device" in text or "two different devices" in text.lower()):
-        return f"{text}; a tensor that model.to() does not move? register it as a buffer"
-    return f"{name}: {text}"
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 @contextmanager

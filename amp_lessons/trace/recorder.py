@@ -17,18 +17,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
+from amp_lessons import fakes
+from amp_lessons.fakes.calls import GpuCalls
+from amp_lessons.fakes.ops import LOW, is_cached, op_name, run_op, storage_id
 from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.report import Cast, Row
 
@@ -49,7 +49,6 @@ _ONE_DTYPE = (
     "index_add_", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put", "convolution",
 )  # fmt: skip
 _NORMS = ("native_layer_norm", "native_group_norm", "native_batch_norm")
-LOW = (torch.float16, torch.bfloat16)
 
 
 @dataclass
@@ -227,46 +226,33 @@ class Recorder(TorchDispatchMode):
         self._origins[storage_id(tensor)] = origin
 
 
-class Calls(TorchFunctionMode):
-    """Tells the recorder the call that the model wrote, and mends what a missing GPU would bend.
+class Calls(GpuCalls):
+    """Tells the recorder each call that the model wrote.
 
     Attributes:
-        refused: (module path, where, torch's message) of each BCE that autocast refuses.
+        refusals: (module path, where, torch's message) of each BCE that autocast refuses.
         written: (module path, where, number, dtype) of each ``x[mask] = number`` that becomes inf:
             below, it is a tensor that holds inf already.
     """
 
     def __init__(self, device: str, recorder: Recorder) -> None:
-        super().__init__()
-        self.device = device
+        super().__init__(device)
         self.recorder = recorder
-        self.refused: list[tuple[str, str, str]] = []
+        self.refusals: list[tuple[str, str, str]] = []
         self.written: list[tuple[str, str, float, torch.dtype]] = []
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        if name == "__get__":  # reading .dtype, .shape, .device is no call
-            return func(*args, **kwargs)
-        self.recorder.call = "" if isinstance(func, FunctionType) else name
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = "" if isinstance(func, FunctionType) else getattr(func, "__name__", "")
+        self.recorder.call = name
+        if func is Tensor.__setitem__:
+            self._note_number(args[0], args[2])
         try:
-            return self._run(func, args, kwargs)
+            return super().run(func, args, kwargs)
         finally:
             self.recorder.call = ""
 
-    def _run(self, func, args, kwargs):
-        if self.device == "cuda" and not torch.cuda.is_available():
-            if func is Tensor.cuda:
-                return args[0].to("cuda:0")
-            if func is Tensor.to:
-                args, kwargs = _with_index(args, kwargs)
-            if func is _SDPA:
-                return self.attention(*args, **kwargs)
-        if func is F.binary_cross_entropy:
-            return self._bce(func, args, kwargs)
-        if func is Tensor.__setitem__:
-            self._note_number(args[0], args[2])
-        return func(*args, **kwargs)
+    def refused(self, message: str) -> None:
+        self.refusals.append((self.recorder.path[-1], caller(), message))
 
     def _note_number(self, target: Tensor, number: Any) -> None:
         if target.dtype not in LOW or not isinstance(number, int | float):
@@ -275,62 +261,15 @@ class Calls(TorchFunctionMode):
             path = self.recorder.path[-1]
             self.written.append((path, caller(), float(number), target.dtype))
 
-    def _bce(self, func, args, kwargs):
-        """Note autocast's refusal, and go on as if the call stood in a disabled region."""
+    @contextmanager
+    def casting(self, call: str) -> Iterator[None]:
+        """Count the casts made in here as autocast's, in a call of this name."""
+        before = self.recorder.call
+        self.recorder.call, self.recorder.acting_as_autocast = call, True
         try:
-            return func(*args, **kwargs)
-        except RuntimeError as error:
-            if "unsafe to autocast" not in str(error):
-                raise
-            self.refused.append((self.recorder.path[-1], caller(), str(error)))
-        with torch.autocast(self.device, enabled=False):
-            args = [a.float() if isinstance(a, Tensor) else a for a in args]
-            kwargs = {k: v.float() if isinstance(v, Tensor) else v for k, v in kwargs.items()}
-            return func(*args, **kwargs)
-
-    def attention(
-        self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **rest: Any
-    ) -> Tensor:
-        """Attention as a GPU runs it: the flash kernel for 16 bit, the efficient one otherwise.
-
-        Without CUDA torch would take the plain form, which computes in float32 and keeps the
-        whole attention matrix: other dtypes and other bytes than on a GPU.
-        """
-        scale, plain = rest.get("scale"), query.dim() != 4 or query.shape[-1] % 8
-        if plain or rest.get("enable_gqa") or query.device.type != "cuda":
-            return _SDPA(query, key, value, attn_mask, dropout_p, is_causal, **rest)
-        rest = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale}
-        with as_autocast(self.recorder, "scaled_dot_product_attention"):
-            if torch.is_autocast_enabled("cuda"):
-                low = torch.get_autocast_dtype("cuda")
-                query, key, value = (t.to(low) for t in (query, key, value))
-            if query.dtype in LOW and attn_mask is None:
-                flash = torch.ops.aten._scaled_dot_product_flash_attention
-                return flash(query, key, value, **rest)[0]
-            bias, keep = _bias(attn_mask, query, key), torch.is_grad_enabled()
-            efficient = torch.ops.aten._scaled_dot_product_efficient_attention
-            return efficient(query, key, value, bias, keep, **rest)[0]
-
-
-@contextmanager
-def as_autocast(recorder: Recorder, call: str) -> Iterator[None]:
-    """Count the casts made in here as autocast's, in a call of this name."""
-    before = recorder.call
-    recorder.call, recorder.acting_as_autocast = call, True
-    try:
-        yield
-    finally:
-        recorder.call, recorder.acting_as_autocast = before, False
-
-
-@contextmanager
-def gpu_attention(calls: Calls) -> Iterator[None]:
-    """Also reach the attention inside torch's own functions, which a function mode does not see."""
-    if calls.device != "cuda" or torch.cuda.is_available():
-        yield
-        return
-    with mock.patch.object(F, "scaled_dot_product_attention", calls.attention):
-        yield
+            yield
+        finally:
+            self.recorder.call, self.recorder.acting_as_autocast = before, False
 
 
 class CastCounter(TorchDispatchMode):
@@ -361,40 +300,6 @@ class CastCounter(TorchDispatchMode):
                 g.to(t.dtype) if g is not None and t is not None else g for g, t in pairs
             )
         return result
-
-
-class SavedBytes:
-    """Bytes that autograd keeps for backward: each storage once, the model's own left out.
-
-    Attributes:
-        sizes: bytes of each storage that was saved, by its identity.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self.sizes: dict[int, int] = {}
-        self._own = {storage_id(tensor) for tensor in (*model.parameters(), *model.buffers())}
-        self._storages: list[Any] = []
-
-    @property
-    def total(self) -> int:
-        return sum(self.sizes.values())
-
-    def add(self, tensor: Tensor) -> Tensor:
-        """Count a tensor, unless its storage was counted before or is the model's."""
-        if tensor.layout is not torch.strided:  # no single storage to count
-            return tensor.detach()
-        key, storage = storage_id(tensor), tensor.untyped_storage()
-        if key not in self._own and key not in self.sizes:
-            self.sizes[key] = storage.nbytes()
-            self._storages.append(storage)  # while it lives, no other storage can have its key
-        return tensor.detach()
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count what is saved while this is open."""
-        with torch.autograd.graph.saved_tensors_hooks(self.add, lambda tensor: tensor):
-            yield
-        self._storages.clear()
 
 
 def follow_modules(model: nn.Module, recorder: Recorder) -> None:
@@ -445,11 +350,6 @@ def promoted(func: Any, inputs: list[Tensor], outputs: tuple[Tensor, ...]) -> in
     if torch.Tag.pointwise not in func.tags or not outputs or not torch.is_grad_enabled():
         return 0
     return sum(t.requires_grad and t.dtype != outputs[0].dtype for t in inputs)
-
-
-def op_name(func: Any) -> str:
-    """``aten::addmm`` as "addmm"."""
-    return func._schema.name.partition("::")[2]
 
 
 def dtypes_that_differ(func: Any, tensors: Iterable[Tensor]) -> list[str]:
@@ -517,7 +417,7 @@ def _number_in(tensor: Tensor) -> float | None:
 def _is_checkpointed() -> bool:
     """Whether `torch.utils.checkpoint` runs the part that makes this op."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "forward_pass":
+    while frame is not None and frame.f_code is not forward_pass.__code__:
         if frame.f_code.co_filename == _CHECKPOINT:
             return True
         frame = frame.f_back
@@ -543,10 +443,15 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
     return int(formula(*args, **kwargs, out_val=result)) if formula else 0
 
 
+def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the model. Its frame tells the recorder where the model's own code begins."""
+    return model(*args, **kwargs)
+
+
 def caller() -> str:
     """File and line of the model's own code that runs now; "" if it is all torch's."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "forward_pass":
+    while frame is not None and frame.f_code is not forward_pass.__code__:
         if _is_models_own(frame.f_code.co_filename):
             return _line(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
@@ -557,7 +462,7 @@ def caller_of(error: BaseException) -> str:
     """File and line of the model's own code that raised; "" if none of it was running."""
     steps = list(traceback.walk_tb(error.__traceback__))
     for frame, number in reversed(steps):
-        if frame.f_code.co_name == "forward_pass":
+        if frame.f_code is forward_pass.__code__:
             break
         if _is_models_own(frame.f_code.co_filename):
             return _line(frame.f_code.co_filename, number)
@@ -565,77 +470,17 @@ def caller_of(error: BaseException) -> str:
 
 
 def _is_models_own(path: str) -> bool:
-    return not path.startswith((_HERE, _TORCH, _LIBRARY, "<"))
+    return not path.startswith((*_HERE, _TORCH, _LIBRARY, "<"))
 
 
 def _line(path: str, number: int) -> str:
     return f"{'cell' if 'ipykernel' in path else Path(path).name}:{number}"
 
 
-def is_cached(source: Tensor, result: Tensor) -> bool:
-    """Whether autocast's cache keeps this cast: of a float32 leaf that needs a gradient.
-
-    The rule of ``cached_cast`` in aten/src/ATen/autocast_mode.cpp.
-    """
-    leaf = source.is_leaf and source.requires_grad and not source._is_view()
-    narrows = source.dtype == torch.float32 and result.dtype in LOW
-    return leaf and narrows and torch.is_autocast_cache_enabled()
-
-
-_SDPA = F.scaled_dot_product_attention
-_HERE = str(Path(__file__).parent)
+_HERE = (str(Path(__file__).parent), str(Path(fakes.__file__).parent))
 _TORCH = str(Path(torch.__file__).parent)
 _LIBRARY = str(Path(contextlib.__file__))
 _CHECKPOINT = torch.utils.checkpoint.__file__
-
-
-def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-    if mask is None:
-        return None
-    if mask.dtype == torch.bool:
-        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, -math.inf)
-    return mask.to(query.dtype).expand(*query.shape[:-1], key.shape[-2])
-
-
-def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Write "cuda" as "cuda:0": there is no current device to take the number from."""
-
-    def indexed(value: Any) -> Any:
-        bare = value == "cuda" or (isinstance(value, torch.device) and str(value) == "cuda")
-        return torch.device("cuda", 0) if bare else value
-
-    args = tuple(a if isinstance(a, Tensor) else indexed(a) for a in args)
-    return args, {k: v if isinstance(v, Tensor) else indexed(v) for k, v in kwargs.items()}
-
-
-def run_op(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An op on fake tensors, with the results that a real kernel gives."""
-    name = op_name(func)
-    if name == "_thnn_fused_gru_cell":
-        return _gru_cell(args)
-    result = func(*args, **kwargs)
-    if name in ("native_batch_norm", "native_group_norm"):
-        return _real_statistics(args, result)
-    return result
-
-
-def _gru_cell(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """The results of the GRU's CUDA cell, which alone among the RNNs' has no fake kernel."""
-    hidden = args[2]
-    return torch.empty_like(hidden), hidden.new_empty(hidden.shape[0], 5 * hidden.shape[1])
-
-
-def _real_statistics(args: tuple[Any, ...], result: Any) -> Any:
-    """The CPU kernel saves mean and variance in the weight's dtype; the fake one says 16 bit."""
-    images, weight = args[:2]
-    if images.device.type != "cpu" or weight is None or images.dtype == weight.dtype:
-        return result
-    return (result[0], *(saved.to(weight.dtype) for saved in result[1:]))
-
-
-def storage_id(tensor: Tensor) -> int:
-    """Views share it. Sparse tensors have no storage, and go by themselves."""
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 def _changes_dtype(source: Tensor, result: Tensor) -> bool:

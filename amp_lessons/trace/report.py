@@ -12,7 +12,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.precision import brief
 from amp_lessons.foundations.sizes import size
 from amp_lessons.foundations.states import look
@@ -21,28 +20,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LOW_NAMES = ("float16", "bfloat16")
-
-
-class TraceError(AmpLessonsError, RuntimeError):
-    """A model that cannot be traced, in one line.
-
-    Attributes:
-        path: the module that ran, "" for the model itself or where no module had begun.
-        op: the op that failed, if one did.
-        where: file and line in the model's code, if known.
-        explanation: what was seen until then, or None.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        path: str = "",
-        op: str = "",
-        where: str = "",
-        explanation: Explanation | None = None,
-    ) -> None:
-        super().__init__(" ".join(message.split()))
-        self.path, self.op, self.where, self.explanation = path, op, where, explanation
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from amp_lessons.trace.fakes import quiet
-from amp_lessons.trace.report import TraceError
+from amp_lessons.fakes.errors import TraceError
+from amp_lessons.fakes.modes import quiet
 
 
 def load(target: str, shapes: Sequence[str] = ()) -> tuple[nn.Module, tuple[Any, ...]]:

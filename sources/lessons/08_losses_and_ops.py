@@ -642,7 +642,7 @@ run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_typ
 # %%
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from amp_lessons.trace.fakes import autocast_on
+from amp_lessons.fakes.modes import autocast_on
 
 cuda = {"as given": custom_fwd(device_type="cuda"), "cast to float32": other}
 for name, decorator in cuda.items():

@@ -8,10 +8,8 @@ its forward changes (batch-norm statistics, counters, hooks), the model itself s
 from __future__ import annotations
 
 import copy
-import random
-import warnings
+import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -20,56 +18,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from amp_lessons.fake_cuda import ensure_cuda_guard, failures_unlogged
-from amp_lessons.trace.report import TraceError
+from amp_lessons.fakes.errors import TraceError
 
 _PLAIN = (str, bytes, bool, int, float, complex, torch.dtype, torch.device)
-
-
-def check_device(device: str) -> None:
-    """Make fake tensors of this device possible. Raises `TraceError` where they are not."""
-    if device == "cuda" and not ensure_cuda_guard():
-        raise TraceError(
-            "this CPU build of torch cannot hold fake CUDA tensors; "
-            'use device="cpu", or install a build of torch with CUDA (no GPU is needed)'
-        )
-
-
-@contextmanager
-def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None]:
-    """`torch.autocast`, which for "cuda" also works where there is no GPU.
-
-    Torch's own switches itself off there. Regions inside the model are covered as well: while this
-    is open, ``torch.autocast("cuda")`` means what it means on a GPU.
-    """
-    missing = "torch.cuda.amp.common.amp_definitely_not_available"
-    available = mock.patch(missing, return_value=False)
-    bf16 = mock.patch("torch.cuda.is_bf16_supported", return_value=True)
-    with available, bf16, torch.autocast(device, dtype=dtype, enabled=enabled):
-        yield
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep torch's warnings and its log of failed fake ops off the reader's screen."""
-    with failures_unlogged(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def rng_kept() -> Iterator[None]:
-    """Put the random states of torch, Python and NumPy back at the end."""
-    import numpy as np
-
-    python, numpy = random.getstate(), np.random.get_state()
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    try:
-        with torch.random.fork_rng(devices=gpus):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
 
 
 def fake_like(
@@ -200,3 +151,18 @@ def check_model(model: Any) -> None:
     if len(places) > 1:
         where = " and ".join(f"{name} on {place}" for place, name in list(places.items())[:2])
         raise TraceError(f"the model is on several devices: {where}; move it to one")
+
+
+def check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse too few inputs, too many, or unknown ones. Raises `TraceError`."""
+    try:
+        inspect.signature(model.forward).bind(*inputs, **kwargs)
+    except TypeError as error:
+        given = f"{len(inputs)} positional and {len(kwargs)} keyword inputs"
+        raise TraceError(
+            f"{type(model).__name__}.forward: {error} ({given} were given); give every input that "
+            "forward asks for: on the command line with --input, or from a factory that returns "
+            "(model, inputs)"
+        ) from error
+    except ValueError:  # no signature to look at
+        pass
