@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from amp_lessons import progress
+from amp_lessons.foundations import files
 from amp_lessons.progress import ProgressError
 
 
@@ -131,7 +132,7 @@ def test_a_full_disk_leaves_the_old_file(file, monkeypatch):
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(progress.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(ProgressError, match="No space left"):
         progress.record_check("next_float", "wrong")
     assert file.read_bytes() == before
@@ -158,7 +159,7 @@ def test_a_read_only_folder_is_one_clear_error(file, monkeypatch):
     def read_only(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(progress.os, "replace", read_only)
+    monkeypatch.setattr(files.os, "replace", read_only)
     with pytest.raises(ProgressError, match="Read-only"):
         progress.record_check("next_float", "wrong")
     assert file.read_bytes() == before

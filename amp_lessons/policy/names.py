@@ -1,0 +1,113 @@
+"""Which operation, device or dtype somebody means."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from amp_lessons.policy.answer import DEVICES, DTYPES, PolicyError
+from amp_lessons.policy.calls import CALLS, OPERATORS, OPS
+
+
+def find_op(op: str) -> str:
+    """The name in `OPS` that is meant.
+
+    Raises:
+        PolicyError: if there is none; the message has near matches.
+    """
+    if not isinstance(op, str):
+        raise PolicyError(f"op must be a name such as 'softmax', got {type(op).__name__}")
+    spellings = _spellings(op)
+    for name in spellings:
+        if name in CALLS:
+            return name
+        for known, operator in OPERATORS.items():
+            if name == operator:
+                return known
+    last = op.strip().replace("::", ".").rpartition(".")[2]
+    bare = (spellings or [last])[-1]
+    written = bare.endswith(("_", "(out=)"))  # that mark is no matter of spelling
+    loose = [] if written else _alike(spellings)
+    if len(loose) == 1:
+        return loose[0]
+    near = loose or _near(bare) or _near(last)
+    hint = f"near it: {', '.join(near)}" if near else _ELSEWHERE
+    if written:
+        hint = f"autocast leaves alone what works in place or with out=; {hint}"
+    raise PolicyError(f"no op called {op!r} among the {len(OPS)} that can be asked; {hint}")
+
+
+def _near(name: str) -> list[str]:
+    return difflib.get_close_matches(name.lower(), OPS, n=3, cutoff=0.6)
+
+
+_ELSEWHERE = (
+    "amp_lessons.policy.OPS has the names, and amp_lessons.trace.explain_autocast shows any op in "
+    "a model that has it"
+)
+# Where the functions of the table live. One of the same name elsewhere (torch.sparse.mm,
+# torch.ao.nn.quantized.functional.linear) is another function.
+_HOMES = {"torch", "nn", "functional", "F", "ops", "aten", "Tensor", "modules", "special"}
+_FAMILIES = ("linalg", "fft")
+
+
+def _spellings(op: str) -> list[str]:
+    """The names that a dotted one can stand for, the most exact first; none if its home is other.
+
+    ``aten.addmm.default``, as a dispatch mode or a profiler prints it, ends in an overload, and
+    ``torch.fft.rfft`` is ``fft_rfft`` in ATen and in the table.
+    """
+    parts = op.strip().replace("::", ".").split(".")
+    while len(parts) > 1 and parts[0] in _HOMES:
+        del parts[0]
+    match parts:
+        case [name]:
+            return [name]
+        case [family, name] if family in _FAMILIES:
+            return [f"{family}_{name}", name]
+        case [name, "out"]:
+            return [f"{name}(out=)"]
+        case [name, _overload]:
+            return [name]
+    return []
+
+
+def _alike(names: Iterable[str]) -> list[str]:
+    """The ops of the table that differ from one of these in case and underscores alone."""
+    loose = {_loosely(name) for name in names}
+    return [name for name in OPS if _loosely(name) in loose]
+
+
+def _loosely(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def find_device(device: Any) -> str:
+    """The device that is meant, "cuda" or "cpu". Raises `PolicyError` for another."""
+    name = str(device).split(":")[0].lower()
+    if name in DEVICES:
+        return name
+    near = difflib.get_close_matches(name, DEVICES, n=1, cutoff=0.5)
+    hint = f"; near it: {near[0]!r}" if near else ""
+    raise PolicyError(f"device must be 'cuda' or 'cpu', got {str(device)!r}{hint}")
+
+
+def find_dtype(dtype: Any) -> torch.dtype:
+    """The 16-bit dtype that is meant: itself, or by a name such as ``"fp16"`` or ``"bfloat16"``.
+
+    Raises:
+        PolicyError: if autocast does not compute in it.
+    """
+    known = dtype if isinstance(dtype, torch.dtype) else DTYPES.get(_bare_dtype(dtype))
+    if known in (torch.float16, torch.bfloat16):
+        return known
+    near = difflib.get_close_matches(_bare_dtype(dtype), DTYPES, n=1)
+    hint = f"; near it: {near[0]!r}" if near and known is None else ""
+    raise PolicyError(f"autocast computes in torch.float16 or torch.bfloat16, not {dtype}{hint}")
+
+
+def _bare_dtype(dtype: Any) -> str:
+    return str(dtype).lower().removeprefix("torch.")
