@@ -17,7 +17,8 @@ import pytest
 from amp_lessons import course, ipynb, lab, renamed, workspace
 from amp_lessons.course import UnknownExercise
 from amp_lessons.lab import LabError
-from amp_lessons.workspace import WorkspaceError, copy_course, reset
+from amp_lessons.workspace import WorkspaceError, copy_course, copying, reset
+from amp_lessons.workspace.trust import was_trusted
 
 SHEET = "exercises/01_number_formats_exercises.ipynb"
 LESSON = "notebooks/01_number_formats.ipynb"
@@ -302,8 +303,8 @@ def test_an_interrupted_upgrade_goes_on(former, monkeypatch, after):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", until_killed(os.rename))
-        patch.setattr(workspace, "write_atomically", until_killed(workspace.write_atomically))
-        patch.setattr(workspace, "_write_manifest", lambda *_: None)
+        patch.setattr(copying, "write_atomically", until_killed(copying.write_atomically))
+        patch.setattr(copying, "write_manifest", lambda *_: None)
         with contextlib.suppress(KeyboardInterrupt):
             copy_course(former)
     copied = copy_course(former)
@@ -413,7 +414,7 @@ def test_the_course_itself_is_refused():
 
 def test_a_folder_that_may_not_be_written(folder, monkeypatch):
     folder.mkdir()
-    monkeypatch.setattr(workspace.os, "access", lambda *_: False)
+    monkeypatch.setattr(copying.os, "access", lambda *_: False)
     with pytest.raises(WorkspaceError, match="cannot be written"):
         copy_course(folder)
     assert files_in(folder) == {}
@@ -612,7 +613,7 @@ def test_reset_without_a_workspace(tmp_path):
 def test_a_reset_notebook_stays_trusted(worked_on):
     workspace.trust(worked_on / SHEET)
     reset(worked_on, "next_float")
-    assert workspace._was_trusted((worked_on / SHEET).read_bytes())
+    assert was_trusted((worked_on / SHEET).read_bytes())
 
 
 def test_the_current_folder_wins_if_it_is_a_workspace(folder, monkeypatch):

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 
@@ -45,3 +46,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         with suppress(OSError):  # the first error is the one to report
             scrap.unlink()
         raise
+
+
+def keep_beside(path: Path, content: bytes, why: str) -> Path:
+    """Write old content beside its file, under a name that is not taken. Returns the path."""
+    stem = f"{path.stem}.{why}-{datetime.now():%Y%m%dT%H%M%S}"
+    names = (f"{stem}{extra}.ipynb" for extra in ("", *(f"-{n}" for n in range(2, 1000))))
+    kept = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    write_atomically(kept, content)
+    return kept

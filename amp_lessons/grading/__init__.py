@@ -115,7 +115,7 @@ def _unjudged(marks: Sequence[Mark]) -> list[str]:
 
 def _without_evidence(steps: Sequence[int], run: Run) -> Verdict:
     """Why a check did not report: the learner's own exception, if there was one."""
-    from amp_lessons.checks.exercise import error_verdict
+    from amp_lessons.checks.diagnosis import error_verdict
     from amp_lessons.checks.verdict import State, Verdict
 
     error = _first(run.errors, steps)

@@ -1,0 +1,251 @@
+"""Bringing a workspace up to date with the course."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amp_lessons import course, home, ipynb, progress, renamed
+from amp_lessons.foundations.files import keep_beside, write_atomically
+from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
+from amp_lessons.workspace.manifest import (
+    MANIFEST,
+    HandedOut,
+    digests,
+    read_manifest,
+    write_manifest,
+)
+
+FOLDERS = ("notebooks", "exercises")
+START_PAGE = course.HOME
+
+
+@dataclass
+class Copied:
+    """What `copy_course` did, as paths relative to the workspace.
+
+    Attributes:
+        written: new, put back or brought up to date.
+        kept_beside: where the old outputs are, of a notebook that was run and brought up to date.
+        kept: changed by the learner, and the course has nothing newer.
+        kept_older: changed by the learner, and the course has a newer one.
+        foreign: there before, and never handed out by the course.
+        moved: from its former name to the one it has now.
+        replaced: a former file that stays, and the new one that took its place.
+        doubled: under a former name, beside a file with the present one.
+    """
+
+    written: list[str] = field(default_factory=list)
+    kept_beside: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    kept_older: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
+    doubled: list[str] = field(default_factory=list)
+
+
+def copy_course(folder: Path) -> Copied:
+    """Bring the workspace up to date with the course, without touching what the learner changed.
+
+    Args:
+        folder: the workspace; it is made if it does not exist.
+
+    Raises:
+        WorkspaceError: if that cannot be done. No file is lost then, and none is half written; the
+            files that were copied before stay, and the next call goes on from there.
+    """
+    made: list[Path] = []
+    try:
+        _refuse(folder)
+        _make_folders(folder, made)
+        return _copy(folder)
+    except OSError as error:
+        for empty in reversed(made):
+            with suppress(OSError):
+                empty.rmdir()
+        raise WorkspaceError(
+            f"{reason(error, folder)}. None of your work was lost. Fix that and run it again, or "
+            "name another folder"
+        ) from error
+
+
+def reason(error: OSError, folder: Path) -> str:
+    """What failed and where; a scrap of `write_atomically` says nothing to a learner."""
+    named = Path(str(error.filename)) if error.filename else folder
+    where = named.parent if named.suffix == ".tmp" else named
+    return f"{where}: {error.strerror or error}"
+
+
+def _refuse(folder: Path) -> None:
+    """Refuse a folder that cannot be a workspace, before anything is written."""
+    if folder.exists() and not folder.is_dir():
+        raise WorkspaceError(f"{folder} is a file: name a folder for the workspace")
+    with suppress(OSError):
+        if folder.resolve() == course.course_files().resolve():
+            raise WorkspaceError(f"{folder} is the course itself: name another folder")
+    for entry in (*FOLDERS, MANIFEST):
+        target = folder / entry
+        if target.exists() and target.is_dir() != (entry in FOLDERS):
+            kind = "file" if entry in FOLDERS else "folder"
+            raise WorkspaceError(f"{target} is a {kind}, and it is in the way: move it elsewhere")
+    nearest = folder
+    while not nearest.exists() and nearest.parent != nearest:
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise WorkspaceError(f"{nearest} is a file, so {folder} cannot be made: name another one")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        yours = "make it yours, or " if nearest == folder else ""
+        raise WorkspaceError(
+            f"{nearest} cannot be written: {yours}name another folder, as in amp-lessons lab "
+            "~/amp-lessons"
+        )
+
+
+def _make_folders(folder: Path, made: list[Path]) -> None:
+    """Make the workspace's folders, noting in ``made`` those that were not there."""
+    for path in (folder, *(folder / name for name in FOLDERS)):
+        for missing in reversed([p for p in (path, *path.parents) if not p.exists()]):
+            missing.mkdir()
+            made.append(missing)
+
+
+def _copy(folder: Path) -> Copied:
+    handed_out = read_manifest(folder)
+    copied = Copied()
+    try:
+        copied.moved = take_new_names(folder, handed_out)
+        for name, source in course_files():
+            _copy_one(folder / name, name, handed_out_form(source), handed_out, copied)
+        _redraw_home(folder / course.HOME, handed_out)
+    except BaseException:  # Ctrl+C too
+        with suppress(OSError):  # the first error is the one to report
+            write_manifest(folder, handed_out)
+        raise
+    _note_former_files(folder, handed_out, copied)
+    write_manifest(folder, handed_out)
+    return copied
+
+
+def take_new_names(folder: Path, handed_out: HandedOut) -> dict[str, str]:
+    """Move files from their former names to the present ones, and their entries with them.
+
+    A file that stands at the new name already is never touched. If we are interrupted between the
+    file and its entry, the next call moves the entry.
+    """
+    moved = {}
+    for former, name in renamed.moves():
+        old, new = folder / former, folder / name
+        if old.is_file() and not os.path.lexists(new):
+            if former not in handed_out and not _is_sheet(old, name):
+                continue  # the learner's own, with a name that we once used
+            os.rename(old, new)
+            moved[former] = name
+        if former in handed_out and not os.path.lexists(old):
+            entry = handed_out.pop(former)
+            handed_out.setdefault(name, entry)
+    return moved
+
+
+def _is_sheet(path: Path, name: str) -> bool:
+    """Whether a file that no manifest lists has an exercise of the sheet called ``name``."""
+    lessons = [lesson for lesson in course.LESSONS if lesson.sheet == name]
+    exercises = {info.name for lesson in lessons for info in lesson.exercises}
+    try:
+        ids = (ipynb.grade_id(cell) for cell in ipynb.read(path)["cells"])
+        return any(renamed.current_grade_id(grade_id) in exercises for grade_id in ids)
+    except ipynb.NotebookError:
+        return False
+
+
+def _note_former_files(folder: Path, handed_out: HandedOut, copied: Copied) -> None:
+    """Note which former files stay, to be told once: they leave the manifest here."""
+    for former in (*renamed.REPLACED, *renamed.MOVED):
+        if handed_out.pop(former, None) is None or not (folder / former).exists():
+            continue
+        if former in renamed.REPLACED:
+            copied.replaced[former] = renamed.current(former)
+        else:
+            copied.doubled.append(former)
+
+
+def handed_out_form(source: Path) -> bytes:
+    """What a learner gets of one of the course's files: lessons come without their outputs, so
+    that no prediction is answered before it is made, and the home page with their progress."""
+    content = source.read_bytes()
+    try:
+        notebook = ipynb.without_outputs(ipynb.parse(content))
+    except ipynb.NotebookError:
+        return content
+    if source.name == Path(course.HOME).name:
+        notebook = home.drawn(notebook, _progress())
+    return ipynb.to_bytes(notebook)
+
+
+def _redraw_home(path: Path, handed_out: HandedOut) -> None:
+    """Bring a home page up to date on which the learner ran cells, or wrote. Theirs stay."""
+    old = path.read_bytes()
+    try:
+        notebook = ipynb.parse(old)
+    except ipynb.NotebookError:
+        return
+    drawn = home.drawn(notebook, _progress())
+    if drawn != notebook:
+        write_atomically(path, ipynb.to_bytes(drawn))
+        if handed_out.get(course.HOME) == digests(old):
+            handed_out[course.HOME] = digests(path.read_bytes())
+
+
+def _progress() -> progress.Progress:
+    """The saved progress. What cannot be read counts as none: the lab must open in any case."""
+    try:
+        return progress.load()
+    except progress.ProgressError:
+        return progress.Progress()
+
+
+def _copy_one(
+    target: Path, name: str, newest: bytes, handed_out: HandedOut, copied: Copied
+) -> None:
+    """Decide about one file, and note in ``handed_out`` what the learner has from us."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(target, newest, name, handed_out, copied)
+        return
+    old = target.read_bytes()
+    theirs, ours, before = digests(old), digests(newest), handed_out.get(name)
+    if theirs != ours and theirs == before:
+        _replace(target, newest, name, handed_out, copied)
+    elif theirs["text"] == ours["text"]:
+        handed_out[name] = ours
+    elif before is None:
+        copied.foreign.append(name)
+    elif theirs["text"] == before["text"]:
+        copied.kept_beside[name] = keep_beside(target, old, "before-upgrade").name
+        _replace(target, newest, name, handed_out, copied)
+    elif ours["text"] == before["text"]:
+        copied.kept.append(name)
+    else:
+        copied.kept_older.append(name)
+
+
+def _replace(target: Path, newest: bytes, name: str, handed_out: HandedOut, copied: Copied) -> None:
+    write_atomically(target, newest)
+    handed_out[name] = digests(newest)
+    copied.written.append(name)
+
+
+def course_files() -> Iterator[tuple[str, Path]]:
+    """The files to hand out, as ``("notebooks/01_….ipynb", path in the course)``."""
+    root = course.course_files()
+    if not (root / START_PAGE).is_file():
+        raise WorkspaceError(f"the course has no {START_PAGE}: {cure_for_missing_course()}")
+    for name in FOLDERS:
+        for path in sorted((root / name).rglob("*")):
+            inside = path.relative_to(root)
+            hidden = any(part.startswith((".", "__")) for part in inside.parts)
+            if path.is_file() and not hidden:
+                yield inside.as_posix(), path
