@@ -13,24 +13,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from amp_lessons import __version__, interrupts
+from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.quiz import commands as interview_room
 from amp_lessons.quiz.exports.commands import export
 from amp_lessons.terminal import console, open_standard_streams, say, warn
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from amp_lessons.bench import Mode, Report, Workload
-    from amp_lessons.policy import OpPolicy
-    from amp_lessons.progress import Progress
-    from amp_lessons.workspace import Copied
-
 
 CLEAN_UP = ("lab", "grade", "reset")
 """Commands that write files or start processes. `bench` loads torch before it does."""
@@ -97,6 +89,7 @@ def lab(
     """
     from amp_lessons import doctor, server, workspace
     from amp_lessons import lab as jupyterlab
+    from amp_lessons.workspace.words import told
 
     place = (folder or workspace.current_folder()).expanduser()
     extra = _for_jupyter(ctx)
@@ -107,7 +100,8 @@ def lab(
         return
     if port is not None or ip is not None:
         jupyterlab.check_port(port or 0, ip)
-    _tell_copied(workspace.copy_course(place), place)
+    for line in told(workspace.copy_course(place), place):
+        say(line)
     for problem in (*doctor.kernel_problems(), *doctor.progress_problems()):
         warn(f"{problem.what}. What to do: {problem.cure}")
     if jupyterlab.as_root():
@@ -117,38 +111,6 @@ def lab(
 
 def _for_jupyter(ctx: typer.Context) -> Sequence[str]:
     return (ctx.obj or {}).get("after_dashes", ())
-
-
-def _tell_copied(copied: Copied, place: Path) -> None:
-    """A line for each thing that happened, however many files it happened to."""
-    from amp_lessons.workspace import in_short
-
-    say(f"Your copy of the course is in {place}")
-    if copied.moved:
-        now = sorted(copied.moved.values())
-        say(f"Moved to new names, with your answers: {in_short(now)}, such as {now[-1]}")
-    for former, new in copied.replaced.items():
-        say(f"New: {new}. Your former {former} stays beside it")
-    if copied.doubled:
-        say(f"You also have files under their former names: {in_short(copied.doubled)}")
-    if copied.kept:
-        say(f"Kept as you changed them: {in_short(copied.kept)}")
-    if copied.kept_beside:
-        one = len(copied.kept_beside) == 1
-        old = next(iter(copied.kept_beside.values())) if one else "*.before-upgrade-*.ipynb"
-        say(f"Brought up to date: {in_short(list(copied.kept_beside))}")
-        say(f"What you ran before is kept beside {'it' if one else 'them'}, as {old}")
-    if copied.kept_older:
-        say(f"Kept as you changed them, though newer ones exist: {in_short(copied.kept_older)}")
-        _tell_reset(copied.kept_older)
-    if copied.foreign:
-        say(f"Kept, since they were there before: {in_short(copied.foreign)}")
-        _tell_reset(copied.foreign)
-
-
-def _tell_reset(names: Sequence[str]) -> None:
-    stem = Path(names[0]).with_suffix("").as_posix()
-    say(f"To take ours{', for example' * (len(names) > 1)}: amp-lessons reset {stem}")
 
 
 # ---- doctor -------------------------------------------------------------------------------------
@@ -190,7 +152,7 @@ def progress(
     for warning in done.warnings:
         warn(warning)
     if json:
-        _print_json(_progress_json(done))
+        _print_json(overview.as_json(done))
         return
     screen = console()
     if chosen is not None:
@@ -199,30 +161,6 @@ def progress(
     screen.print(overview.course_table(done, screen.width))
     for text in (*overview.summary(done), f"Kept in {record.progress_file()}"):
         say(text)
-
-
-def _progress_json(done: Progress) -> dict[str, Any]:
-    from amp_lessons import course
-    from amp_lessons import progress as record
-    from amp_lessons.standing import points
-
-    won, of = points(course.LESSONS, done)
-    lessons = {
-        lesson.id: {
-            info.name: done[info.name].to_json()
-            | {"points": info.points if done[info.name].passed else 0, "of": info.points}
-            for info in lesson.exercises
-        }
-        for lesson in course.LESSONS
-        if lesson.exercises
-    }
-    return {
-        "file": str(record.progress_file()),
-        "lessons": lessons,
-        "points": won,
-        "of": of,
-        "warnings": done.warnings,
-    }
 
 
 # ---- reset --------------------------------------------------------------------------------------
@@ -344,6 +282,7 @@ def policy(
     """
     from amp_lessons import policy as rules
     from amp_lessons import policy_record
+    from amp_lessons.policy import shown
 
     tables = []
     try:
@@ -353,65 +292,16 @@ def policy(
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
     if json:
-        _print_json({"tables": [_policy_json(table) for table in tables]})
+        _print_json({"tables": [shown.as_json(table) for table in tables]})
         return
     screen = console()
     for table in tables:
-        screen.print(_policy_table(table, why=not ops and screen.width >= 120))
-        if not ops:
-            _tell_counts(table)
-        for answer in table if ops else ():
-            say(f"why {answer.op}: {answer.note}")
+        screen.print(shown.table(table, why=not ops and screen.width >= 120))
+        told = [f"why {answer.op}: {answer.note}" for answer in table]
+        for line in told if ops else shown.totals(table):
+            say(line)
         if told := policy_record.compared(rules.torch.__version__, rules.as_json(table)):
             say(told)
-
-
-def _policy_table(found: Sequence[OpPolicy], *, why: bool) -> Table:
-    from rich.table import Table
-
-    from amp_lessons.policy import short
-
-    first = found[0]
-    title = f"autocast({first.device!r}, {first.dtype}), {first.measured}"
-    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
-    table.add_column("op", overflow="fold", ratio=3)
-    for heading in ("16-bit", "float32", "mixed"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("group", overflow="fold", ratio=2)
-    if why:
-        table.add_column("why", overflow="fold", ratio=5)
-    for p in found:
-        dtypes = [short(dtype) for dtype in (p.low, p.full, p.mixed)]
-        table.add_row(p.op, *dtypes, p.group, *([p.note] if why else []))
-    return table
-
-
-def _tell_counts(found: Sequence[OpPolicy]) -> None:
-    from amp_lessons import policy as rules
-
-    counts = rules.counts(found)
-    lost = counts.pop("not answerable")
-    say(f"{len(found) - lost} of {len(found)} ops answered, on torch {rules.torch.__version__}:")
-    say(", ".join(f"{n} {group}" for group, n in counts.items()))
-    if lost:
-        say(f"{lost} not answerable here:")
-    for p in found:
-        if p.group == "not answerable":
-            say(f"- {p.op}: {p.note}")
-
-
-def _policy_json(found: Sequence[OpPolicy]) -> dict[str, Any]:
-    from amp_lessons import policy as rules
-
-    first = found[0]
-    return {
-        "torch": rules.torch.__version__,
-        "device": first.device,
-        "dtype": rules.short(first.dtype),
-        "measured": first.measured,
-        "counts": rules.counts(found),
-        "ops": rules.as_json(found),
-    }
 
 
 # ---- explain ------------------------------------------------------------------------------------
@@ -520,8 +410,7 @@ def bench(
     """
     _check_outputs({"--json": json, "--picture": picture, "--record": record})
     from amp_lessons import bench as benches
-    from amp_lessons.bench import modes, workloads
-    from amp_lessons.bench import report as shown
+    from amp_lessons.bench import modes, screen, workloads
 
     where = _bench_device(device, record)
     small = where.type == "cpu"
@@ -529,7 +418,7 @@ def bench(
     left_out = {"bf16-compile": QUICK_LEAVES_OUT} if quick and not mode else {}
     sized = {"batches": batches or (8 if quick else 50), "epochs": epochs}
     try:
-        report = _run_bench(
+        report = screen.measure(
             workloads.chosen(presets or (), sizes or (), **sized),
             modes.chosen(mode or [m.key for m in benches.MODES]),
             where,
@@ -539,7 +428,7 @@ def bench(
     except benches.BenchError as error:
         warn(str(error))
         raise typer.Exit(1) from error
-    _show_bench(shown, report, json, picture, record)
+    screen.show(report, screen.Outputs(json, picture, record))
     if report.stopped:
         kept = f"{len(report.rows)} finished rows kept" if report.rows else "no row was finished"
         warn(f"the bench ended early ({kept}): {report.stopped}")
@@ -578,77 +467,10 @@ def _bench_device(name: str | None, record: Path | None) -> Any:
     return where
 
 
-def _run_bench(
-    chosen: Sequence[Workload],
-    modes: Sequence[Mode],
-    where: Any,
-    *,
-    repeats: int,
-    left_out: dict[str, str],
-) -> Report:
-    from rich.progress import Progress, TimeElapsedColumn
-
-    from amp_lessons import bench as benches
-
-    interrupts.clean_up_first()  # what was measured is kept
-    screen = console(stderr=True)
-    with Progress(
-        *Progress.get_default_columns(),
-        TimeElapsedColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    ) as bar:
-        total = benches.pieces(chosen, modes, repeats)
-        task = bar.add_task("planning, measuring the roofs", total=total)
-        report = benches.run(
-            chosen,
-            modes,
-            where,
-            repeats=repeats,
-            left_out=left_out,
-            tell=lambda done: bar.update(task, advance=1, description=done),
-        )
-        bar.update(task, completed=total)
-    return report
-
-
-def _show_bench(
-    shown: Any, report: Report, json: Path | None, picture: Path | None, record: Path | None
-) -> None:
-    import re
-    import shlex
-
-    from amp_lessons import records
-    from amp_lessons.foundations.files import write_atomically
-
-    command = shlex.join(["amp-lessons", *sys.argv[1:]])
-    name = re.sub("[^a-z0-9]+", "-", (record or Path("bench")).stem.lower()).strip("-")
-    data = shown.as_json(report, command, name or "record")
-    if str(json) == "-":
-        _print_json(data)
-    else:
-        screen = console()
-        for table in shown.tables(report, wide=screen.width >= 100):
-            screen.print(table)
-        for note in shown.notes(report):
-            say(note)
-    if record is not None and report.rows:
-        records.write_record(record, data)
-    if json is not None and str(json) != "-":
-        write_atomically(json, _as_json(data).encode())
-    if picture is not None and report.rows:
-        write_atomically(picture, shown.picture(report).png)
-
-
 def _print_json(data: dict[str, Any]) -> None:
-    print(_as_json(data), end="")
-
-
-def _as_json(data: dict[str, Any]) -> str:
     import json
 
-    return json.dumps(data, indent=1, default=str) + "\n"
+    print(json.dumps(data, indent=1, default=str))
 
 
 # ---- quiz, drill, mock ---------------------------------------------------------------------------
@@ -699,15 +521,7 @@ def _run(words: list[str]) -> int:
 
 def _in_one_line(error: Exception) -> str:
     """An error in words: as it is if the course or typer wrote it, else with a hint."""
-    from amp_lessons.course import UnknownExercise, UnknownLesson
-    from amp_lessons.lab import LabError
-    from amp_lessons.progress import ProgressError
-    from amp_lessons.quiz.bank import BankError
-    from amp_lessons.records import RecordError
-    from amp_lessons.workspace import WorkspaceError
-
-    named = (UnknownExercise, UnknownLesson)
-    if isinstance(error, (*named, BankError, LabError, ProgressError, RecordError, WorkspaceError)):
+    if isinstance(error, AmpLessonsError):
         return str(error)
     if hasattr(error, "format_message"):  # typer's own, about how it was called
         ctx = getattr(error, "ctx", None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.table import Table
 from rich.text import Text
 
 from amp_lessons.course import LESSONS, Lesson
-from amp_lessons.progress import Entry, Progress
+from amp_lessons.progress import Entry, Progress, progress_file
 from amp_lessons.standing import next_lesson, passes, points, state_of
 from amp_lessons.terminal import lesson_state_text, state_text
 
@@ -73,3 +75,24 @@ def _state_of(entry: Entry) -> Text:
     if entry.passed and entry.state != "passed":
         return state_text("passed", f", latest check: {entry.state}")
     return state_text(entry.state)
+
+
+def as_json(done: Progress) -> dict[str, Any]:
+    """All of it as plain data, for tools."""
+    won, of = points(LESSONS, done)
+    lessons = {
+        lesson.id: {
+            info.name: done[info.name].to_json()
+            | {"points": info.points if done[info.name].passed else 0, "of": info.points}
+            for info in lesson.exercises
+        }
+        for lesson in LESSONS
+        if lesson.exercises
+    }
+    return {
+        "file": str(progress_file()),
+        "lessons": lessons,
+        "points": won,
+        "of": of,
+        "warnings": done.warnings,
+    }

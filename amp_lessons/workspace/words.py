@@ -1,10 +1,12 @@
-"""The names of many files in a few words."""
+"""What happened to a workspace, in a few lines for a terminal."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from amp_lessons.workspace.copying import Copied
 
 
 def in_short(names: Sequence[str]) -> str:
@@ -34,3 +36,33 @@ def _ranges(numbers: Sequence[int]) -> str:
         ends = [f"{run[0]:02}", f"{run[-1]:02}"]
         words += [" to ".join(ends)] if len(run) > 2 else [f"{number:02}" for number in run]
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def told(copied: Copied, place: Path) -> Iterator[str]:
+    """A line for each thing that happened, however many files it happened to."""
+    yield (f"Your copy of the course is in {place}")
+    if copied.moved:
+        now = sorted(copied.moved.values())
+        yield (f"Moved to new names, with your answers: {in_short(now)}, such as {now[-1]}")
+    for former, new in copied.replaced.items():
+        yield (f"New: {new}. Your former {former} stays beside it")
+    if copied.doubled:
+        yield (f"You also have files under their former names: {in_short(copied.doubled)}")
+    if copied.kept:
+        yield (f"Kept as you changed them: {in_short(copied.kept)}")
+    if copied.kept_beside:
+        one = len(copied.kept_beside) == 1
+        old = next(iter(copied.kept_beside.values())) if one else "*.before-upgrade-*.ipynb"
+        yield (f"Brought up to date: {in_short(list(copied.kept_beside))}")
+        yield (f"What you ran before is kept beside {'it' if one else 'them'}, as {old}")
+    if copied.kept_older:
+        yield (f"Kept as you changed them, though newer ones exist: {in_short(copied.kept_older)}")
+        yield to_take_ours(copied.kept_older)
+    if copied.foreign:
+        yield (f"Kept, since they were there before: {in_short(copied.foreign)}")
+        yield to_take_ours(copied.foreign)
+
+
+def to_take_ours(names: Sequence[str]) -> str:
+    stem = Path(names[0]).with_suffix("").as_posix()
+    return f"To take ours{', for example' * (len(names) > 1)}: amp-lessons reset {stem}"

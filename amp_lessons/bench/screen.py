@@ -1,0 +1,88 @@
+"""The bench in a terminal: a bar while it measures, then tables, notes and files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress, TimeElapsedColumn
+
+from amp_lessons import bench, interrupts, records
+from amp_lessons.bench import report as reports
+from amp_lessons.bench.modes import Mode
+from amp_lessons.bench.runner import Report
+from amp_lessons.bench.workloads import Workload
+from amp_lessons.foundations.files import write_atomically
+from amp_lessons.terminal import console, say
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that were asked for; ``-`` as ``json`` stands for standard output."""
+
+    json: Path | None = None
+    picture: Path | None = None
+    record: Path | None = None
+
+
+def measure(
+    chosen: Sequence[Workload],
+    modes: Sequence[Mode],
+    where: Any,
+    *,
+    repeats: int,
+    left_out: dict[str, str],
+) -> Report:
+    """Run the bench below a progress bar; what was measured before an interrupt is kept."""
+    interrupts.clean_up_first()  # what was measured is kept
+    screen = console(stderr=True)
+    with Progress(
+        *Progress.get_default_columns(),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    ) as bar:
+        total = bench.pieces(chosen, modes, repeats)
+        task = bar.add_task("planning, measuring the roofs", total=total)
+        report = bench.run(
+            chosen,
+            modes,
+            where,
+            repeats=repeats,
+            left_out=left_out,
+            tell=lambda done: bar.update(task, advance=1, description=done),
+        )
+        bar.update(task, completed=total)
+    return report
+
+
+def show(report: Report, files: Outputs) -> None:
+    """Print the tables, and write the files."""
+    command = shlex.join(["amp-lessons", *sys.argv[1:]])
+    name = re.sub("[^a-z0-9]+", "-", (files.record or Path("bench")).stem.lower()).strip("-")
+    data = reports.as_json(report, command, name or "record")
+    if str(files.json) == "-":
+        print(_as_json(data), end="")
+    else:
+        screen = console()
+        for table in reports.tables(report, wide=screen.width >= 100):
+            screen.print(table)
+        for note in reports.notes(report):
+            say(note)
+    if files.record is not None and report.rows:
+        records.write_record(files.record, data)
+    if files.json is not None and str(files.json) != "-":
+        write_atomically(files.json, _as_json(data).encode())
+    if files.picture is not None and report.rows:
+        write_atomically(files.picture, reports.picture(report).png)
+
+
+def _as_json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=1, default=str) + "\n"
