@@ -14,7 +14,7 @@ from pathlib import Path
 
 from amp_lessons import course
 from amp_lessons.workspace.copying import FOLDERS, START_PAGE, Copied, copy_course
-from amp_lessons.workspace.errors import WorkspaceError
+from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.workspace.manifest import MANIFEST, MANIFEST_VERSION
 from amp_lessons.workspace.resetting import Reset, reset
 from amp_lessons.workspace.trust import trust
@@ -29,6 +29,7 @@ __all__ = [
     "Reset",
     "WorkspaceError",
     "copy_course",
+    "cure_for_missing_course",
     "current_folder",
     "default_folder",
     "in_short",
