@@ -65,6 +65,9 @@ def size(exercise: Exercise) -> Iterator[str]:
     file = f"{exercise.path.parent.name}/{exercise.path.name}"
     text = exercise.path.read_text(encoding="utf-8")
     lines = text.splitlines()
+    for number, line in enumerate(lines, start=1):
+        if "TODO" in line:
+            yield f"{file}:{number}: still to do: {line.strip('# ')}"
     if len(lines) > MAX_LINES:
         yield f"{file}: has {len(lines)} lines, over {MAX_LINES}; write programs as edits."
     if text.count(BEGIN) != text.count(END):
