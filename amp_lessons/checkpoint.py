@@ -281,12 +281,12 @@ def _few(faults: list[str]) -> str:
 def _random_state() -> dict[str, Any]:
     """The state of every global random generator, as tensors and plain data."""
     version, words, gauss = random.getstate()
-    name, keys, *rest = np.random.get_state()
+    name, keys, *rest = np.random.get_state(legacy=True)
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
         "python": [version, list(words), gauss],
-        "numpy": [name, keys.tolist(), *rest],
+        "numpy": [name, np.asarray(keys).tolist(), *rest],
     }
 
 

@@ -297,8 +297,8 @@ def policy(
     screen = console()
     for table in tables:
         screen.print(shown.table(table, why=not ops and screen.width >= 120))
-        told = [f"why {answer.op}: {answer.note}" for answer in table]
-        for line in told if ops else shown.totals(table):
+        why = [f"why {answer.op}: {answer.note}" for answer in table]
+        for line in why if ops else shown.totals(table):
             say(line)
         if told := policy_record.compared(rules.torch.__version__, rules.as_json(table)):
             say(told)

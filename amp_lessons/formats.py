@@ -41,8 +41,8 @@ class Fields(NamedTuple):
 class _Carrier:
     """The IEEE type in which the rounding of another format is computed."""
 
-    float: type[np.floating]
-    int: type[np.signedinteger]
+    floating: type[np.floating]
+    integer: type[np.signedinteger]
     exponent_bits: int
     mantissa_bits: int
 
@@ -302,14 +302,15 @@ class Format:
             raise TypeError(f"only real numbers can be rounded, got an array of {values.dtype}")
         carrier = self._carrier(values.dtype)
         with np.errstate(invalid="ignore"):  # a signalling NaN
-            work = np.ascontiguousarray(values, dtype=carrier.float).reshape(values.shape)
+            work = np.ascontiguousarray(values, dtype=carrier.floating).reshape(values.shape)
         fits = out is not None and out.dtype == work.dtype and out.flags.c_contiguous
         # A block must not overwrite what a later one has yet to read.
-        result = out if fits and not np.may_share_memory(out, work) else np.empty_like(work)
+        may_take = out is not None and fits and not np.may_share_memory(out, work)
+        result = out if out is not None and may_take else np.empty_like(work)
         shared_exponent = carrier.exponent_bits == self.exponent_bits
         pass_over = self._cut_mantissa if shared_exponent else self._round_to_ulp
         flat_in, flat_out = work.reshape(-1), result.reshape(-1)
-        scratch = np.empty(min(_BLOCK, flat_in.size), dtype=carrier.int)
+        scratch = np.empty(min(_BLOCK, flat_in.size), dtype=carrier.integer)
         with np.errstate(all="ignore"):
             for start in range(0, flat_in.size, _BLOCK):
                 block = slice(start, start + _BLOCK)
@@ -335,10 +336,12 @@ class Format:
         """
         lowest = (self.min_exponent + carrier.bias) << carrier.mantissa_bits
         to_ulp = self.mantissa_bits << carrier.mantissa_bits
-        np.bitwise_and(values.view(carrier.int), carrier.int(carrier.exponent_mask), out=scratch)
-        np.maximum(scratch, carrier.int(lowest), out=scratch)
-        np.subtract(scratch, carrier.int(to_ulp), out=scratch)
-        ulp = scratch.view(carrier.float)
+        np.bitwise_and(
+            values.view(carrier.integer), carrier.integer(carrier.exponent_mask), out=scratch
+        )
+        np.maximum(scratch, carrier.integer(lowest), out=scratch)
+        np.subtract(scratch, carrier.integer(to_ulp), out=scratch)
+        ulp = scratch.view(carrier.floating)
         np.divide(values, ulp, out=result)
         np.rint(result, out=result)
         np.multiply(result, ulp, out=result)
@@ -355,26 +358,26 @@ class Format:
         if drop == 0:
             result[...] = values
             return
-        bits, codes = values.view(carrier.int), result.view(carrier.int)
-        np.right_shift(bits, carrier.int(drop), out=scratch)
-        np.bitwise_and(scratch, carrier.int(1), out=scratch)
-        np.add(scratch, carrier.int((1 << (drop - 1)) - 1), out=scratch)
+        bits, codes = values.view(carrier.integer), result.view(carrier.integer)
+        np.right_shift(bits, carrier.integer(drop), out=scratch)
+        np.bitwise_and(scratch, carrier.integer(1), out=scratch)
+        np.add(scratch, carrier.integer((1 << (drop - 1)) - 1), out=scratch)
         np.add(scratch, bits, out=scratch)
-        np.bitwise_and(scratch, carrier.int(-(1 << drop)), out=codes)
+        np.bitwise_and(scratch, carrier.integer(-(1 << drop)), out=codes)
         # The payload of a NaN may lie in the bits that went, or carry into the sign.
-        np.copyto(result, carrier.float(np.nan), where=np.isnan(values))
+        np.copyto(result, carrier.floating(np.nan), where=np.isnan(values))
 
     def _overflow(self, carrier: _Carrier, result: np.ndarray, saturate: bool) -> None:
         """Apply the overflow rule to what was rounded with an unlimited exponent."""
         if saturate:
             np.clip(result, -self.max, self.max, out=result)
         elif not self.has_inf:
-            np.copyto(result, carrier.float(np.nan), where=np.abs(result) > self.max)
+            np.copyto(result, carrier.floating(np.nan), where=np.abs(result) > self.max)
         elif self.max_exponent < carrier.bias:
             # Lift our largest binade onto the carrier's: what lies beyond becomes inf, and stays.
             lift = 2.0 ** (carrier.bias - self.max_exponent)
-            np.multiply(result, carrier.float(lift), out=result)
-            np.multiply(result, carrier.float(1 / lift), out=result)
+            np.multiply(result, carrier.floating(lift), out=result)
+            np.multiply(result, carrier.floating(1 / lift), out=result)
 
     def encode(self, values: Any, *, saturate: bool = False) -> Any:
         """The bit pattern of the nearest number of this format.

@@ -93,7 +93,7 @@ def _is_cell(cell: Any) -> bool:
 
 def without_outputs(notebook: dict[str, Any]) -> dict[str, Any]:
     """The same notebook as if no cell had been run."""
-    blank = {"outputs": [], "execution_count": None}
+    blank: dict[str, Any] = {"outputs": [], "execution_count": None}
     cells = [cell | blank if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
     return notebook | {"cells": cells}
 

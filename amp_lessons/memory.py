@@ -160,7 +160,12 @@ def _forward(copied, args, loss, target, precision, device, mode) -> tuple[Saved
     saved, casts = SavedBytes(copied), CastCache()
     calls = GpuCalls(device)
     with ExitStack() as stack:
-        for context in (rng_kept(), quiet(), mode, autocast_on(device, low, low is not None)):
+        for context in (
+            rng_kept(),
+            quiet(),
+            mode,
+            autocast_on(device, low or torch.float16, low is not None),
+        ):
             stack.enter_context(context)
         for context in (saved.counted(), gpu_attention(calls), casts, calls):
             stack.enter_context(context)

@@ -12,7 +12,7 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import matplotlib.ticker
@@ -41,7 +41,7 @@ RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}
 INK, QUIET = "#1b1f24", "#5b6470"
 _CARD = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # keeps labels off the lines
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",  # a white card, also in a dark theme
     "figure.dpi": 100,
     "savefig.dpi": 100,
@@ -88,7 +88,8 @@ class Picture:
         self, figure: Figure, alt: str, data: Mapping[str, Sequence[float]] | None = None
     ) -> None:
         self.alt = alt
-        self.data = data and {name: _as_words(values) for name, values in data.items()}
+        words = {name: _as_words(values) for name, values in (data or {}).items()}
+        self.data = words or None
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
         self.png = buffer.getvalue()
@@ -560,7 +561,10 @@ def roofline(
         low, high = min(places + corners) / 4, max(places + corners) * 6
         x = np.geomspace(low, high, 200)
         for i, (name, peak) in enumerate(compute.items()):
-            style = {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
+            style: dict[str, Any] = {
+                "color": COLOURS[i % len(COLOURS)],
+                "ls": DASHES[i % len(DASHES)],
+            }
             axes.plot(x, np.minimum(x * bandwidth, peak) / 1e12, lw=1.8, **style)
             axes.annotate(
                 f"{name} {peak / 1e12:.4g}", (high, peak / 1e12), (-2, 4), ha="right",

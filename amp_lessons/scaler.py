@@ -141,8 +141,9 @@ class ScalerLog:
             self._unread.clear()
 
 
-def _copy(number: Tensor) -> Number:
+def _copy(number: Tensor | None) -> Number:
     """A number from the CPU's memory; a copy, unread, of one that lies on another device."""
+    assert number is not None, "an enabled scaler has a scale once update() has run"
     return number.item() if _on_cpu(number) else number.clone()
 
 
@@ -161,7 +162,10 @@ def _total(checks: list[Tensor]) -> Number:
 
 
 def _column(values: tuple[Number, ...]) -> Column:
-    return torch.stack(values) if all(isinstance(v, Tensor) for v in values) else list(values)
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    if len(tensors) == len(values):
+        return torch.stack(tensors)
+    return [float(v) for v in values]
 
 
 def _read(column: Column) -> list[float]:

@@ -285,11 +285,7 @@ def fp32_precision(precision: Fp32Precision) -> Iterator[None]:
     torch 2.13 raises for whoever reads them or `torch.get_float32_matmul_precision` (pytorch issue
     166387), and Inductor reads the latter. So compile only inside "ieee".
     """
-    switches = (
-        torch.backends.cuda.matmul,
-        torch.backends.cudnn.conv,
-        torch.backends.cudnn.rnn,
-    )
+    switches = _switches().values()
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:
@@ -302,10 +298,16 @@ def fp32_precision(precision: Fp32Precision) -> Iterator[None]:
 
 def fp32_state() -> dict[str, str]:
     """The ``fp32_precision`` switches as they are now, for a record."""
+    return {name: switch.fp32_precision for name, switch in _switches().items()}
+
+
+def _switches() -> dict[str, Any]:
+    """What holds each ``fp32_precision``, by its name below `torch.backends`."""
+    cudnn: Any = torch.backends.cudnn
     return {
-        "cuda.matmul": torch.backends.cuda.matmul.fp32_precision,
-        "cudnn.conv": torch.backends.cudnn.conv.fp32_precision,
-        "cudnn.rnn": torch.backends.cudnn.rnn.fp32_precision,
+        "cuda.matmul": torch.backends.cuda.matmul,
+        "cudnn.conv": cudnn.conv,
+        "cudnn.rnn": cudnn.rnn,
     }
 
 

@@ -150,7 +150,7 @@ def digits_gradients(
     logits = network(digits.train_images[:batch])
     loss = cross_entropy(logits, digits.train_labels[:batch])
     (loss * loss_factor).backward()
-    return {name: parameter.grad for name, parameter in network.named_parameters()}
+    return {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
 
 
 class Batches:

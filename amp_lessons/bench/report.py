@@ -44,7 +44,7 @@ def notes(report: Report) -> list[str]:
             f"clock: {report.clock}; {min(len(row.samples_s) for row in rows)} or more samples "
             "each; spread is the interquartile range by the median"
         )
-    if any(row.spread > STEADY for row in rows):
+    if any((row.spread or 0) > STEADY for row in rows):
         lines.append(f"! spread above {STEADY:.0%}: something else was running; run it again")
     for row in rows:
         if not row.details["settled"]:
@@ -83,17 +83,18 @@ def _table(report: Report, workload: str, wide: bool) -> Table:
 
 
 def _cells(row: Row, base: float | None, wide: bool) -> list[str]:
-    unsteady = row.spread > STEADY or not row.details["settled"]
+    spread = row.spread or 0.0  # a measured row has one
+    unsteady = spread > STEADY or not row.details["settled"]
     memory = "not measured"
     if row.step_peak_bytes is not None:
-        memory = f"{size(row.data_bytes)} + {size(row.step_peak_bytes)}"
+        memory = f"{size(row.data_bytes or 0)} + {size(row.step_peak_bytes)}"
     last = "not finite" if row.losses[-1] is None else f"{row.losses[-1]:.3g}"
     return [
         row.mode,
         _three(1e3 * row.median_s),
-        f"{'! ' if unsteady else ''}{row.spread:.1%}",
+        f"{'! ' if unsteady else ''}{spread:.1%}",
         f"{base / row.median_s:.2f}" if base else "",
-        _tera(row.tflops * 1e12),
+        _tera(1e12 * (row.tflops or 0)),
         f"{row.share:.0%}" if row.share else "",
         *([memory] if wide else []),
         f"{last}{' DEPARTS' if row.departs else ''}",
@@ -138,14 +139,15 @@ def as_json(report: Report, command: str, name: str) -> dict[str, Any]:
 def picture(report: Report) -> Picture:
     """The roofline of this machine with a marker for each run."""
     title = f"Roofline of {report.host['gpu'] or 'this CPU'}, measured"
-    return roofline(_points(report.read()), report.flops, report.bandwidth, title=title)
+    bandwidth = report.bandwidth or 0.0  # known once a row was measured
+    return roofline(_points(report.read()), report.flops, bandwidth, title=title)
 
 
 def _points(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:
     """By workload and mode: FLOP/byte of the eager program, and FLOP/s."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for row in rows:
-        if row.intensity:
+        if row.intensity and row.tflops:
             short = row.workload.partition(",")[0]
             found.setdefault(short, {})[row.mode] = (row.intensity, row.tflops * 1e12)
     return found

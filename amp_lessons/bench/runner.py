@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from amp_lessons.bench.host import describe
 from amp_lessons.bench.modes import ROOF_DTYPES, Mode, why_not
@@ -198,7 +198,9 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(device.type, enabled=mode.scaler)
         if mode.compile:
             torch.compiler.reset()  # after 8 recompilations Dynamo would run eagerly, silently
-        self.model: nn.Module = torch.compile(model, dynamic=False) if mode.compile else model
+        self.model: Callable[..., Tensor] = model
+        if mode.compile:
+            self.model = torch.compile(model, dynamic=False)
 
     def step(self, x: Tensor, target: Tensor) -> Tensor:
         """One training step; its loss is left on the device."""

@@ -77,7 +77,7 @@ def _also_in_threads(spy: _Spy) -> Iterator[None]:
         thread.run = run_watched  # type: ignore[method-assign]
         start(thread)
 
-    threading.Thread.start = start_watched  # type: ignore[method-assign]
+    setattr(threading.Thread, "start", start_watched)  # noqa: B010
     try:
         yield
     finally:

@@ -59,7 +59,9 @@ def _difference_of_part(expected: Any, seen: Any, same: Same) -> str:
         pairs = zip(expected, seen, strict=True)
         wrong = [n for n, (one, other) in enumerate(pairs) if not same(one, other)]
         if len(expected) > MANY and all(as_number(x) is not None for x in [*expected, *seen]):
-            most = max(_apart(((), as_number(expected[n]), as_number(seen[n]))) for n in wrong)
+            most = max(
+                _apart(((), as_number(expected[n]) or 0, as_number(seen[n]) or 0)) for n in wrong
+            )
             return f"{len(wrong)} of {len(expected)} numbers differ, by up to {most:.3g}"
         if wrong and len(describe(expected)) + len(describe(seen)) > LONGEST:
             one, other = describe(expected[wrong[0]]), describe(seen[wrong[0]])

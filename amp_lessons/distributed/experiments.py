@@ -40,7 +40,9 @@ def loss_too_large(step: int, loss: Tensor) -> Tensor:
 def gradient_spoiled(step: int, model: nn.Module) -> None:
     """On rank 1, in one step, after the ranks have exchanged gradients: one becomes inf."""
     if step == SPOILED_STEP and dist.get_rank() == 1:
-        local(next(model.parameters()).grad).view(-1)[0] = math.inf
+        gradient = next(model.parameters()).grad
+        assert gradient is not None
+        local(gradient).view(-1)[0] = math.inf
 
 
 def run(parallel: str, hooks: Hooks, device: torch.device) -> dict[str, Any]:
@@ -74,7 +76,8 @@ def fsdp2_dtypes(device: torch.device) -> dict[str, str]:
     return found
 
 
-def _name(tensor: Tensor) -> str:
+def _name(tensor: Tensor | None) -> str:
+    assert tensor is not None
     kind = "a shard of " if hasattr(tensor, "to_local") else ""
     return kind + str(tensor.dtype).removeprefix("torch.")
 
@@ -88,7 +91,8 @@ def reduced(
     fully_shard(layer, mesh=init_device_mesh(device.type, (ranks,)), mp_policy=policy)
     own = gradients[dist.get_rank() % 2]
     layer(torch.full((1, 1), own, device=device)).sum().backward()
-    return layer.weight.grad.to_local().item()
+    assert layer.weight.grad is not None
+    return local(layer.weight.grad).item()
 
 
 def reduce_dtypes(device: torch.device) -> list[list[Any]]:
@@ -124,7 +128,7 @@ def all_reduces(loop: str, device: torch.device) -> list[int]:
             (only the backward passes under it).
         device: this rank's.
     """
-    model = distribute(nn.Linear(4, 4), "ddp", "fp32", device)
+    model: Any = distribute(nn.Linear(4, 4), "ddp", "fp32", device)
     x = torch.ones(1, 4, device=device)
     count = [0]
 

@@ -106,7 +106,8 @@ def distribute(model: nn.Module, parallel: str, precision: str, device: torch.de
             model, device_ids=[device] if device.index is not None else None
         )
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    return fully_shard(model, mesh=mesh, mp_policy=policy_for(precision))
+    fully_shard(model, mesh=mesh, mp_policy=policy_for(precision))
+    return model
 
 
 def forward_context(model: nn.Module, precision: str, device: torch.device) -> Any:
@@ -122,7 +123,11 @@ def gradient_sync(model: nn.Module, wanted: bool) -> AbstractContextManager[None
     if isinstance(model, FSDPModule):
         model.set_requires_gradient_sync(wanted)
         return nullcontext()
-    return nullcontext() if wanted else model.no_sync()
+    return (
+        nullcontext()
+        if wanted or not isinstance(model, DistributedDataParallel)
+        else model.no_sync()
+    )
 
 
 def take_step(

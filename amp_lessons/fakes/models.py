@@ -144,7 +144,7 @@ def check_model(model: Any) -> None:
         raise TraceError("a scripted model cannot be traced; give the nn.Module it was made from")
     places: dict[str, str] = {}
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if isinstance(tensor, nn.parameter.UninitializedTensorMixin):
+        if nn.parameter.is_lazy(tensor):
             raise TraceError(f"{name} has no shape yet; run the lazy model once on real inputs")
         if tensor.device.type != "meta":
             places.setdefault(str(tensor.device), name)

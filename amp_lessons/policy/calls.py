@@ -42,8 +42,9 @@ class Inputs:
         return self.dtypes[self.made > 1]
 
 
-_A = torch.ops.aten
-_NN = torch._C._nn
+_A: Any = torch.ops.aten
+_T: Any = torch  # whose stubs know neither all of its functions nor all of their arguments
+_NN: Any = torch._C._nn
 Call = Callable[[Inputs], Any]
 
 
@@ -161,17 +162,17 @@ _LAYERS: dict[str, Call] = {
     "conv_transpose1d": lambda t: F.conv_transpose1d(t(2, 3, 8), t(3, 4, 3), t(4)),
     "conv_transpose2d": lambda t: F.conv_transpose2d(t(2, 3, 8, 8), t(3, 4, 3, 3), t(4)),
     "conv_transpose3d": lambda t: F.conv_transpose3d(t(1, 2, 4, 4, 4), t(2, 3, 3, 3, 3), t(3)),
-    "convolution": lambda t: torch.convolution(
+    "convolution": lambda t: _T.convolution(
         *(t(2, 3, 8, 8), t(4, 3, 3, 3), t(4)), *([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
     ),
-    "_convolution": lambda t: torch._convolution(
+    "_convolution": lambda t: _T._convolution(
         *(t(2, 3, 8, 8), t(4, 3, 3, 3), t(4)),
         *([1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, True, True),
     ),
-    "cudnn_convolution": lambda t: torch.cudnn_convolution(
+    "cudnn_convolution": lambda t: _T.cudnn_convolution(
         *(t(2, 3, 8, 8), t(4, 3, 3, 3)), *([0, 0], [1, 1], [1, 1], 1, False, True, True)
     ),
-    "cudnn_convolution_transpose": lambda t: torch.cudnn_convolution_transpose(
+    "cudnn_convolution_transpose": lambda t: _T.cudnn_convolution_transpose(
         *(t(2, 3, 8, 8), t(3, 4, 3, 3)), *([0, 0], [0, 0], [1, 1], [1, 1], 1, False, True, True)
     ),
     "LSTMCell": _cell(torch.lstm_cell, 4, states=2),
@@ -187,7 +188,7 @@ _LAYERS: dict[str, Call] = {
     "lstm": _rnn(torch.lstm, 4, states=2),
     "gru": _rnn(torch.gru, 3),
     "rnn_tanh": _rnn(torch.rnn_tanh, 1),
-    "mkldnn_rnn_layer": lambda t: torch.mkldnn_rnn_layer(
+    "mkldnn_rnn_layer": lambda t: _T.mkldnn_rnn_layer(
         *(t(5, 2, 3), t(12, 3), t(12, 3), t(12), t(12), t(2, 3), t(2, 3)),
         *(False, [], 2, 3, 1, True, False, False, False),
     ),
@@ -317,8 +318,8 @@ _SHAPES: dict[str, Call] = {
     "fractional_max_pool3d": lambda t: F.fractional_max_pool3d(
         t(1, 2, 6, 6, 6), 2, output_size=3, _random_samples=t(1, 2, 3)
     ),
-    "max_unpool2d": lambda t: F.max_unpool2d(t(1, 1, 2, 2), t.ints(0, 1, 1, 2, 2), 2),
-    "max_unpool3d": lambda t: F.max_unpool3d(t(1, 1, 2, 2, 2), t.ints(0, 1, 1, 2, 2, 2), 2),
+    "max_unpool2d": lambda t: F.max_unpool2d(t(1, 1, 2, 2), t.ints(0, 1, 1, 2, 2), [2, 2]),
+    "max_unpool3d": lambda t: F.max_unpool3d(t(1, 1, 2, 2, 2), t.ints(0, 1, 1, 2, 2, 2), [2, 2, 2]),
     "interpolate": lambda t: F.interpolate(t(1, 2, 4, 4), scale_factor=2.0),
     "upsample_nearest1d": lambda t: _NN.upsample_nearest1d(t(1, 2, 4), [8]),
     "upsample_nearest2d": lambda t: _NN.upsample_nearest2d(t(1, 2, 4, 4), [8, 8]),

@@ -100,7 +100,7 @@ def quiz(
     if stats:
         _stats(bank, json)
         return
-    wanted = {"lesson": lesson, "topic": topic, "kind": kind, "level": level}
+    wanted: dict[str, Any] = {"lesson": lesson, "topic": topic, "kind": kind, "level": level}
     if question in banks.topics_there() and lesson is None and topic is None:
         wanted["topic"], question = question, None
     if question is not None and (list_ or any(value is not None for value in wanted.values())):
@@ -113,7 +113,7 @@ def quiz(
         if not fresh:
             _ask_one(_question(bank, question))
             return
-        items = fresh
+        items: Sequence[Item] = fresh
     else:
         items = _chosen(bank, wanted, number or USUAL, seed, generated)
 
@@ -136,7 +136,7 @@ def _chosen(
     from amp_lessons.quiz import generators
 
     first = random.randrange(10**6) if seed is None else seed
-    makers = _only(generators.GENERATORS).choose(**wanted)
+    makers: list[Any] = list(_only(generators.GENERATORS).choose(**wanted))
     order = random.Random(first).sample(makers, len(makers))
     fresh = generators.Fresh(first)
     return [fresh.make(order[place % len(order)]) for place in range(number)]
@@ -156,7 +156,8 @@ def _listed(bank: Bank, generated: bool) -> Bank:
 
     if generated:
         return _only(generators.GENERATORS)
-    return Bank((*bank.items, *generators.GENERATORS.values()), bank.predictions, bank.open)
+    makers: tuple[Any, ...] = tuple(generators.GENERATORS.values())
+    return Bank((*bank.items, *makers), bank.predictions, bank.open)
 
 
 def _from_generator(name: str, number: int, seed: int | None) -> list[Item]:

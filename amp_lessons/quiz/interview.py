@@ -244,8 +244,8 @@ def show_report(session: Session, report: Report, saved: Path | None) -> None:
             show.blank()
             show.line(title, "bold")
         for row in rows:
-            won, possible = mock.tenths(row.points), mock.tenths(row.of)
-            show.line(f"  {row.title:<34}{won:>5.1f} of {possible:>5.1f}")
+            tenths = [mock.tenths(points) for points in (row.points, row.of)]
+            show.line(f"  {row.title:<34}{tenths[0]:>5.1f} of {tenths[1]:>5.1f}")
     if report.read_next:
         show.blank()
         show.line("Read next", "bold")

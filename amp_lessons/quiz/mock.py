@@ -312,7 +312,7 @@ class _Draw:
         found: list[Asked] = []
         turn = self.random.randrange(len(self.role.faults))
         for number in range(plan.count):
-            pools = {
+            pools_of: dict[str, list[Any]] = {
                 CODE: [self._tasks(plan.minutes)],
                 OPEN: [self._open(), list(self.bank.open)],
                 FAULTS: [
@@ -324,7 +324,8 @@ class _Draw:
                     self._kind(_WARM_UP_KINDS[number % len(_WARM_UP_KINDS)], hardest=2),
                     [each for kind in _WARM_UP_KINDS[-3:] for each in self._kind(kind)],
                 ],
-            }[part]
+            }
+            pools = pools_of[part]
             drawn = next(filter(None, (self._draw(pool, part) for pool in pools)), None)
             if drawn is not None:
                 found.append(drawn)

@@ -67,6 +67,8 @@ class Row:
         """Seconds a step: the median of the samples; for a quoted row, its one run by its steps."""
         if self.samples_s:
             return statistics.median(self.samples_s)
+        assert self.total_s is not None, "a row has samples, or a total"
+        assert self.steps is not None
         return self.total_s / self.steps
 
     @property
@@ -95,8 +97,9 @@ class Row:
     @property
     def step_peak_bytes(self) -> int | None:
         """Peak memory without the preloaded data, or None."""
-        known = self.peak_bytes is not None and self.data_bytes is not None
-        return self.peak_bytes - self.data_bytes if known else None
+        if self.peak_bytes is None or self.data_bytes is None:
+            return None
+        return self.peak_bytes - self.data_bytes
 
 
 @dataclass(frozen=True)

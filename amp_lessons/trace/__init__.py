@@ -177,6 +177,7 @@ class _Pass:
         error, path, op = self.recorder.failed
         if error is not self.error:
             path, op = "", ""
+        assert self.error is not None, "a pass that ended well has no error to tell"
         where = caller_of(self.error)
         place = path or "the model itself"
         if path:
@@ -192,7 +193,7 @@ def _check(model: Any, device: str, dtype: torch.dtype | str) -> torch.dtype:
     if device not in DEVICES:
         raise TraceError(f"device {str(device)!r} is not known here; choose {' or '.join(DEVICES)}")
     low = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if low not in DTYPES.values():
+    if low is None or low not in DTYPES.values():
         raise TraceError(
             f"autocast does not take {dtype_name(dtype) or dtype}; use float16 or bfloat16"
         )

@@ -377,8 +377,9 @@ def of_functions(outputs: Iterable[Tensor]) -> list[Hazard]:
         seen.add(node)
         todo += [n for n, _ in node.next_functions if n is not None]
         owner = getattr(type(node), "_forward_cls", None)
-        torchs_own = owner is None or owner.__module__.partition(".")[0] == "torch"
-        if not torchs_own and not hasattr(node, "_fwd_used_autocast"):
+        if owner is None or owner.__module__.partition(".")[0] == "torch":
+            continue
+        if not hasattr(node, "_fwd_used_autocast"):
             name = owner.__name__
             found[name] = Hazard(
                 "custom Function",

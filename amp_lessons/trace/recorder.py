@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -416,7 +416,7 @@ def _number_in(tensor: Tensor) -> float | None:
 
 def _is_checkpointed() -> bool:
     """Whether `torch.utils.checkpoint` runs the part that makes this op."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not forward_pass.__code__:
         if frame.f_code.co_filename == _CHECKPOINT:
             return True
@@ -450,7 +450,7 @@ def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def caller() -> str:
     """File and line of the model's own code that runs now; "" if it is all torch's."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not forward_pass.__code__:
         if _is_models_own(frame.f_code.co_filename):
             return _line(frame.f_code.co_filename, frame.f_lineno)

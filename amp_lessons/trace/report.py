@@ -225,9 +225,10 @@ class Explanation:
     def __str__(self) -> str:
         from rich.console import Console
 
-        screen = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
+        text = io.StringIO()
+        screen = Console(file=text, width=120, color_system=None, highlight=False)
         screen.print(self.renderable())
-        return "\n".join(line.rstrip() for line in screen.file.getvalue().splitlines())
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     def _repr_html_(self) -> str:
         """A table that takes its colours from the theme around it; every word is escaped."""

@@ -14,7 +14,7 @@ from amp_lessons import progress
 from amp_lessons.progress import ProgressError
 from amp_lessons.quiz import log, markup, mock, whiteboard
 from amp_lessons.quiz.bank import BankError
-from amp_lessons.quiz.items import OpenQuestion
+from amp_lessons.quiz.items import ChoiceItem, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.marking import AnswerError
 from amp_lessons.quiz.mock import Coding, Mock, Result, Step, YourQuestion
 from amp_lessons.widgets.quiz import Quiz
@@ -40,7 +40,11 @@ class MockInterview(Quiz):
         self._steps = {step.id: step for step in plan.steps}
         self._waiting: dict[str, dict[str, Any]] = {}
         self._started = progress.load()
-        closed = [step.asks for step in plan.steps if _is_closed(step)]
+        closed = [
+            step.asks
+            for step in plan.steps
+            if isinstance(step.asks, ChoiceItem | NumberItem | OrderItem)
+        ]
         if not closed:
             raise BankError("this mock has no question to begin with")
         super().__init__(closed, title="Mock interview", where="mock")

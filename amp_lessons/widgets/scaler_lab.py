@@ -74,7 +74,7 @@ class ScalerLab(anywidget.AnyWidget):
         self._run_real()
 
     @property
-    def settings(self) -> dict[str, float]:
+    def settings(self) -> dict[str, Any]:
         """The four settings by name, as `simulate_scaler` takes them."""
         return {name: getattr(self, name) for name in SETTINGS}
 

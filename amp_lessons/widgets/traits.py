@@ -23,6 +23,7 @@ class Number(traitlets.Float):
         self.tag(sync=True, to_json=_to_text, from_json=_from_text)
 
     def set(self, obj: Any, value: Any) -> None:
+        assert self.name is not None, "traitlets names each trait of a class"
         before = getattr(obj, self.name)
         super().set(obj, value)
         after = getattr(obj, self.name)

@@ -61,7 +61,8 @@ class Generator:
         raise BankError(f"{self.id} found no question for the seed {seed}")
 
     def _item(self, draft: Draft, seed: int) -> Item:
-        model = {"number": NumberItem, "order": OrderItem}.get(self.kind, ChoiceItem)
+        models: dict[str, type[Item]] = {"number": NumberItem, "order": OrderItem}
+        model = models.get(self.kind, ChoiceItem)
         fields = {"id": f"{self.id}_{seed}", "kind": self.kind, "level": self.level, **draft}
         return model.model_validate(fields)
 
