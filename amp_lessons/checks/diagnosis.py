@@ -273,6 +273,11 @@ class _Seen:
         order = [m.slug for m in self.all.mistakes]
         return Finding(" + ".join(sorted(found.pop(), key=order.index)), self.lines)
 
+    def _shows(self, source: str, number: int) -> bool:
+        """Whether a program of ours is wrong in a case."""
+        outcome = self.all.outcome(source, number)
+        return not same_outcome(self.all.expected[number], outcome, self.same)
+
     def some(self) -> Finding | None:
         """The mistake that explains some of the wrong cases, as no other does.
 
@@ -280,18 +285,23 @@ class _Seen:
         would show.
         """
         by_case: dict[int, set[str]] = {n: set() for n in self.failed}
-        contradicted: set[tuple[str, str]] = set()
+        holds: set[tuple[str, int]] = set()
         for mistake, answer in self.all.models():
-            for n in self.numbers:
-                if n in by_case and self.explains(answer.source, n):
-                    by_case[n].add(mistake.slug)
-                elif n not in by_case and not self.explains(answer.source, n):
-                    contradicted.add((mistake.slug, self.cases[n].kind))
+            explained = [n for n in self.numbers if self.explains(answer.source, n)]
+            contradicted = {
+                self.cases[n].kind
+                for n in self.numbers
+                if n not in explained and (n not in by_case or self._shows(answer.source, n))
+            }
+            for n in by_case.keys() & explained:
+                by_case[n].add(mistake.slug)
+                if self.cases[n].kind not in contradicted:
+                    holds.add((mistake.slug, n))
         sure: dict[str, list[int]] = {}
         for n, slugs in by_case.items():
             if len(slugs) == 1:
                 (slug,) = slugs
-                if (slug, self.cases[n].kind) not in contradicted:
+                if (slug, n) in holds:
                     sure.setdefault(slug, []).append(n)
         sure = {slug: numbers for slug, numbers in sure.items() if len(numbers) >= ENOUGH}
         if len(sure) != 1:
