@@ -105,6 +105,8 @@ def describe(value: Any) -> str:
     """A plain value in at most about 60 characters."""
     if is_tensor(value):
         values = value["values"]
+        if values is None:
+            return f"a large tensor ({value['dtype']})"
         shown = _short(values) if isinstance(values, list) else f"{values:.6g}"
         return f"{shown} ({value['dtype']})"
     if isinstance(value, dict) and "object" in value:
