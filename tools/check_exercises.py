@@ -16,7 +16,7 @@ from functools import cache
 
 from amp_lessons.checks import find
 from amp_lessons.checks.compare import same_outcome
-from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer
+from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.checks.exercise_file import BEGIN, END, ExerciseFileError
 from amp_lessons.checks.surroundings import usual_torch
@@ -145,11 +145,8 @@ def ambiguous(exercise: Exercise) -> Iterator[str]:
 
 
 def _same(diagnosis: Diagnosis, model: WrongAnswer, seen: list[dict]) -> bool:
-    same = diagnosis.judge.same
-    return all(
-        same_outcome(diagnosis.outcome(model.source, n), entry, same)
-        for n, entry in enumerate(seen)
-    )
+    """Whether a learner with these entries is told that model's sentence."""
+    return _Seen(diagnosis, seen, list(range(len(seen)))).explains_all(model.source)
 
 
 def independent(exercise: Exercise) -> Iterator[str]:
