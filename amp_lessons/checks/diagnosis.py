@@ -22,7 +22,7 @@ from typing import Any
 from amp_lessons.checks import wording
 from amp_lessons.checks.compare import Same, exactly, is_tensor, same_outcome
 from amp_lessons.checks.edits import Edit, EditError
-from amp_lessons.checks.evidence import DamagedEvidence, as_json
+from amp_lessons.checks.evidence import DamagedEvidence
 from amp_lessons.checks.probe import Case, Probe
 from amp_lessons.checks.verdict import Finding, State, Verdict
 
@@ -128,7 +128,8 @@ class Diagnosis:
                     seen = self.probe.see(number, *self.answer(source))
                 except Exception as error:  # a program that cannot even be defined
                     seen = {"error": {"type": type(error).__name__, "message": str(error)}}
-            self._outcomes[key] = json.loads(as_json(seen))
+            # Not sorted, as `as_json` would: the first key that differs is the one that is told.
+            self._outcomes[key] = json.loads(json.dumps(seen))
         return self._outcomes[key]
 
     @cached_property
