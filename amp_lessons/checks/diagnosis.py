@@ -309,6 +309,8 @@ class _Seen:
             return None
         ((slug, numbers),) = sure.items()
         rest = [n for n in self.failed if n not in numbers]
+        if not rest:  # nothing is left that would need another cause
+            return Finding(slug, self.told(numbers))
         kinds = dict.fromkeys(self.cases[n].kind for n in numbers)
         return Finding(
             slug, self.told([*numbers, *rest]), scope=" and ".join(kinds), of=len(numbers)
