@@ -39,8 +39,8 @@ class Edit:
         Raises:
             EditError: if the edit does not fit, or leaves no valid Python.
         """
-        changed = self.change(source)
         try:
+            changed = self.change(source)  # the second of two edits has to read what the first left
             compile(changed, "<edit>", "exec")
         except SyntaxError as error:
             raise EditError(f"{self.text} leaves what is not Python: {error}") from error
