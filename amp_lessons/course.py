@@ -287,8 +287,7 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=(
             ExerciseInfo("stable_losses", "Stabilise four losses", points=3, minutes=20),
-            *_of("losses_and_ops", "unit_rows", "safe_rms_norm"),
-            ExerciseInfo("residual_stream", "A residual stream in FP32", points=2, minutes=10),
+            *_of("losses_and_ops", "unit_rows", "safe_rms_norm", "residual_stream"),
             ExerciseInfo("recomputed_silu", "Decorate a Function", points=3, minutes=15),
             ExerciseInfo("wide_energy", "A Function for FP32 only", points=2, minutes=10),
         ),
