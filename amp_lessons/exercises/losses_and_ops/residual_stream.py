@@ -99,9 +99,8 @@ def residual_stream(x, blocks, region):
 
 
 # %% rule blocks-cast-for-good
-# You cast the blocks' own weights to 16 bits, and they stay that way after the call. To train the
-# blocks, their owner needs them in float32. Open an autocast region instead: it makes 16-bit copies and
-# drops them.
+# You cast the blocks' own weights to 16 bits, and they stay that way after the call. Training needs
+# them in float32. Open an autocast region instead: it makes 16-bit copies and drops them.
 def breaks(seen, right):
     return "float16 weights" in str(noted(seen, "the blocks afterwards"))
 

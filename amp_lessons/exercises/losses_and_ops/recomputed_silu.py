@@ -1,0 +1,354 @@
+# %% statement points=3 minutes=15
+# # Decorate a Function
+#
+# This Function saves memory. It keeps `x` and the weight, and computes their product again in the
+# backward pass. Nothing raises an error, and the gradients look right. But under autocast its
+# backward pass runs in another precision than its forward pass.
+
+
+# %% demo
+class Silent(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        print("recomputed in", (x @ weight).dtype)
+        return None, None
+
+
+x, weight = torch.ones(2, 3, requires_grad=True), torch.ones(3, 4)
+with torch.autocast("cpu", dtype=torch.float16):
+    y = Silent.apply(x, weight)
+print("computed in  ", y.dtype)
+y.sum().backward()
+
+# %% text
+# Fix the class below, where it stands. `x` and `weight` are float32, on the CPU.
+#
+# - If `recomputed_silu` is called in a region, all matrix products run in the dtype of that region,
+#   those of the backward pass too. `backward()` may be called in no region, or in one of another
+#   dtype, and the function may be called again in between.
+# - If it is called in no region, all matrix products run in float32.
+# - The result has the dtype of the products.
+# - The product of `x` and the weight is computed again in the backward pass, not kept.
+#
+# Leave the arguments and the state of autocast as they are.
+
+
+# %% answer
+class RecomputedSilu(torch.autograd.Function):
+    """silu(x @ weight), with the product computed again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+### BEGIN SOLUTION
+class RecomputedSilu(torch.autograd.Function):
+    """silu(x @ weight), with the product computed again in the backward pass."""
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return F.silu(x @ weight)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        h = x @ weight
+        s = torch.sigmoid(h)
+        grad_h = grad * (s + h * s * (1 - s))
+        return grad_h @ weight.T, x.T @ grad_h
+
+
+### END SOLUTION
+
+# %% hints
+# - Is autocast on while `forward` runs? And while `backward` runs?
+# - Two decorators solve it: one notes the state, and one restores it. They stand below
+#   `@staticmethod` and take a `device_type`.
+# - They are `torch.amp.custom_fwd` for the forward and `torch.amp.custom_bwd` for the backward.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.losses_and_ops import stage_functions as stage
+
+probe = Probe(stage.silu_cases, play=stage.play_function)
+
+# %% judge
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
+
+judge = Judge(stage.same_function, "a tensor", own=stage.as_given("recomputed_silu"))
+
+# %% passed
+# The backward of your Function now runs in the state in which its forward ran, wherever it is
+# called. That is all that the two decorators do.
+
+
+# %% right by_hand
+class RecomputedSilu(torch.autograd.Function):
+    @staticmethod
+    def forward(x, weight):
+        return F.silu(x @ weight)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.on, ctx.dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):
+            h = x @ weight
+            s = torch.sigmoid(h)
+            grad_h = grad * (s + h * s * (1 - s))
+            return grad_h @ weight.T, x.T @ grad_h
+
+
+def recomputed_silu(x, weight):
+    return RecomputedSilu.apply(x, weight)
+
+
+# %% right cast
+class Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        h = x @ weight
+        ctx.save_for_backward(x.to(h.dtype), weight.to(h.dtype))
+        return h * torch.sigmoid(h)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            h = torch.mm(x, weight)
+            s = h.sigmoid()
+            slope = s * (1 + h * (1 - s))
+            grad_h = (grad * slope).to(x.dtype)
+            return torch.mm(grad_h, weight.t()).float(), torch.mm(x.t(), grad_h).float()
+
+
+def recomputed_silu(x, weight):
+    return Recomputed.apply(x, weight)
+
+
+# %% rule no-function
+# Your result was not computed by an autograd Function of your own, so the gradient does not go
+# through your backward. Call the `apply` of your class.
+def breaks(seen, right):
+    return fact(seen, "computed by") == "operations of torch"
+
+
+# %% program operations_of_torch
+def recomputed_silu(x, weight):
+    return F.silu(x @ weight)
+
+
+# %% rule bwd-without-fwd
+# `custom_bwd` restores what `custom_fwd` noted, and nothing was noted here. Either `forward` has no
+# `custom_fwd`, or its first argument isn't `ctx`, as in a Function with `setup_context`.
+def breaks(seen, right):
+    return "_fwd_used_autocast" in stage.message(seen)
+
+
+swap('@torch.amp.custom_fwd(device_type="cpu")', "")
+of(
+    "by_hand",
+    swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n    def forward')
+    & swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'),
+)
+
+
+# %% rule dtypes-meet
+# Two dtypes meet in a matrix product. Cast everything that goes into it, or let autocast do it: run
+# the product in the state in which the forward ran.
+def breaks(seen, right):
+    return stage.two_dtypes_met(seen)
+
+
+of("by_hand", unwrap("with torch") & put("x = x.to(grad.dtype)", before="h = x @ weight"))
+
+
+# %% rule forward-in-float32
+# In a region your forward runs its product in float32. Autocast is off inside, as it is with
+# `cast_inputs=torch.float32`. 16 bits were asked for: leave autocast on.
+def breaks(seen, right):
+    return "float32" in products(seen, right, "forward")
+
+
+swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float32')
+
+
+# %% rule forward-in-another-dtype
+# Your forward runs its product in {got}, where {right} is right. A dtype is written into the code,
+# as with `cast_inputs=torch.float16`. Leave the choice to the region that the caller has open.
+def breaks(seen, right):
+    wrong = products(seen, right, "forward")
+    return wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
+
+
+swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float16')
+of("by_hand", swap("F.silu(x @ weight)", "F.silu(x.bfloat16() @ weight.bfloat16())"))
+
+
+# %% rule other-device
+# `custom_fwd` noted that autocast was off, in a region of the CPU, because it asked about another
+# device. `torch.cuda.amp.custom_fwd` always asks about CUDA. These tensors are on the CPU:
+# `device_type="cpu"`.
+def breaks(seen, right):
+    return fact(right, "forward in") != "no region" and fact(seen, "custom_fwd noted") == "off"
+
+
+swap('"cpu"', '"cuda"', 0)
+
+
+# %% rule fwd-without-bwd
+# `custom_fwd` noted the state of autocast, but the products of your backward don't run in it.
+# Either `custom_bwd(device_type="cpu")` is missing, or a region inside your backward overrides it.
+def breaks(seen, right):
+    return fact(seen, "custom_fwd noted") == "on" and products(seen, right, "backward")
+
+
+swap('@torch.amp.custom_bwd(device_type="cpu")', "")
+swap('bwd(device_type="cpu")', 'bwd(device_type="cuda")')
+wrap('with torch.autocast("cpu", enabled=False):', "h = x @ weight", nth=2)
+
+
+# %% rule state-overwritten
+# Your backward follows the call that came last, not its own. You noted the state of autocast in one
+# place for all calls. Keep it on `ctx`: each call has its own.
+def breaks(seen, right):
+    later = products(seen, right, "backward after another call")
+    return later and not products(seen, right, "backward")
+
+
+of(
+    "by_hand",
+    swap("ctx.on", "RecomputedSilu.on", nth=0) & swap("ctx.dtype", "RecomputedSilu.dtype", nth=0),
+)
+
+
+# %% rule backward-in-float32
+# The product of your forward ran in 16 bits, and your backward runs products in float32. Either it
+# is called outside the region, where nothing casts, or you switched autocast off inside. Restore
+# the state that the forward ran in.
+def breaks(seen, right):
+    return products(seen, right, "backward") == {"float32"}
+
+
+of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", "enabled=False"))
+
+
+# %% rule backward-in-another-dtype
+# Your forward ran in {right}, and your backward runs a product in {got}, with no region open around
+# it. A dtype is written into the code. Use the dtype that the forward ran in.
+def breaks(seen, right):
+    wrong = products(seen, right, "backward")
+    outside = fact(right, "forward in") != "no region" == fact(right, "backward in")
+    return outside and wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
+
+
+of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", "dtype=torch.float16"))
+of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", ""))
+
+
+# %% rule region-opened-anyway
+# Your function was called in no region, but your backward runs a product in {got}. It opens a
+# region in any case. `torch.get_autocast_dtype` gives a dtype even when autocast is off, so also
+# note whether it was on.
+def breaks(seen, right):
+    wrong = products(seen, right, "backward")
+    none = fact(right, "forward in") == "no region" == fact(right, "backward in")
+    return none and wrong and {"got": wrong.pop()}
+
+
+of("by_hand", swap(", enabled=ctx.on", ""))
+
+
+# %% rule backward-elsewhere
+# Your backward, or a part of it, follows the region in which `backward()` is called, not that of
+# the forward. Casting the tensors isn't enough: an open region casts them again.
+def breaks(seen, right):
+    return fact(right, "backward in") in (products(seen, right, "backward") or ())
+
+
+of("cast", unwrap("with torch.autocast"))
+of(
+    "by_hand",
+    unwrap("with torch.autocast")
+    & wrap('with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):', "h = x @ weight")
+    & swap("grad_h @ weight.T, x.T", "grad_h @ weight.T.to(h.dtype), x.T.to(h.dtype)"),
+)
+
+
+# %% rule state-left-behind
+# Your Function leaves autocast in another state than it found it in, so whatever runs next in the
+# caller's region runs in another precision. A `with` puts the state back.
+# `torch.set_autocast_enabled` doesn't.
+def breaks(seen, right):
+    return fact(seen, "autocast after the call") == "changed"
+
+
+of("cast", put('torch.set_autocast_enabled("cpu", False)', before="return h * torch.sigmoid"))
+
+
+# %% rule product-kept
+# The dtypes are right, but your backward doesn't compute the product of `x` and the weight again.
+# You kept it from the forward, and its memory with it. Keep `x` and the weight only.
+def breaks(seen, right):
+    few = fact(seen, "number of products in the backward") in (1, 2)
+    return few and not products(seen, right, "backward")
+
+
+of(
+    "cast",
+    swap("x.to(h.dtype), weight.to(h.dtype)", "x.to(h.dtype), weight.to(h.dtype), h")
+    & swap("x, weight = ctx", "x, weight, h = ctx")
+    & drop("h = torch.mm"),
+)
+
+
+# %% rule another-dtype-returned
+# Your products have the right dtype, but the result is {got} where {right} was asked for. Return it
+# as it comes out of the product.
+def breaks(seen, right):
+    got, wanted = fact(seen, "dtype of the result"), fact(right, "dtype of the result")
+    return got not in (None, wanted) and {"got": got, "right": wanted}
+
+
+swap("RecomputedSilu.apply(x, weight)", "RecomputedSilu.apply(x, weight).float()")
+
+
+# %% rule formula-changed
+# Your Function computes something else now: in float32 and in no region, its result or its gradient
+# is no longer right. The formulas of the class were right as they stood. Only the state in which
+# the backward runs has to change.
+def breaks(seen, right):
+    plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
+    return plain and "value" in seen and not stage.same_function(right["value"], seen["value"])
+
+
+swap("grad_h = grad * (s + h * s * (1 - s))", "grad_h = grad * s", nth=2)
+swap("F.silu(x @ weight)", "torch.sigmoid(x @ weight)", nth=2)

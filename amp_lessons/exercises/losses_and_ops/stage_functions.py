@@ -1,0 +1,249 @@
+"""Where an autograd Function of one's own is called, and what is noted of its two halves.
+
+A Function is judged by the dtypes in which its matrix products really ran, with autocast on or off
+around the forward and around the backward. How it gets there is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from amp_lessons.checks.compare import is_dict, is_tensor
+from amp_lessons.checks.evidence import as_json
+from amp_lessons.checks.probe import Case
+from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.exercises.losses_and_ops.stage import BFLOAT, HALF, SINGLE, name_of, region
+
+PRODUCTS = {
+    f"aten::{name}"
+    for name in ("mm", "addmm", "bmm", "baddbmm", "matmul", "mv", "addmv", "linear", "dot")
+}
+
+
+class Products(TorchDispatchMode):
+    """Notes the dtype of each matrix product that runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket._qualified_op_name in PRODUCTS:
+            self.seen.append(name_of(result.dtype))
+        return result
+
+
+def _case(
+    x: Tensor, other: Tensor, forward: torch.dtype | None, backward: torch.dtype | None
+) -> Case:
+    place = [
+        "in no region" if dtype is None else f"in a {name_of(dtype)} region"
+        for dtype in (forward, backward)
+    ]
+    label = f"x {name_of(x.dtype)}, forward {place[0]}, backward {place[1]}"
+    return Case((x.requires_grad_(), other, forward, backward), f"{label}, {len(x)} rows")
+
+
+def silu_cases() -> list[Case]:
+    cases = []
+    for forward, backward in (
+        (None, None),
+        (HALF, None),
+        (BFLOAT, None),
+        (None, BFLOAT),
+        (HALF, BFLOAT),
+        (HALF, HALF),
+    ):
+        for seed in (1, 6):
+            random = torch.Generator().manual_seed(seed)
+            x = torch.randn(2 + seed, 4, generator=random)
+            weight = 0.5 * torch.randn(4, 3 + seed, generator=random)
+            cases.append(_case(x, weight.requires_grad_(), forward, backward))
+    return cases
+
+
+def energy_cases() -> list[Case]:
+    cases = []
+    for forward, backward, dtype in (
+        (None, None, SINGLE),
+        (HALF, None, HALF),
+        (HALF, None, SINGLE),
+        (BFLOAT, None, BFLOAT),
+        (BFLOAT, None, SINGLE),
+        (HALF, HALF, HALF),
+        (None, BFLOAT, SINGLE),
+    ):
+        for seed in (1, 6):
+            random = torch.Generator().manual_seed(seed)
+            x = 300 * torch.randn(1 + seed, 5, generator=random)
+            matrix = torch.randn(5, 5, generator=random)
+            cases.append(_case(x.to(dtype), matrix + matrix.T, forward, backward))
+    return cases
+
+
+def play_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run both halves, the second one also after another call of the function in between."""
+
+    def played(
+        x: Tensor, other: Tensor, forward: torch.dtype | None, backward: torch.dtype | None
+    ) -> Any:
+        def call() -> tuple[Any, list[str], bool]:
+            with region(forward), Products() as products:
+                before = _state()
+                result = function(x, other)
+                return result, products.seen, _state() == before
+
+        def gradients(result: Tensor) -> tuple[list[Any], list[str]]:
+            weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
+            inputs = [t for t in (x, other) if t.requires_grad]
+            with region(backward), Products() as products:
+                found = torch.autograd.grad(
+                    result, inputs, weights.to(result.dtype), allow_unused=True
+                )
+            return [_coarse(g, result.dtype) for g in found], products.seen
+
+        result, ran, kept = call()
+        if not isinstance(result, Tensor):
+            return result
+        node = _own_node(result)
+        found, ran_back, ran_later = [None, None], [], []
+        if result.requires_grad:
+            found, ran_back = gradients(result)
+            result_again, _, _ = call()
+            with region(HALF if forward is BFLOAT else BFLOAT):
+                function(x, other)
+            found, ran_later = gradients(result_again)
+        noted = {None: "nothing", True: "on", False: "off"}
+        return {
+            "computed by": "operations of torch" if node is None else "a Function",
+            "products of the forward": sorted({*ran}),
+            "products of the backward": sorted({*ran_back}),
+            "products of the backward after another call": sorted({*ran_later}),
+            "autocast after the call": "as before" if kept else "changed",
+            "dtype of the result": name_of(result.dtype),
+            "result": result,
+            "gradient of x": found[0],
+            "gradient of the other argument": found[1] if len(found) > 1 else None,
+            "details": {
+                "forward in": name_of(forward),
+                "backward in": name_of(backward),
+                "x": name_of(x.dtype),
+                "custom_fwd noted": noted[getattr(node, "_fwd_used_autocast", None)],
+                "number of products in the backward": len(ran_back),
+            },
+        }
+
+    return played
+
+
+def _state() -> tuple[bool, torch.dtype]:
+    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+
+def _coarse(gradient: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """A gradient in its own dtype or in that of the result: that of fewer digits."""
+    if gradient is None or torch.finfo(gradient.dtype).eps > torch.finfo(dtype).eps:
+        return gradient
+    return gradient.to(dtype)
+
+
+def _own_node(result: Tensor) -> Any:
+    """The node of a custom Function in the graph of a result, or None."""
+    todo, done = [result.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in done:
+            continue
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            return node
+        done.add(node)
+        todo += [following for following, _ in node.next_functions]
+    return None
+
+
+# ---- for the judges -----------------------------------------------------------------------------
+
+
+def same_function(expected: Any, seen: Any) -> bool:
+    """Products in no other dtype, numbers to a few units of the coarsest dtype; details differ."""
+    if is_dict(expected):
+        if not is_dict(seen) or "computed by" not in expected["dict"]:
+            return is_dict(seen)
+        wanted, got = expected["dict"], seen["dict"]
+        return all(key in got and same_function(wanted[key], got[key]) for key in wanted)
+    if isinstance(expected, list):
+        return isinstance(seen, list) and {*seen} <= {*expected, *_wider(expected)}
+    if is_tensor(expected):
+        eps = torch.finfo(getattr(torch, expected["dtype"])).eps
+        return apart(expected, seen) <= max(1e-4, 8 * eps)
+    return expected == seen
+
+
+def _wider(products: list[str]) -> set[str]:
+    return {"float64"} if products == ["float32"] else set()
+
+
+def apart(expected: Any, seen: Any) -> float:
+    """The largest difference of two tensors, as a part of the largest number expected."""
+    if not is_tensor(seen) or seen["shape"] != expected["shape"]:
+        return math.inf
+    one, other = (torch.tensor(t["values"], dtype=torch.float64) for t in (expected, seen))
+    same = (one == other) | (one.isnan() & other.isnan())
+    difference = torch.where(same, 0.0, (one - other).abs()).max().item()
+    largest = one.nan_to_num(0.0, 0.0, 0.0).abs().max().item()
+    return (
+        difference / largest if math.isfinite(difference) and largest else difference and math.inf
+    )
+
+
+def fact(entry: dict[str, Any], key: str) -> Any:
+    """What an entry says under a key, the details included; None if the call raised."""
+    value = entry.get("value")
+    if not is_dict(value) or not is_dict(value["dict"].get("details")):
+        return None
+    return {**value["dict"]["details"]["dict"], **value["dict"]}.get(key)
+
+
+def products(seen: dict[str, Any], right: dict[str, Any], half: str) -> set[str]:
+    """The dtypes of the products that ran in this half, without those that are right."""
+    ran, wanted = (fact(entry, f"products of the {half}") or [] for entry in (seen, right))
+    return {*ran} - {*wanted} - _wider(wanted)
+
+
+def message(entry: dict[str, Any]) -> str:
+    return str(entry.get("error", {}).get("message", "")).lower()
+
+
+def two_dtypes_met(entry: dict[str, Any]) -> bool:
+    """Whether a call raised because two dtypes met; the wording differs by op and version."""
+    words = ("dtype", "scalar type", "c10::", "same type")
+    return any(word in message(entry) for word in words)
+
+
+def as_given(name: str) -> Callable[..., Verdict | None]:
+    """For `Judge.own`: a Function that still does what the stub does was not attempted."""
+
+    def own(entries: list[Any], expected: list[Any]) -> Verdict | None:
+        from amp_lessons.checks import find
+
+        learners = find(name).learners
+        stub = json.loads(as_json(learners.probe(*learners.answer(learners.stub))))
+        if all(_alike(one, other) for one, other in zip(stub, entries, strict=True)):
+            return Verdict(State.NOT_ATTEMPTED, "The Function still behaves as it was given.")
+        return None
+
+    def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        if "error" in one or "error" in other:
+            return message(one) == message(other) and "error" in one and "error" in other
+        details = fact(one, "details") == fact(other, "details")
+        return details and "value" in other and same_function(one["value"], other["value"])
+
+    return own
