@@ -288,8 +288,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=(
             ExerciseInfo("stable_losses", "Stabilise four losses", points=3, minutes=20),
             *_of("losses_and_ops", "unit_rows", "safe_rms_norm", "residual_stream"),
-            *_of("losses_and_ops", "recomputed_silu"),
-            ExerciseInfo("wide_energy", "A Function for FP32 only", points=2, minutes=10),
+            *_of("losses_and_ops", "recomputed_silu", "wide_energy"),
         ),
         topics=("losses_and_ops",),
     ),

@@ -127,8 +127,7 @@ class RecomputedSilu(torch.autograd.Function):
             return grad_h @ weight.T, x.T @ grad_h
 
 
-def recomputed_silu(x, weight):
-    return RecomputedSilu.apply(x, weight)
+recomputed_silu = RecomputedSilu.apply
 
 
 # %% right cast
@@ -150,8 +149,7 @@ class Recomputed(torch.autograd.Function):
             return torch.mm(grad_h, weight.t()).float(), torch.mm(x.t(), grad_h).float()
 
 
-def recomputed_silu(x, weight):
-    return Recomputed.apply(x, weight)
+recomputed_silu = Recomputed.apply
 
 
 # %% rule no-function
@@ -244,10 +242,7 @@ def breaks(seen, right):
     return later and not products(seen, right, "backward")
 
 
-of(
-    "by_hand",
-    swap("ctx.on", "RecomputedSilu.on", nth=0) & swap("ctx.dtype", "RecomputedSilu.dtype", nth=0),
-)
+of("by_hand", swap("ctx.on", "type(ctx).on", 0) & swap("ctx.dtype", "type(ctx).dtype", 0))
 
 
 # %% rule backward-in-float32
@@ -305,8 +300,7 @@ of(
 
 # %% rule state-left-behind
 # Your Function leaves autocast in another state than it found it in, so whatever runs next in the
-# caller's region runs in another precision. A `with` puts the state back.
-# `torch.set_autocast_enabled` doesn't.
+# caller's region runs in another precision. Use a `with`, which puts the state back.
 def breaks(seen, right):
     return fact(seen, "autocast after the call") == "changed"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -95,32 +96,34 @@ def play_function(function: Callable[..., Any]) -> Callable[..., Any]:
     def played(
         x: Tensor, other: Tensor, forward: torch.dtype | None, backward: torch.dtype | None
     ) -> Any:
-        def call() -> tuple[Any, list[str], bool]:
+        def call(*args: Tensor) -> tuple[Any, list[str], bool]:
             with region(forward), Products() as products:
                 before = _state()
-                result = function(x, other)
+                result = function(*args)
                 return result, products.seen, _state() == before
 
-        def gradients(result: Tensor) -> tuple[list[Any], list[str]]:
+        def gradients(result: Tensor, *args: Tensor) -> tuple[list[Any], list[str]]:
             weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
-            inputs = [t for t in (x, other) if t.requires_grad]
+            inputs = [t for t in args if t.requires_grad]
             with region(backward), Products() as products:
                 found = torch.autograd.grad(
                     result, inputs, weights.to(result.dtype), allow_unused=True
                 )
             return [_coarse(g, result.dtype) for g in found], products.seen
 
-        result, ran, kept = call()
+        copies = [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)]
+        another = [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)]
+        result, ran, kept = call(x, other)
         if not isinstance(result, Tensor):
             return result
         node = _own_node(result)
         found, ran_back, ran_later = [None, None], [], []
         if result.requires_grad:
-            found, ran_back = gradients(result)
-            result_again, _, _ = call()
+            _, ran_back = gradients(result, x, other)
+            again, _, _ = call(*copies)
             with region(HALF if forward is BFLOAT else BFLOAT):
-                function(x, other)
-            found, ran_later = gradients(result_again)
+                function(*another)
+            found, ran_later = gradients(again, *copies)
         noted = {None: "nothing", True: "on", False: "off"}
         return {
             "computed by": "operations of torch" if node is None else "a Function",
@@ -231,12 +234,15 @@ def two_dtypes_met(entry: dict[str, Any]) -> bool:
 def as_given(name: str) -> Callable[..., Verdict | None]:
     """For `Judge.own`: a Function that still does what the stub does was not attempted."""
 
-    def own(entries: list[Any], expected: list[Any]) -> Verdict | None:
+    @cache
+    def stub() -> list[Any]:
         from amp_lessons.checks import find
 
         learners = find(name).learners
-        stub = json.loads(as_json(learners.probe(*learners.answer(learners.stub))))
-        if all(_alike(one, other) for one, other in zip(stub, entries, strict=True)):
+        return json.loads(as_json(learners.probe(*learners.answer(learners.stub))))
+
+    def own(entries: list[Any], expected: list[Any]) -> Verdict | None:
+        if all(_alike(one, other) for one, other in zip(stub(), entries, strict=True)):
             return Verdict(State.NOT_ATTEMPTED, "The Function still behaves as it was given.")
         return None
 
