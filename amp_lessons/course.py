@@ -286,9 +286,8 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("What custom_fwd, custom_bwd and register_autocast really do"),
         ),
         exercises=(
-            ExerciseInfo("stable_losses", "Stabilise four losses", points=3, minutes=20),
-            *_of("losses_and_ops", "unit_rows", "safe_rms_norm", "residual_stream"),
-            *_of("losses_and_ops", "recomputed_silu", "wide_energy"),
+            *_of("losses_and_ops", "stable_losses", "unit_rows", "safe_rms_norm"),
+            *_of("losses_and_ops", "residual_stream", "recomputed_silu", "wide_energy"),
         ),
         topics=("losses_and_ops",),
     ),

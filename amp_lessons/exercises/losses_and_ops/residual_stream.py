@@ -34,7 +34,7 @@ def residual_stream(x, blocks, region):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases
+from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases, told_by
 
 probe = Probe(stream_cases, play=play_stream)
 
@@ -48,7 +48,8 @@ def noted(seen, key):
     return value["dict"].get(key) if is_dict(value) else None
 
 
-judge = Judge(same=within(0.01), asked_for="a float32 tensor of the shape of x")
+same = within(0.01)
+judge = Judge(same, "a float32 tensor of the shape of x", tell=told_by(same))
 
 # %% passed
 # The dtype of the first tensor decides for the whole stream. The blocks still run in 16 bits.

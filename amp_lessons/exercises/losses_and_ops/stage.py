@@ -1,4 +1,4 @@
-"""What the losses, norms and streams of this topic are handed, and what is noted of them."""
+"""What the norms and the streams of this topic are handed, and what is noted of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from amp_lessons.checks import wording
+from amp_lessons.checks.compare import Same, is_dict
 from amp_lessons.checks.probe import Case
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
@@ -29,6 +31,17 @@ def region(dtype: torch.dtype | None) -> Iterator[None]:
         torch.set_autocast_enabled("cpu", before[0])
         torch.set_autocast_dtype("cpu", before[1])
         torch.clear_autocast_cache()
+
+
+def told_by(same: Same) -> Callable[[Case, dict[str, Any], dict[str, Any]], str]:
+    """For `Judge.tell`: where a dict of what was noted is expected, and something else came."""
+
+    def tell(case: Case, right: dict[str, Any], seen: dict[str, Any]) -> str:
+        if not is_dict(seen["value"]):
+            return f"{case.label}: returned {wording.describe(seen['value'])}"
+        return wording.line("", case, right, seen, same)
+
+    return tell
 
 
 # ---- rows: unit_rows(x) and safe_rms_norm(x, weight, eps) ---------------------------------------

@@ -20,7 +20,14 @@ from amp_lessons.checks.compare import is_dict, is_tensor
 from amp_lessons.checks.evidence import as_json
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.verdict import State, Verdict
-from amp_lessons.exercises.losses_and_ops.stage import BFLOAT, HALF, SINGLE, name_of, region
+from amp_lessons.exercises.losses_and_ops.stage import (
+    BFLOAT,
+    HALF,
+    SINGLE,
+    name_of,
+    region,
+    told_by,
+)
 
 PRODUCTS = {
     f"aten::{name}"
@@ -188,6 +195,9 @@ def same_function(expected: Any, seen: Any) -> bool:
         eps = torch.finfo(getattr(torch, expected["dtype"])).eps
         return apart(expected, seen) <= max(1e-4, 8 * eps)
     return expected == seen
+
+
+tell = told_by(same_function)
 
 
 def _wider(products: list[str]) -> set[str]:

@@ -66,7 +66,7 @@ probe = Probe(stage.energy_cases, play=stage.play_function)
 from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
 
-judge = Judge(stage.same_function, "a tensor", own=stage.as_given("wide_energy"))
+judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=stage.as_given("wide_energy"))
 
 # %% passed
 # `cast_inputs` casts and switches autocast off, in both halves. That is how an op without 16-bit
@@ -284,7 +284,7 @@ of(
 # products has to change.
 def breaks(seen, right):
     plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
-    return plain and "value" in seen and not stage.same_function(right["value"], seen["value"])
+    return plain and fact(seen, "x") and not stage.same_function(right["value"], seen["value"])
 
 
 swap("grad.unsqueeze(-1) * (x @ matrix)", "0.5 * grad.unsqueeze(-1) * (x @ matrix)", nth=2)

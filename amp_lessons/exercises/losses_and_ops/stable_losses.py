@@ -1,0 +1,348 @@
+# %% statement points=3 minutes=20
+# # Stabilise four losses
+#
+# Here are four losses as people write them. All of them break in FP16, and three of them break in
+# float32 too.
+
+
+# %% demo
+def rough_click_loss(logits, targets):
+    p = torch.sigmoid(logits)
+    return -(targets * torch.log(p + 1e-8) + (1 - targets) * torch.log(1 - p + 1e-8)).mean()
+
+
+def rough_smoothed_loss(logits, labels, smoothing):
+    log_p = torch.log(torch.softmax(logits, -1) + 1e-8)
+    right = log_p.gather(1, labels.unsqueeze(1)).squeeze(1)
+    return -((1 - smoothing) * right + smoothing * log_p.sum(-1) / logits.shape[1]).mean()
+
+
+def rough_contrastive_loss(similarities, temperature):
+    e = torch.exp(similarities / temperature)
+    return -torch.log(e.diagonal() / e.sum(-1)).mean()
+
+
+def rough_dice_loss(logits, masks):
+    p = torch.sigmoid(logits)
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+
+
+for dtype in (torch.float32, torch.float16):
+    two = torch.tensor([[30.0, -30.0], [0.5, 0.1]], dtype=dtype)
+    print(dtype)
+    print("  click      ", rough_click_loss(two[0], torch.tensor([0.0, 1.0])).item(), "(right: 30)")
+    print("  smoothed   ", rough_smoothed_loss(two, torch.tensor([0, 1]), 0.1).item())
+    print("  contrastive", rough_contrastive_loss(two[:, 1:] * two[1:], 1 / 128).item())
+    many = torch.full((300, 300), 4.0, dtype=dtype)
+    print("  dice       ", rough_dice_loss(many, torch.ones(300, 300)).item())
+
+# %% text
+# Write each so that it gives the loss, and the gradient of the logits, for everything that a model
+# may put out.
+#
+# - Logits and similarities are float16, bfloat16 or float32. Logits lie between −60 and 60, and
+#   similarities between −1 and 1. Targets and masks are float32 and hold 0s and 1s. Labels are
+#   integers. The temperature is a power of two, and may be 1/128.
+# - There may be 9000 classes, and 90,000 pixels.
+# - The functions are called in an autocast region of the logits' dtype, or in no region, possibly
+#   with logits that are still float16.
+# - Return a float32 tensor without dimensions, right to within 1%. Leave the arguments as they are.
+#
+# You may call any function of torch.
+
+
+# %% answer check=click_loss,smoothed_loss,contrastive_loss,dice_loss
+def click_loss(logits, targets):
+    """Binary cross entropy, the mean over logits of shape (n,); targets of 0 and 1."""
+    ### BEGIN SOLUTION
+    return F.binary_cross_entropy_with_logits(logits.float(), targets)
+    ### END SOLUTION
+
+
+def smoothed_loss(logits, labels, smoothing):
+    """Cross entropy of logits of shape (rows, classes), with label smoothing; the mean."""
+    ### BEGIN SOLUTION
+    return F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+    ### END SOLUTION
+
+
+def contrastive_loss(similarities, temperature):
+    """Row i belongs to column i: minus the log of its share in exp(similarity / temperature).
+    Similarities have the shape (n, n), each row has its own shares; the mean over the rows."""
+    ### BEGIN SOLUTION
+    scores = similarities.float() / temperature
+    return F.cross_entropy(scores, torch.arange(len(scores)))
+    ### END SOLUTION
+
+
+def dice_loss(logits, masks):
+    """1 - (2 * overlap + 1) / (predicted area + true area + 1), over all pixels. A pixel's
+    prediction is the sigmoid of its logit."""
+    ### BEGIN SOLUTION
+    p = torch.sigmoid(logits.float())
+    return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
+    ### END SOLUTION
+
+
+# %% hints
+# - For each loss, look for the first intermediate value that leaves the range of FP16. Which ones
+#   leave the range of float32?
+# - Torch has three of the four in a form that takes logits. In the fourth a sum doesn't fit.
+# - Cast to float32 first. Then use `binary_cross_entropy_with_logits`, and `cross_entropy` twice:
+#   once with `label_smoothing`, once on similarities divided by the temperature.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.losses_and_ops.stage_losses import loss_cases, play_losses
+
+probe = Probe(loss_cases, play=play_losses)
+
+# %% judge
+import math
+
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.exercises.losses_and_ops.stage import told_by
+from amp_lessons.exercises.losses_and_ops.stage_losses import Look, same_loss
+
+judge = Judge(same_loss, "a float32 tensor without dimensions", tell=told_by(same_loss))
+NARROW = ("float16", "bfloat16")
+
+# %% passed
+# A loss that starts from logits, in float32, needs no eps, and it has a gradient where the model is
+# most wrong.
+
+
+# %% right by_hand
+def click_loss(logits, targets):
+    z = logits.float()
+    return (z.clamp(min=0) - z * targets + torch.log1p(torch.exp(-z.abs()))).mean()
+
+
+def smoothed_loss(logits, labels, smoothing):
+    log_p = F.log_softmax(logits.float(), 1)
+    right = log_p[torch.arange(len(labels)), labels]
+    return -((1 - smoothing) * right + smoothing * log_p.mean(1)).mean()
+
+
+def contrastive_loss(similarities, temperature):
+    z = similarities.float() / temperature
+    z = z - z.amax(dim=1, keepdim=True).detach()
+    return -(z.diagonal() - z.exp().sum(1).log()).mean()
+
+
+@torch.autocast("cpu", enabled=False)
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits.float()).flatten()
+    return 1 - (2 * (p @ masks.flatten()) + 1) / (p.sum() + masks.sum() + 1)
+
+
+# %% right torchs_own
+def click_loss(logits, targets):
+    return F.binary_cross_entropy_with_logits(logits, targets).float()
+
+
+def smoothed_loss(logits, labels, smoothing):
+    return F.cross_entropy(logits.double(), labels, label_smoothing=smoothing).float()
+
+
+def contrastive_loss(similarities, temperature):
+    labels = torch.arange(similarities.shape[0], device=similarities.device)
+    return F.cross_entropy(similarities / temperature, labels).float()
+
+
+def dice_loss(logits, masks):
+    p = torch.sigmoid(logits)
+    overlap = (p * masks).sum(dtype=torch.float32)
+    return 1 - (2 * overlap + 1) / (p.sum(dtype=torch.float32) + masks.sum() + 1)
+
+
+# %% rule no-loss
+# `{name}` returned {what}. It should return a tensor without dimensions that the gradient of the
+# logits can be computed from. `item()`, `detach()`, `no_grad` and `torch.tensor(...)` cut that
+# gradient off.
+def breaks(seen, right):
+    look = Look(seen, right)
+    return isinstance(look.loss, str) and {"name": look.name, "what": look.loss}
+
+
+swap("sigmoid(logits.float())", "sigmoid(logits.detach().float())")
+swap("logits.float(), targets)", 'logits.float(), targets, reduction="none")')
+swap("torch.sigmoid(logits.float())", "torch.sigmoid(torch.tensor(logits.tolist()))")
+
+
+# %% rule log-of-a-probability
+# `{name}` takes the logarithm of a probability. A probability that rounds to 0 or 1 gives inf, in
+# the loss or in its gradient. An eps or a clamp replaces that by another wrong number. Start from
+# the logits, with a function of torch that takes them.
+def breaks(seen, right):
+    look = Look(seen, right)
+    if look.name == "click_loss":
+        logs = look.ran("sigmoid", "log") or look.ran("binary_cross_entropy")
+    else:
+        logs = look.ran("_softmax", "log")
+    return look.wrong and logs and {"name": look.name}
+
+
+swap("_with_logits(logits.float(), ", "(torch.sigmoid(logits).float(), ")
+swap("_with_logits(logits.float(), ", "(torch.sigmoid(logits.float()).clamp(1e-4, 1 - 1e-4), ")
+of(
+    "by_hand",
+    swap("log_softmax(logits.float(), 1)", "softmax(logits.float(), 1).log()"),
+)
+of(
+    "by_hand",
+    swap("F.log_softmax(logits.float(), 1)", "(F.softmax(logits.float(), 1) + 1e-8).log()"),
+)
+
+
+# %% rule exp-out-of-range
+# `contrastive_loss` takes the exponential itself, and it leaves the range of float32: exp(128) is
+# inf. If you subtract one maximum from all rows, a row far below it becomes 0. Subtract from each
+# row its own maximum, or leave it to a function of torch.
+def breaks(seen, right):
+    look = Look(seen, right)
+    finite = not look.there or math.isfinite(look.loss)
+    return look.name == "contrastive_loss" and look.ran("exp") and not finite
+
+
+swap(
+    "F.cross_entropy(scores, torch.arange(len(scores)))",
+    "-(scores.exp().diagonal() / scores.exp().sum(-1)).log().mean()",
+)
+of("by_hand", swap("z.amax(dim=1, keepdim=True).detach()", "z.max()"))
+
+
+# %% rule product-in-16-bits
+# `{name}` writes a sum as a matrix product, such as `@` or `einsum`. A region casts the inputs of a
+# product to 16 bits, whatever you cast before. Use `sum`, or switch autocast off around it.
+def breaks(seen, right):
+    look = Look(seen, right)
+    products = any(look.ran(p, dtypes=NARROW) for p in ("dot", "mm", "mv", "bmm"))
+    return look.wrong and products and {"name": look.name}
+
+
+of("by_hand", swap('@torch.autocast("cpu", enabled=False)\n', ""))
+
+
+# %% rule sum-in-16-bits
+# `{name}` adds up many terms in 16 bits. FP16 ends at 65504, and in BF16 a large sum doesn't change
+# when you add something small. Cast to float32 before the sum: a cast of the result comes too late.
+def breaks(seen, right):
+    look = Look(seen, right)
+    parts = {"smoothed_loss": "_log_softmax", "dice_loss": "sigmoid"}
+    many = look.large and look.ran(parts.get(look.name, "nothing"))
+    sums = look.ran("sum", dtypes=NARROW) or look.ran("mean", dtypes=NARROW)
+    return many and sums and look.there and not look.loss_right and {"name": look.name}
+
+
+swap(
+    "F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)",
+    "F.cross_entropy(logits, labels, label_smoothing=smoothing).float()",
+)
+swap("sigmoid(logits.float())", "sigmoid(logits)")
+of(
+    "by_hand",
+    swap("F.log_softmax(logits.float(), 1)", "torch.log_softmax(logits, 1)")
+    & swap("log_p.mean(1)", "log_p.sum(1) / logits.shape[1]"),
+)
+
+
+# %% rule gradient-cut-off
+# `{name}` has the right value, but its gradient is wrong, even for float32 logits. A part of the
+# computation is cut off: look for `no_grad`, `detach` or a clamp. Every step from the logits to the
+# loss has to take part in the backward pass.
+def breaks(seen, right):
+    look = Look(seen, right)
+    cut = look.loss_exact and not look.gradient_right
+    return cut and look.logits == "float32" and {"name": look.name}
+
+
+of("by_hand", swap("z.exp().sum(1).log()", "z.exp().sum(1).log().detach()"))
+
+
+# %% rule gradient-rounded
+# `{name}` has the right value, but its gradient is wrong for 16-bit logits. Something that the
+# gradient is computed from was rounded to 16 bits on the way. Cast the logits to float32 first.
+def breaks(seen, right):
+    look = Look(seen, right)
+    return look.loss_exact and not look.gradient_right and {"name": look.name}
+
+
+(
+    swap("similarities.float()", "similarities")
+    & swap(
+        "F.cross_entropy(scores, torch.arange(len(scores)))",
+        "(scores.logsumexp(1) - scores.diagonal()).mean().float()",
+    )
+)
+
+
+# %% rule loss-not-float32
+# `{name}` has the right value, but it returns {got}. Float32 was asked for. Cast the logits to it
+# first, then the loss is float32 in a region and outside.
+def breaks(seen, right):
+    look = Look(seen, right)
+    got = look.noted.get("dtype of the loss")
+    return look.loss_right and got != "float32" and {"name": look.name, "got": got}
+
+
+swap("F.cross_entropy(logits.float(), ", "F.cross_entropy(logits.double(), ")
+of(
+    "torchs_own",
+    swap("(logits, targets).float()", "(logits, targets.to(logits.dtype)).to(logits.dtype)"),
+)
+
+
+# %% rule changed-argument
+def breaks(seen, right):
+    return Look(seen, right).noted.get("arguments afterwards") == "changed"
+
+
+swap(
+    "F.binary_cross_entropy_with_logits(logits.float(), targets)",
+    "F.softplus(logits.float() * targets.mul_(-2).add_(1)).mean()",
+)
+
+# %% wrong scores-clamped
+# Your `contrastive_loss` clamps similarity / temperature. That keeps exp finite, but it changes the
+# loss, and the largest scores get no gradient. `cross_entropy` needs no clamp.
+swap("similarities.float() / temperature", "(similarities.float() / temperature).clamp(max=80)")
+of("by_hand", swap("z = z - z.amax", "z = z.clamp_max(80)\n    z = z - z.amax"))
+
+# %% wrong temperature-forgotten
+# Your `contrastive_loss` leaves the temperature out. Divide the similarities by it.
+swap("similarities.float() / temperature", "similarities.float()")
+of("by_hand", swap("z = similarities.float() / temperature", "z = similarities.float()"))
+
+# %% wrong temperature-multiplied
+# Your `contrastive_loss` multiplies by the temperature. Divide by it.
+swap("similarities.float() / temperature", "similarities.float() * temperature")
+of("by_hand", swap("float() / temperature", "float().mul(temperature)"))
+
+# %% wrong columns-for-rows
+# Your `contrastive_loss` takes the shares over the columns. Each row has its own: its entries add
+# up to 1.
+swap("similarities.float()", "similarities.float().T")
+of("by_hand", swap("amax(dim=1", "amax(dim=0") & swap("sum(1).log()", "sum(0).log()"))
+
+# %% wrong smoothing-forgotten
+# Your `smoothed_loss` leaves the smoothing out. `cross_entropy` takes it as `label_smoothing`.
+swap(", label_smoothing=smoothing", "")
+of(
+    "by_hand",
+    swap("-((1 - smoothing) * right + smoothing * log_p.mean(1)).mean()", "-right.mean()"),
+)
+
+# %% wrong sum-for-mean
+# Your `click_loss` is the sum over the clicks, and the mean was asked for.
+swap("logits.float(), targets)", 'logits.float(), targets, reduction="sum")')
+of(
+    "by_hand",
+    swap("torch.log1p(torch.exp(-z.abs()))).mean()", "torch.log1p(torch.exp(-z.abs()))).sum()"),
+)
+
+# %% wrong dice-without-the-one
+# Your `dice_loss` leaves out the 1 that is added above and below the fraction. Without it, an empty
+# mask with an empty prediction gives 0/0.
+swap(".sum() + 1", ".sum()", nth=0)
+of("by_hand", swap("flatten()) + 1)", "flatten()))") & swap("masks.sum() + 1", "masks.sum()"))

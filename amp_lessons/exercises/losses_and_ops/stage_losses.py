@@ -1,0 +1,171 @@
+"""The logits that four losses are handed, what is noted of each call, and how it is compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from amp_lessons.checks.compare import is_dict
+from amp_lessons.checks.evidence import by_name
+from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.losses_and_ops.stage import BFLOAT, HALF, SINGLE, name_of, region
+
+LOSSES = ("click_loss", "smoothed_loss", "contrastive_loss", "dice_loss")
+SAMPLE = 400  # gradients of large inputs are thinned out to about this many numbers
+
+
+def loss_cases() -> list[Case]:
+    cases = []
+    for name in LOSSES:
+        for dtype, inside in ((HALF, HALF), (HALF, None), (BFLOAT, BFLOAT), (SINGLE, None)):
+            for large in (False, True):
+                place = f"in a {name_of(inside)} region" if inside else "in no region"
+                label = f"{name}, {name_of(dtype)} logits {place}"
+                label += f", {'large' if large else 'small'} input"
+                cases.append(Case((name, dtype, inside, large), label, name))
+    return cases
+
+
+def loss_args(name: str, dtype: torch.dtype, large: bool) -> tuple[Any, ...]:
+    """Logits that are hard for this loss, and its other arguments."""
+    random = torch.Generator().manual_seed(17 + large)
+
+    def normal(*shape: int) -> Tensor:  # float32 whatever an answer has made the default
+        return torch.randn(*shape, generator=random, dtype=SINGLE)
+
+    if name == "click_loss":
+        ends = torch.tensor([10.0, -40.0, 60.0, -9.0], dtype=SINGLE)
+        logits = torch.cat([12 * normal(9 if large else 5), ends])
+        targets = (torch.rand(len(logits), generator=random) > 0.5).to(SINGLE)
+        targets[-4:] = torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=SINGLE)
+        return logits.clamp(-60, 60).to(dtype), targets
+    if name == "smoothed_loss":
+        rows, classes = (2, 9000) if large else (4, 7)
+        logits = normal(rows, classes) * (3 if large else 15)
+        labels = torch.randint(classes, (rows,), generator=random)
+        if large:
+            logits[torch.arange(rows), labels] += 12  # the others' probabilities become small
+        else:
+            logits[0, :2] = torch.tensor([60.0, -60.0])  # a share of exp(-120), 0 in float32 too
+        return logits.clamp(-60, 60).to(dtype), labels, 0.1 if large else 0.25
+    if name == "contrastive_loss":
+        rows = 6 if large else 4
+        similarities = normal(rows, rows).tanh()
+        if large:  # a row far below the largest of all: exp(-128 * 1.7) is 0 in float32 too
+            similarities[0], similarities[1, 2] = similarities[0] / 10 - 0.85, 0.99
+        return similarities.to(dtype), 1 / 128 if large else 1 / 16
+    pixels = (300, 300) if large else (5, 7)
+    return (3 * normal(*pixels) + 4 * large).to(dtype), (normal(*pixels) > -1).to(SINGLE)
+
+
+class Operations(TorchDispatchMode):
+    """Notes which operations run, each with the dtype of its result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            name = func.overloadpacket._qualified_op_name.removeprefix("aten::")
+            self.seen.add(f"{name} {name_of(result.dtype)}")
+        return result
+
+
+def play_losses(*functions: Callable[..., Any]) -> Callable[..., Any]:
+    given = by_name(LOSSES, functions)
+
+    def played(name: str, dtype: torch.dtype, inside: torch.dtype | None, large: bool) -> Any:
+        if given[name] is ...:
+            return ...
+        logits, *rest = loss_args(name, dtype, large)
+        logits.requires_grad_()
+        with region(inside), Operations() as operations:
+            loss = given[name](logits, *rest)
+        if loss is None:
+            return None
+        ran = "; ".join(sorted(operations.seen))
+        size = "large" if large else "small"
+        noted = {"function": name, "logits": name_of(dtype), "input": size, "operations": ran}
+        gradient = None
+        if type(loss) is Tensor and loss.shape == () and loss.requires_grad:
+            (gradient,) = torch.autograd.grad(loss, logits, allow_unused=True)
+        if gradient is None:
+            return {"loss": _in_words(loss), **noted}
+        as_it_was = zip(loss_args(name, dtype, large), (logits, *rest), strict=True)
+        kept = all(torch.equal(a, b) for a, b in as_it_was if isinstance(a, Tensor))
+        gradient = gradient.flatten()[:: max(1, logits.numel() // SAMPLE)]
+        return {
+            "loss": loss.detach().double().item(),
+            "gradient": gradient.double().tolist(),
+            "dtype of the loss": name_of(loss.dtype),
+            "arguments afterwards": "as before" if kept else "changed",
+            **noted,
+        }
+
+    return played
+
+
+def _in_words(loss: Any) -> str:
+    """What came back in place of a loss."""
+    if type(loss) is not Tensor:
+        return f"a value of type {type(loss).__name__}, not a tensor"
+    if loss.shape != ():
+        return f"a tensor of shape {list(loss.shape)}"
+    return "a tensor with no way back to the logits"
+
+
+# ---- for the judge ------------------------------------------------------------------------------
+
+FINEST = 4 * 2.0**-24  # FP16 has no finer numbers, and the gradients of dice are near them
+COMPARED = ("loss", "gradient", "dtype of the loss", "arguments afterwards")
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def same_loss(expected: Any, seen: Any) -> bool:
+    """A loss to 1 percent, a gradient to 3 percent of its largest element, anything else equal."""
+    if is_dict(expected):
+        wanted, got = expected["dict"], seen["dict"] if is_dict(seen) else {}
+        return all(same_loss(wanted.get(key), got.get(key)) for key in COMPARED)
+    if isinstance(expected, list):
+        allowed = max(0.03 * max(map(abs, expected)), FINEST)
+        return isinstance(seen, list) and all(
+            _near(one, other, allowed) for one, other in zip(expected, seen, strict=True)
+        )
+    if isinstance(expected, float):
+        return isinstance(seen, float) and _near(expected, seen, 0.01 * abs(expected))
+    return expected == seen
+
+
+def _near(one: float, other: float, allowed: float) -> bool:
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return abs(one - other) <= allowed
+
+
+class Look:
+    """One case of a loss: what was noted, and which parts of it are right."""
+
+    def __init__(self, seen: dict[str, Any], right: dict[str, Any]) -> None:
+        value, wanted = seen.get("value"), right["value"]["dict"]
+        self.noted = value["dict"] if is_dict(value) else {}
+        self.name, self.logits = wanted["function"], wanted["logits"]
+        self.large = wanted["input"] == "large"
+        self.loss = self.noted.get("loss")
+        self.there = isinstance(self.loss, float)
+        self.loss_right = self.there and same_loss(wanted["loss"], self.loss)
+        gradient = self.noted.get("gradient")
+        self.loss_exact = self.loss_right and abs(self.loss / wanted["loss"] - 1) < 2e-3
+        self.gradient_right = self.there and same_loss(wanted["gradient"], gradient)
+        self.wrong = self.there and not (self.loss_right and self.gradient_right)
+
+    def ran(self, *names: str, dtypes: tuple[str, ...] = DTYPES) -> bool:
+        """Whether all of these operations ran, with a result of one of these dtypes."""
+        operations = self.noted.get("operations", "").split("; ")
+        return all(any(f"{name} {d}" in operations for d in dtypes) for name in names)
