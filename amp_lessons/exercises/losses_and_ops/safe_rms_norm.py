@@ -111,7 +111,7 @@ def safe_rms_norm(x, weight, eps):
 
 # %% wrong scale-in-16-bits
 # You rounded the inverse root to 16 bits before you multiplied by it. For zeros or tiny entries and
-# a small eps it is beyond 65504, so it becomes inf in FP16, and 0 times inf is NaN. Round only the
+# a small eps it is beyond 65504, so FP16 makes it inf. Then 0 times inf is NaN. Round only the
 # result.
 (
     swap("torch.rsqrt(mean_square + eps)", "torch.rsqrt(mean_square + eps).to(x.dtype)")

@@ -28,13 +28,15 @@ def rough_dice_loss(logits, masks):
 
 
 for dtype in (torch.float32, torch.float16):
-    two = torch.tensor([[30.0, -30.0], [0.5, 0.1]], dtype=dtype)
-    print(dtype)
-    print("  click      ", rough_click_loss(two[0], torch.tensor([0.0, 1.0])).item(), "(right: 30)")
-    print("  smoothed   ", rough_smoothed_loss(two, torch.tensor([0, 1]), 0.1).item())
-    print("  contrastive", rough_contrastive_loss(two[:, 1:] * two[1:], 1 / 128).item())
+    logits = torch.tensor([[30.0, -30.0], [0.5, 0.1]], dtype=dtype)
+    similarities = torch.tensor([[0.1, 0.9], [0.2, 0.8]], dtype=dtype)
     many = torch.full((300, 300), 4.0, dtype=dtype)
+    print(dtype)
+    print("  click      ", rough_click_loss(logits[0], torch.tensor([0.0, 1.0])).item())
+    print("  smoothed   ", rough_smoothed_loss(logits, torch.tensor([0, 1]), 0.1).item())
+    print("  contrastive", rough_contrastive_loss(similarities, 1 / 128).item())
     print("  dice       ", rough_dice_loss(many, torch.ones(300, 300)).item())
+print("right are about 30, 1.95, 51.2 and 0.009")
 
 # %% text
 # Write each so that it gives the loss, and the gradient of the logits, for everything that a model
