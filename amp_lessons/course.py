@@ -242,7 +242,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("skipped_steps", "Log the skips of a run", points=2, minutes=10),
             ExerciseInfo("predict_scale", "Predict the scale", points=2, minutes=10),
             ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),
-            ExerciseInfo("clip_step", "Clip in the right order", points=2, minutes=10),
+            *_of("grad_scaler", "clip_step"),
             ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),
         ),
         topics=("grad_scaler",),
