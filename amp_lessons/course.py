@@ -238,7 +238,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("An overflow that no loss scale can fix"),
         ),
         exercises=(
-            ExerciseInfo("OwnScaler", "Write your own GradScaler", points=4, minutes=25),
+            *_of("grad_scaler", "OwnScaler"),
             ExerciseInfo("skipped_steps", "Log the skips of a run", points=2, minutes=10),
             ExerciseInfo("predict_scale", "Predict the scale", points=2, minutes=10),
             ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),

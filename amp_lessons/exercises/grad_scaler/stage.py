@@ -6,6 +6,7 @@ goes wrong in a step is a letter of a pattern: "..n." is four steps with a NaN i
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor
 from amp_lessons.checks.compare import as_number
 from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.checks.watch import watched
 
 BAD = {"i": math.inf, "-": -math.inf, "n": math.nan}
 WORDS = {"i": "inf", "-": "-inf", "n": "NaN"}
@@ -55,6 +57,87 @@ def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Tensor], 
         return torch.stack(terms).sum()
 
     return weights, loss
+
+
+# ---- OwnScaler(init_scale, growth_factor, backoff_factor, growth_interval) ----------------------
+
+METHODS = ("scale", "unscale_", "step", "update", "get_scale")
+BEYOND = "gradients that are finite and large"
+UNSCALED = "steps in which the caller has called `unscale_`"
+
+
+def scaler_cases() -> list[Case]:
+    def case(
+        pattern: str, settings: tuple[float, ...], seed: int, kind: str = "", size: float = 1.0
+    ) -> Case:
+        label = f"OwnScaler{settings}, {told(pattern)}"
+        label += {UNSCALED: ", `unscale_` called before `step`", BEYOND: ", large gradients"}.get(
+            kind, ""
+        )
+        return Case((settings, pattern, kind == UNSCALED, seed, size), label, kind)
+
+    return [
+        case("....", (256.0, 2.0, 0.5, 3), 1),
+        case(".i.", (8.0, 2.0, 0.5, 3), 4, UNSCALED),
+        case("-n..", (1024.0, 2.0, 0.5, 2), 5),
+        case("...n.", (2.0**16, 2.0, 0.5, 2), 7, UNSCALED),
+        case(".i...", (64.0, 4.0, 0.25, 3), 6),
+        case("i.n..", (1.0, 8.0, 0.125, 1), 8),
+        case(".-...", (1000.0, 3.0, 0.1, 3), 9, UNSCALED),
+        case("..", (2.0**16, 2.0, 0.5, 1), 10, BEYOND, 1e5),
+        case(".i.", (1.0, 2.0, 0.5, 2), 11, BEYOND, 1e6),
+    ]
+
+
+def play_scaler(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Train three parameters for some steps; a fourth never has a gradient."""
+
+    def play(
+        settings: tuple[float, ...], pattern: str, unscale_first: bool, seed: int, size: float
+    ) -> dict[str, Any]:
+        scaler = make(*settings)
+        missing = [name for name in METHODS if not callable(getattr(scaler, name, None))]
+        if missing:
+            return {"methods that are missing": ", ".join(missing)}
+        weights, loss = pulled([(2,), (3,), (2, 2)], seed)
+        idle = torch.ones(2, requires_grad=True)
+        groups = [{"params": weights[:1]}, {"params": [*weights[1:], idle], "lr": 0.02 / size}]
+        optimizer = torch.optim.SGD(groups, lr=0.05 / size, momentum=0.9, weight_decay=0.1)
+        steps, losses, unscaled, scales, ops = [0], [], [], [], []
+        optimizer.register_step_post_hook(lambda *_: steps.append(steps[0]))
+
+        def train_step(i: int, letter: str) -> None:
+            optimizer.zero_grad()
+            scaled = scaler.scale(loss() * size)
+            scaled.backward()
+            losses.append(number(scaled))
+            if letter in BAD:
+                weights[i % 3].grad.view(-1)[i % 2] = BAD[letter]
+            if unscale_first:
+                scaler.unscale_(optimizer)
+                unscaled.append(number(weights[(i + 1) % 3].grad.norm()))
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(number(scaler.get_scale()))
+
+        look = watched(lambda function: {"value": function()})
+        for i, letter in enumerate(pattern):
+            steps[0] = i + 1
+            if i or seed > 1:
+                train_step(i, letter)
+            else:  # one step of one case is watched, since that is slow
+                ops += look(functools.partial(train_step, i, letter))["ops"]
+        return {
+            "methods that are missing": "",
+            "operations of torch's own scaler": [op["op"] for op in ops if "_amp_" in op["op"]],
+            "steps that the optimizer made": steps[1:],
+            "scale after each update": scales,
+            "scaled losses": losses,
+            "norm of one gradient after `unscale_`": unscaled,
+            "parameters at the end": flat(weights),
+        }
+
+    return play
 
 
 # ---- clip_step(scaler, optimizer, loss, max_norm) -----------------------------------------------
