@@ -240,7 +240,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=(
             *_of("grad_scaler", "OwnScaler"),
             ExerciseInfo("skipped_steps", "Log the skips of a run", points=2, minutes=10),
-            ExerciseInfo("predict_scale", "Predict the scale", points=2, minutes=10),
+            *_of("grad_scaler", "predict_scale"),
             ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),
             *_of("grad_scaler", "clip_step"),
             ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),

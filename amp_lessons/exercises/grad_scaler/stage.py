@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,9 +49,9 @@ def flat(tensors: Sequence[Tensor]) -> list[float]:
 
 def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Tensor], Callable]:
     """Parameters of these shapes, and a loss that pulls each to its own place."""
-    random = torch.Generator().manual_seed(seed)
-    weights = [torch.randn(s, generator=random).requires_grad_() for s in shapes]
-    goals = [3 * torch.randn(s, generator=random) for s in shapes]
+    drawn = torch.Generator().manual_seed(seed)
+    weights = [torch.randn(s, generator=drawn).requires_grad_() for s in shapes]
+    goals = [3 * torch.randn(s, generator=drawn) for s in shapes]
 
     def loss() -> Tensor:
         terms = [(w - g).square().sum() for w, g in zip(weights, goals, strict=True)]
@@ -138,6 +139,39 @@ def play_scaler(make: Callable[..., Any]) -> Callable[..., Any]:
         }
 
     return play
+
+
+# ---- predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval) -------
+
+
+def scale_cases() -> list[Case]:
+    draw = random.Random(7)
+
+    def case(found: list[bool], settings: tuple[float, ...], label: str, kind: str = "") -> Case:
+        growth, backoff, interval = settings[1:]
+        told = f"factors {growth:g} and {backoff:g}, interval {interval}"
+        return Case((found, *settings), f"{label} from {settings[0]:g}, {told}", kind)
+
+    def noise(steps: int, share: float) -> list[bool]:
+        return [draw.random() < share for _ in range(steps)]
+
+    top, bottom = "scales close to the largest FP32 number", "scales below 1"
+    return [
+        case([], (2.0**16, 2.0, 0.5, 2000), "no step"),
+        case([True, False, False], (2.0**16, 2.0, 0.5, 2000), "3 steps, inf in the first"),
+        case([i in (5, 6) for i in range(12)], (4.0, 2.0, 0.5, 2), "12 steps, inf in 6 and 7"),
+        case([False] * 7, (1.0, 2.0, 0.5, 3), "7 clean steps"),
+        case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "12 steps, inf in each third"),
+        case([True] * 12, (64.0, 2.0, 0.5, 5), "12 overflows", bottom),
+        case([True] * 170, (2.0**16, 2.0, 0.5, 2000), "170 overflows", bottom),
+        case([False] * 6, (2.0**125, 2.0, 0.5, 1), "6 clean steps", top),
+        case([False] * 6, (2.0**124, 4.0, 0.5, 2), "6 clean steps", top),
+        case([False] * 5, (2.0**126, 1.5, 0.5, 1), "5 clean steps", top),
+        case([False, True, False, False], (2.0**127, 8.0, 0.5, 1), "4 steps, inf in 2", top),
+        case(noise(60, 0.2), (2.0**16, 2.0, 0.5, 4), "60 random steps"),
+        case(noise(60, 0.1), (1024.0, 4.0, 0.25, 3), "60 random steps"),
+        case(noise(40, 0.3), (3.0, 1.5, 0.1, 1), "40 random steps"),
+    ]
 
 
 # ---- clip_step(scaler, optimizer, loss, max_norm) -----------------------------------------------

@@ -1,0 +1,224 @@
+# %% statement points=2 minutes=10
+# # Predict the scale
+#
+# Write `predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval)`. It
+# computes the scale after each `update` from the rule, without a GradScaler and without training.
+#
+# `found_inf` is a list of bools, one for each step: did a gradient hold an inf or a NaN? Return a
+# list of as many numbers. They must be those of torch's scaler, whose scale is an FP32 number: the
+# check goes up to the largest scales and down to zero.
+
+
+# %% answer
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    """The scale after each update, as a list of floats."""
+    ### BEGIN SOLUTION
+    scale, clean_steps, scales = init_scale, 0, []
+    for bad in found_inf:
+        if bad:
+            scale, clean_steps = scale * backoff_factor, 0
+        else:
+            clean_steps += 1
+        if clean_steps == growth_interval:
+            clean_steps = 0
+            if scale * growth_factor <= torch.finfo(torch.float32).max:
+                scale *= growth_factor
+        scales.append(scale)
+    return scales
+    ### END SOLUTION
+
+
+# %% hints
+# - You need two variables: the scale, and the number of clean steps since the last overflow or
+#   growth.
+# - An overflow multiplies the scale by `backoff_factor` and sets the counter to 0. A growth does
+#   the same with `growth_factor`.
+# - The scale is an FP32 number. What happens to a growth that FP32 can't hold? Compare with
+#   `torch.finfo(torch.float32).max`.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.grad_scaler.stage import scale_cases
+
+probe = Probe(scale_cases, watch=True)
+
+# %% judge
+from amp_lessons.checks.compare import as_number
+from amp_lessons.checks.diagnosis import Judge
+
+
+def same(expected, seen):
+    """Lists of scales, each within a millionth, or so small that an FP32 number is 0 there."""
+    seen = seen.get("values") if isinstance(seen, dict) else seen  # a tensor or an array
+    if not isinstance(expected, list) or not isinstance(seen, list) or len(seen) != len(expected):
+        return isinstance(expected, float) and _close(expected, seen)
+    return all(_close(one, as_number(other)) for one, other in zip(expected, seen, strict=True))
+
+
+def _close(one, other):
+    if not isinstance(other, float | int):
+        return False
+    return one == other or abs(one - other) <= 1e-6 * abs(one) + 2.0**-149 < float("inf")
+
+
+judge = Judge(same=same, asked_for="a list of numbers")
+
+# %% passed
+# You can now read the curve of a scale backwards: each fall is a skipped step, and each rise is a
+# full interval without one.
+
+
+# %% right in_float32
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    scale, streak, scales = torch.tensor(init_scale), 0, []
+    for bad in found_inf:
+        streak = 0 if bad else streak + 1
+        factor = backoff_factor if bad else 1.0
+        if streak == growth_interval:
+            streak, factor = 0, growth_factor
+        grown = scale * factor
+        scale = grown if grown.isfinite() else scale
+        scales.append(scale.item())
+    return scales
+
+
+# %% right accumulated
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    from itertools import accumulate
+
+    def update(state, bad):
+        scale, clean = state
+        if bad:
+            return scale * backoff_factor, 0
+        if clean + 1 < growth_interval:
+            return scale, clean + 1
+        grown = scale * growth_factor
+        return grown if grown <= 3.4028e38 else scale, 0
+
+    return [scale for scale, _ in accumulate(found_inf, update, initial=(init_scale, 0))][1:]
+
+
+# %% right one_tensor
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    scales = torch.full((len(found_inf) + 1,), init_scale)
+    clean = 0
+    for step, bad in enumerate(found_inf):
+        clean = 0 if bad else clean + 1
+        factor = backoff_factor if bad else growth_factor if clean == growth_interval else 1.0
+        clean %= growth_interval
+        new = scales[step] * factor
+        scales[step + 1] = new if new.isfinite() else scales[step]
+    return scales[1:]
+
+
+# %% rule library-called
+# You let torch's scaler do the work. Here the point is to predict what it will do: compute the
+# scale from the rule, with two variables.
+def breaks(seen, right):
+    return any(op["op"].startswith("aten::_amp_") for op in seen.get("ops", ()))
+
+
+# %% program runs_a_scaler
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    scaler = torch.amp.GradScaler("cpu", init_scale, growth_factor, backoff_factor, growth_interval)
+    weight = torch.ones(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    scaler.scale(weight)
+    scales = []
+    for bad in found_inf:
+        weight.grad = torch.tensor([torch.inf if bad else 0.0])
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    return scales
+
+
+# %% wrong scale-before-update
+# You list the scale that each step used. The task asks for the scale after its update, so an
+# overflow in the first step already shows in the first number.
+move("scales.append", before="if bad")
+swap("return scales", "return [init_scale, *scales][: len(scales)]")
+
+# %% wrong starts-with-the-first-scale
+# Your list begins with `init_scale`, so it is one number too long. The first number is the scale
+# after the first update.
+swap("init_scale, 0, []", "init_scale, 0, [init_scale]")
+of("accumulated", swap("[1:]", ""))
+
+# %% wrong counter-kept
+# Growth takes `growth_interval` clean steps in a row. An overflow sets the counter back to 0, and
+# yours goes on from where it was.
+swap("scale, clean_steps = scale * backoff_factor, 0", "scale *= backoff_factor")
+swap("scale * backoff_factor, 0", "scale * backoff_factor, clean_steps + 1")
+of("accumulated", swap("scale * backoff_factor, 0", "scale * backoff_factor, clean"))
+
+# %% wrong every-nth-step
+# Your scale grows in each `growth_interval`-th step of the run. What counts is the number of clean
+# steps since the last overflow or growth.
+(swap("clean_steps == growth_interval", "not bad and (len(scales) + 1) % growth_interval == 0"))
+of(
+    "in_float32",
+    swap("streak == growth_interval", "not bad and (len(scales) + 1) % growth_interval == 0"),
+)
+
+# %% wrong growth-without-reset
+# You don't set the counter back to 0 after a growth. The next growth has to wait for
+# `growth_interval` clean steps again.
+drop("clean_steps = 0")
+drop("clean_steps = 0") & swap("== growth_interval", ">= growth_interval")
+of("accumulated", swap("else scale, 0", "else scale, clean + 1"))
+
+# %% wrong one-step-late
+# Your growth comes one step late. The update that counts the last clean step of the interval also
+# grows the scale.
+swap("== growth_interval", "> growth_interval")
+of("accumulated", swap("clean + 1 <", "clean <"))
+
+# %% wrong growth-every-step
+# Your scale grows in every clean step. It has to wait for `growth_interval` of them.
+swap("clean_steps == growth_interval", "not bad")
+of("in_float32", swap("streak == growth_interval", "streak"))
+
+# %% wrong factors-ignored
+# You double and halve, whatever the factors are. Use `growth_factor` and `backoff_factor`.
+put("growth_factor, backoff_factor = 2.0, 0.5", before="scale, clean_steps, scales")
+of("in_float32", swap("growth_factor\n", "2.0\n") & swap("backoff_factor if", "0.5 if"))
+
+# %% wrong floor-of-one
+# You stop the scale at 1. GradScaler has no lower limit: its scale goes on to 0.5, 0.25 and, in the
+# end, to exactly 0.
+put("scale = max(scale, 1.0)", before="scales.append")
+of(
+    "accumulated",
+    swap("return scale * backoff_factor, 0", "return max(1.0, scale * backoff_factor), 0"),
+)
+
+# %% wrong no-ceiling
+# The scale is an FP32 number, and you let it grow beyond the largest one. A growth that would make
+# it infinite is left out.
+unwrap("if scale * growth")
+of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "grown"))
+of("in_float32", swap("grown if grown.isfinite() else scale", "grown"))
+of("one_tensor", swap("new if new.isfinite() else scales[step]", "new"))
+
+# %% wrong cut-at-the-top
+# You cut a growth off at the top of FP32. GradScaler leaves such a growth out: the scale stays what
+# it was.
+unwrap("if scale * growth") & put(
+    "scale = min(scale, torch.finfo(torch.float32).max)", before="scales.append"
+)
+unwrap("if scale * growth") & put("scale = min(scale, 2.0**127)", before="scales.append")
+of(
+    "accumulated",
+    swap("grown if grown <= 3.4028e38 else scale", "min(grown, 3.4028234663852886e38)"),
+)
+of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "min(grown, 2.0**127)"))
+
+# %% wrong limit-on-the-old-scale
+# You look at the scale before it grows. What counts is the scale after the growth: can FP32 hold
+# it? Only with a factor of 2 is 2^127 the last scale.
+swap("scale * growth_factor <= torch.finfo(torch.float32).max", "scale < 2.0**127")
+of("accumulated", swap("grown <= 3.4028e38", "scale < 2.0**127"))
+
+# %% wrong changed-argument
+swap("for bad in found_inf:", "while found_inf:") & put("bad = found_inf.pop(0)", before="if bad")
