@@ -239,7 +239,7 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=(
             *_of("grad_scaler", "OwnScaler"),
-            ExerciseInfo("skipped_steps", "Log the skips of a run", points=2, minutes=10),
+            *_of("grad_scaler", "skipped_steps"),
             *_of("grad_scaler", "predict_scale"),
             ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),
             *_of("grad_scaler", "clip_step"),

@@ -175,6 +175,7 @@ drop("scaler.step(optimizer)")
 wrap("if not norm.isfinite():", "scaler.step")
 
 # %% wrong update-forgotten
+move("scaler.update()", before="scaler.step")
 of("limit_times_scale", drop("scaler.update()"))
 
 # %% wrong no-update-after-skip

@@ -149,8 +149,9 @@ def scale_cases() -> list[Case]:
 
     def case(found: list[bool], settings: tuple[float, ...], label: str, kind: str = "") -> Case:
         growth, backoff, interval = settings[1:]
-        told = f"factors {growth:g} and {backoff:g}, interval {interval}"
-        return Case((found, *settings), f"{label} from {settings[0]:g}, {told}", kind)
+        start = f"{settings[0]:g}" if settings[0] < 1e6 else f"2^{math.log2(settings[0]):g}"
+        told = f"a first scale of {start}, factors {growth:g} and {backoff:g}, interval {interval}"
+        return Case((found, *settings), f"{label}; {told}", kind)
 
     def noise(steps: int, share: float) -> list[bool]:
         return [draw.random() < share for _ in range(steps)]

@@ -1,0 +1,219 @@
+# %% statement points=2 minutes=10
+# # Log the skips of a run
+#
+# Write `skipped_steps(model, optimizer, scaler, batches)`. It trains, and reports which steps the
+# scaler skipped.
+#
+# - `batches` is a list of pairs (x, y). Make one training step for each pair, in this order.
+# - A step clears the gradients and computes the mean squared error of `model(x)` and `y` under
+#   `torch.autocast("cpu", dtype=torch.float16)`. Then it goes backward, steps and updates with
+#   `scaler`, a `torch.amp.GradScaler("cpu")`.
+# - Return a list with the numbers of the skipped steps. The first step is number 0.
+
+
+# %% answer
+def skipped_steps(model, optimizer, scaler, batches):
+    """Train one step per batch; the numbers of the skipped steps, as a list of ints."""
+    ### BEGIN SOLUTION
+    skipped = []
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        before = scaler.get_scale()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if scaler.get_scale() < before:
+            skipped.append(number)
+    return skipped
+    ### END SOLUTION
+
+
+# %% hints
+# - What `scaler.step` returns doesn't tell you. Which number of the scaler changes after a skip,
+#   and how?
+# - Write the lines of a usual step: `zero_grad`, the loss under autocast, `scale` and `backward`,
+#   `step`, `update`. Then call `scaler.get_scale()` in two places.
+# - In `update`, the scale falls after a skipped step. After a real step it stays or grows.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.grad_scaler.stage_network import log_cases, play_log
+
+probe = Probe(log_cases, play=play_log)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(same=within(1e-5))
+
+# %% passed
+# GradScaler reports a skipped step in one public way: the scale falls in `update`.
+
+
+# %% right gradients_asked
+def skipped_steps(model, optimizer, scaler, batches):
+    found = []
+    for x, y in batches:
+        with torch.autocast("cpu", torch.float16):
+            loss = (model(x) - y).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        bad = not all(p.grad.isfinite().all() for p in model.parameters())
+        scaler.step(optimizer)
+        scaler.update()
+        found.append(bad)
+        optimizer.zero_grad(set_to_none=False)
+    return [i for i in range(len(found)) if found[i]]
+
+
+# %% right counted_with_a_hook
+def skipped_steps(model, optimizer, scaler, batches):
+    real, now = set(), [0]
+    handle = optimizer.register_step_post_hook(lambda *_: real.add(now[0]))
+    for now[0], (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.autocast(device_type="cpu", dtype=torch.float16):
+            loss = torch.nn.MSELoss()(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    handle.remove()
+    return sorted(set(range(len(batches))) - real)
+
+
+# %% right falls_of_the_scale
+def skipped_steps(model, optimizer, scaler, batches):
+    import numpy as np
+
+    scales = [scaler.get_scale()]
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    return np.flatnonzero(np.diff(scales) < 0)
+
+
+# %% wrong growth-counted
+# You count each step after which the scale has changed. The scale also changes when it grows after
+# clean steps. A skip is a scale that fell.
+swap("scaler.get_scale() < before", "scaler.get_scale() != before")
+of("falls_of_the_scale", swap("(np.diff(scales) < 0)", "(np.diff(scales))"))
+
+# %% wrong asked-before-update
+# You found no skip at all. If you asked the scale: `update` changes it, and `step` doesn't. Read it
+# before the step, and again after `update`.
+move("scaler.update()", after="if scaler.get")
+move("before =", after="scaler.update")
+of("falls_of_the_scale", swap("< 0", "< -(2**20)"))
+
+# %% wrong loss-asked
+# You list the steps whose loss is not finite. With a scale, the gradients overflow long before the
+# loss does, so you miss most skips.
+swap("scaler.get_scale() < before", "not loss.isfinite()")
+of(
+    "gradients_asked",
+    swap(
+        "bad = not all(p.grad.isfinite().all() for p in model.parameters())",
+        "bad = not scaler.scale(loss).isfinite()",
+    ),
+)
+
+# %% wrong nan-only
+# You look for NaN only, in the loss or in the gradients. In most skips the gradients are inf. Use
+# `torch.isfinite`, which is False for both.
+swap("scaler.get_scale() < before", "loss.isnan()")
+swap("scaler.get_scale() < before", "any(p.grad.isnan().any() for p in model.parameters())")
+of("gradients_asked", swap("not all(p.grad.isfinite().all()", "any((p.grad != p.grad).any()"))
+
+# %% wrong inf-only
+swap("scaler.get_scale() < before", "any(p.grad.isinf().any() for p in model.parameters())")
+of(
+    "gradients_asked",
+    swap("not all(p.grad.isfinite().all()", "any((p.grad.abs() == torch.inf).any()"),
+)
+
+# %% wrong one-gradient-asked
+swap("scaler.get_scale() < before", "not model[0].weight.grad.isfinite().all()")
+of("gradients_asked", swap("in model.parameters()", "in [next(model.parameters())]"))
+
+# %% wrong return-value-asked
+# You list every step as skipped. If you asked what `scaler.step` returns: it returns what
+# `optimizer.step` returns, which is None for a real step too, unless you pass a closure.
+swap("scaler.get_scale() < before", "result is None") & swap("scaler.step", "result = scaler.step")
+of(
+    "counted_with_a_hook",
+    swap("sorted(set(range(len(batches))) - real)", "list(range(len(batches)))"),
+)
+
+# %% wrong parameters-compared
+# You compare the parameters before and after the step. A real step can leave them in place, for
+# example while the learning rate is still 0. Ask the scale.
+(
+    swap("scaler.get_scale() < before", "all(map(torch.equal, old, model.parameters()))")
+    & put("old = [p.clone() for p in model.parameters()]", before="scaler.step")
+)
+put("old = nn.utils.parameters_to_vector(model.parameters())", before="scaler.step") & swap(
+    "scaler.get_scale() < before", "nn.utils.parameters_to_vector(model.parameters()).equal(old)"
+)
+
+# %% wrong inverted
+# You list the steps that were taken. The task asks for those that were skipped.
+swap("scaler.get_scale() < before", "scaler.get_scale() >= before")
+of("falls_of_the_scale", swap("< 0", ">= 0"))
+
+# %% wrong counts-from-one
+# Your numbers are one too high. The first step is number 0.
+swap("enumerate(batches)", "enumerate(batches, 1)")
+of("gradients_asked", swap("[i for", "[i + 1 for"))
+
+# %% wrong flags-returned
+# You return a flag for each step. The task asks for the numbers of the skipped steps.
+drop("if scaler.get_scale") & put(
+    "skipped.append(scaler.get_scale() < before)", after="scaler.update"
+)
+of("gradients_asked", swap("[i for i in range(len(found)) if found[i]]", "found"))
+
+# %% wrong list-not-returned
+# Your function returns None. Return the list of the skipped steps.
+drop("return skipped")
+swap("return skipped", "print(skipped)")
+
+# %% wrong no-zero-grad
+# You never clear the gradients. After an overflow the inf stays in `.grad`, because inf plus
+# anything is inf or NaN, so every later step is skipped. Call `optimizer.zero_grad()` in each step.
+drop("optimizer.zero_grad()")
+move("optimizer.zero_grad()", before="for number")
+
+# %% wrong batch-left-out
+# You leave a batch out before the scaler has seen its gradients. Then the scale doesn't fall. Let
+# `scaler.step` decide, and call `scaler.update()` after it.
+put("if not loss.isfinite():\n    skipped.append(number)\n    continue", before="scaler.scale")
+of("gradients_asked", wrap("if loss.isfinite():", "scaler.step", to="scaler.update"))
+
+of(
+    "counted_with_a_hook",
+    put("if not loss.isfinite(): continue", before="scaler.scale"),
+)
+
+# %% wrong scaler-not-asked
+swap("scaler.step(optimizer)", "optimizer.step()")
+drop("scaler.step(optimizer)")
+move("scaler.update()", before="scaler.step")
+move("optimizer.zero_grad()", before="scaler.step")
+
+# %% wrong update-forgotten
+move("scaler.update()", before="return")
+of("gradients_asked", drop("scaler.update()"))
+
+# %% wrong optimizer-stepped-directly
+swap("scaler.step(optimizer)", "optimizer.step()") & put(
+    "scaler.unscale_(optimizer)", before="optimizer.step"
+)
+of("gradients_asked", swap("scaler.step(optimizer)", "optimizer.step()"))

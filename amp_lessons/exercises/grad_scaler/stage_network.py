@@ -1,0 +1,91 @@
+"""A small network under FP16, with batches that spoil a step.
+
+As in `stage`, each batch is a letter of a pattern.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from amp_lessons.checks.evidence import plain
+from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.grad_scaler.stage import flat, told
+
+FAULTS = {
+    "o": "the gradients overflow",
+    "l": "the loss overflows",
+    "b": "one gradient of four overflows",
+    "n": "a target is NaN",
+}
+
+
+def network(seed: int) -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """A batch for each letter: a clean one, or one with a target that spoils the step."""
+    drawn = torch.Generator().manual_seed(seed)
+    made = []
+    for letter in pattern:
+        x = torch.randn(4, 6, generator=drawn)
+        y = torch.randn(4, 3, generator=drawn)
+        if letter == "o":
+            y[0, 0] = 40_000.0
+        if letter == "l":
+            y[1, 2] = 1e25
+        if letter == "b":  # with a scale of 1024, only the last bias overflows: it adds up a batch
+            y[:, 0] = 130.0
+        if letter == "n":
+            y[2, 1] = math.nan
+        made.append((x, y))
+    return made
+
+
+# ---- skipped_steps(model, optimizer, scaler, batches) -------------------------------------------
+
+
+def log_cases() -> list[Case]:
+    def case(pattern: str, interval: int, lr: float, seed: int) -> Case:
+        label = f"{told(pattern, FAULTS, first=0)} (counted from 0)"
+        label += ", the learning rate is 0" if lr == 0 else ""
+        label += f", the scale grows every {interval} steps" if interval < 9 else ""
+        return Case((pattern, interval, lr, seed), label)
+
+    return [
+        case("..o", 99, 0.1, 2),
+        case("o...", 2, 0.1, 3),
+        case(".l.o", 99, 0.1, 4),
+        case("l.l", 99, 0.1, 11),
+        case(".o.", 99, 0.0, 5),
+        case("..o.", 99, 0.0, 6),
+        case("..o..", 2, 0.05, 12),
+        case(".b.", 99, 0.1, 7),
+        case("b.b", 99, 0.1, 9),
+        case(".n.", 99, 0.1, 8),
+        case("n.o", 99, 0.1, 10),
+    ]
+
+
+def play_log(skipped_steps: Callable[..., Any]) -> Callable[..., Any]:
+    def play(pattern: str, interval: int, lr: float, seed: int) -> dict[str, Any]:
+        model = network(seed)
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=interval)
+        result = skipped_steps(model, optimizer, scaler, batches(pattern, seed))
+        described = plain(result)
+        values = described.get("values") if isinstance(described, dict) else None
+        return {
+            "list that you returned": result if values is None else values,
+            "scale at the end": scaler.get_scale(),
+            "parameters at the end": flat(list(model.parameters())),
+        }
+
+    return play
