@@ -241,7 +241,7 @@ LESSONS: tuple[Lesson, ...] = (
             *_of("grad_scaler", "OwnScaler"),
             *_of("grad_scaler", "skipped_steps"),
             *_of("grad_scaler", "predict_scale"),
-            ExerciseInfo("schedule_step", "A scheduler that knows of skips", points=2, minutes=10),
+            *_of("grad_scaler", "schedule_step"),
             *_of("grad_scaler", "clip_step"),
             ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),
         ),

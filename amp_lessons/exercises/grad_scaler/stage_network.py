@@ -6,6 +6,7 @@ As in `stage`, each batch is a letter of a pattern.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,61 @@ def play_log(skipped_steps: Callable[..., Any]) -> Callable[..., Any]:
             "list that you returned": result if values is None else values,
             "scale at the end": scaler.get_scale(),
             "parameters at the end": flat(list(model.parameters())),
+        }
+
+    return play
+
+
+# ---- schedule_step(scaler, optimizer, scheduler) ------------------------------------------------
+
+
+def fp16_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    with torch.autocast("cpu", dtype=torch.float16):
+        return nn.functional.mse_loss(model(x), y)
+
+
+def schedule_cases() -> list[Case]:
+    def case(pattern: str, interval: int, init_scale: float, seed: int) -> Case:
+        label = told(pattern, FAULTS)
+        label += f", the scale grows every {interval} steps" if interval < 9 else ""
+        return Case((pattern, interval, init_scale, seed), label)
+
+    # Each begins with another scale than the one before ends with: one may not be kept.
+    return [
+        case("...", 99, 2.0**10, 1),
+        case("oo.", 99, 2.0**9, 2),
+        case(".o.l.", 99, 2.0**7, 3),
+        case("..o...", 2, 2.0**10, 4),
+        case("....", 1, 2.0**6, 7),
+        case("b..", 99, 2.0**10, 5),
+        case(".b.", 99, 2.0**10, 6),
+        case("n..", 99, 2.0**8, 8),
+        case(".n.", 99, 2.0**7, 9),
+    ]
+
+
+def play_schedule(schedule_step: Callable[..., Any]) -> Callable[..., Any]:
+    def play(pattern: str, interval: int, init_scale: float, seed: int) -> dict[str, Any]:
+        model = network(seed)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with warnings.catch_warnings():  # a scheduler that runs ahead warns; the rates tell too
+            warnings.simplefilter("ignore")
+            scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+            scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
+            rates, answers, moved = [], [], []
+            for x, y in batches(pattern, seed):
+                optimizer.zero_grad()
+                scaler.scale(fp16_loss(model, x, y)).backward()
+                before = flat(list(model.parameters()))
+                answers.append(schedule_step(scaler, optimizer, scheduler))
+                rates.append(optimizer.param_groups[0]["lr"])
+                moved.append(math.dist(before, flat(list(model.parameters()))))
+        return {
+            "learning rate after each step": rates,
+            "what you returned": answers,
+            "how often the scheduler stepped": scheduler.last_epoch,
+            "scale at the end": scaler.get_scale(),
+            "how far each step moved the parameters": moved,
         }
 
     return play

@@ -1,0 +1,189 @@
+# %% statement points=2 minutes=10
+# # A scheduler that knows about skips
+#
+# A learning rate schedule should count the steps that the optimizer really made. Write
+# `schedule_step(scaler, optimizer, scheduler)`, the end of a training step.
+#
+# When it is called, the scaled loss has already gone backward. Step and update with the scaler, so
+# that it is ready for the next step. Step the scheduler if the optimizer stepped, and only then.
+# Return True if the optimizer stepped, and False if the scaler skipped the step.
+
+
+# %% answer
+def schedule_step(scaler, optimizer, scheduler):
+    """Finish a step; True if the optimizer and the scheduler have stepped."""
+    ### BEGIN SOLUTION
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    stepped = scaler.get_scale() >= before
+    if stepped:
+        scheduler.step()
+    return stepped
+    ### END SOLUTION
+
+
+# %% hints
+# - Read `scaler.get_scale()` before the step, and again after the update.
+# - The scale can be lower than before, the same, or higher. Only one of the three is a skip.
+# - Step the scheduler last, after `update`, below an `if`.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.grad_scaler.stage_network import play_schedule, schedule_cases
+
+probe = Probe(schedule_cases, play=play_schedule)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(same=within(1e-5), asked_for="True or False")
+
+# %% passed
+# A schedule counts the steps of the optimizer. With a scaler, an iteration is not always one.
+
+
+# %% right hook_on_the_optimizer
+def schedule_step(scaler, optimizer, scheduler):
+    stepped = []
+    handle = optimizer.register_step_post_hook(lambda *_: stepped.append(True))
+    scaler.step(optimizer)
+    handle.remove()
+    scaler.update()
+    if stepped:
+        scheduler.step()
+    return bool(stepped)
+
+
+# %% right gradients_asked
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.unscale_(optimizer)
+    grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
+    real = all(bool(torch.isfinite(g).all()) for g in grads)
+    if real:
+        scaler.step(optimizer)
+        scheduler.step()
+    scaler.update()
+    return real
+
+
+# %% right tensor_of_bool
+def schedule_step(scaler, optimizer, scheduler):
+    scaler.unscale_(optimizer)
+    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+    stepped = torch.stack([g.isfinite().all() for g in gradients]).all()
+    scaler.step(optimizer)
+    scaler.update()
+    if stepped:
+        scheduler.step()
+    return stepped
+
+
+# %% right numpy_bool
+import numpy as np
+
+
+def schedule_step(scaler, optimizer, scheduler):
+    scales = [scaler.get_scale()]
+    scaler.step(optimizer)
+    scaler.update()
+    scales.append(scaler.get_scale())
+    stepped = np.diff(scales)[0] >= 0
+    if stepped:
+        scheduler.step()
+    return stepped
+
+
+# %% wrong scheduler-runs-ahead
+# Your scheduler steps in every iteration, also when the scaler skipped. After ten skips it is ten
+# steps ahead of the training. If you compare scales, read one before the step and one after
+# `update`, because only `update` changes it.
+unwrap("if stepped")
+move("scheduler.step()", after="scaler.update")
+unwrap("if stepped") & swap("return stepped", "return True")
+move("scaler.update()", after="stepped =")
+move("before =", after="scaler.update()")
+
+# %% wrong growth-taken-for-skip
+# You take every change of the scale for a skip. After clean steps the scale grows, and then the
+# scheduler must step too. A skip is a scale that fell.
+swap(">= before", "== before")
+of("numpy_bool", swap(">= 0", "== 0"))
+
+# %% wrong only-growth-counts
+# You take a step for real only if the scale grew. Most real steps leave the scale as it is. A skip
+# is a scale that fell, and every other step is real.
+swap(">= before", "> before")
+of("numpy_bool", swap(">= 0", "> 0"))
+
+# %% wrong always-skipped
+# Your scheduler never steps: you take every step for a skipped one. If you asked what `scaler.step`
+# returns: it returns what `optimizer.step` returns, which is None for a real step too.
+swap("scaler.step(optimizer)", "result = scaler.step(optimizer)") & swap(
+    "scaler.get_scale() >= before", "result is not None"
+)
+of("numpy_bool", swap("np.diff(scales)[0] >= 0", "scales[0] > 2.0**16"))
+
+# %% wrong inverted
+# Your scheduler steps after the skips, and stands still after the real steps.
+swap(">= before", "< before")
+of("numpy_bool", swap(">= 0", "< 0"))
+
+# %% wrong scheduler-first
+# Your scheduler steps before the optimizer does, so the first step already uses the second learning
+# rate. Step the optimizer first, then the scheduler.
+move("scheduler.step()", before="scaler.step")
+move("scheduler.step()", before="before =")
+of("gradients_asked", move("scheduler.step()", before="scaler.step"))
+of("tensor_of_bool", move("if stepped", before="scaler.step"))
+
+# %% wrong answer-inverted
+# The scheduler does what it should, and your answer is the wrong way round. Return True after a
+# real step, and False after a skip.
+swap("return stepped", "return not stepped")
+of("numpy_bool", swap("return stepped", "return bool(scales[1] < scales[0])"))
+
+# %% wrong answer-missing
+# The scheduler does what it should, and your function returns None. Return True after a real step,
+# and False after a skip.
+drop("return stepped")
+swap("return stepped", "print(stepped)")
+
+# %% wrong always-true
+# The scheduler does what it should, and you always return True. Return False after a skipped step.
+swap("return stepped", "return True")
+of("numpy_bool", swap("return stepped", "return scales[1] > 0"))
+
+# %% wrong inf-only
+of("gradients_asked", swap("all(bool(torch.isfinite(g).all())", "not any(g.isinf().any()"))
+of("tensor_of_bool", swap("g.isfinite()", "(~g.isinf())"))
+
+# %% wrong nan-only
+of("gradients_asked", swap("all(bool(torch.isfinite(g).all())", "not any(g.isnan().any()"))
+of("tensor_of_bool", swap("g.isfinite()", "(~g.isnan())"))
+
+# %% wrong one-gradient-asked
+of("gradients_asked", swap("for g in grads)", "for g in grads[:1])"))
+of("tensor_of_bool", swap("in gradients]", "in gradients[:1]]"))
+
+# %% wrong optimizer-stepped-directly
+swap("scaler.step(optimizer)", "optimizer.step()") & put(
+    "scaler.unscale_(optimizer)", before="optimizer.step"
+)
+of("tensor_of_bool", swap("scaler.step(optimizer)", "optimizer.step()"))
+
+# %% wrong scaler-not-asked
+swap("scaler.step(optimizer)", "optimizer.step()")
+drop("scaler.step(optimizer)")
+move("scaler.update()", before="scaler.step")
+
+# %% wrong update-forgotten
+drop("scaler.update()")
+wrap("if scaler.get_scale() < before:", "scaler.update()")
+of("tensor_of_bool", drop("scaler.update()"))
+
+# %% wrong no-update-after-skip
+of("gradients_asked", move("scaler.update()", before="scheduler.step"))
+of("gradients_asked", put("if not real: return False", before="if real"))
+of("tensor_of_bool", put("if not stepped: return stepped", before="scaler.update"))
