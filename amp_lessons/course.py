@@ -243,7 +243,7 @@ LESSONS: tuple[Lesson, ...] = (
             *_of("grad_scaler", "predict_scale"),
             *_of("grad_scaler", "schedule_step"),
             *_of("grad_scaler", "clip_step"),
-            ExerciseInfo("why_skipped", "Why does the scale sink?", points=3, minutes=15),
+            *_of("grad_scaler", "why_skipped"),
         ),
         topics=("grad_scaler",),
     ),

@@ -38,48 +38,19 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.grad_scaler.stage import scale_cases
+from amp_lessons.exercises.grad_scaler.stage import play_list, scale_cases
 
-probe = Probe(scale_cases, watch=True)
+probe = Probe(scale_cases, play=play_list, watch=True)
 
 # %% judge
-from amp_lessons.checks.compare import as_number
+from amp_lessons.checks.compare import within
 from amp_lessons.checks.diagnosis import Judge
 
-
-def same(expected, seen):
-    """Lists of scales, each within a millionth, or so small that an FP32 number is 0 there."""
-    seen = seen.get("values") if isinstance(seen, dict) else seen  # a tensor or an array
-    if not isinstance(expected, list) or not isinstance(seen, list) or len(seen) != len(expected):
-        return isinstance(expected, float) and _close(expected, seen)
-    return all(_close(one, as_number(other)) for one, other in zip(expected, seen, strict=True))
-
-
-def _close(one, other):
-    if not isinstance(other, float | int):
-        return False
-    return one == other or abs(one - other) <= 1e-6 * abs(one) + 2.0**-149 < float("inf")
-
-
-judge = Judge(same=same, asked_for="a list of numbers")
+judge = Judge(same=within(1e-6), asked_for="a list of numbers")
 
 # %% passed
 # You can now read the curve of a scale backwards: each fall is a skipped step, and each rise is a
 # full interval without one.
-
-
-# %% right in_float32
-def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
-    scale, streak, scales = torch.tensor(init_scale), 0, []
-    for bad in found_inf:
-        streak = 0 if bad else streak + 1
-        factor = backoff_factor if bad else 1.0
-        if streak == growth_interval:
-            streak, factor = 0, growth_factor
-        grown = scale * factor
-        scale = grown if grown.isfinite() else scale
-        scales.append(scale.item())
-    return scales
 
 
 # %% right accumulated
@@ -155,11 +126,8 @@ of("accumulated", swap("scale * backoff_factor, 0", "scale * backoff_factor, cle
 # %% wrong every-nth-step
 # Your scale grows in each `growth_interval`-th step of the run. What counts is the number of clean
 # steps since the last overflow or growth.
-(swap("clean_steps == growth_interval", "not bad and (len(scales) + 1) % growth_interval == 0"))
-of(
-    "in_float32",
-    swap("streak == growth_interval", "not bad and (len(scales) + 1) % growth_interval == 0"),
-)
+swap("clean_steps == growth_interval", "not bad and (len(scales) + 1) % growth_interval == 0")
+of("one_tensor", swap("clean == growth_interval else", "(step + 1) % growth_interval == 0 else"))
 
 # %% wrong growth-without-reset
 # You don't set the counter back to 0 after a growth. The next growth has to wait for
@@ -177,12 +145,12 @@ of("accumulated", swap("clean + 1 <", "clean <"))
 # %% wrong growth-every-step
 # Your scale grows in every clean step. It has to wait for `growth_interval` of them.
 swap("clean_steps == growth_interval", "not bad")
-of("in_float32", swap("streak == growth_interval", "streak"))
+of("one_tensor", swap("growth_factor if clean == growth_interval else 1.0", "growth_factor"))
 
 # %% wrong factors-ignored
 # You double and halve, whatever the factors are. Use `growth_factor` and `backoff_factor`.
 put("growth_factor, backoff_factor = 2.0, 0.5", before="scale, clean_steps, scales")
-of("in_float32", swap("growth_factor\n", "2.0\n") & swap("backoff_factor if", "0.5 if"))
+of("one_tensor", swap("backoff_factor if", "0.5 if") & swap("else growth_factor", "else 2.0"))
 
 # %% wrong floor-of-one
 # You stop the scale at 1. GradScaler has no lower limit: its scale goes on to 0.5, 0.25 and, in the
@@ -198,7 +166,6 @@ of(
 # it infinite is left out.
 unwrap("if scale * growth")
 of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "grown"))
-of("in_float32", swap("grown if grown.isfinite() else scale", "grown"))
 of("one_tensor", swap("new if new.isfinite() else scales[step]", "new"))
 
 # %% wrong cut-at-the-top

@@ -42,6 +42,13 @@ def number(given: Any) -> Any:
     return given if found is None else float(found)
 
 
+def listed(result: Any) -> Any:
+    """A sequence of numbers as a list, be it a list, a tensor or an array."""
+    described = plain(result)
+    values = described.get("values") if isinstance(described, dict) else None
+    return result if values is None else values
+
+
 def flat(tensors: Sequence[Tensor]) -> list[float]:
     """All the elements of some tensors in one list."""
     return [x for t in tensors for x in t.detach().double().flatten().tolist()]
@@ -173,6 +180,10 @@ def scale_cases() -> list[Case]:
         case(noise(60, 0.1), (1024.0, 4.0, 0.25, 3), "60 random steps"),
         case(noise(40, 0.3), (3.0, 1.5, 0.1, 1), "40 random steps"),
     ]
+
+
+def play_list(predict_scale: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: listed(predict_scale(*args))
 
 
 # ---- clip_step(scaler, optimizer, loss, max_norm) -----------------------------------------------

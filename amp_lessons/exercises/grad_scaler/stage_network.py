@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.grad_scaler.stage import flat, told
+from amp_lessons.exercises.grad_scaler.stage import flat, listed, told
 
 FAULTS = {
     "o": "the gradients overflow",
@@ -81,10 +80,8 @@ def play_log(skipped_steps: Callable[..., Any]) -> Callable[..., Any]:
         optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=interval)
         result = skipped_steps(model, optimizer, scaler, batches(pattern, seed))
-        described = plain(result)
-        values = described.get("values") if isinstance(described, dict) else None
         return {
-            "list that you returned": result if values is None else values,
+            "list that you returned": listed(result),
             "scale at the end": scaler.get_scale(),
             "parameters at the end": flat(list(model.parameters())),
         }
@@ -143,5 +140,101 @@ def play_schedule(schedule_step: Callable[..., Any]) -> Callable[..., Any]:
             "scale at the end": scaler.get_scale(),
             "how far each step moved the parameters": moved,
         }
+
+    return play
+
+
+# ---- why_skipped(model, x, target, scale) -------------------------------------------------------
+
+
+class Root(nn.Module):
+    """The square root of the magnitude: finite everywhere, with an infinite gradient at 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.abs().sqrt()
+
+
+def why_cases() -> list[Case]:
+    """Steps in which one thing goes wrong, or two of which the first counts."""
+    inf, nan = math.inf, math.nan
+    scenes = [
+        ("a clean batch", 2.0**10, {}),
+        ("a target of 40,000", 1.0, {"target": 4e4}),
+        ("a target of 40,000", 2.0**10, {"target": 4e4}),
+        ("a target of 40,000", 2.0**16, {"target": 4e4}),
+        ("a clean batch", 2.0**30, {}),
+        ("a finite target beyond FP16 (100,000)", 1.0, {"target": 1e5}),
+        ("a finite target beyond FP16 (-90,000)", 1.0, {"target": -9e4}),
+        ("a target of a million", 1.0, {"target": 1e6}),
+        ("a target of two millions", 2.0**10, {"target": 2e6}),
+        ("a target of 1e25", 1.0, {"target": 1e25}),
+        ("a target of -1e22", 2.0**8, {"target": -1e22}),
+        ("a finite input beyond FP16 (100,000)", 1.0, {"row": 1e5}),
+        ("a finite input beyond FP16 (-80,000)", 2.0**4, {"row": -8e4}),
+        ("large weights and inputs", 2.0**10, {"factor": 4e2}),
+        ("a last bias of 80,000", 1.0, {"bias": 8e4}),
+        ("an inf among the inputs", 2.0**10, {"input": inf}),
+        ("an inf among the inputs", 1.0, {"input": -inf}),
+        ("a NaN among the targets", 2.0**10, {"target": nan}),
+        ("a NaN among the inputs", 2.0**4, {"input": nan}),
+        ("a square root of zero", 2.0**16, {"root": 0.0}),
+        ("a square root of zero", 2.0**3, {"root": 0.0}),
+        ("finite gradients left in .grad, and a clean batch", 2.0**10, {"old": 1.0}),
+        (
+            "finite gradients left in .grad, and a target of 40,000",
+            2.0**10,
+            {"old": 2, "target": 4e4},
+        ),
+        ("an inf left in .grad, and a clean batch", 2.0**10, {"old": inf}),
+        ("a NaN left in .grad, and a target of 40,000", 2.0**10, {"old": nan, "target": 4e4}),
+        ("an inf left in .grad, and a NaN among the targets", 2.0**10, {"old": inf, "target": nan}),
+        ("a NaN left in .grad, and an inf among the inputs", 2.0**10, {"old": nan, "input": inf}),
+    ]
+    return [
+        Case((seed, scale, spoilt), f"{label}; a scale of {scale:g}")
+        for seed, (label, scale, spoilt) in enumerate(scenes)
+    ]
+
+
+def scene(
+    seed: int, scale: float, spoilt: dict[str, float]
+) -> tuple[nn.Module, Tensor, Tensor, float]:
+    """A model, a batch and a scale."""
+    model = network(seed)
+    x, y = batches(".", seed)[0]
+    for what, value in spoilt.items():
+        if what == "target":
+            y[0, 0] = value
+        elif what == "input":
+            x[2, 1] = value
+        elif what == "row":
+            x[0] = value
+        elif what == "old":
+            for parameter in model.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            model[2].bias.grad[1] = value
+        else:
+            _change(model, what, value)
+            x = 2 * value * x if what == "factor" else x
+    return model, x, y, scale
+
+
+def _change(model: nn.Sequential, what: str, value: float) -> None:
+    with torch.no_grad():
+        if what == "factor":
+            model[1] = nn.ReLU()
+            model[0].weight.mul_(value)
+        elif what == "bias":
+            model[2].bias[1] = value
+        elif what == "root":
+            model.append(Root())
+            model[2].weight[0] = value
+            model[2].bias[0] = value
+
+
+def play_why(why_skipped: Callable[..., Any]) -> Callable[..., Any]:
+    def play(seed: int, scale: float, spoilt: dict[str, float]) -> Any:
+        result = why_skipped(*scene(seed, scale, spoilt))
+        return " ".join(result.lower().split()) if type(result) is str else result
 
     return play
