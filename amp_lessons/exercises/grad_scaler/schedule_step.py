@@ -44,18 +44,6 @@ judge = Judge(same=within(1e-5), asked_for="True or False")
 # A schedule counts the steps of the optimizer. With a scaler, an iteration is not always one.
 
 
-# %% right hook_on_the_optimizer
-def schedule_step(scaler, optimizer, scheduler):
-    stepped = []
-    handle = optimizer.register_step_post_hook(lambda *_: stepped.append(True))
-    scaler.step(optimizer)
-    handle.remove()
-    scaler.update()
-    if stepped:
-        scheduler.step()
-    return bool(stepped)
-
-
 # %% right gradients_asked
 def schedule_step(scaler, optimizer, scheduler):
     scaler.unscale_(optimizer)

@@ -23,7 +23,6 @@ drop("scaler.update()")
 # `torch.autocast("cpu")` means without a dtype. Both have a wider range, so these numbers don't
 # overflow there. Write `torch.autocast("cpu", dtype=torch.float16)`.
 unwrap("with torch.autocast")
-swap("torch.float16", "torch.bfloat16")
 swap(", dtype=torch.float16", "")
 
 # %% wrong inf-only

@@ -217,3 +217,6 @@ swap("scaler.step(optimizer)", "optimizer.step()") & put(
     "scaler.unscale_(optimizer)", before="optimizer.step"
 )
 of("gradients_asked", swap("scaler.step(optimizer)", "optimizer.step()"))
+
+# %% wrong another-precision
+of("gradients_asked", swap("torch.float16", "torch.bfloat16"))

@@ -105,11 +105,8 @@ swap('return "old gradient"', 'return "gradient"')
 # %% wrong always-the-scale
 # You blame the scale for every bad gradient. A scale that falls and falls shows that a lower scale
 # doesn't always help. Look at the old gradients, the batch and the loss, and try a scale of 1.
-(
-    drop("if not finite(p.grad")
-    & drop("if not finite([x")
-    & drop("if not finite([loss")
-    & swap('"scale" if finite(plain) else "backward"', '"scale"')
+drop("if not finite(p.grad") & drop("if not finite([x") & drop("if not finite([loss") & (
+    swap("if finite(plain)", "if True")
 )
 of(
     "on_a_copy",
@@ -134,7 +131,7 @@ swap("if finite(scaled):", "if finite([loss * scale]):")
 of("on_a_copy", swap("if good:", "if loss_is_good:"))
 
 # %% wrong another-precision
-of("on_a_copy", unwrap("with torch.autocast"))
+of("on_a_copy", swap("torch.float16", "torch.bfloat16"))
 
 # %% wrong scale-of-1-in-float32
 # With a scale of 1 you don't run the step as it is: your second forward pass is in FP32. A gradient
