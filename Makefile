@@ -22,7 +22,8 @@ lab: $(VENV)/.lab
 # the order of the files, for xdist's own order puts the few tests that take long at the end.
 test: $(VENV)/.tests
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check . amp_lessons/exercises/*/stage*.py
+	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-long: $(VENV)/.tests
@@ -38,7 +39,7 @@ environment: $(VENV)/.tests
 
 format: $(VENV)/.tests
 	$(BIN)/ruff check --fix-only .
-	$(BIN)/ruff format .
+	$(BIN)/ruff format . amp_lessons/exercises/*/stage*.py
 
 # tools/install.py knows in milliseconds whether there is anything to do, so it is always asked.
 $(VENV)/.lab $(VENV)/.tests: FORCE

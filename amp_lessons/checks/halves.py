@@ -70,8 +70,11 @@ class LearnersHalf:
     @cached_property
     def names(self) -> dict[str, Any]:
         """What the probe's cell defines."""
+        from amp_lessons.checks.probe import Case, Probe
+
         cell = self.one("probe")
-        namespace = {"__name__": f"{_module(self.path)}.probe"}
+        namespace: dict[str, Any] = {"Case": Case, "Probe": Probe}
+        namespace["__name__"] = f"{_module(self.path)}.probe"
         _run(cell, namespace)
         if "probe" not in namespace:
             raise ExerciseFileError(f"{cell.where}: define `probe = Probe(…)` in this cell.")
@@ -139,12 +142,12 @@ class SecretHalf:
     def diagnosis(self) -> Diagnosis:
         from amp_lessons.checks.diagnosis import Diagnosis, Judge
 
-        learners, judge = self.learners, Judge()
-        cells = [cell for cell in self.cells if cell.kind == "judge"]
-        names = dict(learners.names)
-        for cell in cells:
-            _run(cell, names)
-        judge = names.get("judge", judge)
+        learners = self.learners
+        names = {**_words_of_a_judge(), **learners.names}
+        for cell in self.cells:
+            if cell.kind == "judge":
+                _run(cell, names)
+        judge = names.get("judge", Judge())
         mistakes = tuple(self._mistakes(names))
         return Diagnosis(
             learners.name, learners.probe, judge, self.right, mistakes, learners.answer
@@ -213,6 +216,19 @@ class SecretHalf:
                     "the answer as it stands now, or remove it."
                 ) from error
             yield WrongAnswer(text, source, _at(cell, node), edit)
+
+
+def _words_of_a_judge() -> dict[str, Any]:
+    """What a cell of the secret half may use without an import."""
+    from amp_lessons.checks import compare, diagnosis, verdict, wording
+
+    words: dict[str, Any] = {
+        name: getattr(compare, name)
+        for name in ("exactly", "within", "within_ulps", "as_number", "is_dict", "is_tensor")
+    }
+    words |= {"differing": compare.differing, "describe": wording.describe}
+    words |= {"Judge": diagnosis.Judge, "Finding": verdict.Finding}
+    return words | {"State": verdict.State, "Verdict": verdict.Verdict}
 
 
 def shared_mistakes(folder: Path) -> dict[str, Cell]:

@@ -17,7 +17,6 @@
 # Write it without `torch.amp`. The check trains with your scaler through clean steps, inf, -inf and
 # NaN. It compares the scale, the gradients, the parameters and the steps of the optimizer.
 
-
 # %% answer
 class OwnScaler:
     """Dynamic loss scaling for one optimizer."""
@@ -72,7 +71,6 @@ class OwnScaler:
         return self.current
         ### END SOLUTION
 
-
 # %% hints
 # - Two things last from step to step: the scale, and the number of clean steps in a row. Two more
 #   belong to one step: are the gradients unscaled, and was one of them bad?
@@ -81,21 +79,16 @@ class OwnScaler:
 # - Look at all parameter groups, and skip parameters whose `grad` is None.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.grad_scaler.stage import play_scaler, scaler_cases
 
 probe = Probe(scaler_cases, play=play_scaler)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-5), asked_for="a scaler")
 
 # %% passed
 # That is all of GradScaler: a multiplication, a division with a look for inf and NaN, an `if`
 # before the optimizer's step, and a counter.
-
 
 # %% right one_list_of_gradients
 class OwnScaler:
@@ -131,7 +124,6 @@ class OwnScaler:
     def get_scale(self):
         return self._scale
 
-
 # %% right new_gradients
 class OwnScaler:
     def __init__(self, *settings):
@@ -166,24 +158,19 @@ class OwnScaler:
     def get_scale(self):
         return self.value
 
-
 # %% rule method-missing
 # Your class has no method `{missing}`. A training loop calls all five: `scale`, `unscale_`, `step`,
 # `update` and `get_scale`.
 def breaks(seen, right):
     missing = seen.get("value", {}).get("dict", {}).get("methods that are missing")
     return {"missing": missing} if missing else None
-
-
 swap("def update(self)", "def _update(self)")
-
 
 # %% rule library-called
 # torch's own scaler did the work inside yours. In real code that is right. Here, write out what it
 # does: divide by the scale, and ask `torch.isfinite`.
 def breaks(seen, right):
     return seen.get("value", {}).get("dict", {}).get("operations of torch's own scaler")
-
 
 # %% program torchs_own
 class OwnScaler:
@@ -192,7 +179,6 @@ class OwnScaler:
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
-
 
 # %% wrong steps-anyway
 # Your scaler finds the overflow, and the optimizer steps all the same. One inf or NaN in a gradient
@@ -204,16 +190,10 @@ of("one_list_of_gradients", swap("None if self._bad else optimizer", "optimizer"
 # You replaced the infinite gradients by zeros, and then stepped. That isn't a skipped step:
 # momentum and weight decay still move the parameters. The other gradients of that backward pass
 # can't be trusted either.
-unwrap("if not self.found_inf") & put(
-    "parameter.grad.nan_to_num_(0, 0, 0)", after="self.found_inf |="
-)
-(
-    of(
-        "new_gradients",
-        swap("None if self.bad else optimizer", "optimizer")
-        & put("p.grad[~p.grad.isfinite()] = 0.0", after="self.bad +="),
-    )
-)
+(unwrap("if not self.found_inf") & put("parameter.grad.nan_to_num_(0, 0, 0)",
+    after="self.found_inf |="))
+of("new_gradients", swap("None if self.bad else optimizer", "optimizer") &
+    put("p.grad[~p.grad.isfinite()] = 0.0", after="self.bad +="))
 
 # %% wrong nan-missed
 # You look for inf only. An overflow often arrives as NaN, because inf - inf and 0 * inf are NaN.
@@ -233,10 +213,8 @@ of("new_gradients", swap("(~p.grad.isfinite())", "(p.grad != p.grad)"))
 swap("parameter.grad.isfinite()", "(parameter.grad.abs() < 65504)")
 swap("parameter.grad.isfinite()", "parameter.grad.half().isfinite()")
 of("new_gradients", swap("~p.grad.isfinite()", "~(p.grad.abs() < 65504)"))
-(
-    put("bad = not parameter.grad.half().isfinite().all().item()", before="parameter.grad.div_")
-    & swap("not parameter.grad.isfinite().all().item()", "bad")
-)
+(put("bad = not parameter.grad.half().isfinite().all().item()", before="parameter.grad.div_") &
+    swap("not parameter.grad.isfinite().all().item()", "bad"))
 
 # %% wrong last-gradient-decides
 # Each parameter overwrites what the one before it has found, so only the last gradient counts. One
@@ -284,33 +262,23 @@ of("one_list_of_gradients", swap("self._scale * loss", "loss"))
 # After one overflow you skip every later step too. An overflow concerns one step: reset the flag
 # before the next one.
 of("new_gradients", swap("self.unscaled, self.bad = set(), 0", "self.unscaled = set()"))
-(
-    of(
-        "one_list_of_gradients",
-        swap("self._bad = not", "self._bad |= not")
-        & swap('self._stage, self._bad = "scaled", False', 'self._stage = "scaled"', nth=2),
-    )
-)
+of("one_list_of_gradients", swap("self._bad = not", "self._bad |= not") &
+    swap('self._stage, self._bad = "scaled", False', 'self._stage = "scaled"', nth=2))
 
 # %% wrong counter-survives-overflow
 # Growth takes `growth_interval` clean steps in a row, and you count across an overflow. Set the
 # counter back to 0 when a gradient was bad.
 drop("self.clean_steps = 0", nth=2)
-of(
-    "one_list_of_gradients",
-    swap("self._left = interval if self._bad else self._left - 1", "self._left -= not self._bad"),
-)
+of("one_list_of_gradients", swap("self._left = interval if self._bad else self._left - 1",
+    "self._left -= not self._bad"))
 
 # %% wrong counter-not-reset
 # You don't set the counter back to 0 after a growth. The next growth has to wait for
 # `growth_interval` clean steps again.
 drop("self.clean_steps = 0", nth=3)
 drop("self.clean_steps = 0", nth=3) & swap("== self.growth_interval", ">= self.growth_interval")
-of(
-    "one_list_of_gradients",
-    swap("_scale, self._left = self._scale * growth, interval", "_scale = self._scale * growth")
-    & swap("self._left == 0", "self._left <= 0"),
-)
+of("one_list_of_gradients", swap("_scale, self._left = self._scale * growth, interval",
+    "_scale = self._scale * growth") & swap("self._left == 0", "self._left <= 0"))
 
 # %% wrong grows-too-late
 # Your scale grows one step late. With an interval of 2 it grows in the `update` of the second clean

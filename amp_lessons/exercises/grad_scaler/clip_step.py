@@ -11,7 +11,6 @@
 # - Return the norm that the true gradients had before you clipped them, as a float or a tensor
 #   with one element. If a gradient overflows, the norm may be inf or NaN.
 
-
 # %% answer
 def clip_step(scaler, optimizer, loss, max_norm):
     """Backward, clip and step; the norm of the gradients before clipping."""
@@ -25,7 +24,6 @@ def clip_step(scaler, optimizer, loss, max_norm):
     return norm
     ### END SOLUTION
 
-
 # %% hints
 # - Which gradients is `max_norm` meant for: the true ones, or those times 65536?
 # - The usual four lines of a step are `scale` and `backward`, `step`, `update`. Clipping needs one
@@ -34,21 +32,16 @@ def clip_step(scaler, optimizer, loss, max_norm):
 #   order. `clip_grad_norm_` returns the norm from before the clipping.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.grad_scaler.stage import clip_cases, play_clip
 
 probe = Probe(clip_cases, play=play_clip)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-5))
 
 # %% passed
 # `unscale_` looks for inf and NaN too. Whatever clipping does to an inf afterwards, `step` knows
 # that it must skip.
-
 
 # %% right limit_times_scale
 def clip_step(scaler, optimizer, loss, max_norm):
@@ -59,7 +52,6 @@ def clip_step(scaler, optimizer, loss, max_norm):
     scaler.step(optimizer)
     scaler.update()
     return norm.item()
-
 
 # %% right written_out
 def clip_step(scaler, optimizer, loss, max_norm):
@@ -75,7 +67,6 @@ def clip_step(scaler, optimizer, loss, max_norm):
     scaler.update()
     return float(norm)
 
-
 # %% right with_autograd
 def clip_step(scaler, optimizer, loss, max_norm):
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -89,7 +80,6 @@ def clip_step(scaler, optimizer, loss, max_norm):
     scaler.update()
     optimizer.zero_grad()
     return float(norm)
-
 
 # %% wrong clipped-before-unscale
 # You clipped gradients that are still multiplied by the scale. Their norm is that many times too
@@ -109,9 +99,8 @@ of("written_out", drop("for g in"))
 # %% wrong norm-of-scaled-gradients
 # The step is right, but you return the norm of the scaled gradients. Each time the scale changes,
 # that number jumps. Take the norm after `unscale_`.
-put("norm = nn.utils.get_total_norm([p.grad for p in parameters])", before="scaler.unscale_") & (
-    swap("norm = nn.utils.clip", "nn.utils.clip") & move("parameters", before="norm =")
-)
+(put("norm = nn.utils.get_total_norm([p.grad for p in parameters])", before="scaler.unscale_") &
+    (swap("norm = nn.utils.clip", "nn.utils.clip") & move("parameters", before="norm =")))
 of("limit_times_scale", swap(" / scale", ""))
 
 # %% wrong norm-after-clipping
@@ -132,9 +121,8 @@ of("written_out", swap("g.square().sum() for g in grads).sqrt()", "g.norm() for 
 # Your gradients are divided by the scale twice, so the model hardly moves. `unscale_` divides once,
 # and `step` divides if you didn't call `unscale_`. Don't divide by hand as well.
 put("for p in parameters: p.grad /= scaler.get_scale()", before="norm =")
-move("scaler.unscale_", before="norm =") & swap(
-    "scaler.unscale_(optimizer)", "for p in parameters: p.grad /= scaler.get_scale()"
-)
+(move("scaler.unscale_", before="norm =") & swap("scaler.unscale_(optimizer)",
+    "for p in parameters: p.grad /= scaler.get_scale()"))
 of("limit_times_scale", put("for p in params: p.grad = p.grad / scale", before="norm ="))
 of("written_out", put("grads = [g.div_(scaler.get_scale()) for g in grads]", before="norm ="))
 
@@ -193,12 +181,10 @@ put('parameters = optimizer.param_groups[0]["params"]', before="norm =")
 # You clip group by group, or tensor by tensor. Each part may then have the norm `max_norm`, and the
 # gradient as a whole changes its direction. Call `clip_grad_norm_` once, with all parameters.
 wrap('for parameters in (group["params"] for group in optimizer.param_groups):', "norm =")
-put("for p in parameters: nn.utils.clip_grad_norm_([p], max_norm)", after="norm =") & swap(
-    "norm = nn.utils.clip_grad_norm_(parameters, max_norm)",
-    "norm = nn.utils.get_total_norm([p.grad for p in parameters])",
-)
+(put("for p in parameters: nn.utils.clip_grad_norm_([p], max_norm)", after="norm =") &
+    swap("norm = nn.utils.clip_grad_norm_(parameters, max_norm)",
+    "norm = nn.utils.get_total_norm([p.grad for p in parameters])"))
 of("written_out", swap("g *= factor", "g *= (max_norm / (g.norm() + 1e-6)).clamp(max=1)"))
-
 
 # %% program root_of_the_sum
 def clip_step(scaler, optimizer, loss, max_norm):
@@ -211,24 +197,19 @@ def clip_step(scaler, optimizer, loss, max_norm):
     scaler.update()
     return squares**0.5
 
-
 # %% wrong clipped-by-value
 # You limit each gradient element to `max_norm`, not the norm of all of them. That changes the
 # direction of the step. Use `clip_grad_norm_`, not `clip_grad_value_`.
-of(
-    "with_autograd",
-    swap("grads_with_norm_(parameters, max_norm, norm)", "grad_value_(parameters, max_norm)"),
-)
+of("with_autograd", swap("grads_with_norm_(parameters, max_norm, norm)",
+    "grad_value_(parameters, max_norm)"))
 of("written_out", swap("g *= factor", "g.clamp_(-max_norm, max_norm)"))
 
 # %% wrong enlarged
 # You bring every gradient to the norm `max_norm`, also one that was smaller. Clipping only
 # shortens: a gradient whose norm is below `max_norm` stays as it is.
 of("written_out", swap(".clamp(max=1.0)", ""))
-of(
-    "with_autograd",
-    put("for p in parameters: p.grad *= max_norm / norm", before="scaler.step") & drop("nn.utils"),
-)
+of("with_autograd", put("for p in parameters: p.grad *= max_norm / norm", before="scaler.step") &
+    drop("nn.utils"))
 
 # %% wrong norm-not-returned
 # The step is right, but your function returns None. Return the norm: `clip_grad_norm_` gives it to

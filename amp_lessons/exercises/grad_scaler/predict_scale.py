@@ -8,7 +8,6 @@
 # list of as many numbers. They must be those of torch's scaler, whose scale is an FP32 number: the
 # check goes up to the largest scales and down to zero.
 
-
 # %% answer
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
     """The scale after each update, as a list of floats."""
@@ -27,7 +26,6 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
     return scales
     ### END SOLUTION
 
-
 # %% hints
 # - You need two variables: the scale, and the number of clean steps since the last overflow or
 #   growth.
@@ -37,21 +35,16 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 #   `torch.finfo(torch.float32).max`.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.grad_scaler.stage import play_list, scale_cases
 
 probe = Probe(scale_cases, play=play_list, watch=True)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-6), asked_for="a list of numbers")
 
 # %% passed
 # You can now read the curve of a scale backwards: each fall is a skipped step, and each rise is a
 # full interval without one.
-
 
 # %% right accumulated
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
@@ -68,7 +61,6 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 
     return [scale for scale, _ in accumulate(found_inf, update, initial=(init_scale, 0))][1:]
 
-
 # %% right one_tensor
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
     scales = torch.full((len(found_inf) + 1,), init_scale)
@@ -81,13 +73,11 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
         scales[step + 1] = new if new.isfinite() else scales[step]
     return scales[1:]
 
-
 # %% rule library-called
 # You let torch's scaler do the work. Here the point is to predict what it will do: compute the
 # scale from the rule, with two variables.
 def breaks(seen, right):
     return any(op["op"].startswith("aten::_amp_") for op in seen.get("ops", ()))
-
 
 # %% program runs_a_scaler
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
@@ -102,7 +92,6 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
         scaler.update()
         scales.append(scaler.get_scale())
     return scales
-
 
 # %% wrong scale-before-update
 # You list the scale that each step used. The task asks for the scale after its update, so an
@@ -156,10 +145,8 @@ of("one_tensor", swap("backoff_factor if", "0.5 if") & swap("else growth_factor"
 # You stop the scale at 1. GradScaler has no lower limit: its scale goes on to 0.5, 0.25 and, in the
 # end, to exactly 0.
 put("scale = max(scale, 1.0)", before="scales.append")
-of(
-    "accumulated",
-    swap("return scale * backoff_factor, 0", "return max(1.0, scale * backoff_factor), 0"),
-)
+of("accumulated", swap("return scale * backoff_factor, 0",
+    "return max(1.0, scale * backoff_factor), 0"))
 
 # %% wrong no-ceiling
 # The scale is an FP32 number, and you let it grow beyond the largest one. A growth that would make
@@ -171,14 +158,11 @@ of("one_tensor", swap("new if new.isfinite() else scales[step]", "new"))
 # %% wrong cut-at-the-top
 # You cut a growth off at the top of FP32. GradScaler leaves such a growth out: the scale stays what
 # it was.
-unwrap("if scale * growth") & put(
-    "scale = min(scale, torch.finfo(torch.float32).max)", before="scales.append"
-)
+(unwrap("if scale * growth") & put("scale = min(scale, torch.finfo(torch.float32).max)",
+    before="scales.append"))
 unwrap("if scale * growth") & put("scale = min(scale, 2.0**127)", before="scales.append")
-of(
-    "accumulated",
-    swap("grown if grown <= 3.4028e38 else scale", "min(grown, 3.4028234663852886e38)"),
-)
+of("accumulated", swap("grown if grown <= 3.4028e38 else scale",
+    "min(grown, 3.4028234663852886e38)"))
 of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "min(grown, 2.0**127)"))
 
 # %% wrong limit-on-the-old-scale

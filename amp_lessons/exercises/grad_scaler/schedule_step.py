@@ -8,7 +8,6 @@
 # that it is ready for the next step. Step the scheduler if the optimizer stepped, and only then.
 # Return True if the optimizer stepped, and False if the scaler skipped the step.
 
-
 # %% answer
 def schedule_step(scaler, optimizer, scheduler):
     """Finish a step; True if the optimizer and the scheduler have stepped."""
@@ -22,27 +21,21 @@ def schedule_step(scaler, optimizer, scheduler):
     return stepped
     ### END SOLUTION
 
-
 # %% hints
 # - Read `scaler.get_scale()` before the step, and again after the update.
 # - The scale can be lower than before, the same, or higher. Only one of the three is a skip.
 # - Step the scheduler last, after `update`, below an `if`.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.grad_scaler.stage_network import play_schedule, schedule_cases
 
 probe = Probe(schedule_cases, play=play_schedule)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-5), asked_for="True or False")
 
 # %% passed
 # A schedule counts the steps of the optimizer. With a scaler, an iteration is not always one.
-
 
 # %% right gradients_asked
 def schedule_step(scaler, optimizer, scheduler):
@@ -55,7 +48,6 @@ def schedule_step(scaler, optimizer, scheduler):
     scaler.update()
     return real
 
-
 # %% right tensor_of_bool
 def schedule_step(scaler, optimizer, scheduler):
     scaler.unscale_(optimizer)
@@ -67,10 +59,8 @@ def schedule_step(scaler, optimizer, scheduler):
         scheduler.step()
     return stepped
 
-
 # %% right numpy_bool
 import numpy as np
-
 
 def schedule_step(scaler, optimizer, scheduler):
     scales = [scaler.get_scale()]
@@ -81,7 +71,6 @@ def schedule_step(scaler, optimizer, scheduler):
     if stepped:
         scheduler.step()
     return stepped
-
 
 # %% wrong scheduler-runs-ahead
 # Your scheduler steps in every iteration, also when the scaler skipped. After ten skips it is ten
@@ -108,9 +97,8 @@ of("numpy_bool", swap(">= 0", "> 0"))
 # %% wrong always-skipped
 # Your scheduler never steps: you take every step for a skipped one. If you asked what `scaler.step`
 # returns: it returns what `optimizer.step` returns, which is None for a real step too.
-swap("scaler.step(optimizer)", "result = scaler.step(optimizer)") & swap(
-    "scaler.get_scale() >= before", "result is not None"
-)
+(swap("scaler.step(optimizer)", "result = scaler.step(optimizer)") &
+    swap("scaler.get_scale() >= before", "result is not None"))
 of("numpy_bool", swap("np.diff(scales)[0] >= 0", "scales[0] > 2.0**16"))
 
 # %% wrong inverted
@@ -156,9 +144,8 @@ of("gradients_asked", swap("for g in grads)", "for g in grads[:1])"))
 of("tensor_of_bool", swap("in gradients]", "in gradients[:1]]"))
 
 # %% wrong optimizer-stepped-directly
-swap("scaler.step(optimizer)", "optimizer.step()") & put(
-    "scaler.unscale_(optimizer)", before="optimizer.step"
-)
+(swap("scaler.step(optimizer)", "optimizer.step()") & put("scaler.unscale_(optimizer)",
+    before="optimizer.step"))
 of("tensor_of_bool", swap("scaler.step(optimizer)", "optimizer.step()"))
 
 # %% wrong scaler-not-asked

@@ -10,7 +10,6 @@
 #   `scaler`, a `torch.amp.GradScaler("cpu")`.
 # - Return a list with the numbers of the skipped steps. The first step is number 0.
 
-
 # %% answer
 def skipped_steps(model, optimizer, scaler, batches):
     """Train one step per batch; the numbers of the skipped steps, as a list of ints."""
@@ -29,7 +28,6 @@ def skipped_steps(model, optimizer, scaler, batches):
     return skipped
     ### END SOLUTION
 
-
 # %% hints
 # - What `scaler.step` returns doesn't tell you. Which number of the scaler changes after a skip,
 #   and how?
@@ -38,20 +36,15 @@ def skipped_steps(model, optimizer, scaler, batches):
 # - In `update`, the scale falls after a skipped step. After a real step it stays or grows.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.grad_scaler.stage_network import log_cases, play_log
 
 probe = Probe(log_cases, play=play_log)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-5))
 
 # %% passed
 # GradScaler reports a skipped step in one public way: the scale falls in `update`.
-
 
 # %% right gradients_asked
 def skipped_steps(model, optimizer, scaler, batches):
@@ -68,7 +61,6 @@ def skipped_steps(model, optimizer, scaler, batches):
         optimizer.zero_grad(set_to_none=False)
     return [i for i in range(len(found)) if found[i]]
 
-
 # %% right counted_with_a_hook
 def skipped_steps(model, optimizer, scaler, batches):
     real, now = set(), [0]
@@ -82,7 +74,6 @@ def skipped_steps(model, optimizer, scaler, batches):
         scaler.update()
     handle.remove()
     return sorted(set(range(len(batches))) - real)
-
 
 # %% right falls_of_the_scale
 def skipped_steps(model, optimizer, scaler, batches):
@@ -98,7 +89,6 @@ def skipped_steps(model, optimizer, scaler, batches):
         scaler.update()
         scales.append(scaler.get_scale())
     return np.flatnonzero(np.diff(scales) < 0)
-
 
 # %% wrong growth-counted
 # You count each step after which the scale has changed. The scale also changes when it grows after
@@ -117,13 +107,8 @@ of("falls_of_the_scale", swap("< 0", "< -(2**20)"))
 # You list the steps whose loss is not finite. With a scale, the gradients overflow long before the
 # loss does, so you miss most skips.
 swap("scaler.get_scale() < before", "not loss.isfinite()")
-of(
-    "gradients_asked",
-    swap(
-        "bad = not all(p.grad.isfinite().all() for p in model.parameters())",
-        "bad = not scaler.scale(loss).isfinite()",
-    ),
-)
+of("gradients_asked", swap("bad = not all(p.grad.isfinite().all() for p in model.parameters())",
+    "bad = not scaler.scale(loss).isfinite()"))
 
 # %% wrong nan-only
 # You look for NaN only, in the loss or in the gradients. In most skips the gradients are inf. Use
@@ -134,10 +119,8 @@ of("gradients_asked", swap("not all(p.grad.isfinite().all()", "any((p.grad != p.
 
 # %% wrong inf-only
 swap("scaler.get_scale() < before", "any(p.grad.isinf().any() for p in model.parameters())")
-of(
-    "gradients_asked",
-    swap("not all(p.grad.isfinite().all()", "any((p.grad.abs() == torch.inf).any()"),
-)
+of("gradients_asked", swap("not all(p.grad.isfinite().all()",
+    "any((p.grad.abs() == torch.inf).any()"))
 
 # %% wrong one-gradient-asked
 swap("scaler.get_scale() < before", "not model[0].weight.grad.isfinite().all()")
@@ -147,21 +130,17 @@ of("gradients_asked", swap("in model.parameters()", "in [next(model.parameters()
 # You list every step as skipped. If you asked what `scaler.step` returns: it returns what
 # `optimizer.step` returns, which is None for a real step too, unless you pass a closure.
 swap("scaler.get_scale() < before", "result is None") & swap("scaler.step", "result = scaler.step")
-of(
-    "counted_with_a_hook",
-    swap("sorted(set(range(len(batches))) - real)", "list(range(len(batches)))"),
-)
+of("counted_with_a_hook", swap("sorted(set(range(len(batches))) - real)",
+    "list(range(len(batches)))"))
 
 # %% wrong parameters-compared
 # You compare the parameters before and after the step. A real step can leave them in place, for
 # example while the learning rate is still 0. Ask the scale.
-(
-    swap("scaler.get_scale() < before", "all(map(torch.equal, old, model.parameters()))")
-    & put("old = [p.clone() for p in model.parameters()]", before="scaler.step")
-)
-put("old = nn.utils.parameters_to_vector(model.parameters())", before="scaler.step") & swap(
-    "scaler.get_scale() < before", "nn.utils.parameters_to_vector(model.parameters()).equal(old)"
-)
+(swap("scaler.get_scale() < before", "all(map(torch.equal, old, model.parameters()))") &
+    put("old = [p.clone() for p in model.parameters()]", before="scaler.step"))
+(put("old = nn.utils.parameters_to_vector(model.parameters())", before="scaler.step") &
+    swap("scaler.get_scale() < before",
+    "nn.utils.parameters_to_vector(model.parameters()).equal(old)"))
 
 # %% wrong inverted
 # You list the steps that were taken. The task asks for those that were skipped.
@@ -175,9 +154,8 @@ of("gradients_asked", swap("[i for", "[i + 1 for"))
 
 # %% wrong flags-returned
 # You return a flag for each step. The task asks for the numbers of the skipped steps.
-drop("if scaler.get_scale") & put(
-    "skipped.append(scaler.get_scale() < before)", after="scaler.update"
-)
+(drop("if scaler.get_scale") & put("skipped.append(scaler.get_scale() < before)",
+    after="scaler.update"))
 of("gradients_asked", swap("[i for i in range(len(found)) if found[i]]", "found"))
 
 # %% wrong list-not-returned
@@ -196,11 +174,7 @@ move("optimizer.zero_grad()", before="for number")
 # `scaler.step` decide, and call `scaler.update()` after it.
 put("if not loss.isfinite():\n    skipped.append(number)\n    continue", before="scaler.scale")
 of("gradients_asked", wrap("if loss.isfinite():", "scaler.step", to="scaler.update"))
-
-of(
-    "counted_with_a_hook",
-    put("if not loss.isfinite(): continue", before="scaler.scale"),
-)
+of("counted_with_a_hook", put("if not loss.isfinite(): continue", before="scaler.scale"))
 
 # %% wrong scaler-not-asked
 swap("scaler.step(optimizer)", "optimizer.step()")
@@ -213,9 +187,8 @@ move("scaler.update()", before="return")
 of("gradients_asked", drop("scaler.update()"))
 
 # %% wrong optimizer-stepped-directly
-swap("scaler.step(optimizer)", "optimizer.step()") & put(
-    "scaler.unscale_(optimizer)", before="optimizer.step"
-)
+(swap("scaler.step(optimizer)", "optimizer.step()") & put("scaler.unscale_(optimizer)",
+    before="optimizer.step"))
 of("gradients_asked", swap("scaler.step(optimizer)", "optimizer.step()"))
 
 # %% wrong another-precision

@@ -18,7 +18,6 @@
 # | `"scale"` | the new gradients, but not with a scale of 1 |
 # | `"no skip"` | none of these: the step is fine |
 
-
 # %% answer
 def why_skipped(model, x, target, scale):
     """The cause of a skipped step: one of the six strings above."""
@@ -43,7 +42,6 @@ def why_skipped(model, x, target, scale):
     return "scale" if finite(plain) else "backward"
     ### END SOLUTION
 
-
 # %% hints
 # - Go through the step in the order in which it happens: what is in `.grad`, the batch, the loss,
 #   the gradients. Stop at the first thing that is not finite.
@@ -52,20 +50,16 @@ def why_skipped(model, x, target, scale):
 #   `.grad` alone.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.grad_scaler.stage_network import play_why, why_cases
 
 probe = Probe(why_cases, play=play_why)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(asked_for="one of the six strings of the table")
 
 # %% passed
 # The scaler can fix one of these five causes, by lowering the scale. When the scale falls and
 # falls, look for one of the other four.
-
 
 # %% right on_a_copy
 def why_skipped(model, x, target, scale):
@@ -91,28 +85,21 @@ def why_skipped(model, x, target, scale):
         return "no skip"
     return "scale" if run(1.0)[1] else "backward"
 
-
 # %% rule not-in-the-table
 # You returned "{got}", which is none of the six answers in the table.
 def breaks(seen, right):
     got = seen.get("value")
     known = {"no skip", "old gradient", "input", "forward", "scale", "backward"}
     return {"got": got} if isinstance(got, str) and got not in known else None
-
-
 swap('return "old gradient"', 'return "gradient"')
 
 # %% wrong always-the-scale
 # You blame the scale for every bad gradient. A scale that falls and falls shows that a lower scale
 # doesn't always help. Look at the old gradients, the batch and the loss, and try a scale of 1.
-drop("if not finite(p.grad") & drop("if not finite([x") & drop("if not finite([loss") & (
-    swap("if finite(plain)", "if True")
-)
-of(
-    "on_a_copy",
-    drop("if old") & drop("if not (x.sum") & drop("if not loss_is_good") & swap("run(1.0)[1]", "1"),
-)
-
+(drop("if not finite(p.grad") & drop("if not finite([x") & drop("if not finite([loss") &
+    (swap("if finite(plain)", "if True")))
+of("on_a_copy", drop("if old") & drop("if not (x.sum") & drop("if not loss_is_good") &
+    swap("run(1.0)[1]", "1"))
 
 # %% program onto_the_old_gradients
 def why_skipped(model, x, target, scale):
@@ -121,7 +108,6 @@ def why_skipped(model, x, target, scale):
     (loss * scale).backward()
     bad = any(not p.grad.isfinite().all() for p in model.parameters())
     return "scale" if bad else "no skip"
-
 
 # %% wrong loss-only
 # You look at the loss, and not at the gradients. In most skipped steps the loss is finite, and
@@ -137,12 +123,9 @@ of("on_a_copy", swap("torch.float16", "torch.bfloat16"))
 # With a scale of 1 you don't run the step as it is: your second forward pass is in FP32. A gradient
 # can overflow in FP16 at a scale of 1 too, and then it is not the scale. Run both under autocast.
 swap("grad(loss, parameters)", "grad(nn.functional.mse_loss(model(x), target), parameters)")
-of(
-    "on_a_copy",
-    put("loss = nn.functional.mse_loss(model(x), target)", before='return "scale" if')
-    & put("plain = torch.autograd.grad(loss, model.parameters())", before='return "scale" if')
-    & swap("run(1.0)[1]", "all(g.isfinite().all() for g in plain)"),
-)
+of("on_a_copy", put("loss = nn.functional.mse_loss(model(x), target)",
+    before='return "scale" if') & put("plain = torch.autograd.grad(loss, model.parameters())",
+    before='return "scale" if') & swap("run(1.0)[1]", "all(g.isfinite().all() for g in plain)"))
 
 # %% wrong scale-guessed
 # You judge by the size of the scale. Whether a gradient overflows depends on the gradient too. Run
@@ -156,20 +139,16 @@ of("on_a_copy", swap("run(1.0)[1]", "scale != 1"))
 # batch gives. Look at all old gradients first.
 drop("if not finite(p.grad")
 of("on_a_copy", drop("if old"))
-(
-    drop("if not finite(p.grad")
-    & put("old = tuple(p.grad for p in parameters if p.grad is not None)", after="parameters =")
-    & swap("if finite(scaled)", "if finite(scaled + old)")
-    & swap("if finite(plain)", "if finite(plain + old)")
-)
+(drop("if not finite(p.grad") &
+    put("old = tuple(p.grad for p in parameters if p.grad is not None)", after="parameters =") &
+    swap("if finite(scaled)", "if finite(scaled + old)") & swap("if finite(plain)",
+    "if finite(plain + old)"))
 
 # %% wrong any-old-gradient
 # You return "old gradient" as soon as there is one. Finite gradients from before do no harm. Look
 # for inf and NaN in them.
-swap(
-    "if not finite(p.grad for p in parameters if p.grad is not None)",
-    "if parameters[0].grad is not None",
-)
+swap("if not finite(p.grad for p in parameters if p.grad is not None)",
+    "if parameters[0].grad is not None")
 of("on_a_copy", swap("if old and not sum(g.sum() for g in old).isfinite()", "if old"))
 
 # %% wrong batch-before-old
@@ -194,13 +173,8 @@ of("on_a_copy", move("if not (x.sum", after="if not loss_is_good"))
 # You round the batch to FP16 before you look at it. A finite number beyond 65504 is a good input;
 # if FP16 can't hold it, the fault shows later in the step. Look at `x` and `target` as they are.
 swap("[x, target]", "[x.half(), target.half()]")
-of(
-    "on_a_copy",
-    swap(
-        "(x.sum() + target.sum()).isfinite()",
-        "(x.half().isfinite().all() and target.half().isfinite().all())",
-    ),
-)
+of("on_a_copy", swap("(x.sum() + target.sum()).isfinite()",
+    "(x.half().isfinite().all() and target.half().isfinite().all())"))
 of("on_a_copy", swap("(x.sum()", "(x.half().sum()"))
 of("on_a_copy", swap("target.sum()", "target.half().sum()"))
 
@@ -214,10 +188,8 @@ of("on_a_copy", drop("if not loss_is_good"))
 # You look at the output of the model, and not at the loss. The output can be finite while the
 # squared error overflows. Check the loss.
 put("output = model(x)", before="loss =") & swap("finite([loss])", "finite([output])")
-of(
-    "on_a_copy",
-    put("output = twin(x).sum()", before="loss =") & swap("return loss.is", "return output.is"),
-)
+of("on_a_copy", put("output = twin(x).sum()", before="loss =") & swap("return loss.is",
+    "return output.is"))
 
 # %% wrong backward-overlooked
 # You blame the scale for every bad gradient of a finite loss. The gradient of a square root at 0 is

@@ -5,7 +5,6 @@
 # backward pass. Nothing raises an error, and the gradients look right. But under autocast its
 # backward pass runs in another precision than its forward pass.
 
-
 # %% demo
 class Silent(torch.autograd.Function):
     @staticmethod
@@ -37,7 +36,6 @@ y.sum().backward()
 # - The product of `x` and the weight is computed again in the backward pass, not kept.
 #
 # Leave the arguments and the state of autocast as they are.
-
 
 # %% answer
 class RecomputedSilu(torch.autograd.Function):
@@ -90,13 +88,11 @@ class RecomputedSilu(torch.autograd.Function):
 # - They are `torch.amp.custom_fwd` for the forward and `torch.amp.custom_bwd` for the backward.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.losses_and_ops import stage_functions as stage
 
 probe = Probe(stage.silu_cases, play=stage.play_function)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
 
 judge = Judge(
@@ -106,7 +102,6 @@ judge = Judge(
 # %% passed
 # The backward of your Function now runs in the state in which its forward ran, wherever it is
 # called. That is all that the two decorators do.
-
 
 # %% right by_hand
 class RecomputedSilu(torch.autograd.Function):
@@ -128,9 +123,7 @@ class RecomputedSilu(torch.autograd.Function):
             grad_h = grad * (s + h * s * (1 - s))
             return grad_h @ weight.T, x.T @ grad_h
 
-
 recomputed_silu = RecomputedSilu.apply
-
 
 # %% right cast
 class Recomputed(torch.autograd.Function):
@@ -150,9 +143,7 @@ class Recomputed(torch.autograd.Function):
             grad_h = (grad * slope).to(x.dtype)
             return torch.mm(grad_h, weight.t()).float(), torch.mm(x.t(), grad_h).float()
 
-
 recomputed_silu = Recomputed.apply
-
 
 # %% rule no-function
 # Your result was not computed by an autograd Function of your own, so the gradient does not go
@@ -160,46 +151,32 @@ recomputed_silu = Recomputed.apply
 def breaks(seen, right):
     return fact(seen, "computed by") == "operations of torch"
 
-
 # %% program operations_of_torch
 def recomputed_silu(x, weight):
     return F.silu(x @ weight)
-
 
 # %% rule bwd-without-fwd
 # `custom_bwd` restores what `custom_fwd` noted, and nothing was noted here. Either `forward` has no
 # `custom_fwd`, or its first argument isn't `ctx`, as in a Function with `setup_context`.
 def breaks(seen, right):
     return "_fwd_used_autocast" in stage.message(seen)
-
-
 swap('@torch.amp.custom_fwd(device_type="cpu")', "")
-of(
-    "by_hand",
-    swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n    def forward')
-    & swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'),
-)
-
+of("by_hand", swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n    def forward') &
+    swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'))
 
 # %% rule dtypes-meet
 # Two dtypes meet in a matrix product. Cast everything that goes into it, or let autocast do it: run
 # the product in the state in which the forward ran.
 def breaks(seen, right):
     return stage.two_dtypes_met(seen)
-
-
 of("by_hand", unwrap("with torch") & put("x = x.to(grad.dtype)", before="h = x @ weight"))
-
 
 # %% rule forward-in-float32
 # In a region your forward runs its product in float32. Autocast is off inside, as it is with
 # `cast_inputs=torch.float32`. 16 bits were asked for: leave autocast on.
 def breaks(seen, right):
     return "float32" in products(seen, right, "forward")
-
-
 swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float32')
-
 
 # %% rule forward-in-another-dtype
 # Your forward runs its product in {got}, where {right} is right. A dtype is written into the code,
@@ -207,11 +184,8 @@ swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=
 def breaks(seen, right):
     wrong = products(seen, right, "forward")
     return wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
-
-
 swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float16')
 of("by_hand", swap("F.silu(x @ weight)", "F.silu(x.bfloat16() @ weight.bfloat16())"))
-
 
 # %% rule other-device
 # `custom_fwd` noted that autocast was off, in a region of the CPU, because it asked about another
@@ -219,22 +193,16 @@ of("by_hand", swap("F.silu(x @ weight)", "F.silu(x.bfloat16() @ weight.bfloat16(
 # `device_type="cpu"`.
 def breaks(seen, right):
     return fact(right, "forward in") != "no region" and fact(seen, "custom_fwd noted") == "off"
-
-
 swap('"cpu"', '"cuda"', 0)
-
 
 # %% rule fwd-without-bwd
 # `custom_fwd` noted the state of autocast, but the products of your backward don't run in it.
 # Either `custom_bwd(device_type="cpu")` is missing, or a region inside your backward overrides it.
 def breaks(seen, right):
     return fact(seen, "custom_fwd noted") == "on" and products(seen, right, "backward")
-
-
 swap('@torch.amp.custom_bwd(device_type="cpu")', "")
 swap('bwd(device_type="cpu")', 'bwd(device_type="cuda")')
 wrap('with torch.autocast("cpu", enabled=False):', "h = x @ weight", nth=2)
-
 
 # %% rule state-overwritten
 # Your backward follows the call that came last, not its own. You noted the state of autocast in one
@@ -242,10 +210,7 @@ wrap('with torch.autocast("cpu", enabled=False):', "h = x @ weight", nth=2)
 def breaks(seen, right):
     later = products(seen, right, "backward after another call")
     return later and not products(seen, right, "backward")
-
-
 of("by_hand", swap("ctx.on", "type(ctx).on", 0) & swap("ctx.dtype", "type(ctx).dtype", 0))
-
 
 # %% rule backward-in-float32
 # The product of your forward ran in 16 bits, and your backward runs products in float32. Either it
@@ -253,10 +218,7 @@ of("by_hand", swap("ctx.on", "type(ctx).on", 0) & swap("ctx.dtype", "type(ctx).d
 # the state that the forward ran in.
 def breaks(seen, right):
     return products(seen, right, "backward") == {"float32"}
-
-
 of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", "enabled=False"))
-
 
 # %% rule backward-in-another-dtype
 # Your forward ran in {right}, and your backward runs a product in {got}, with no region open around
@@ -265,11 +227,8 @@ def breaks(seen, right):
     wrong = products(seen, right, "backward")
     outside = fact(right, "forward in") != "no region" == fact(right, "backward in")
     return outside and wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
-
-
 of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", "dtype=torch.float16"))
 of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", ""))
-
 
 # %% rule region-opened-anyway
 # Your function was called in no region, but your backward runs a product in {got}. It opens a
@@ -279,36 +238,24 @@ def breaks(seen, right):
     wrong = products(seen, right, "backward")
     none = fact(right, "forward in") == "no region" == fact(right, "backward in")
     return none and wrong and {"got": wrong.pop()}
-
-
 of("by_hand", swap(", enabled=ctx.on", ""))
-
 
 # %% rule backward-elsewhere
 # Your backward, or a part of it, follows the region in which `backward()` is called, not that of
 # the forward. Casting the tensors isn't enough: an open region casts them again.
 def breaks(seen, right):
     return fact(right, "backward in") in (products(seen, right, "backward") or ())
-
-
 of("cast", unwrap("with torch.autocast"))
-of(
-    "by_hand",
-    unwrap("with torch.autocast")
-    & wrap('with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):', "h = x @ weight")
-    & swap("grad_h @ weight.T, x.T", "grad_h @ weight.T.to(h.dtype), x.T.to(h.dtype)"),
-)
-
+of("by_hand", unwrap("with torch.autocast") &
+    wrap('with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):', "h = x @ weight") &
+    swap("grad_h @ weight.T, x.T", "grad_h @ weight.T.to(h.dtype), x.T.to(h.dtype)"))
 
 # %% rule state-left-behind
 # Your Function leaves autocast in another state than it found it in, so whatever runs next in the
 # caller's region runs in another precision. Use a `with`, which puts the state back.
 def breaks(seen, right):
     return fact(seen, "autocast after the call") == "changed"
-
-
 of("cast", put('torch.set_autocast_enabled("cpu", False)', before="return h * torch.sigmoid"))
-
 
 # %% rule product-kept
 # The dtypes are right, but your backward doesn't compute the product of `x` and the weight again.
@@ -316,15 +263,8 @@ of("cast", put('torch.set_autocast_enabled("cpu", False)', before="return h * to
 def breaks(seen, right):
     few = fact(seen, "number of products in the backward") in (1, 2)
     return few and not products(seen, right, "backward")
-
-
-of(
-    "cast",
-    swap("x.to(h.dtype), weight.to(h.dtype)", "x.to(h.dtype), weight.to(h.dtype), h")
-    & swap("x, weight = ctx", "x, weight, h = ctx")
-    & drop("h = torch.mm"),
-)
-
+of("cast", swap("x.to(h.dtype), weight.to(h.dtype)", "x.to(h.dtype), weight.to(h.dtype), h") &
+    swap("x, weight = ctx", "x, weight, h = ctx") & drop("h = torch.mm"))
 
 # %% rule another-dtype-returned
 # Your products have the right dtype, but the result is {got} where {right} was asked for. Return it
@@ -332,10 +272,7 @@ of(
 def breaks(seen, right):
     got, wanted = fact(seen, "dtype of the result"), fact(right, "dtype of the result")
     return got not in (None, wanted) and {"got": got, "right": wanted}
-
-
 swap("RecomputedSilu.apply(x, weight)", "RecomputedSilu.apply(x, weight).float()")
-
 
 # %% rule formula-changed
 # Your Function computes something else now: in float32 and in no region, its result or its gradient
@@ -344,7 +281,5 @@ swap("RecomputedSilu.apply(x, weight)", "RecomputedSilu.apply(x, weight).float()
 def breaks(seen, right):
     plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
     return plain and fact(seen, "x") and not stage.same_function(right["value"], seen["value"])
-
-
 swap("grad_h = grad * (s + h * s * (1 - s))", "grad_h = grad * s", nth=2)
 swap("F.silu(x @ weight)", "torch.sigmoid(x @ weight)", nth=2)

@@ -13,7 +13,6 @@
 # float32, the first one too, and each block gets the stream in float32. Return the stream in
 # float32. Leave `x` and the blocks as they are.
 
-
 # %% answer
 def residual_stream(x, blocks, region):
     """The stream after all blocks, float32: the blocks in 16 bits, the sums in 32."""
@@ -25,7 +24,6 @@ def residual_stream(x, blocks, region):
     return stream
     ### END SOLUTION
 
-
 # %% hints
 # - What is the dtype of float32 + float16? And of float16 + float16?
 # - A sum takes the wider of two dtypes, so the first tensor of the stream decides for all that
@@ -33,27 +31,20 @@ def residual_stream(x, blocks, region):
 # - Cast `x` once, before the first block. Autocast casts what the linear layers need.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases, told_by
 
 probe = Probe(stream_cases, play=play_stream)
 
 # %% judge
-from amp_lessons.checks.compare import is_dict, within
-from amp_lessons.checks.diagnosis import Judge
-
-
 def noted(seen, key):
     value = seen.get("value")
     return value["dict"].get(key) if is_dict(value) else None
-
 
 same = within(0.01)
 judge = Judge(same, "a float32 tensor of the shape of x", tell=told_by(same))
 
 # %% passed
 # The dtype of the first tensor decides for the whole stream. The blocks still run in 16 bits.
-
 
 # %% right region_per_block
 def residual_stream(x, blocks, region):
@@ -64,7 +55,6 @@ def residual_stream(x, blocks, region):
         stream = stream + update.float()
     return stream
 
-
 # %% right double_sums
 def residual_stream(x, blocks, region):
     total = x.double()
@@ -73,7 +63,6 @@ def residual_stream(x, blocks, region):
             total = total + block(total.float())
     return total.float()
 
-
 # %% right in_place_on_a_copy
 def residual_stream(x, blocks, region):
     stream = x.detach().float().clone()
@@ -81,7 +70,6 @@ def residual_stream(x, blocks, region):
         for block in blocks:
             stream.add_(block(stream))
     return stream
-
 
 # %% right modules_in_a_row
 class Residual(torch.nn.Module):
@@ -92,22 +80,17 @@ class Residual(torch.nn.Module):
     def forward(self, x):
         return x + self.inner(x)
 
-
 def residual_stream(x, blocks, region):
     stream = torch.nn.Sequential(*map(Residual, blocks))
     with torch.autocast("cpu", dtype=region, cache_enabled=False):
         return stream(x.float())
-
 
 # %% rule blocks-cast-for-good
 # You cast the blocks' own weights to 16 bits, and they stay that way after the call. Training needs
 # them in float32. Open an autocast region instead: it makes 16-bit copies and drops them.
 def breaks(seen, right):
     return "float16 weights" in str(noted(seen, "the blocks afterwards"))
-
-
 swap("block(stream)", "block.to(region)(stream.to(region))") & unwrap("with torch.autocast")
-
 
 # %% program linear_layers_cast
 def residual_stream(x, blocks, region):
@@ -121,51 +104,36 @@ def residual_stream(x, blocks, region):
             x = x + block(x)
     return x
 
-
 # %% rule hooks-left
 # Your function leaves its hooks on the blocks, and they run again in every later call. Remove them
 # with the handle that you got, or do without: autocast casts for you.
 def breaks(seen, right):
     return "hooks" in str(noted(seen, "the blocks afterwards"))
-
-
 put("block.register_forward_hook(lambda module, args, out: out.float())", before="stream = stream")
-
 
 # %% rule autocast-left-on
 # Your function leaves autocast switched on, so whatever runs next runs in 16 bits as well. Use
 # `with torch.autocast(...)`, which puts the state back.
 def breaks(seen, right):
     return noted(seen, "autocast afterwards") == "on"
-
-
-(
-    put('torch.set_autocast_dtype("cpu", region)', before="with torch.autocast")
-    & put('torch.set_autocast_enabled("cpu", True)', before="with torch.autocast")
-    & unwrap("with torch.autocast")
-)
-
+(put('torch.set_autocast_dtype("cpu", region)', before="with torch.autocast") &
+    put('torch.set_autocast_enabled("cpu", True)', before="with torch.autocast") &
+    unwrap("with torch.autocast"))
 
 # %% rule blocks-run-twice
 # A block runs more than once in your function, or not at all. Call each block once and keep what it
 # returns.
 def breaks(seen, right):
     return noted(seen, "runs of each block") not in (None, [1])
-
-
 put("block(stream)", before="stream = stream")
-
 
 # %% rule blocks-in-float32
 # The blocks run in float32, because no autocast region of the CPU is open around them. Only the
 # sums need float32. Open `torch.autocast("cpu", dtype=region)`.
 def breaks(seen, right):
     return noted(seen, "linear layers ran in") == "float32"
-
-
 unwrap("with torch.autocast")
 swap("dtype=region", "enabled=False")
-
 
 # %% rule region-without-its-dtype
 # Your blocks run in {got}, and `region` was {right}. `torch.autocast("cpu")` without a dtype means
@@ -173,8 +141,6 @@ swap("dtype=region", "enabled=False")
 def breaks(seen, right):
     got, wanted = noted(seen, "linear layers ran in"), noted(right, "linear layers ran in")
     return got not in (None, "", wanted) and {"got": got, "right": wanted}
-
-
 swap(", dtype=region", "")
 swap("dtype=region", "dtype=torch.float16")
 
@@ -185,21 +151,14 @@ swap("dtype=region", "dtype=torch.float16")
 swap("stream = x.float()", "stream = x")
 of("region_per_block", swap("x.to(torch.float32)", "x") & swap("update.float()", "update"))
 swap("stream = x.float()", "stream = x") & swap("return stream", "return stream.float()")
-of(
-    "region_per_block",
-    swap("x.to(torch.float32)", "x")
-    & swap("update.float()", "update")
-    & swap("return stream", "return stream.float()"),
-)
+of("region_per_block", swap("x.to(torch.float32)", "x") & swap("update.float()", "update") &
+    swap("return stream", "return stream.float()"))
 
 # %% wrong first-sum-in-16-bits
 # You cast to float32 only after the first block, so the first sum still runs in 16 bits. It can
 # overflow, or lose what the block adds. Cast `x` before the first block.
-(
-    swap("stream = x.float()", "stream = x")
-    & swap("stream + block(stream)", "(stream + block(stream)).float()")
-)
-
+(swap("stream = x.float()", "stream = x") & swap("stream + block(stream)",
+    "(stream + block(stream)).float()"))
 
 # %% program first_block_apart
 def residual_stream(x, blocks, region):
@@ -210,17 +169,14 @@ def residual_stream(x, blocks, region):
             x = x + block(x)
     return x
 
-
 # %% wrong stream-in-the-regions-dtype
 # You store the stream in the region's dtype. FP16 overflows at 65504, and BF16 loses small updates.
 # Autocast casts what the linear layers need. The stream itself has to stay in float32.
 swap("x.float()", "x.to(region)")
 swap("x.float()", "x.to(region)") & swap("return stream", "return stream.float()")
 swap("stream + block(stream)", "(stream + block(stream)).to(region)")
-(
-    swap("stream + block(stream)", "(stream + block(stream)).to(region)")
-    & swap("return stream", "return stream.float()")
-)
+(swap("stream + block(stream)", "(stream + block(stream)).to(region)") & swap("return stream",
+    "return stream.float()"))
 of("region_per_block", swap("stream + update.float()", "(stream + update).to(region)"))
 of("region_per_block", swap("x.to(torch.float32)", "x.to(region)") & swap(".float()", ""))
 
@@ -230,7 +186,6 @@ of("region_per_block", swap("x.to(torch.float32)", "x.to(region)") & swap(".floa
 # block: autocast casts where it is safe.
 swap("block(stream)", "block(stream.to(region))")
 
-
 # %% program blocks_fed_by_hand
 def residual_stream(x, blocks, region):
     stream = x.float()
@@ -238,7 +193,6 @@ def residual_stream(x, blocks, region):
         with torch.autocast("cpu", dtype=region):
             stream = stream + block(stream.to(region)).float()
     return stream
-
 
 # %% wrong result-cast-down
 # Your sums run in float32, and then you cast the result to 16 bits. The next layer gets a rounded
@@ -263,13 +217,11 @@ of("region_per_block", swap("stream + update.float()", "update.float()"))
 # Every block gets `x` itself. Each block should get the stream as the blocks before it left it.
 swap("block(stream)", "block(x.float())")
 
-
 # %% program sum_of_the_blocks
 def residual_stream(x, blocks, region):
     x = x.float()
     with torch.autocast("cpu", dtype=region):
         return x + sum(block(x).float() for block in blocks)
-
 
 # %% wrong changed-argument
 put("stream = stream.detach()", before="with") & swap("stream = stream + block", "stream += block")

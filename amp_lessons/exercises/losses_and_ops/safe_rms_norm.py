@@ -8,7 +8,6 @@
 # and 60,000. `weight` has the shape (width,) and is float32. `eps` is a positive number. Return a
 # tensor with the dtype and the shape of `x`, with each entry right to within four ulp.
 
-
 # %% answer
 def safe_rms_norm(x, weight, eps):
     """The RMS norm of each row of x, in the dtype of x."""
@@ -19,7 +18,6 @@ def safe_rms_norm(x, weight, eps):
     return (normed * weight).to(x.dtype)
     ### END SOLUTION
 
-
 # %% hints
 # - Put in an entry of 300, in FP16. Which intermediate value is the first that doesn't fit?
 # - Compute everything in float32, and cast only the result to the dtype of `x`.
@@ -27,31 +25,24 @@ def safe_rms_norm(x, weight, eps):
 #   you pass it the eps.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.losses_and_ops.stage import rms_norm_cases
 
 probe = Probe(rms_norm_cases)
 
 # %% judge
-from amp_lessons.checks.compare import is_tensor, within_ulps
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within_ulps(4), asked_for="a tensor with the dtype and shape of x")
 
 # %% passed
 # Your norm now does what the norms of torch do: it reads 16 bits, computes in float32 and writes 16
 # bits.
 
-
 # %% right torchs_own
 def safe_rms_norm(x, weight, eps):
     return F.rms_norm(x.float(), weight.shape, weight, eps).to(x.dtype)
 
-
 # %% right torchs_own_as_given
 def safe_rms_norm(x, weight, eps):
     return F.rms_norm(x, (x.shape[-1],), weight.to(x.dtype), eps)
-
 
 # %% right by_the_root
 def safe_rms_norm(x, weight, eps):
@@ -60,7 +51,6 @@ def safe_rms_norm(x, weight, eps):
     root = torch.sqrt(squares + eps)
     return (w / root).to(x.dtype) * weight.to(x.dtype)
 
-
 # %% right divided_by_the_largest
 def safe_rms_norm(x, weight, eps):
     w = x.float()
@@ -68,7 +58,6 @@ def safe_rms_norm(x, weight, eps):
     y = w / largest
     root = torch.sqrt(y.square().mean(-1, keepdim=True) + eps / largest**2)
     return (y / root * weight).to(x.dtype)
-
 
 # %% right plain_python
 def safe_rms_norm(x, weight, eps):
@@ -79,7 +68,6 @@ def safe_rms_norm(x, weight, eps):
         root = math.sqrt(math.fsum(v * v for v in row) / len(row) + eps)
         rows.append([v / root * factor for v, factor in zip(row, weight.tolist(), strict=True)])
     return torch.tensor(rows, dtype=x.dtype)
-
 
 # %% rule squares-in-16-bits
 # A large row comes back as zeros: you squared it in FP16. From 256 on a square is inf there, and
@@ -95,30 +83,23 @@ def breaks(seen, right):
         any(o) and all(abs(a - b) < 0.02 for a, b in zip(r, o, strict=True)) for r, o in rows
     )
     return lost and fine
-
-
 swap("x.float()", "x")
 swap("wide.square().mean(-1, keepdim=True)", "(x * x).mean(-1, keepdim=True).float()")
 swap("wide.square()", "x.square().float()")
 swap("wide.square().mean(-1", "x.square().mean(-1, dtype=torch.float32")
-
 
 # %% program divided_by_the_root
 def safe_rms_norm(x, weight, eps):
     rms = torch.sqrt(x.pow(2).mean(dim=-1, keepdim=True) + eps)
     return (x / rms * weight).to(x.dtype)
 
-
 # %% wrong scale-in-16-bits
 # You rounded the inverse root to 16 bits before you multiplied by it. For zeros or tiny entries and
 # a small eps it is beyond 65504, so FP16 makes it inf. Then 0 times inf is NaN. Round only the
 # result.
-(
-    swap("torch.rsqrt(mean_square + eps)", "torch.rsqrt(mean_square + eps).to(x.dtype)")
-    & swap("(normed * weight).to(x.dtype)", "normed.to(x.dtype) * weight.to(x.dtype)")
-)
+(swap("torch.rsqrt(mean_square + eps)", "torch.rsqrt(mean_square + eps).to(x.dtype)") &
+    swap("(normed * weight).to(x.dtype)", "normed.to(x.dtype) * weight.to(x.dtype)"))
 swap("wide * torch.rsqrt(mean_square + eps)", "x * (mean_square + eps).rsqrt().type_as(x)")
-
 
 # %% program inverse_root_cast
 def safe_rms_norm(x, weight, eps):
@@ -126,13 +107,11 @@ def safe_rms_norm(x, weight, eps):
     inverse = torch.rsqrt(w.pow(2).mean(-1, keepdim=True) + eps).to(x.dtype)
     return x * inverse * weight.to(x.dtype)
 
-
 # %% wrong mean-subtracted
 # You subtracted the mean. That is layer norm. The root mean square is taken of `x` as it is.
 put("wide = wide - wide.mean(-1, keepdim=True)", after="wide = ")
 of("torchs_own", swap("x.float()", "(x.float() - x.float().mean(-1, keepdim=True))"))
 of("torchs_own", swap("F.rms_norm", "F.layer_norm") & swap("weight, eps", "weight, None, eps", 2))
-
 
 # %% wrong variance-for-mean-square
 # You divide by the standard deviation, so the mean is left out of the root. The root mean square is
@@ -192,6 +171,5 @@ of("by_the_root", swap("torch.sqrt(squares + eps)", "squares + eps"))
 swap(".to(x.dtype)", "")
 
 # %% wrong changed-argument
-swap("normed = wide * torch", "normed = wide.mul_(torch") & swap(
-    "mean_square + eps)", "mean_square + eps))"
-)
+(swap("normed = wide * torch", "normed = wide.mul_(torch") & swap("mean_square + eps)",
+    "mean_square + eps))"))

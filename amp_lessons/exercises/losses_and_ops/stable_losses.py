@@ -4,7 +4,6 @@
 # Here are four losses as people write them. All of them break in FP16, and three of them break in
 # float32 too.
 
-
 # %% demo
 def rough_click_loss(logits, targets):
     p = torch.sigmoid(logits)
@@ -52,7 +51,6 @@ print("right are about 30, 1.95, 51.2 and 0.009")
 #
 # You may call any function of torch.
 
-
 # %% answer check=click_loss,smoothed_loss,contrastive_loss,dice_loss
 def click_loss(logits, targets):
     """Binary cross entropy, the mean over logits of shape (n,); targets of 0 and 1."""
@@ -85,7 +83,6 @@ def dice_loss(logits, masks):
     return 1 - (2 * (p * masks).sum() + 1) / (p.sum() + masks.sum() + 1)
     ### END SOLUTION
 
-
 # %% hints
 # - For each loss, look for the first intermediate value that leaves the range of FP16. Which ones
 #   leave the range of float32?
@@ -94,7 +91,6 @@ def dice_loss(logits, masks):
 #   once with `label_smoothing`, once on similarities divided by the temperature.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.losses_and_ops.stage_losses import loss_cases, play_losses
 
 probe = Probe(loss_cases, play=play_losses)
@@ -102,7 +98,6 @@ probe = Probe(loss_cases, play=play_losses)
 # %% judge
 import math
 
-from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.exercises.losses_and_ops.stage import told_by
 from amp_lessons.exercises.losses_and_ops.stage_losses import Look, same_loss
 
@@ -113,50 +108,41 @@ NARROW = ("float16", "bfloat16")
 # A loss that starts from logits, in float32, needs no eps, and it has a gradient where the model is
 # most wrong.
 
-
 # %% right by_hand
 def click_loss(logits, targets):
     z = logits.float()
     return (z.clamp(min=0) - z * targets + torch.log1p(torch.exp(-z.abs()))).mean()
-
 
 def smoothed_loss(logits, labels, smoothing):
     log_p = F.log_softmax(logits.float(), 1)
     right = log_p[torch.arange(len(labels)), labels]
     return -((1 - smoothing) * right + smoothing * log_p.mean(1)).mean()
 
-
 def contrastive_loss(similarities, temperature):
     z = similarities.float() / temperature
     z = z - z.amax(dim=1, keepdim=True).detach()
     return -(z.diagonal() - z.exp().sum(1).log()).mean()
-
 
 @torch.autocast("cpu", enabled=False)
 def dice_loss(logits, masks):
     p = torch.sigmoid(logits.float()).flatten()
     return 1 - (2 * (p @ masks.flatten()) + 1) / (p.sum() + masks.sum() + 1)
 
-
 # %% right torchs_own
 def click_loss(logits, targets):
     return F.binary_cross_entropy_with_logits(logits, targets).float()
 
-
 def smoothed_loss(logits, labels, smoothing):
     return F.cross_entropy(logits.double(), labels, label_smoothing=smoothing).float()
-
 
 def contrastive_loss(similarities, temperature):
     labels = torch.arange(similarities.shape[0], device=similarities.device)
     return F.cross_entropy(similarities / temperature, labels).float()
 
-
 def dice_loss(logits, masks):
     p = torch.sigmoid(logits)
     overlap = (p * masks).sum(dtype=torch.float32)
     return 1 - (2 * overlap + 1) / (p.sum(dtype=torch.float32) + masks.sum() + 1)
-
 
 # %% rule no-loss
 # `{name}` returned {what}. It should return a tensor without dimensions that the gradient of the
@@ -165,12 +151,9 @@ def dice_loss(logits, masks):
 def breaks(seen, right):
     look = Look(seen, right)
     return isinstance(look.loss, str) and {"name": look.name, "what": look.loss}
-
-
 swap("sigmoid(logits.float())", "sigmoid(logits.detach().float())")
 swap("logits.float(), targets)", 'logits.float(), targets, reduction="none")')
 swap("torch.sigmoid(logits.float())", "torch.sigmoid(torch.tensor(logits.tolist()))")
-
 
 # %% rule log-of-a-probability
 # `{name}` takes the logarithm of a probability. A probability that rounds to 0 or 1 gives inf, in
@@ -183,19 +166,11 @@ def breaks(seen, right):
     else:
         logs = look.ran("_softmax", "log")
     return look.wrong and logs and {"name": look.name}
-
-
 swap("_with_logits(logits.float(), ", "(torch.sigmoid(logits).float(), ")
 swap("_with_logits(logits.float(), ", "(torch.sigmoid(logits.float()).clamp(1e-4, 1 - 1e-4), ")
-of(
-    "by_hand",
-    swap("log_softmax(logits.float(), 1)", "softmax(logits.float(), 1).log()"),
-)
-of(
-    "by_hand",
-    swap("F.log_softmax(logits.float(), 1)", "(F.softmax(logits.float(), 1) + 1e-8).log()"),
-)
-
+of("by_hand", swap("log_softmax(logits.float(), 1)", "softmax(logits.float(), 1).log()"))
+of("by_hand", swap("F.log_softmax(logits.float(), 1)",
+    "(F.softmax(logits.float(), 1) + 1e-8).log()"))
 
 # %% rule exp-out-of-range
 # `contrastive_loss` takes the exponential itself, and it leaves the range of float32: exp(128) is
@@ -205,14 +180,9 @@ def breaks(seen, right):
     look = Look(seen, right)
     finite = not look.there or math.isfinite(look.loss)
     return look.name == "contrastive_loss" and look.ran("exp") and not finite
-
-
-swap(
-    "F.cross_entropy(scores, torch.arange(len(scores)))",
-    "-(scores.exp().diagonal() / scores.exp().sum(-1)).log().mean()",
-)
+swap("F.cross_entropy(scores, torch.arange(len(scores)))",
+    "-(scores.exp().diagonal() / scores.exp().sum(-1)).log().mean()")
 of("by_hand", swap("z.amax(dim=1, keepdim=True).detach()", "z.max()"))
-
 
 # %% rule product-in-16-bits
 # `{name}` writes a sum as a matrix product, such as `@` or `einsum`. A region casts the inputs of a
@@ -221,10 +191,7 @@ def breaks(seen, right):
     look = Look(seen, right)
     products = any(look.ran(p, dtypes=NARROW) for p in ("dot", "mm", "mv", "bmm"))
     return look.wrong and products and {"name": look.name}
-
-
 of("by_hand", swap('@torch.autocast("cpu", enabled=False)\n', ""))
-
 
 # %% rule sum-in-16-bits
 # `{name}` adds up many terms in 16 bits. FP16 ends at 65504, and in BF16 a large sum doesn't change
@@ -235,19 +202,11 @@ def breaks(seen, right):
     many = look.large and look.ran(parts.get(look.name, "nothing"))
     sums = look.ran("sum", dtypes=NARROW) or look.ran("mean", dtypes=NARROW)
     return many and sums and look.there and not look.loss_right and {"name": look.name}
-
-
-swap(
-    "F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)",
-    "F.cross_entropy(logits, labels, label_smoothing=smoothing).float()",
-)
+swap("F.cross_entropy(logits.float(), labels, label_smoothing=smoothing)",
+    "F.cross_entropy(logits, labels, label_smoothing=smoothing).float()")
 swap("sigmoid(logits.float())", "sigmoid(logits)")
-of(
-    "by_hand",
-    swap("F.log_softmax(logits.float(), 1)", "torch.log_softmax(logits, 1)")
-    & swap("log_p.mean(1)", "log_p.sum(1) / logits.shape[1]"),
-)
-
+of("by_hand", swap("F.log_softmax(logits.float(), 1)", "torch.log_softmax(logits, 1)") &
+    swap("log_p.mean(1)", "log_p.sum(1) / logits.shape[1]"))
 
 # %% rule gradient-cut-off
 # `{name}` has the right value, but its gradient is wrong, even for float32 logits. A part of the
@@ -257,10 +216,7 @@ def breaks(seen, right):
     look = Look(seen, right)
     cut = look.loss_exact and not look.gradient_right
     return cut and look.logits == "float32" and {"name": look.name}
-
-
 of("by_hand", swap("z.exp().sum(1).log()", "z.exp().sum(1).log().detach()"))
-
 
 # %% rule gradient-rounded
 # `{name}` has the right value, but its gradient is wrong for 16-bit logits. Something that the
@@ -268,16 +224,9 @@ of("by_hand", swap("z.exp().sum(1).log()", "z.exp().sum(1).log().detach()"))
 def breaks(seen, right):
     look = Look(seen, right)
     return look.loss_exact and not look.gradient_right and {"name": look.name}
-
-
-(
-    swap("similarities.float()", "similarities")
-    & swap(
-        "F.cross_entropy(scores, torch.arange(len(scores)))",
-        "(scores.logsumexp(1) - scores.diagonal()).mean().float()",
-    )
-)
-
+(swap("similarities.float()", "similarities") &
+    swap("F.cross_entropy(scores, torch.arange(len(scores)))",
+    "(scores.logsumexp(1) - scores.diagonal()).mean().float()"))
 
 # %% rule loss-not-float32
 # `{name}` has the right value, but it returns {got}. Float32 was asked for. Cast the logits to it
@@ -286,24 +235,15 @@ def breaks(seen, right):
     look = Look(seen, right)
     got = look.noted.get("dtype of the loss")
     return look.loss_right and got != "float32" and {"name": look.name, "got": got}
-
-
 swap("F.cross_entropy(logits.float(), ", "F.cross_entropy(logits.double(), ")
-of(
-    "torchs_own",
-    swap("(logits, targets).float()", "(logits, targets.to(logits.dtype)).to(logits.dtype)"),
-)
-
+of("torchs_own", swap("(logits, targets).float()",
+    "(logits, targets.to(logits.dtype)).to(logits.dtype)"))
 
 # %% rule changed-argument
 def breaks(seen, right):
     return Look(seen, right).noted.get("arguments afterwards") == "changed"
-
-
-swap(
-    "F.binary_cross_entropy_with_logits(logits.float(), targets)",
-    "F.softplus(logits.float() * targets.mul_(-2).add_(1)).mean()",
-)
+swap("F.binary_cross_entropy_with_logits(logits.float(), targets)",
+    "F.softplus(logits.float() * targets.mul_(-2).add_(1)).mean()")
 
 # %% wrong scores-clamped
 # Your `contrastive_loss` clamps similarity / temperature. That keeps exp finite, but it changes the
@@ -330,18 +270,14 @@ of("by_hand", swap("amax(dim=1", "amax(dim=0") & swap("sum(1).log()", "sum(0).lo
 # %% wrong smoothing-forgotten
 # Your `smoothed_loss` leaves the smoothing out. `cross_entropy` takes it as `label_smoothing`.
 swap(", label_smoothing=smoothing", "")
-of(
-    "by_hand",
-    swap("-((1 - smoothing) * right + smoothing * log_p.mean(1)).mean()", "-right.mean()"),
-)
+of("by_hand", swap("-((1 - smoothing) * right + smoothing * log_p.mean(1)).mean()",
+    "-right.mean()"))
 
 # %% wrong sum-for-mean
 # Your `click_loss` is the sum over the clicks, and the mean was asked for.
 swap("logits.float(), targets)", 'logits.float(), targets, reduction="sum")')
-of(
-    "by_hand",
-    swap("torch.log1p(torch.exp(-z.abs()))).mean()", "torch.log1p(torch.exp(-z.abs()))).sum()"),
-)
+of("by_hand", swap("torch.log1p(torch.exp(-z.abs()))).mean()",
+    "torch.log1p(torch.exp(-z.abs()))).sum()"))
 
 # %% wrong dice-without-the-one
 # Your `dice_loss` leaves out the 1 that is added above and below the fraction. Without it, an empty

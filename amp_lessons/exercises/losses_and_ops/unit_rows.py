@@ -8,7 +8,6 @@
 # its largest magnitude lies between 0.003 and 50,000. A row of zeros stays a row of zeros. Return a
 # tensor with the dtype and the shape of `x`, with each entry right to within four ulp.
 
-
 # %% answer
 def unit_rows(x):
     """The rows of x with length 1, in the dtype of x."""
@@ -19,7 +18,6 @@ def unit_rows(x):
     return (wide / length).to(x.dtype)
     ### END SOLUTION
 
-
 # %% hints
 # - Try three rows: zeros, entries of 300, and entries of 0.003.
 # - In which dtype do the squares fit? Is your eps still larger than 0 in that dtype?
@@ -27,7 +25,6 @@ def unit_rows(x):
 #   bound, then cast back.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.losses_and_ops.stage import unit_row_cases
 
 probe = Probe(unit_row_cases)
@@ -35,11 +32,8 @@ probe = Probe(unit_row_cases)
 # %% judge
 import math
 
-from amp_lessons.checks.compare import is_tensor, within_ulps
-from amp_lessons.checks.diagnosis import Judge
 
 judge = Judge(same=within_ulps(4), asked_for="a tensor with the dtype and shape of x")
-
 
 def rows_beside(seen, right):
     """Pairs of rows, what was seen and what is right, of a tensor like the right one."""
@@ -47,29 +41,23 @@ def rows_beside(seen, right):
     alike = is_tensor(got) and all(got[key] == wanted[key] for key in ("dtype", "shape"))
     return list(zip(got["values"], wanted["values"], strict=True)) if alike else []
 
-
 def close(row, wanted):
     return all(abs(a - b) <= 0.01 for a, b in zip(row, wanted, strict=True))
-
 
 def one_is_right(rows):
     """Whether a row that isn't zeros came out right."""
     return any(any(wanted) and close(row, wanted) for row, wanted in rows)
 
-
 def zeros_gave_nan(rows):
     return any(not any(wanted) and all(map(math.isnan, row)) for row, wanted in rows)
-
 
 # %% passed
 # An eps must be larger than the smallest number of its dtype, and smaller than every length that
 # matters. float32 has room for both.
 
-
 # %% right torchs_own_in_float32
 def unit_rows(x):
     return F.normalize(x.float(), dim=-1).to(x.dtype)
-
 
 # %% right zeros_by_where
 def unit_rows(x):
@@ -78,13 +66,11 @@ def unit_rows(x):
     length = squares.sqrt()
     return torch.where(length > 0, w / length, 0.0).to(x.dtype)
 
-
 # %% right largest_entry_first
 def unit_rows(x):
     largest = x.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
     y = x / largest
     return y / y.norm(dim=-1, keepdim=True).clamp_min(0.5)
-
 
 # %% right plain_python
 def unit_rows(x):
@@ -96,20 +82,16 @@ def unit_rows(x):
         rows.append([entry / length for entry in row])
     return torch.tensor(rows, dtype=x.dtype)
 
-
 # %% rule no-eps
 # A row of zeros gives NaN, in float32 too. Its length is 0, and your code divides by it. Give the
 # length a small lower bound, such as `clamp_min(1e-6)` in float32.
 def breaks(seen, right):
     float32 = right["value"]["dtype"] == "float32"
     return float32 and zeros_gave_nan(rows_beside(seen, right))
-
-
 drop("length = length.clamp_min")
 swap("clamp_min(1e-6)", "clamp_min(1e-50)")
 of("zeros_by_where", swap("torch.where(length > 0, w / length, 0.0)", "(w / length)"))
 swap("x.float()", "x") & drop("length = length.clamp_min")
-
 
 # %% rule eps-underflows
 # Your eps becomes 0 in FP16, so a row of zeros gives 0/0. 1e-8, and the 1e-12 of `F.normalize`, are
@@ -118,17 +100,13 @@ swap("x.float()", "x") & drop("length = length.clamp_min")
 def breaks(seen, right):
     half = right["value"]["dtype"] == "float16"
     return half and zeros_gave_nan(rows_beside(seen, right))
-
-
 of("torchs_own_in_float32", swap("x.float()", "x"))
 swap("x.float()", "x") & swap("length.clamp_min(1e-6)", "length + 1e-8")
 swap("(wide / length).to(x.dtype)", "x / length.to(x.dtype)") & swap("1e-6", "1e-8")
 
-
 # %% program squares_and_an_eps
 def unit_rows(x):
     return x * (x.pow(2).sum(-1, keepdim=True) + 1e-8).sqrt().reciprocal()
-
 
 # %% rule length-overflows
 # A large row comes back as zeros: its length became inf in FP16. The square of 300 is already
@@ -138,19 +116,15 @@ def breaks(seen, right):
     rows = rows_beside(seen, right)
     lost = any(any(wanted) and not any(row) for row, wanted in rows)
     return lost and right["value"]["dtype"] == "float16" and one_is_right(rows)
-
-
 swap("x.float()", "x")
 swap("(wide / length).to(x.dtype)", "x / length.to(x.dtype)")
 swap("x.float()", "x") & swap("clamp_min(1e-6)", "clamp_min(torch.finfo(x.dtype).tiny)")
 swap("x.float()", "x") & swap("length.clamp_min(1e-6)", "length + torch.finfo(x.dtype).eps")
 
-
 # %% program squares_in_half
 def unit_rows(x):
     length = torch.sqrt((x * x).sum(dim=-1, keepdim=True)).clamp(min=1e-6)
     return x / length
-
 
 # %% rule eps-too-large
 # Your eps changes rows that are not zeros: a small row comes out with length {length:.3g}. Next to
@@ -163,8 +137,6 @@ def breaks(seen, right):
         if 0.02 < length < 0.99 and close(row, [length * b for b in wanted]):
             return {"length": length}
     return False
-
-
 swap("length.clamp_min(1e-6)", "length + 1e-3")
 swap("1e-6", "torch.finfo(x.dtype).eps")
 swap("1e-6", "0.1")
@@ -200,13 +172,11 @@ of("zeros_by_where", swap("length > 0", "w[:, :1] != 0"))
 of("zeros_by_where", swap("length > 0", "w.amax(-1, keepdim=True) > 0"))
 of("zeros_by_where", swap("length > 0", "(w != 0).all(-1, keepdim=True)"))
 
-
 # %% program by_their_first_entry
 def unit_rows(x):
     unit = F.normalize(x.float(), dim=-1)
     unit[x[:, 0] == 0] = 0
     return unit.to(x.dtype)
-
 
 # %% wrong wrong-type
 swap(".to(x.dtype)", "")

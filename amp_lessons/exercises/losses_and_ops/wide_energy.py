@@ -12,7 +12,6 @@
 # symmetric, and needs no gradient. Everything is on the CPU. Leave the arguments and the state of
 # autocast as they are.
 
-
 # %% answer
 class Energy(torch.autograd.Function):
     """Half of x A x for each row of x."""
@@ -57,13 +56,11 @@ class Energy(torch.autograd.Function):
 # - Pass `cast_inputs` to `custom_fwd`. `custom_bwd` is for a backward that runs inside a region.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.losses_and_ops import stage_functions as stage
 
 probe = Probe(stage.energy_cases, play=stage.play_function)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
 
 judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=stage.as_given("wide_energy"))
@@ -71,7 +68,6 @@ judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=stage.as_giv
 # %% passed
 # `cast_inputs` casts and switches autocast off, in both halves. That is how an op without 16-bit
 # arithmetic takes part in mixed precision.
-
 
 # %% right by_hand
 class Energy(torch.autograd.Function):
@@ -88,9 +84,7 @@ class Energy(torch.autograd.Function):
         with torch.autocast("cpu", enabled=False):
             return grad.unsqueeze(1) * torch.matmul(x, matrix), None
 
-
 wide_energy = Energy.apply
-
 
 # %% right newer_style
 class Energy(torch.autograd.Function):
@@ -108,11 +102,9 @@ class Energy(torch.autograd.Function):
         (product,) = ctx.saved_tensors
         return (grad[:, None] * product).float(), None
 
-
 def wide_energy(x, matrix):
     with torch.autocast("cpu", enabled=False):
         return Energy.apply(x.float(), matrix)
-
 
 # %% rule no-function
 # Your result was not computed by an autograd Function of your own, so the gradient does not go
@@ -120,27 +112,20 @@ def wide_energy(x, matrix):
 def breaks(seen, right):
     return fact(seen, "computed by") == "operations of torch"
 
-
 # %% program operations_of_torch
 def wide_energy(x, matrix):
     with torch.autocast("cpu", enabled=False):
         x = x.float()
         return 0.5 * ((x @ matrix) * x).sum(-1)
 
-
 # %% rule bwd-without-fwd
 # `custom_bwd` restores what `custom_fwd` noted, and nothing was noted here. Either `forward` has no
 # `custom_fwd`, or its first argument isn't `ctx`, as in a Function with `setup_context`.
 def breaks(seen, right):
     return "_fwd_used_autocast" in stage.message(seen)
-
-
 swap('@torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)', "")
-of(
-    "newer_style",
-    swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'),
-)
-
+of("newer_style", swap("def backward",
+    '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'))
 
 # %% rule cast-to-16-bits
 # Your forward runs its product in {got}, even in a {region} region. `cast_inputs` names the dtype
@@ -148,11 +133,8 @@ of(
 def breaks(seen, right):
     region, wrong = fact(right, "forward in"), products(seen, right, "forward")
     return wrong - {region} and {"got": (wrong - {region}).pop(), "region": region}
-
-
 swap("cast_inputs=torch.float32", "cast_inputs=torch.float16")
 swap("cast_inputs=torch.float32", "cast_inputs=torch.bfloat16")
-
 
 # %% rule state-is-no-precision
 # `custom_fwd` without `cast_inputs` notes the state of autocast and leaves it on, and `custom_bwd`
@@ -161,16 +143,10 @@ swap("cast_inputs=torch.float32", "cast_inputs=torch.bfloat16")
 def breaks(seen, right):
     wrong = products(seen, right, "forward") or products(seen, right, "backward")
     return fact(seen, "custom_fwd noted") == "on" and wrong
-
-
 swap(", cast_inputs=torch.float32", "")
-of(
-    "by_hand",
-    swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n    def forward')
-    & swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward')
-    & unwrap("with torch.autocast", nth=2),
-)
-
+of("by_hand", swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n    def forward') &
+    swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward') &
+    unwrap("with torch.autocast", nth=2))
 
 # %% rule other-device
 # Your decorators are for another device: `custom_fwd` noted that autocast was off, in a region of
@@ -178,10 +154,7 @@ of(
 # `device_type="cpu"`.
 def breaks(seen, right):
     return fact(seen, "custom_fwd noted") == "off" and products(seen, right, "forward")
-
-
 swap('"cpu"', '"cuda"', nth=0)
-
 
 # %% rule forward-in-16-bits
 # The product of your forward still runs in 16 bits. In a region `.float()` doesn't help a matrix
@@ -189,11 +162,8 @@ swap('"cpu"', '"cuda"', nth=0)
 # cast. A cast of the result comes after the overflow.
 def breaks(seen, right):
     return products(seen, right, "forward")
-
-
 of("by_hand", unwrap("with torch.autocast", nth=1))
 of("by_hand", swap('"cpu"', '"cuda"', nth=0))
-
 
 # %% program float_in_the_product
 class Energy(torch.autograd.Function):
@@ -207,31 +177,23 @@ class Energy(torch.autograd.Function):
         x, matrix = ctx.saved_tensors
         return grad.unsqueeze(-1) * (x.float() @ matrix), None
 
-
 wide_energy = Energy.apply
-
 
 # %% rule dtypes-meet
 # A 16-bit tensor meets the float32 matrix in a product: autocast is off, and nothing was cast. `x`
 # has to be float32 in both halves.
 def breaks(seen, right):
     return stage.two_dtypes_met(seen)
-
-
 of("by_hand", drop("x = x.float()"))
 of("by_hand", move("x = x.float()", after="ctx.save_for_backward"))
-
 
 # %% rule backward-in-16-bits
 # Your forward is right, but a product of your backward runs in 16 bits. `backward()` may be called
 # in a region, so autocast has to be off inside it as well.
 def breaks(seen, right):
     return products(seen, right, "backward")
-
-
 swap('@torch.amp.custom_bwd(device_type="cpu")', "")
 of("by_hand", unwrap("with torch.autocast", nth=2))
-
 
 # %% rule state-left-behind
 # Your Function leaves autocast in another state than it found it in, so whatever runs next in the
@@ -239,14 +201,8 @@ of("by_hand", unwrap("with torch.autocast", nth=2))
 # `torch.set_autocast_enabled` doesn't.
 def breaks(seen, right):
     return fact(seen, "autocast after the call") == "changed"
-
-
-of(
-    "by_hand",
-    put('torch.set_autocast_enabled("cpu", False)', before="x = x.float()")
-    & unwrap("with torch.autocast", nth=1),
-)
-
+of("by_hand", put('torch.set_autocast_enabled("cpu", False)', before="x = x.float()") &
+    unwrap("with torch.autocast", nth=1))
 
 # %% rule another-dtype-returned
 # The energy comes back in {got}. The products are float32, and so should the energy be: FP16 cannot
@@ -254,10 +210,7 @@ of(
 def breaks(seen, right):
     got = fact(seen, "dtype of the result")
     return got not in (None, "float32") and {"got": got}
-
-
 swap("0.5 * ((x @ matrix) * x).sum(-1)", "(0.5 * ((x @ matrix) * x).sum(-1)).half()", nth=2)
-
 
 # %% rule saved-in-16-bits
 # Your energy is right, and your gradient is off by a rounding error of 16 bits, in a call with
@@ -267,16 +220,10 @@ def breaks(seen, right):
         return False
     apart = [stage.apart(fact(right, key), fact(seen, key)) for key in ("result", "gradient of x")]
     return apart[0] <= 1e-4 < apart[1] < 0.01
-
-
-swap("save_for_backward(x,", "save_for_backward(x.half(),", nth=2) & swap(
-    "(x @ matrix), None", "(x.float() @ matrix), None", nth=2
-)
-of(
-    "by_hand",
-    swap("backward(x,", "backward(x.bfloat16(),") & swap("matmul(x,", "matmul(x.float(),"),
-)
-
+(swap("save_for_backward(x,", "save_for_backward(x.half(),", nth=2) & swap("(x @ matrix), None",
+    "(x.float() @ matrix), None", nth=2))
+of("by_hand", swap("backward(x,", "backward(x.bfloat16(),") & swap("matmul(x,",
+    "matmul(x.float(),"))
 
 # %% rule formula-changed
 # Your Function computes something else now: in float32 and in no region, its result or its gradient
@@ -285,15 +232,9 @@ of(
 def breaks(seen, right):
     plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
     return plain and fact(seen, "x") and not stage.same_function(right["value"], seen["value"])
-
-
 swap("grad.unsqueeze(-1) * (x @ matrix)", "0.5 * grad.unsqueeze(-1) * (x @ matrix)", nth=2)
 of("newer_style", swap(" / 2", ""))
 
 # %% wrong changed-argument
-of(
-    "by_hand",
-    put("matrix.div_(2)", after="x = x.float()")
-    & swap("0.5 * ", "")
-    & swap("torch.matmul(x, matrix)", "2 * torch.matmul(x, matrix)"),
-)
+of("by_hand", put("matrix.div_(2)", after="x = x.float()") & swap("0.5 * ", "") &
+    swap("torch.matmul(x, matrix)", "2 * torch.matmul(x, matrix)"))
