@@ -9,8 +9,8 @@
 # `torch.float16` or `torch.bfloat16`: the linear layers run in that dtype. No autocast region is
 # open when your function is called.
 #
-# The stream may grow past 65504, and a block may add little to something large. So every sum runs in
-# float32, the first one too, and each block gets the stream in float32. Return the stream in
+# The stream may grow past 65504, and a block may add little to something large. So every sum runs
+# in float32, the first one too, and each block gets the stream in float32. Return the stream in
 # float32. Leave `x` and the blocks as they are.
 
 # %% answer
