@@ -129,7 +129,7 @@ LESSONS: tuple[Lesson, ...] = (
         goal="train a network in mixed precision, break it, and put it back",
         minutes=20,
         shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
-        exercises=(ExerciseInfo("survives", "What survives in FP16?", points=1, minutes=5),),
+        exercises=_of("amp_in_20_minutes", "survives"),
         topics=("amp_in_20_minutes",),
     ),
     Lesson(
