@@ -1,0 +1,146 @@
+"""The bit patterns, numbers and tensors that the answers are handed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from amp_lessons.checks.probe import Case
+from amp_lessons.formats import FP16
+
+# ---- bit patterns: decode_bits(code, exponent_bits, mantissa_bits) ------------------------------
+
+KINDS = ("zero", "subnormal numbers", "normal numbers", "infinity", "NaN")
+LAYOUTS = {
+    (5, 10): ("0000 8000", "0001 83FF 0200 8123", "3C00 3555 C0A8 0400 7BFF", "7C00 FC00", "7E01"),
+    (8, 7): ("0000", "0001 807F 0040", "3F80 3DCD C2C8 0080 7F7F", "7F80 FF80", "FFC0 7F81"),
+    (3, 4): ("00 80", "01 8F 08", "30 10 6F A5 B3", "70 F0", "79 FF"),
+}
+
+
+def bit_patterns() -> list[Case]:
+    """Patterns of all five kinds in three layouts, and random normal numbers."""
+    random = np.random.default_rng(1)
+    cases = []
+    for (e, m), codes in LAYOUTS.items():
+        given = [(int(code, 16), k) for k, some in zip(KINDS, codes, strict=True)
+                 for code in some.split()]  # fmt: skip
+        for _ in range(6):
+            sign, exponent = random.integers(2), random.integers(1, 2**e - 1)
+            code = (sign << (e + m)) + (exponent << m) + random.integers(2**m)
+            given.append((int(code), "normal numbers"))
+        digits = (1 + e + m) // 4
+        for code, kind in given:
+            if kind.endswith("numbers"):
+                kind = f"{'negative' if code >> (e + m) else 'positive'} {kind}"
+            label = f"0x{code:0{digits}X}, exponent_bits={e}, mantissa_bits={m}"
+            cases.append(Case((code, e, m), label, kind))
+    return cases
+
+
+# ---- steps from number to number: next_float(x) -------------------------------------------------
+
+POSITIVE = (1.0, 1.5, 2.0, 2047.0, 2048.0, 0.0999755859375, 2.0**-14, 40000.0)
+SUBNORMAL = (2.0**-24, 2.0**-23, 2.0**-14 - 2.0**-24, 2.0**-15, 3e-5, 1e-6)
+NEGATIVE = (-1.0, -1.5, -2.0, -3.5, -4.0, -1024.0, -(2.0**-14), -65504.0)
+
+
+def steps_up() -> list[Case]:
+    """Single steps, and walks of two or three through zero and to the end of the range."""
+    random = np.random.default_rng(2)
+    some = FP16.decode(random.integers(0x400, 0x7BFF, 8)).tolist()
+    kinds = {
+        "positive numbers": (*POSITIVE, *some[:5]),
+        "negative numbers": (*NEGATIVE, *(-x for x in some[5:])),
+        "subnormal numbers": (*SUBNORMAL, *(-x for x in SUBNORMAL)),
+        "zero": (0.0, -0.0),
+    }
+    cases = [Case((FP16.round(x), 1), f"next_float({FP16.round(x):.11g})", kind)
+             for kind, numbers in kinds.items() for x in numbers]  # fmt: skip
+    walks = [(0.0, 2, "zero"), (-0.0, 2, "zero"), (-(2.0**-24), 3, "zero")]
+    walks += [(x, n, "the end of the range") for x, n in ((65504.0, 1), (65472.0, 2), (65440.0, 3))]
+    for x, steps, kind in walks:
+        label = f"{steps} steps up from {x:.11g}" if steps > 1 else f"next_float({x:.11g})"
+        cases.append(Case((x, steps), label, kind))
+    return cases
+
+
+def walk(next_float: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Call a function on its own result, so often; a single result is returned as it is."""
+
+    def play(x: float, steps: int) -> Any:
+        results = []
+        for _ in range(steps):
+            x = next_float(x)
+            results.append(x)
+            if not isinstance(x, float | np.floating | Tensor):
+                break
+        return results if len(results) > 1 else results[0]
+
+    return play
+
+
+# ---- gradients that need a scale: smallest_scale(gradients) -------------------------------------
+
+GRADIENTS = (
+    [1e-9, 0.5],
+    [2.0**-30, -3.0],
+    [2.0**-27, -(2.0**-26), 1.0],
+    [0.0, 5e-8, 0.0],
+    [-7e-12, 1e-3, 0.0],
+    [4e-8],
+    [0.5, -3.0],
+    [-0.25, 1.0],
+    [8.0, 1000.0],
+    [1e-10, 3e-9, -5e-8],
+    [3e-9, -2e-10, 0.01],
+)
+
+
+def small_gradients() -> list[Case]:
+    random = torch.Generator().manual_seed(3)
+    cases = [Case((torch.tensor(values),), f"torch.tensor({values})") for values in GRADIENTS]
+    for size, power in ((40, -22), (300, -28), (7, -35)):
+        gradients = torch.randn(size, generator=random) * 2.0**power
+        gradients[0], gradients[-1] = 0.0, 2.0**-3
+        cases.append(Case((gradients,), f"{size} random gradients around 2**{power}"))
+    return cases
+
+
+# ---- tensors that need a format: choose_format(values, tolerance) -------------------------------
+
+TENSORS = (
+    ([17.3, -33.1, 68.7], 0.1),
+    ([100.0, 300.0], 0.1),
+    ([1000.0, 0.4], 0.2),
+    ([0.1, -0.7, 3.3], 0.001),
+    ([0.1, 1e5], 0.01),
+    ([-1e5, 1.0], 0.01),
+    ([-600.0, 3.0], 0.2),
+    ([9.0, 490.0], 0.12),
+    ([1.00390625, 65600.0], 0.004),
+    ([1e-7, 1.1], 0.01),
+    ([3e-7, 1.1], 0.01),
+    ([1e-9, 1.1], 0.01),
+    ([1e-9, 0.1], 0.001),
+    ([1e-9, 1.1], 1e-6),
+    ([2049.0, 0.0], 1e-5),
+    ([0.0, 60001.0], 0.03),
+    ([0.02, -0.03], 0.05),
+    ([1.1, 1.0, 1.0, 1.0, 1.0, 1.0], 0.02),
+    ([0.9, 1.0, 1.0, 1.0, 1.0, 1.0], 0.004),
+    ([0.0068, 0.0137], 0.2),
+    ([0.001, 0.002], 0.06),
+    ([1.125, -2.5, 0.0], 0.0),
+    ([1.25, 1024.0], 0.0),
+    ([1.0009765625, 3.0], 0.0),
+    ([2.0**100, -1.0], 0.0),
+)
+
+
+def tensors_to_store() -> list[Case]:
+    return [Case((torch.tensor(v), t), f"torch.tensor({v}), {t:g}") for v, t in TENSORS]
