@@ -143,8 +143,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("TF32 inside a matrix multiplication", needs="tf32"),
         ),
         exercises=(
-            *_of("number_formats", "decode_bits"),
-            ExerciseInfo("next_float", "Find the next float", points=2, minutes=10),
+            *_of("number_formats", "decode_bits", "next_float"),
             ExerciseInfo("smallest_scale", "The smallest scale that saves", points=2, minutes=10),
             ExerciseInfo("choose_format", "Which format for which tensor", points=2, minutes=10),
         ),

@@ -1,0 +1,175 @@
+# %% statement points=2 minutes=10
+# # Find the next float
+#
+# Write `next_float(x)`. It returns the smallest FP16 number that is larger than `x`.
+#
+# `x` is a finite Python float that FP16 can store exactly: positive, negative, subnormal or zero.
+# Zero counts as one number, whatever its sign. After the largest finite number comes infinity.
+# Return a Python float.
+
+
+# %% answer
+def next_float(x):
+    """The next larger FP16 number after x, as a float."""
+    ### BEGIN SOLUTION
+    if x == 0:
+        return 2.0**-24
+    bits = torch.tensor(x, dtype=torch.float16).view(torch.int16)
+    bits = bits + 1 if x > 0 else bits - 1
+    return bits.view(torch.float16).item()
+    ### END SOLUTION
+
+
+# %% hints
+# - Among numbers of one sign, the order of the numbers is the order of their bit patterns, read as
+#   integers.
+# - `torch.tensor(x, dtype=torch.float16).view(torch.int16)` gives the bits as an integer. The way
+#   back is `.view(torch.float16)`.
+# - If `x` is positive, add 1 to the bits. If it is negative, subtract 1. After zero, of either sign,
+#   comes the smallest positive number.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.number_formats.stage import steps_up, walk
+
+probe = Probe(steps_up, play=walk)
+
+# %% judge
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="a float")
+
+# %% passed
+# Neighbouring numbers have neighbouring bit patterns: across powers of two, among the subnormal
+# numbers, and up to infinity. That is what the layout of the format is good for.
+
+
+# %% right numpy_nextafter
+def next_float(x):
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return np.nextafter(np.float16(x), np.float16(np.inf))
+
+
+# %% right by_search
+def next_float(x):
+    patterns = torch.arange(-32768, 32768).to(torch.int16).view(torch.float16)
+    larger = patterns[patterns > x]
+    return larger.min().item()
+
+
+# %% wrong went-down
+# You went down: your result is the next smaller number. For a positive number add 1 to its bits,
+# for a negative one subtract 1.
+swap("bits + 1 if x > 0", "bits + 1 if x < 0") & swap("return 2", "return -2")
+of("numpy_nextafter", swap("np.inf", "-np.inf"))
+of("by_search", swap("> x", "< x") & swap("min", "max"))
+
+# %% wrong eps-everywhere
+# You added 2**-10 to every number. That is the spacing only between 1 and 2. It doubles at each
+# power of two above, and halves at each one below.
+put("return x + 2**-10", before="if x == 0")
+of("by_search", put("return x + torch.finfo(torch.float16).eps", before="patterns"))
+put("return torch.tensor(x + 2**-10).half().item()", before="if x == 0")
+
+# %% wrong relative-step
+# You moved by a fixed share of `x`, such as 2**-10 of it. But the spacing is the same for all numbers
+# between two powers of two, so your step is often too long. A factor such as 1 + 2**-10 also
+# moves negative numbers down, and leaves zero where it is.
+put("return torch.tensor(x * (1 + 2**-10)).half().item()", before="if x == 0")
+of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
+                           "np.float16(x * (1 + 2**-10))"))  # fmt: skip
+put("return torch.tensor(x + abs(x) * 2**-10).half().item()", after="if x == 0")
+put("return torch.tensor(x + abs(x) * 2**-10).half().item()", before="if x == 0")
+put("return x * (1 + 2**-10)", before="if x == 0")
+put("return x + abs(x) * 2**-10", before="if x == 0")
+put("return x + abs(x) * 2**-10", after="if x == 0")
+
+# %% wrong negative-away
+# Your positive numbers are right, but your negative ones went down. The format stores sign and
+# magnitude. So adding 1 to the bits of a negative number makes its magnitude larger.
+swap("bits + 1 if x > 0 else bits - 1", "bits + 1")
+swap("bits + 1 if x > 0 else bits - 1", "bits + 1") & drop("if x == 0")
+of("numpy_nextafter", swap("(np.inf)", "(np.inf if x >= 0 else -np.inf)"))
+
+# %% wrong zero-forgotten
+# Zero needs its own branch. It has two patterns, 0x0000 and 0x8000, and the next number after both
+# is 2**-24. Adding 1 to the bits of -0.0 gives -2**-24. Subtracting 1 from the bits of a zero gives
+# NaN.
+drop("if x == 0")
+drop("if x == 0") & swap("x > 0", "x >= 0")
+swap("2.0**-24", "0.0")
+of("by_search", put("if x == 0: return 0.0", before="patterns"))
+of("by_search", put("if not x: return float('nan')", before="patterns"))
+of("by_search", put("if str(x) == '-0.0': return -(2.0**-24)", before="patterns"))
+
+# %% wrong no-infinity
+# Only the last step is wrong: after 65504 comes infinity. FP16 doesn't have 65536.
+put("if x == 65504: return 65536.0", before="if x == 0")
+of("by_search", swap("larger.min().item()", "larger.min().clamp(max=65504).item() if x < 65504 "
+                     "else 65536.0"))  # fmt: skip
+
+
+# %% program steps_of_the_binade
+def next_float(x):
+    import math
+
+    mantissa, exponent = math.frexp(x)
+    if mantissa == -0.5:
+        exponent -= 1
+    return x + 2.0 ** max(exponent - 11, -24) if x else 2.0**-24
+
+
+# %% wrong capped
+# After 65504, the largest finite number, your function stays there. The next pattern is infinity.
+put("if x == 65504: return x", before="if x == 0")
+swap("return bits.view(torch.float16).item()", "return min(bits.view(torch.float16).item(), 65504)")
+of("by_search", swap("patterns > x]", "(patterns > x) & patterns.isfinite()]") & put(
+    "if not len(larger): return 65504.0", after="larger"))  # fmt: skip
+
+# %% wrong stays-in-place
+# Your function returns `x` itself. If you took the next number of float32 or float64 and stored it
+# in FP16, it was rounded back to `x`. Look for the neighbour among the FP16 numbers.
+put("return torch.nextafter(torch.tensor(x), torch.tensor(1e9)).half().item()", before="if x == 0")
+of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
+                           "np.float16(np.nextafter(float(x), np.inf))"))  # fmt: skip
+
+# %% wrong float32-neighbour
+# You found the next number of float32. FP16 doesn't have it: stored in FP16, it is rounded back to
+# where you started.
+put("return torch.nextafter(torch.tensor(x), torch.tensor(1e9)).item()", before="if x == 0")
+of("numpy_nextafter", swap("float16", "float32", nth=0))
+
+# %% wrong float64-neighbour
+# You found the next number of Python's own float, float64. FP16 doesn't have it: stored in FP16, it
+# is rounded back to where you started.
+of("numpy_nextafter", swap("float16", "float64", nth=0))
+of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
+                           "__import__('math').nextafter(x, np.inf)"))  # fmt: skip
+
+# %% wrong bfloat16-neighbour
+# You took the bits and the neighbours of BF16. It has 7 mantissa bits and FP16 has 10, so its
+# numbers lie further apart. This exercise is about `torch.float16`.
+swap("=torch.float16", "=torch.bfloat16") & swap("view(torch.float16)", "view(torch.bfloat16)")
+of("by_search", swap("float16", "bfloat16") & put("if x == 0: return 2.0**-24", before="patterns"))
+
+# %% wrong subnormals-forgotten
+# Your spacing keeps shrinking below 2**-14, and zero has no logarithm. Between two subnormal
+# numbers, and next to zero, the spacing is always 2**-24.
+put("import math\nreturn x + 2.0 ** (math.floor(math.log2(abs(x))) - 10)", before="if x == 0")
+put("import math\nreturn x + 2.0 ** (math.floor(math.log2(abs(x))) - 10)", after="if x == 0")
+put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", after="if x == 0")
+put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", before="if x == 0")
+(
+    put("import math\nstep = 2.0 ** (math.floor(math.log2(abs(x))) - 10)", after="if x == 0")
+    & swap("bits.view(torch.float16).item()", "torch.tensor(x + step).half().item()")
+)
+
+# %% wrong spacing-below-a-power
+# You are very close. From a negative power of two, the way up leads to numbers that lie half as far
+# apart. After -2 comes -1.9990234375, and you stepped over it.
+put("import math\nif x < 65504: return x + 2.0 ** max(math.frexp(x)[1] - 11, -24)", after="if x")
+of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
+                           "np.float16(x + FORMATS['FP16'].ulp(x))"))  # fmt: skip
+put("import math\nreturn x + 2.0 ** max(math.frexp(x)[1] - 11, -24)", after="if x")
