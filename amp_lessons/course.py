@@ -143,9 +143,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("TF32 inside a matrix multiplication", needs="tf32"),
         ),
         exercises=(
-            *_of("number_formats", "decode_bits", "next_float"),
-            ExerciseInfo("smallest_scale", "The smallest scale that saves", points=2, minutes=10),
-            ExerciseInfo("choose_format", "Which format for which tensor", points=2, minutes=10),
+            *_of("number_formats", "decode_bits", "next_float", "smallest_scale", "choose_format"),
         ),
         topics=("number_formats",),
     ),

@@ -92,11 +92,6 @@ of("through_strings", swap("- bias", "- 15"))
 swap("2 ** (exponent_bits - 1) - 1", "2 ** (exponent_bits - 1)")
 of("through_strings", swap("- bias", "- (1 << exponent_bits - 1)"))
 
-# %% wrong xor-for-a-power
-# In Python `^` is the bitwise exclusive or. A power is written `2**n`.
-swap("2 ** (exponent_bits - 1) - 1", "2 ^ (exponent_bits - 1) - 1")
-of("through_strings", swap("2 ** (exponent_bits - 1) - 1", "2 ^ exponent_bits - 2"))
-
 # %% wrong fp16-only
 # You decoded every pattern as FP16, with 5 exponent bits and 10 mantissa bits. Use the two widths
 # that your function is given.
@@ -150,8 +145,10 @@ of("through_strings", put("value >>= mantissa_bits; value <<= mantissa_bits", be
 # You gave the hidden 1 to every number. Patterns with a stored exponent of 0 don't have it: those
 # are zero and the subnormal numbers.
 drop("if exponent == 0")
-of("through_strings", swap(' if "1" in exponent else 0', "") & swap("max(int(exponent, 2), 1)",
-                                                                    "int(exponent, 2)"))  # fmt: skip
+of(
+    "through_strings",
+    swap(' if "1" in exponent else 0', "") & swap("max(int(exponent, 2), 1)", "int(exponent, 2)"),
+)
 swap("if exponent == 0", "if exponent == mantissa == 0")
 
 # %% wrong subnormal-exponent
@@ -173,23 +170,14 @@ of("through_strings", put("value *= '1' in exponent", before="return -value"))
 drop("if exponent == 2")
 of("through_strings", swap('"0" not in exponent', 'exponent == ""'))
 
-# %% wrong nan-forgotten
-# You return infinity for every pattern with the top exponent. It is infinity only if the mantissa
-# is 0. With any other mantissa it is NaN.
+# %% wrong infinity-or-nan
+# You confused infinity and NaN. With the top exponent, a mantissa of 0 means infinity. Any other
+# mantissa means NaN.
 swap('float("nan") if mantissa else ', "")
 swap('float("nan") if mantissa else sign * ', "")
 of("through_strings", swap('float("nan") if value else ', ""))
-
-# %% wrong infinity-forgotten
-# You return NaN for every pattern with the top exponent. With a mantissa of 0 it is infinity.
 swap(' if mantissa else sign * float("inf")', "")
-of("through_strings", swap(' if value else float("inf")', ""))
-
-# %% wrong infinity-and-nan-swapped
-# You mixed up infinity and NaN. With the top exponent, a mantissa of 0 is infinity, and any other
-# mantissa is NaN.
 swap("if mantissa else", "if not mantissa else")
-of("through_strings", swap("if value else", "if value == 0 else"))
 
 # %% wrong infinity-without-sign
 # Your infinity is always positive. The sign bit applies to it too.
@@ -200,8 +188,3 @@ of("through_strings", swap("return -value if ", "return -value if '0' in exponen
 # Your numbers are never negative. The highest bit is the sign: 1 means negative.
 swap("-1.0 if", "1.0 if")
 of("through_strings", swap('-value if bits[0] == "1" else ', ""))
-
-# %% wrong sign-inverted
-# Your signs are the wrong way round. A sign bit of 1 means negative.
-swap("-1.0 if code", "-1.0 if not code")
-of("through_strings", swap('== "1"', '== "0"'))

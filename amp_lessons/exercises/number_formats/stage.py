@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,14 @@ from torch import Tensor
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.formats import FP16
+
+
+def written(x: float) -> str:
+    """A number as Python; a small power of two as such."""
+    mantissa, exponent = math.frexp(abs(x))
+    power = f"{'-' if x < 0 else ''}2**{exponent - 1}"
+    return power if mantissa == 0.5 and exponent < -9 else repr(x)
+
 
 # ---- bit patterns: decode_bits(code, exponent_bits, mantissa_bits) ------------------------------
 
@@ -59,14 +68,15 @@ def steps_up() -> list[Case]:
         "subnormal numbers": (*SUBNORMAL, *(-x for x in SUBNORMAL)),
         "zero": (0.0, -0.0),
     }
-    cases = [Case((FP16.round(x), 1), f"next_float({FP16.round(x):.11g})", kind)
-             for kind, numbers in kinds.items() for x in numbers]  # fmt: skip
-    walks = [(0.0, 2, "zero"), (-0.0, 2, "zero"), (-(2.0**-24), 3, "zero")]
-    walks += [(x, n, "the end of the range") for x, n in ((65504.0, 1), (65472.0, 2), (65440.0, 3))]
-    for x, steps, kind in walks:
-        label = f"{steps} steps up from {x:.11g}" if steps > 1 else f"next_float({x:.11g})"
-        cases.append(Case((x, steps), label, kind))
-    return cases
+    calls = [(x, 1, kind) for kind, numbers in kinds.items() for x in map(FP16.round, numbers)]
+    calls += [(0.0, 2, "zero"), (-0.0, 2, "zero"), (-(2.0**-24), 3, "zero")]
+    calls += [(x, n, "the end of the range") for x, n in ((65504.0, 1), (65472.0, 2), (65440.0, 3))]
+
+    def label(x: float, steps: int) -> str:
+        number = written(x)
+        return f"{steps} steps up from {number}" if steps > 1 else f"next_float({number})"
+
+    return [Case((x, steps), label(x, steps), kind) for x, steps, kind in calls]
 
 
 def walk(next_float: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -98,12 +108,17 @@ GRADIENTS = (
     [8.0, 1000.0],
     [1e-10, 3e-9, -5e-8],
     [3e-9, -2e-10, 0.01],
+    [2e-12, -1e-9],
+    [1e-8, 0.0, 3e-10],
 )
 
 
 def small_gradients() -> list[Case]:
     random = torch.Generator().manual_seed(3)
-    cases = [Case((torch.tensor(values),), f"torch.tensor({values})") for values in GRADIENTS]
+    cases = [
+        Case((torch.tensor(values),), f"torch.tensor([{', '.join(map(written, values))}])")
+        for values in GRADIENTS
+    ]
     for size, power in ((40, -22), (300, -28), (7, -35)):
         gradients = torch.randn(size, generator=random) * 2.0**power
         gradients[0], gradients[-1] = 0.0, 2.0**-3
@@ -120,19 +135,22 @@ TENSORS = (
     ([0.1, -0.7, 3.3], 0.001),
     ([0.1, 1e5], 0.01),
     ([-1e5, 1.0], 0.01),
-    ([-600.0, 3.0], 0.2),
+    ([-601.0, 3.0], 0.01),
+    ([0.5, -701.3], 0.001),
     ([9.0, 490.0], 0.12),
     ([1.00390625, 65600.0], 0.004),
     ([1e-7, 1.1], 0.01),
     ([3e-7, 1.1], 0.01),
     ([1e-9, 1.1], 0.01),
     ([1e-9, 0.1], 0.001),
+    ([3e-20, 0.3], 0.001),
     ([1e-9, 1.1], 1e-6),
     ([2049.0, 0.0], 1e-5),
     ([0.0, 60001.0], 0.03),
     ([0.02, -0.03], 0.05),
     ([1.1, 1.0, 1.0, 1.0, 1.0, 1.0], 0.02),
-    ([0.9, 1.0, 1.0, 1.0, 1.0, 1.0], 0.004),
+    ([4.0, 4.0, 4.0, -5.3, 4.0, 4.0], 0.02),
+    ([1.0, 2.0, 2049.0, 4.0, 8.0], 3e-4),
     ([0.0068, 0.0137], 0.2),
     ([0.001, 0.002], 0.06),
     ([1.125, -2.5, 0.0], 0.0),

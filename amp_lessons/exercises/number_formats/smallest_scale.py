@@ -1,0 +1,181 @@
+# %% statement points=2 minutes=10
+# # The smallest scale that saves
+#
+# Before gradients are stored in FP16, they are multiplied by a scale, so that small ones don't
+# become zero. Write `smallest_scale(gradients)`. It returns the smallest scale that saves every
+# gradient: after scaling and storing in FP16, only those are zero that were zero before.
+#
+# The scale is a power of two, and at least 1. `gradients` is a float32 tensor with one dimension.
+# Some entries may be zero, and at least one is not. Return a Python float.
+
+
+# %% answer
+def smallest_scale(gradients):
+    """The smallest power of two that keeps every non-zero gradient from becoming zero in FP16."""
+    ### BEGIN SOLUTION
+    smallest = gradients[gradients != 0].abs().min()
+    scale = 1.0
+    while (smallest * scale).half() == 0:
+        scale *= 2
+    return scale
+    ### END SOLUTION
+
+
+# %% hints
+# - A single gradient decides. Which one? Look at magnitudes, and leave zeros out.
+# - You need no formula. Start at 1.0, and double the scale until that gradient, multiplied by it
+#   and stored in `torch.float16`, is no longer zero.
+# - Multiply in float32 and convert afterwards, as the backward pass of a scaled loss does.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.number_formats.stage import small_gradients
+
+probe = Probe(small_gradients)
+
+# %% judge
+import math
+
+from amp_lessons.checks.compare import as_number
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="a float")
+
+# %% passed
+# The smallest gradient alone decides on the scale. GradScaler looks for the other end: the largest
+# scale at which nothing overflows.
+
+
+# %% right count_survivors
+def smallest_scale(gradients):
+    alive = int((gradients != 0).sum())
+    exponent = 0
+    while int(((gradients * 2.0**exponent).half() != 0).sum()) < alive:
+        exponent += 1
+    return 2**exponent
+
+
+# %% right by_logarithm
+def smallest_scale(gradients):
+    import math
+
+    smallest = gradients[gradients != 0].abs().min().item()
+    exponent = math.floor(-25 - math.log2(smallest)) + 1
+    return 2.0 ** max(0, exponent)
+
+
+# %% rule not-a-power-of-two
+# Your scale, {scale:.6g}, isn't a power of two. Multiplying by a power of two changes only the
+# exponent, and can be undone exactly. Other factors round.
+def breaks(seen, right):
+    scale = as_number(seen.get("value"))
+    usable = scale is not None and 1 <= scale < math.inf
+    return {"scale": scale} if usable and math.frexp(scale)[0] != 0.5 else None
+
+
+swap("return scale", "return max(1.0, 2**-24 / smallest.item())")
+swap("scale *= 2", "scale *= 10")
+of("by_logarithm", swap("2.0 ** max(0, exponent)", "max(1.0, 2**-25 / smallest)"))
+
+# %% wrong zeros-counted
+# You looked for the smallest gradient and found a zero. A zero stays zero under any scale, and
+# loses nothing. Leave the zeros out.
+swap("gradients[gradients != 0]", "gradients")
+of("count_survivors", swap("alive = int((gradients != 0).sum())", "alive = len(gradients)")
+   & put("if exponent == 128: break", before="exponent += 1")
+   & swap("return 2**exponent", "return 2.0**exponent"))  # fmt: skip
+of("by_logarithm", swap("gradients[gradients != 0]", "gradients"))
+
+
+# %% program infinite_for_a_zero
+def smallest_scale(gradients):
+    smallest = gradients.abs().min().item()
+    scale = float("inf") if smallest == 0 else 1.0
+    while smallest * scale <= 2**-25:
+        scale *= 2
+    return scale
+
+
+# %% wrong stored-before-scaled
+# You stored the gradients in FP16 first and scaled them afterwards. What has become zero stays zero
+# under any scale. Multiply in float32, then store.
+swap("abs().min()", "abs().min().half()")
+swap("gradients[gradients != 0].abs()", "gradients.half()[gradients != 0].abs()")
+put("gradients = gradients.half()", before="smallest =")
+
+# %% wrong sign-forgotten
+# You compared the gradients with their signs. A negative gradient can be the smallest in magnitude,
+# so take `abs()` first.
+swap("gradients != 0].abs()", "gradients > 0]")
+of("by_logarithm", swap("gradients != 0].abs()", "gradients > 0]"))
+swap(".abs()", "")
+of("count_survivors", swap("!= 0", "> 0", nth=0))
+
+# %% wrong below-one
+# Your scale is right where a gradient needs help. Where none does, yours is below 1 and makes the
+# gradients smaller. The scale must be at least 1.
+of("by_logarithm", swap("max(0, exponent)", "exponent"))
+put("while (smallest * scale / 2).half() != 0: scale /= 2", before="return scale")
+
+# %% wrong wants-normal
+# Your scale lifts every gradient into the normal range, to 2**-14 or more. That keeps full
+# precision, but a gradient needs less to survive: subnormal numbers aren't zero.
+swap("(smallest * scale).half() == 0", "abs(smallest * scale) < torch.finfo(torch.float16).tiny")
+of("by_logarithm", swap("math.floor(-25 - math.log2(smallest)) + 1",
+                        "math.ceil(-14 - math.log2(smallest))"))  # fmt: skip
+
+# %% wrong stops-at-smallest-number
+# Your scale lifts the smallest gradient to 2**-24 or more. It needn't go that far: what lies above
+# half of 2**-24 is rounded up to it. Try your scale divided by 2.
+swap("(smallest * scale).half() == 0", "abs(smallest * scale) < 2**-24")
+of("by_logarithm", swap("math.floor(-25 - math.log2(smallest)) + 1",
+                        "math.ceil(-24 - math.log2(smallest))"))  # fmt: skip
+
+# %% wrong tie-survives
+# Exactly 2**-25 lies half-way between 0 and 2**-24. A tie goes to the even mantissa, which is 0. So
+# your scale is too small by a factor of 2 there.
+swap("(smallest * scale).half() == 0", "abs(smallest * scale) < 2**-25")
+of("by_logarithm", swap("math.floor(-25 - math.log2(smallest)) + 1",
+                        "math.ceil(-25 - math.log2(smallest))"))  # fmt: skip
+
+# %% wrong doubled-once-more
+# Your scale is twice as large as it needs to be. Test before you double, and stop as soon as the
+# smallest gradient survives.
+swap("return scale", "return scale * 2")
+of("by_logarithm", swap("max(0, exponent)", "(max(0, exponent) + 1)"))
+
+# %% wrong largest-gradient
+# You stop as soon as the largest gradient survives. The small ones are lost first: every gradient
+# that isn't zero has to survive.
+swap("min()", "max()")
+of("by_logarithm", swap("min()", "max()"))
+of("count_survivors", swap("alive = int((gradients != 0).sum())", "alive = 1"))
+of("by_logarithm", swap("min()", "max()") & swap("-25 -", "-24 -"))
+
+# %% wrong typical-gradient
+# You looked at the average gradient, or at the median. Many others are smaller, some by orders of
+# magnitude. The smallest one decides.
+swap("min()", "mean()")
+of("by_logarithm", swap("min().item()", "mean().item()"))
+swap("min()", "median()")
+of("by_logarithm", swap("min()", "quantile(0.5)"))
+swap("min()", "mean()") & swap("(smallest * scale).half() == 0", "abs(smallest * scale) < 2**-24")
+swap("min()", "mean()") & swap(
+    "(smallest * scale).half() == 0", "abs(smallest * scale) < torch.finfo(torch.float16).tiny"
+)
+
+# %% wrong largest-safe-scale
+# You looked for the largest scale at which nothing overflows. That is what GradScaler looks for.
+# Here the question is the other end: the smallest scale at which nothing is lost.
+swap("min()", "max()") & swap("(smallest * scale).half() == 0", "(smallest * scale * 2).isfinite()"
+                              " and smallest * scale * 2 < 65520")  # fmt: skip
+of("by_logarithm", swap("min()", "max()") & swap("math.floor(-25 - math.log2(smallest)) + 1",
+                        "math.ceil(math.log2(65520 / smallest)) - 1"))  # fmt: skip
+
+# %% wrong default-scale
+# Your scale is never below 65536, the scale at which GradScaler starts. Here the smallest scale
+# that saves every gradient is asked for. Start from 1.
+put("return 65536.0", before="smallest =")
+of("by_logarithm", put("return 2**16", before="import"))
+swap("scale = 1.0", "scale = 65536.0")
+of("by_logarithm", swap("max(0", "max(16"))
