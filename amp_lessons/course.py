@@ -158,7 +158,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("The gradients of a real network, and what FP16 loses of them"),
         ),
         exercises=(
-            ExerciseInfo("kahan_sum", "A sum that keeps its small terms", points=2, minutes=15),
+            *_of("how_numbers_break", "kahan_sum"),
             ExerciseInfo("log_softmax", "A log-softmax that cannot overflow", points=2, minutes=10),
             ExerciseInfo("masked_softmax", "A mask that fits the dtype", points=2, minutes=10),
             ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),

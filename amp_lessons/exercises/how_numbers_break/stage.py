@@ -1,0 +1,154 @@
+"""The tensors that the answers are handed, and the ten programs with a fault to name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from amp_lessons.checks.probe import Case
+
+HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
+
+# ---- values to add up: kahan_sum(values) --------------------------------------------------------
+
+
+def values_to_add() -> list[Case]:
+    """Values of one sign. In two cases the sum of all losses is large itself."""
+    random = torch.Generator().manual_seed(4)
+    falling = [32768.0] + [15.0] * 138 + [0.95] * 110
+    lists = {
+        "2048, then 24 ones": [2048.0] + [1.0] * 24,
+        "-1000, then -0.2 thirty times": [-1000.0] + [-0.2] * 30,
+        "1, then 0.0002 forty times": [1.0] + [2e-4] * 40,
+        "1000, then 50 numbers up to 0.2": [1000.0, *(0.2 * torch.rand(50, generator=random))],
+        "0.3, eighty times": [0.3] * 80,
+        "40 numbers around 10": 10 + torch.randn(40, generator=random),
+        "32768, then 15 (138 times), then 0.95 (110 times)": falling,
+        "-16384, then -7.5 (138 times), then -0.475 (110 times)": [-x / 2 for x in falling],
+        "a single 7": [7.0],
+    }
+    return [Case((torch.as_tensor(values).half(),), label) for label, values in lists.items()]
+
+
+# ---- logits: log_softmax(logits) ----------------------------------------------------------------
+
+
+def rows_of_logits() -> list[Case]:
+    """Logits in three dtypes, and how often each row of them is repeated, side by side."""
+    random = torch.Generator().manual_seed(5)
+    given: list[tuple[Any, torch.dtype, str]] = [
+        ([[1.0, 2.0, 3.0], [0.5, -0.5, 0.0]], HALF, "small logits"),
+        ([[12.0, 11.0, -3.0], [0.0, 20.0, 19.0]], HALF, "logits up to 20"),
+        ([[0.0, -30.0, -40.0], [1.0, -35.0, -50.0]], HALF, "logits down to -50"),
+        ([[500.0, 498.0, 0.0], [-500.0, -501.0, -499.0]], HALF, "rows 1000 apart"),
+        ([[-20.0, -21.0], [-18.0, -19.5]], HALF, "negative logits"),
+        ([[100.0, 99.0, 90.0, 0.0]], BFLOAT, "logits up to 100"),
+        ([[0.0, -31.0, -45.0]], BFLOAT, "logits down to -45"),
+        ([[100.0, 99.0], [-300.0, -302.0]], SINGLE, "rows 400 apart"),
+        ([[1000.0, 999.0], [0.0, -800.0]], SINGLE, "logits of 1000 and -800"),
+        ([[-1000.0, -1001.0, -999.0], [5.0, 4.0, 3.0]], SINGLE, "logits around -1000"),
+        ([[0.0, -60.0, -75.0], [3.0, -70.0, -55.0]], SINGLE, "logits down to -75"),
+        (3 * torch.randn(4, 5, generator=random), HALF, "4 random rows of 5"),
+        (60 * torch.randn(3, 7, generator=random), HALF, "3 random rows of 7"),
+        (torch.randn(2, 4, generator=random), SINGLE, "2 random rows of 4"),
+    ]
+    cases = [
+        Case((torch.as_tensor(rows, dtype=SINGLE).to(kind), 1), f"{label}, {name(kind)}")
+        for rows, kind, label in given
+    ]
+    for count, logit in ((70_000, 0.0), (128_000, 5.0)):
+        row = torch.tensor([[logit]], dtype=HALF)
+        cases.append(Case((row, count), f"{count:,} logits of {logit:g}, float16", "long rows"))
+    return cases
+
+
+def use_log_softmax(log_softmax: Callable[[Tensor], Any]) -> Callable[..., Any]:
+    """Repeat the logits, and look at the first columns only where there are very many."""
+
+    def play(logits: Tensor, times: int) -> Any:
+        if times == 1:
+            return log_softmax(logits)
+        rows = logits.repeat(1, times)
+        result = log_softmax(rows.clone())
+        whole = isinstance(result, Tensor) and result.shape == rows.shape
+        return result[:, :3] if whole else result
+
+    return play
+
+
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+# ---- scores with a mask: masked_softmax(scores, keep) -------------------------------------------
+
+
+def scores_with_masks() -> list[Case]:
+    """All dtypes, rows with nothing kept in each, and scores far below what FP16 can store."""
+    random = torch.Generator().manual_seed(6)
+    some = torch.rand(3, 6, generator=random) > 0.4
+    some[:, 0] = True
+    noise = 5 * torch.randn(3, 6, generator=random)
+    yes, no = True, False
+    given: list[tuple[Any, Any, torch.dtype, str, str]] = [
+        ([[1.0, 2.0, 3.0]], [[yes, yes, no]], HALF, "the last one masked", ""),
+        ([[-3.0, 4.0, 30.0]], [[yes, yes, no]], HALF, "the largest one masked", ""),
+        ([[200.0, 4.0, 3.0]], [[no, yes, yes]], SINGLE, "the largest one masked", ""),
+        (noise, some, HALF, "3 random rows", ""),
+        (noise, some, BFLOAT, "3 random rows", ""),
+        (noise, some, SINGLE, "3 random rows", ""),
+        ([[10.0, -50.0, 0.0]], [[no, yes, yes]], SINGLE, "the first one masked", ""),
+        *((rows, [[no] * len(rows[0]), [yes] * len(rows[0])], kind, "a row with nothing kept",
+           "rows with nothing kept") for rows, kind in EMPTY),
+        *((rows, [[yes, yes, no]], kind, f"scores of {rows[0][0]:g}", "very negative scores")
+          for rows, kind in VERY_NEGATIVE),
+    ]  # fmt: skip
+    return [
+        Case(
+            (torch.as_tensor(scores, dtype=SINGLE).to(dtype), torch.as_tensor(keep)),
+            f"{label}, {name(dtype)}",
+            kind,
+        )
+        for scores, keep, dtype, label, kind in given
+    ]
+
+
+EMPTY: list[tuple[list[list[float]], torch.dtype]] = [
+    ([[-40.0, 30.0], [1.0, 2.0]], HALF),
+    ([[20.0, -20.0, 50.0], [0.0, 1.0, -1.0]], HALF),
+    ([[1.0, 2.0, 3.0], [3.0, 2.5, 2.0]], HALF),
+    ([[0.5, -0.5, 4.0], [1.0, 2.0, 3.0]], BFLOAT),
+    ([[2.0, 1.0], [0.0, 3.0]], SINGLE),
+]
+VERY_NEGATIVE: list[tuple[list[list[float]], torch.dtype]] = [
+    ([[-1e6, -1e6, 0.0]], BFLOAT),
+    ([[-3e9, -3e9, 1.0]], BFLOAT),
+    ([[-2e9, -2e9, 5.0]], SINGLE),
+    ([[-5e12, -5e12, 0.0]], SINGLE),
+]
+
+# ---- ten programs: faults, a dict from letter to fault ------------------------------------------
+
+FAULTS = ("underflow", "overflow", "swamping", "cancellation", "no fault")
+OPEN = "?"
+
+
+def letters() -> list[Case]:
+    return [Case((letter,), letter) for letter in "abcdefghij"]
+
+
+def answers(faults: Any) -> Callable[[str], Any]:
+    """The answer to one letter, in lower case; one that is still open is not attempted."""
+
+    def answer(letter: str) -> Any:
+        if not isinstance(faults, dict):
+            return faults
+        fault = faults.get(letter, OPEN)
+        if isinstance(fault, str):
+            fault = " ".join(str(fault).lower().split())
+        return ... if fault is None or fault == OPEN else {letter: fault}
+
+    return answer
