@@ -49,6 +49,7 @@ def rows_of_logits() -> list[Case]:
         ([[0.0, -31.0, -45.0]], BFLOAT, "logits down to -45"),
         ([[100.0, 99.0], [-300.0, -302.0]], SINGLE, "rows 400 apart"),
         ([[1000.0, 999.0], [0.0, -800.0]], SINGLE, "logits of 1000 and -800"),
+        ([[0.0, -900.0], [3.0, -950.0]], SINGLE, "logits down to -950"),
         ([[-1000.0, -1001.0, -999.0], [5.0, 4.0, 3.0]], SINGLE, "logits around -1000"),
         ([[0.0, -60.0, -75.0], [3.0, -70.0, -55.0]], SINGLE, "logits down to -75"),
         (3 * torch.randn(4, 5, generator=random), HALF, "4 random rows of 5"),
