@@ -158,8 +158,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("The gradients of a real network, and what FP16 loses of them"),
         ),
         exercises=(
-            *_of("how_numbers_break", "kahan_sum", "log_softmax"),
-            ExerciseInfo("masked_softmax", "A mask that fits the dtype", points=2, minutes=10),
+            *_of("how_numbers_break", "kahan_sum", "log_softmax", "masked_softmax"),
             ExerciseInfo("classify_faults", "Name ten faults", points=2, minutes=10),
         ),
         topics=("how_numbers_break",),

@@ -1,0 +1,150 @@
+# %% statement points=2 minutes=10
+# # A mask that fits the dtype
+#
+# Write `masked_softmax(scores, keep)`. It returns attention probabilities: the softmax of each row
+# over the places that are kept.
+#
+# `scores` has the shape (rows, places) and is float16, bfloat16 or float32. The scores are finite,
+# and none is larger in magnitude than a tenth of the largest number of its dtype. `keep` has the
+# same shape and is True where a place counts.
+#
+# A place that isn't kept gets probability 0. There is one exception: in a row in which nothing is
+# kept, every place gets the same probability, and never NaN. Return a tensor of the dtype and shape
+# of `scores`.
+
+
+# %% answer
+def masked_softmax(scores, keep):
+    """The softmax of each row over the places where keep is True."""
+    ### BEGIN SOLUTION
+    lowest = torch.finfo(scores.dtype).min
+    return torch.softmax(scores.masked_fill(~keep, lowest), dim=-1)
+    ### END SOLUTION
+
+
+# %% hints
+# - `scores.masked_fill(~keep, value)`: what must `value` be, so that its `exp` is 0 next to any
+#   score that is kept?
+# - It must fit the dtype of the scores. And it must not be infinite: think of a row in which
+#   nothing is kept.
+# - `torch.finfo(scores.dtype).min` is the lowest finite number of a dtype.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.how_numbers_break.stage import scores_with_masks
+
+probe = Probe(scores_with_masks)
+
+# %% judge
+from amp_lessons.checks.compare import within_ulps
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(same=within_ulps(8), asked_for="a tensor with the dtype and shape of the scores")
+
+# %% passed
+# A constant that is right in FP32 may not exist in 16 bits. Ask the dtype.
+
+
+# %% right where_and_own_softmax
+def masked_softmax(scores, keep):
+    lowest = torch.full_like(scores, torch.finfo(scores.dtype).min)
+    x = torch.where(keep, scores, lowest).float()
+    e = torch.exp(x - x.max(-1, keepdim=True).values)
+    return (e / e.sum(-1, keepdim=True)).to(scores.dtype)
+
+
+# %% right nan_repaired
+def masked_softmax(scores, keep):
+    p = torch.softmax(scores.float().masked_fill(~keep, float("-inf")), dim=-1)
+    return torch.where(p.isnan(), torch.full_like(p, 1 / p.shape[-1]), p).to(scores.dtype)
+
+
+# %% wrong fill-does-not-fit
+# Your fill value is far below -65504, the lowest number of FP16, and torch refuses it. Ask the
+# dtype for its own lowest number: `torch.finfo(scores.dtype).min`.
+swap("torch.finfo(scores.dtype).min", "-1e9")
+put("return torch.softmax(scores.masked_fill(keep == 0, -1e9), -1)", before="lowest")
+of("where_and_own_softmax", put("scores = scores.masked_fill(~keep, -1e9)", before="lowest"))
+swap("scores.dtype", "torch.float32")
+
+# %% wrong fill-is-infinite
+# Filling with -inf works until a row has nothing left. Then its maximum is -inf too, and
+# -inf - (-inf) is NaN. Fill with the lowest finite number of the dtype.
+swap("torch.finfo(scores.dtype).min", "float('-inf')")
+of("nan_repaired", put("return p.to(scores.dtype)", after="p ="))
+
+# %% wrong fill-from-another-dtype
+# Your fill value is the same for every dtype. BF16 and FP32 can hold scores far below it, and then
+# the masked places win. Ask the dtype for its lowest number: `torch.finfo(scores.dtype).min`.
+swap("torch.finfo(scores.dtype).min", "-65504.0")
+of("where_and_own_softmax", swap("torch.finfo(scores.dtype).min", "-6e4"))
+swap("torch.finfo(scores.dtype).min", "-1e4")
+swap("scores.dtype", "torch.float16")
+of("nan_repaired", swap('float("-inf")', "-1e9"))
+put("return torch.softmax(scores.float().masked_fill(~keep, -1e9), -1).to(scores.dtype)",
+    before="lowest")  # fmt: skip
+put("return torch.softmax(torch.where(keep, scores, -1e9), -1)", before="lowest")
+
+# %% wrong masked-by-zero
+# Your masked scores are 0. But exp(0) is 1, so masked places get their share of the probability.
+swap("torch.finfo(scores.dtype).min", "0.0")
+swap("scores.masked_fill(~keep, lowest)", "scores * keep")
+of("where_and_own_softmax", swap("torch.finfo(scores.dtype).min", "0"))
+
+# %% wrong empty-row-zero
+# In a row with nothing kept, your probabilities are all 0, so they don't sum to 1. With the lowest
+# finite number as the fill value, such a row comes out uniform without any special treatment.
+swap("dim=-1)", "dim=-1) * keep")
+of("nan_repaired", swap("1 / p.shape[-1]", "0"))
+
+# %% wrong empty-row-not-uniform
+# In a row with nothing kept, you return the softmax of the scores, as if all places were kept.
+# Every place should get the same probability there.
+put("keep = keep | ~keep.any(-1, keepdim=True)", before="lowest")
+of("nan_repaired", swap("torch.full_like(p, 1 / p.shape[-1])", "torch.softmax(scores.float(), -1)"))
+
+# %% wrong masked-afterwards
+# You masked the probabilities after the softmax, so what is left doesn't sum to 1. Mask the scores
+# before the softmax.
+swap("torch.softmax(scores.masked_fill(~keep, lowest), dim=-1)", "torch.softmax(scores, -1) * keep")
+of("where_and_own_softmax", swap("torch.where(keep, scores, lowest)", "scores")
+   & swap("(e / e.sum(-1, keepdim=True))", "(keep * e / e.sum(-1, keepdim=True))"))  # fmt: skip
+
+# %% wrong renormalised-afterwards
+# You set the masked places to 0 after `exp`, and divided by the sum of what is left. If a masked
+# score is much larger, what is kept has already become 0, and 0/0 is NaN. A row with nothing kept
+# gives NaN too. Mask the scores before the softmax.
+put("p = torch.softmax(scores, -1) * keep\nreturn p / p.sum(-1, keepdim=True)", before="lowest")
+put("p = torch.softmax(scores.float(), -1) * keep\n"
+    "return (p / p.sum(-1, keepdim=True)).to(scores.dtype)", before="lowest")  # fmt: skip
+put("p = torch.softmax(scores, -1).masked_fill(~keep, 0)\np /= p.sum(-1, True)\nreturn p",
+    before="lowest")  # fmt: skip
+
+# %% wrong mask-added
+# You added a large negative number to the masked scores. In a row with nothing kept, the
+# differences between the scores remain, or some sums become -inf, so the row isn't uniform. Replace
+# the scores instead, with `masked_fill` or `torch.where`.
+swap("scores.masked_fill(~keep, lowest)", "scores + (~keep).to(scores.dtype) * lowest")
+put("return torch.softmax(scores + (1 - keep.to(scores.dtype)) * lowest, -1)", after="lowest")
+swap("scores.masked_fill(~keep, lowest)", "scores + (~keep).to(scores.dtype) * -1e4")
+put("return torch.softmax(scores - 1e4 * (1 - keep.to(scores.dtype)), -1)", before="lowest")
+
+# %% wrong mask-inverted
+# You masked the places that should be kept: `keep` is True at the places that count.
+swap("~keep", "keep")
+of("where_and_own_softmax", swap("scores, lowest)", "lowest, scores)"))
+of("nan_repaired", swap("~keep", "keep"))
+swap("~keep", "keep") & swap("torch.finfo(scores.dtype).min", "float('-inf')")
+
+# %% wrong mask-ignored
+# You ignored the mask: your result is the softmax of all scores.
+swap("scores.masked_fill(~keep, lowest)", "scores")
+of("where_and_own_softmax", swap("torch.where(keep, scores, lowest)", "scores"))
+
+# %% wrong wrong-dimension
+# You took the softmax over the rows, down each column. Each row has its own softmax: use `dim=-1`.
+swap("dim=-1", "dim=0")
+of("where_and_own_softmax", swap("-1, keepdim", "0, keepdim", nth=0))
+
+# %% wrong changed-argument
+swap("masked_fill", "masked_fill_")
