@@ -43,18 +43,8 @@ for letter, (program, got, true) in programs.items():
     print(f"{letter}  {program}\n   gives {got.item():<12.6g} should be {true:g}")
 
 # %% answer check=faults
-faults = {
-    "a": "?",
-    "b": "?",
-    "c": "?",
-    "d": "?",
-    "e": "?",
-    "f": "?",
-    "g": "?",
-    "h": "?",
-    "i": "?",
-    "j": "?",
-}
+faults = {"a": "?", "b": "?", "c": "?", "d": "?", "e": "?"}
+faults |= {"f": "?", "g": "?", "h": "?", "i": "?", "j": "?"}
 ### BEGIN SOLUTION
 faults = dict.fromkeys("ah", "underflow") | dict.fromkeys("bej", "overflow")
 faults |= dict.fromkeys("cg", "swamping") | dict.fromkeys("fi", "cancellation")

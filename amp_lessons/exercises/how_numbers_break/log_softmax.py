@@ -114,16 +114,14 @@ put("return logits - logits.exp().sum(-1, keepdim=True).log()", before="wide")
 # logarithms all the way.
 put("return torch.softmax(logits, -1).log()", before="wide")
 put("return torch.softmax(wide, -1).log().to(logits.dtype)", after="wide")
-swap("shifted - shifted.exp().sum(dim=-1, keepdim=True).log()", "(shifted.exp() / "
-     "shifted.exp().sum(dim=-1, keepdim=True)).log()")  # fmt: skip
+put("p = shifted.exp()\nreturn (p / p.sum(-1, True)).log().to(logits.dtype)", before="result")
 put("return torch.softmax(logits.double(), -1).log().to(logits.dtype)", before="wide")
 
 # %% wrong log-forgotten
 # You returned the probabilities. Their logarithm is asked for, but don't take it of the
 # probabilities: `x - m - log(sum(exp(x - m)))` gives it directly.
 put("return torch.softmax(wide, -1).to(logits.dtype)", after="wide")
-swap("shifted - shifted.exp().sum(dim=-1, keepdim=True).log()",
-     "shifted.exp() / shifted.exp().sum(dim=-1, keepdim=True)")  # fmt: skip
+put("p = shifted.exp()\nreturn (p / p.sum(-1, True)).to(logits.dtype)", before="result")
 
 # %% wrong shift-added-back
 # You computed logsumexp as `m + log(sum)` and subtracted that. Beside a large `m`, the small
@@ -170,6 +168,3 @@ of("row_by_row", swap("logits.double()", "logits"))
 
 # %% wrong wrong-type
 swap(".to(logits.dtype)", "")
-
-# %% wrong changed-argument
-put("logits -= logits.max(dim=-1, keepdim=True).values", before="wide")

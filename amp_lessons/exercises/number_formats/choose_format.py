@@ -131,10 +131,6 @@ of("step_by_step", swap("f.round(exact)", "f.round(exact, saturate=True)"))
 )
 of("step_by_step", swap("not stored.isfinite().all()", "exact.max() > f.max")
    & swap("worst <= tolerance", "not worst > tolerance"))  # fmt: skip
-(
-    swap("stored.isfinite().all()", "values.max() <= FORMATS[name].max")
-    & swap(".max().item()", "[stored.isfinite()].max().item()")
-)
 
 # %% wrong underflow-ignored
 # Your choice loses the smallest value: it becomes zero, an error of 100%.
@@ -180,15 +176,15 @@ swap('"FP16", "BF16"', '"BF16", "FP16"') & swap("min(found)", "min(found, key=la
 
 # %% wrong first-that-holds
 # You took the first format that holds the values, in a fixed order. Two formats can have the same
-# number of bits; then the smaller error decides. Which format that is depends on the values:
-# where FP16 is subnormal, BF16 is closer, and where E4M3 is subnormal, E5M2 can be.
+# number of bits; then the smaller error decides. Which format that is depends on the values: for
+# very small numbers, where FP16 is subnormal and has few bits left, BF16 is closer.
 swap("min(found)", "found[0]")
 swap("min(found)", "min(found, key=lambda f: f[0])")
 swap('"FP8 E4M3", "FP8 E5M2"', '"FP8 E5M2", "FP8 E4M3"') & swap("min(found)", "found[0]")
 
 # %% wrong always-fp32
-# You chose FP32, which always has the smallest error. Compare the bits first. The errors decide
-# only between formats with equally many bits.
+# You chose FP32, or the format with the smallest error, which nearly always is FP32. Compare the
+# bits first. The errors decide only between formats with equally many bits.
 swap("(FORMATS[name].bits, error, name)", "(error, FORMATS[name].bits, name)")
 of("step_by_step", swap("(f.bits, worst) < best[1:]", "worst < best[2]"))
 swap("min(found)", "min(found, key=lambda f: (f[1], f[0]))")

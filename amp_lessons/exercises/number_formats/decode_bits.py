@@ -108,20 +108,12 @@ def decode_bits(code, exponent_bits, mantissa_bits):
 # %% wrong fields-in-the-wrong-order
 # You took the exponent from the lowest bits. The order is sign, exponent, mantissa, from the
 # highest bit to the lowest: the mantissa is at the low end.
-(
-    swap("mantissa = code & (2**mantissa_bits - 1)", "exponent = code & (2**exponent_bits - 1)")
-    & swap(
-        "exponent = (code >> mantissa_bits) & (2**exponent_bits - 1)",
-        "mantissa = (code >> exponent_bits) & (2**mantissa_bits - 1)",
-    )
+put(
+    "exponent = code % 2**exponent_bits\nmantissa = (code >> exponent_bits) % 2**mantissa_bits",
+    before="sign =",
 )
-of(
-    "through_strings",
-    swap(
-        "bits[1 : 1 + exponent_bits], bits[1 + exponent_bits :]",
-        "bits[1 + mantissa_bits :], bits[1 : 1 + mantissa_bits]",
-    ),
-)
+of("through_strings", put("mantissa = bits[1 : 1 + mantissa_bits]\n"
+                          "exponent = bits[-exponent_bits:]", before="value = int"))  # fmt: skip
 
 # %% wrong hidden-one-forgotten
 # You took the mantissa for the whole significand. A normal number has a leading 1 that isn't
