@@ -93,6 +93,7 @@ of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
 put("return torch.tensor(x + abs(x) * 2**-10).half().item()", after="if x == 0")
 put("return torch.tensor(x + abs(x) * 2**-10).half().item()", before="if x == 0")
 put("return x * (1 + 2**-10)", before="if x == 0")
+put("return torch.tensor(x * (1 + 2**-11)).half().item()", before="if x == 0")
 put("return x + abs(x) * 2**-10", before="if x == 0")
 put("return x + abs(x) * 2**-10", after="if x == 0")
 
@@ -133,8 +134,8 @@ def next_float(x):
 
 
 # %% wrong neighbour-of-a-wider-format
-# You took the next number of float32 or float64. FP16 doesn't have it: stored in FP16, it is
-# rounded back to `x`. Look for the neighbour among the FP16 numbers.
+# Your step is too short: stored in FP16, the result is rounded back to `x`. The next number of
+# float32 or float64 is such a step. Look for the neighbour among the FP16 numbers.
 put("return torch.nextafter(torch.tensor(x), torch.tensor(1e9)).item()", before="if x == 0")
 of("numpy_nextafter", swap("float16", "float32", nth=0))
 of("numpy_nextafter", swap("float16", "float64", nth=0))
