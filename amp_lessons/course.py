@@ -212,7 +212,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("Autocast's state in threads, generators and coroutines"),
         ),
         exercises=(
-            ExerciseInfo("autocast_step", "Where the region ends", points=2, minutes=10),
+            *_of("autocast_regions", "autocast_step"),
             ExerciseInfo("leak_free_scores", "A region that leaks", points=2, minutes=10),
             ExerciseInfo("keep_float32", "One submodule in FP32", points=2, minutes=15),
             ExerciseInfo("count_casts", "Count the casts", points=2, minutes=15),

@@ -1,0 +1,200 @@
+# %% statement points=2 minutes=10
+# # Where the region ends
+#
+# Write `autocast_step(model, loss_fn, optimizer, x, y)`: one training step in bfloat16 autocast.
+# Each part of the step belongs either inside or outside the region.
+#
+# - `model` takes `x`, of shape (batch, inputs). `loss_fn(prediction, y)` gives a loss without
+#   dimensions.
+# - The parameters may still hold gradients of an earlier step. They must not count.
+# - Return the loss as it was before the step, as a number or a tensor.
+# - You need no scaler: bfloat16 has the range of float32.
+
+
+# %% answer
+def autocast_step(model, loss_fn, optimizer, x, y):
+    """Take one training step in bfloat16 autocast; return the loss before the step."""
+    ### BEGIN SOLUTION
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+    ### END SOLUTION
+
+
+# %% hints
+# - There are five parts: `zero_grad`, the forward pass, the loss, `backward` and `step`. Which of
+#   them choose the dtypes for the others?
+# - The backward pass follows the dtypes of the forward pass, and the step works on float32.
+# - The region holds two calls: the model's and the loss function's.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_regions.stage import noted, some_steps, step_cases, telling
+
+probe = Probe(step_cases, play=some_steps)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(
+    same=within(1e-3),
+    asked_for="the loss, as a number or a tensor without dimensions",
+    tell=telling(within(1e-3)),
+)
+
+# %% passed
+# The region holds the forward pass and the loss. Backward and the step follow from them, and stay
+# outside.
+
+
+# %% right decorated_forward
+def autocast_step(model, loss_fn, optimizer, x, y):
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def forward():
+        return loss_fn(model(x).float(), y)
+
+    loss = forward()
+    optimizer.zero_grad(set_to_none=False)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+# %% right two_regions_and_a_scaler
+def autocast_step(model, loss_fn, optimizer, x, y):
+    scaler = torch.amp.GradScaler("cpu")
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        prediction = model(x)
+    with torch.amp.autocast("cpu", torch.bfloat16):
+        loss = loss_fn(prediction, y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss
+
+
+# %% right in_a_closure
+def autocast_step(model, loss_fn, optimizer, x, y):
+    def closure():
+        optimizer.zero_grad()
+        with torch.autocast("cpu"):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        return loss
+
+    return optimizer.step(closure)
+
+
+# %% right gradients_set_by_hand
+def autocast_step(model, loss_fn, optimizer, x, y):
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(x), y)
+    for p, grad in zip(params, torch.autograd.grad(loss, params), strict=True):
+        p.grad = grad
+    optimizer.step()
+    return loss.item()
+
+
+# %% rule parameters-cast
+def breaks(seen, right):
+    return noted(seen, "dtype of the parameters") not in (None, "float32")
+
+
+# %% rule stale-cache
+def breaks(seen, right):
+    return noted(seen, "weights that the model computed with") not in (None, "the current ones")
+
+
+(
+    unwrap("with torch.autocast")
+    & put('torch.autocast("cpu", dtype=torch.bfloat16).__enter__()', before="loss = ")
+)
+
+
+# %% rule no-autocast
+def breaks(seen, right):
+    return noted(seen, "autocast in the forward pass") == "off"
+
+
+unwrap("with torch.autocast")
+
+
+# %% rule forward-outside-too
+def breaks(seen, right):
+    return " and " in (noted(seen, "autocast in the forward pass") or "")
+
+
+# %% rule loss-outside
+def breaks(seen, right):
+    return "off" in (noted(seen, "autocast in the loss function") or "")
+
+
+# %% rule region-left-open
+def breaks(seen, right):
+    now = noted(seen, "autocast after the call")
+    return now not in (None, "as before") and {"now": now}
+
+
+# %% rule backward-inside
+def breaks(seen, right):
+    return "on" in (noted(seen, "autocast in the backward pass") or "").split()
+
+
+wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()", to="return")
+
+
+# %% rule step-inside
+def breaks(seen, right):
+    return "on" in (noted(seen, "autocast in the optimizer's step") or "").split()
+
+
+# %% rule other-dtype
+def breaks(seen, right):
+    return "float16" in (noted(seen, "autocast in the forward pass") or "").split()
+
+
+# %% rule steps-miscounted
+def breaks(seen, right):
+    steps, batches = (noted(entry, "optimizer steps") for entry in (seen, right))
+    return steps not in (None, batches) and {"steps": steps, "batches": batches}
+
+
+# %% wrong gradients-of-before
+# When your function is called, the gradients of an earlier step may still be there, and
+# `backward()` adds to them. Removing them at the end is too late for a step that someone else
+# took. Call `optimizer.zero_grad()` before `backward()`.
+move("optimizer.zero_grad()", before="return")
+drop("optimizer.zero_grad()") & put("model.zero_grad(set_to_none=False)", after="optimizer.step()")
+
+# %% wrong loss-after-the-step
+# You returned the loss after the step: you ran the model again, with the new weights. Return the
+# loss that you called `backward()` on.
+put(
+    'with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)', before="return"
+)
+
+
+# %% program forward_as_a_function
+def autocast_step(model, loss_fn, optimizer, x, y):
+    def forward():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return loss_fn(model(x), y)
+
+    optimizer.zero_grad()
+    forward().backward()
+    optimizer.step()
+    return forward().item()
+
+
+# %% wrong returned-none
+drop("return loss")
+
+# %% wrong wrong-type
+swap("loss.item()", "[loss.item()]")
+swap("loss.item()", "(loss.item(), x)")

@@ -1,0 +1,90 @@
+# %% wrong parameters-cast
+# The parameters are not float32 any more. With autocast you don't cast the model: autocast casts
+# what each operation takes. The parameters, their gradients and the updates stay in float32.
+put("model.bfloat16()", before="optimizer.zero_grad()")
+
+# %% wrong stale-cache
+# The weights move, and the model computes with 16-bit copies of older ones. Autocast keeps such
+# copies until the outermost region ends, so every region must end before the weights change. A
+# `with` block around forward and loss does that. Switching autocast on and off by hand does not.
+(
+    unwrap("with torch.autocast")
+    & put('torch.set_autocast_enabled("cpu", True)', before="loss = ")
+    & put('torch.set_autocast_enabled("cpu", False)', after="loss = ")
+)
+
+# %% wrong no-autocast
+# Autocast was off while the model ran. Open a CPU region around the forward pass:
+# `torch.autocast("cpu", dtype=torch.bfloat16)`.
+swap("dtype=torch.bfloat16)", "enabled=False)")
+swap('"cpu", dtype=torch.bfloat16', '"cuda"')
+
+# %% wrong forward-outside-too
+# The model ran inside the region, and outside it as well. A step has one forward pass, inside the
+# region. Call `backward()` on the loss that came out of that one.
+put("loss = loss_fn(model(x), y)", before="loss.backward()")
+
+# %% wrong loss-outside
+# The model ran inside the region, and the loss function outside it. The prediction is a 16-bit
+# tensor, and outside nobody chooses a dtype for the loss: some operations raise, others compute in
+# 16 bits. Call `loss_fn` inside the region too.
+(
+    swap("loss = loss_fn(model(x), y)", "prediction = model(x)")
+    & put("loss = loss_fn(prediction.float(), y)", before="loss.backward()")
+)
+(
+    swap("loss = loss_fn(model(x), y)", "prediction = model(x)")
+    & put("loss = loss_fn(prediction, y)", before="loss.backward()")
+)
+
+# %% wrong backward-inside
+# The backward pass ran inside the region. Its operations should run in the dtypes of the forward
+# pass. Under autocast, those that belong to a float32 part are cast to 16 bits, with no message.
+# Close the region before `backward()`.
+move("loss.backward()", after="loss = ")
+
+# %% wrong step-inside
+# The optimizer's step ran inside a region. Its arithmetic belongs in float32. And a region that is
+# open while the weights change keeps 16-bit copies of the old ones. Call `step()` outside.
+wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.step()")
+
+# %% wrong other-dtype
+# Your region runs in float16, and the task asks for bfloat16. float16 has a smaller range, so its
+# gradients need a `GradScaler`. Say `dtype=torch.bfloat16`.
+swap("dtype=torch.bfloat16", "dtype=torch.float16")
+
+# %% wrong steps-miscounted
+# `optimizer.step()` ran {steps} times for {batches} batches. Each batch needs one step of its own,
+# from the weights that the batch before it has moved.
+drop("optimizer.step()")
+swap("optimizer.step()", "optimizer.step")
+put("optimizer.step()", after="optimizer.step()")
+
+# %% wrong no-backward
+# `backward()` never ran, so there are no gradients and the step changes nothing. Call
+# `loss.backward()` after the region and before the step.
+drop("loss.backward()")
+swap("loss.backward()", "loss.backward")
+
+# %% wrong zeroed-before-step
+# You removed the gradients after `backward()` and before the step, so the step had nothing to work
+# with. Call `optimizer.zero_grad()` before `backward()`, or after the step.
+move("optimizer.zero_grad()", before="optimizer.step()")
+put("model.zero_grad()", after="loss.backward()")
+
+# %% wrong never-zeroed
+# The gradients of one batch are still there when those of the next one come: `backward()` adds to
+# them. Call `optimizer.zero_grad()` once for each batch, before `backward()`.
+drop("optimizer.zero_grad()")
+swap("optimizer.zero_grad()", "optimizer.zero_grad")
+
+# %% wrong arguments-swapped
+# You called the loss function with the target first. A loss need not be symmetric: this one
+# looks at the prediction in another way than at the target. Call `loss_fn(prediction, y)`.
+swap("loss_fn(model(x), y)", "loss_fn(y, model(x))")
+swap("loss = loss_fn(model(x), y)", "prediction = model(x); loss = loss_fn(y, prediction)")
+
+# %% wrong region-left-open
+# Autocast was off before the call, and afterwards it is {now}. The caller's next lines run in
+# that state. A `with` block restores the old one by itself.
+put('torch.set_autocast_enabled("cpu", True)', before="return loss")

@@ -1,0 +1,323 @@
+"""What the answers are handed: modules that write down what autocast was like when they ran.
+
+So it does not matter how a region is opened: with a `with` block, as a decorator, or by hand. The
+modules also put up with inputs of the wrong dtype: what they took is noted, and the check can say
+more than torch's error would.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, mse_loss
+
+from amp_lessons.checks.compare import Same, as_number, is_dict
+from amp_lessons.checks.evidence import plain
+from amp_lessons.checks.probe import Case
+from amp_lessons.checks.surroundings import usual_torch
+from amp_lessons.checks.wording import describe, line
+
+# Bound once, before any learner's code runs.
+_is_on, _dtype_of, _is_cached = (
+    torch.is_autocast_enabled,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+)
+
+
+def noted(entry: dict[str, Any], key: str) -> Any:
+    """What `play` noted under a key; None if there is nothing."""
+    value = entry.get("value")
+    return value["dict"].get(key) if is_dict(value) else None
+
+
+def telling(same: Same) -> Callable[[Case, dict[str, Any], dict[str, Any]], str]:
+    """How a line is told: what `play` noted is no part of an answer that is of the wrong type."""
+
+    def tell(case: Case, expected: dict[str, Any], seen: dict[str, Any]) -> str:
+        if is_dict(expected["value"]) and not is_dict(seen["value"]):
+            return f"{case.label}: your function returned {describe(seen['value'])}"
+        return line("", case, expected, seen, same)
+
+    return tell
+
+
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class State(NamedTuple):
+    """Autocast on the CPU, as the calling thread has it."""
+
+    on: bool
+    dtype: str
+    cached: bool
+
+    def __str__(self) -> str:
+        return f"on in {self.dtype}{'' if self.cached else ' with no cache'}" if self.on else "off"
+
+
+def state() -> State:
+    return State(_is_on("cpu"), name(_dtype_of("cpu")), _is_cached())
+
+
+def since(before: State) -> str:
+    """What has become of the state: "as before", or what it is now."""
+    now = state()
+    if now == before:
+        return "as before"
+    return str(now) if str(now) != str(before) else f"{now}, with other settings"
+
+
+class Log:
+    """What ran, in which state of autocast, and on what. Copies of a module share one log."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, list[str]] = {}
+        self.took: dict[str, list[str]] = {}
+
+    def __deepcopy__(self, memo: dict) -> Log:
+        return self
+
+    def add(self, what: str, *args: Any) -> None:
+        now = state()
+        self.states.setdefault(what, []).append(f"on in {now.dtype}" if now.on else "off")
+        dtypes = ", ".join(name(t.dtype) for t in args if isinstance(t, Tensor))
+        self.took.setdefault(what, []).append(dtypes)
+
+    def during(self, what: str) -> str:
+        """Autocast's state while this ran, each one once."""
+        return " and ".join(dict.fromkeys(self.states.get(what, ["it did not run"])))
+
+    def taken_by(self, what: str) -> str:
+        return " and ".join(dict.fromkeys(self.took.get(what, ["it did not run"])))
+
+    def count(self, what: str) -> int:
+        return len(self.states.get(what, []))
+
+
+class Witness(nn.Module):
+    """A module, or any callable, that logs its calls and the backward pass through its result."""
+
+    def __init__(self, inner: Callable[..., Tensor], what: str, log: Log) -> None:
+        super().__init__()
+        self.inner, self.what, self.log = inner, what, log
+
+    def forward(self, *args: Any) -> Tensor:
+        self.log.add(self.what, *args)
+        weight = next(self.parameters(), None)
+        if weight is not None and not _is_on("cpu"):
+            args = tuple(a.to(weight.dtype) if is_wide_or_narrow(a) else a for a in args)
+        result = self.inner(*args)
+        if result.requires_grad:
+            result.register_hook(lambda _: self.log.add(f"{self.what} backward"))
+        return result
+
+
+def is_wide_or_narrow(value: Any) -> bool:
+    """Whether this is a tensor of floating point."""
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def dtypes_of(*modules: nn.Module) -> str:
+    return ", ".join(sorted({name(p.dtype) for m in modules for p in m.parameters()}))
+
+
+def reaches(result: Any, source: Tensor) -> str:
+    """Whether a gradient of the result arrives there."""
+    if type(result) is not Tensor or not result.requires_grad:
+        return "there is none"
+    (grad,) = torch.autograd.grad(result.float().sum(), source, allow_unused=True)
+    return "there is none" if grad is None else "there is one"
+
+
+def seeded(seed: int, *layers: Callable[[], nn.Module]) -> list[nn.Module]:
+    """Layers with the weights of a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return [layer() for layer in layers]
+
+
+# ---- training: a step, and an epoch -------------------------------------------------------------
+
+
+class Training:
+    """A model, a loss, an optimizer and batches, drawn from a seed, all of which log."""
+
+    def __init__(self, seed: int, count: int, old_gradients: bool) -> None:
+        draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+        inputs, width, outputs = draw.randint(3, 9), draw.randint(8, 24), draw.randint(2, 5)
+        self.log, self.weights_used = Log(), "the current ones"
+        first, last = seeded(
+            seed, lambda: nn.Linear(inputs, width), lambda: nn.Linear(width, outputs)
+        )
+        first.register_forward_hook(self._look_at_weights)
+        self.model = nn.Sequential(
+            Witness(first, "model", self.log), nn.Tanh(), Witness(last, "output", self.log)
+        )
+        for p in self.model.parameters() if old_gradients else ():
+            p.grad = torch.ones_like(p)
+        project = torch.randn(outputs, 3, generator=generator)
+
+        def distance(prediction: Tensor, target: Tensor) -> Tensor:
+            if seed % 2:  # a loss with matrix products of its own
+                one, other = (t @ project.to(t.dtype) for t in (prediction, target))
+                return (one - other).float().square().mean()
+            wide = prediction.float()  # a loss in which the order of the two matters
+            return mse_loss(wide, target.float()) + 0.3 * wide.abs().mean()
+
+        self.loss_fn = Witness(distance, "loss", self.log)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.5)
+        self.optimizer.register_step_pre_hook(lambda *_: self.log.add("step"))
+        self.batches = [
+            (
+                torch.randn(12, inputs, generator=generator),
+                3 + torch.randn(12, outputs, generator=generator),
+            )
+            for _ in range(count)
+        ]
+
+    def _look_at_weights(self, layer: Any, args: tuple[Tensor, ...], result: Tensor) -> None:
+        """Compute the same without the cache: does it come out the same?"""
+        cached = _is_cached()
+        torch.set_autocast_cache_enabled(False)
+        with torch.no_grad():
+            fresh = linear(args[0], layer.weight, layer.bias)
+        torch.set_autocast_cache_enabled(cached)
+        if not torch.equal(fresh, result):
+            self.weights_used = "16-bit copies of older ones"
+
+    def left_behind(self, losses: list[float], before: State) -> dict[str, Any]:
+        return {
+            "dtype of the parameters": dtypes_of(self.model),
+            "weights that the model computed with": self.weights_used,
+            "autocast in the forward pass": self.log.during("model"),
+            "autocast in the loss function": self.log.during("loss"),
+            "backward passes": self.log.count("output backward"),
+            "optimizer steps": self.log.count("step"),
+            "autocast in the backward pass": self.log.during("output backward"),
+            "autocast in the optimizer's step": self.log.during("step"),
+            "autocast after the call": since(before),
+            "losses": losses,
+            "parameters at the end": [
+                x for p in self.model.parameters() for x in p.detach().double().flatten().tolist()
+            ],
+        }
+
+
+def step_cases() -> list[Case]:
+    """Several steps on one model, with and without gradients from before the first of them."""
+    old = "the first with old gradients"
+    return [
+        Case((2, 4, False), "4 steps"),
+        Case((3, 3, False), "3 steps on another model"),
+        Case((8, 3, True), f"3 steps, {old}"),
+        Case((11, 4, True), f"4 steps, {old}"),
+    ]
+
+
+def epoch_cases() -> list[Case]:
+    return [
+        Case((2, 4, False), "4 batches"),
+        Case((3, 3, False), "3 batches for another model"),
+        Case((8, 5, False), "5 batches"),
+        Case((11, 4, False), "4 batches for a fourth model"),
+    ]
+
+
+def some_steps(step: Callable[..., Any]) -> Callable[..., Any]:
+    """How a step is used: on one batch after the other."""
+
+    def go(run: Training) -> Any:
+        return [step(run.model, run.loss_fn, run.optimizer, x, y) for x, y in run.batches]
+
+    return _training(go, lambda losses: next(x for x in losses if as_number(plain(x)) is None))
+
+
+def one_epoch(epoch: Callable[..., Any]) -> Callable[..., Any]:
+    """How an epoch is used."""
+
+    def go(run: Training) -> Any:
+        return epoch(run.model, run.loss_fn, run.optimizer, list(run.batches))
+
+    return _training(go, lambda losses: losses)
+
+
+def _training(go: Callable[[Training], Any], odd: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Args: what to run, and what to give back where it gave no losses."""
+
+    def play(seed: int, count: int, old_gradients: bool) -> Any:
+        with usual_torch():
+            run, before = Training(seed, count, old_gradients), state()
+            given = go(run)
+            losses = _losses(given)
+            return odd(given) if losses is None else run.left_behind(losses, before)
+
+    return play
+
+
+def _losses(given: Any) -> list[float] | None:
+    """The losses as a list, also where they come as one tensor or array."""
+    seen = plain(given)
+    if isinstance(seen, dict) and len(seen.get("shape", ())) == 1:
+        seen = seen["values"]
+    if not isinstance(seen, list):
+        return None
+    numbers = [as_number(item) for item in seen]
+    return None if None in numbers else numbers
+
+
+# ---- a backbone and a head ----------------------------------------------------------------------
+
+
+def score_cases() -> list[Case]:
+    return [
+        Case((seed, dtype), f"{rows} inputs, dtype={dtype}")
+        for seed, dtype, rows in (
+            (4, "bfloat16", 3),
+            (5, "float16", 2),
+            (12, "bfloat16", 6),
+            (19, "float16", 5),
+        )
+    ]
+
+
+def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
+    """How a function of a backbone, a head, inputs and a dtype is used."""
+
+    def play(seed: int, dtype: str) -> Any:
+        draw, log = random.Random(seed), Log()
+        inputs, width, classes = draw.randint(3, 9), draw.randint(4, 9), draw.randint(2, 6)
+        body, last = seeded(
+            seed,
+            lambda: nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width)),
+            lambda: nn.Linear(width, classes),
+        )
+        backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
+        rows = {4: 3, 5: 2, 12: 6, 19: 5}[seed]
+        x = torch.randn(rows, inputs, generator=torch.Generator().manual_seed(seed))
+        with usual_torch():
+            before = state()
+            scores = scores_of(backbone, head, x, getattr(torch, dtype))
+            after = since(before)
+        if type(scores) is not Tensor:
+            return scores
+        modes = {module.training for module in (backbone, head)}
+        return {
+            "dtype of the parameters": dtypes_of(backbone, head),
+            "autocast in the backbone": log.during("backbone"),
+            "autocast in the head": log.during("head"),
+            "dtype that the head took": log.taken_by("head"),
+            "dtype of the scores": name(scores.dtype),
+            "gradient for the backbone": reaches(scores, next(backbone.parameters())),
+            "autocast after the call": after,
+            "mode of the modules": "training" if modes == {True} else "changed to eval",
+            "scores": scores,
+        }
+
+    return play
