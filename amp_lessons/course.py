@@ -216,7 +216,7 @@ LESSONS: tuple[Lesson, ...] = (
             ExerciseInfo("leak_free_scores", "A region that leaks", points=2, minutes=10),
             ExerciseInfo("keep_float32", "One submodule in FP32", points=2, minutes=15),
             ExerciseInfo("count_casts", "Count the casts", points=2, minutes=15),
-            ExerciseInfo("thawed_epoch", "Repair the frozen loop", points=2, minutes=10),
+            *_of("autocast_regions", "thawed_epoch"),
             ExerciseInfo("carry_autocast", "Autocast in a thread", points=2, minutes=15),
         ),
         topics=("autocast_regions",),

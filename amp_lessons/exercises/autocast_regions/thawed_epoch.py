@@ -1,0 +1,271 @@
+# %% statement points=2 minutes=10
+# # Fix the frozen loop
+#
+# This loop runs without an error and its weights move, but its loss stands still.
+
+
+# %% demo
+def frozen_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = loss_fn(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+model = Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batch = torch.arange(12.0).reshape(3, 4) / 12, torch.ones(3, 1)
+before = model.weight.tolist()
+losses = frozen_epoch(model, nn.functional.mse_loss, optimizer, [batch] * 5)
+print("weights before:", *[f"{w:.3f}" for w in before[0]])
+print("weights after: ", *[f"{w:.3f}" for w in model.weight.tolist()[0]])
+print("losses:        ", *[f"{loss:.3f}" for loss in losses])
+
+# %% text
+# Write `thawed_epoch(model, loss_fn, optimizer, batches)`: the same loop, fixed. It goes through
+# `batches`, a list of pairs (x, y), once, and trains in bfloat16 autocast. It returns the list of
+# the losses: one for each batch, as it was before that batch's step.
+
+
+# %% answer
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    """Train on each batch once; return the losses as a list of numbers."""
+    ### BEGIN SOLUTION
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+    ### END SOLUTION
+
+
+# %% hints
+# - Print one weight and the loss after each step. Which of the two stands still?
+# - The 16-bit copies of the weights live until the outermost region ends. When does it end here?
+# - Swap the two outer lines: the loop goes outside, the region inside.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_regions.stage import epoch_cases, noted, one_epoch, telling
+
+probe = Probe(epoch_cases, play=one_epoch)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(
+    same=within(1e-3),
+    asked_for="a list with one loss for each batch",
+    tell=telling(within(1e-3)),
+)
+
+# %% passed
+# The cast cache lives as long as the outermost region. So close the region before the weights
+# change.
+
+
+# %% right decorated_forward
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def forward(x, y):
+        return loss_fn(model(x), y)
+
+    losses = []
+    for x, y in batches:
+        loss = forward(x, y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+# %% right one_region_entered_each_time
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    region = torch.autocast("cpu", dtype=torch.bfloat16)
+    losses = torch.zeros(len(batches))
+    for number, (x, y) in enumerate(batches):
+        with region:
+            prediction = model(x)
+            loss = loss_fn(prediction, y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses[number] = loss.detach()
+    return losses
+
+
+# %% right cache_cleared_and_region_disabled
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for x, y in batches:
+            loss = loss_fn(model(x), y)
+            with torch.autocast("cpu", enabled=False):
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                torch.clear_autocast_cache()
+            losses.append(loss.item())
+    return losses
+
+
+# %% rule parameters-cast
+def breaks(seen, right):
+    return noted(seen, "dtype of the parameters") not in (None, "float32")
+
+
+put("model.bfloat16()", before="losses = []")
+
+
+# %% rule stale-cache
+def breaks(seen, right):
+    return noted(seen, "weights that the model computed with") not in (None, "the current ones")
+
+
+(
+    unwrap("with torch.autocast")
+    & wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
+)
+wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
+wrap('with torch.autocast("cpu", enabled=False):', "for x, y")
+
+
+# %% rule no-autocast
+def breaks(seen, right):
+    return noted(seen, "autocast in the forward pass") == "off"
+
+
+unwrap("with torch.autocast")
+
+
+# %% rule forward-outside-too
+def breaks(seen, right):
+    return " and " in (noted(seen, "autocast in the forward pass") or "")
+
+
+# %% program loss_measured_under_autocast
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+            losses.append(loss_fn(model(x), y).item())
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    return losses
+
+
+# %% rule loss-outside
+def breaks(seen, right):
+    return "off" in (noted(seen, "autocast in the loss function") or "")
+
+
+# %% rule region-left-open
+def breaks(seen, right):
+    now = noted(seen, "autocast after the call")
+    return now not in (None, "as before") and {"now": now}
+
+
+# %% rule backward-inside
+def breaks(seen, right):
+    return "on" in (noted(seen, "autocast in the backward pass") or "").split()
+
+
+(
+    unwrap("with torch.autocast")
+    & put("torch.clear_autocast_cache()", after="optimizer.step()")
+    & wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
+)
+(
+    unwrap("with torch.autocast")
+    & wrap('with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):', "for x, y")
+)
+
+
+# %% rule step-inside
+def breaks(seen, right):
+    return "on" in (noted(seen, "autocast in the optimizer's step") or "").split()
+
+
+# %% rule other-dtype
+def breaks(seen, right):
+    return "float16" in (noted(seen, "autocast in the forward pass") or "").split()
+
+
+# %% rule steps-miscounted
+def breaks(seen, right):
+    steps, batches = (noted(entry, "optimizer steps") for entry in (seen, right))
+    return steps not in (None, batches) and {"steps": steps, "batches": batches}
+
+
+swap("in batches", "in batches[1:]")
+move("optimizer.step()", after="for x, y")
+
+
+# %% program one_step_for_all
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    losses = []
+    optimizer.zero_grad()
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            losses.append(loss_fn(model(x), y))
+    sum(losses).backward()
+    optimizer.step()
+    return [loss.item() for loss in losses]
+
+
+# %% rule losses-missing
+# Your list holds {got} losses for {batches} batches. Append one loss for each batch, inside the
+# loop.
+def breaks(seen, right):
+    got, losses = (noted(entry, "losses") for entry in (seen, right))
+    return got and len(got) != len(losses) and {"got": len(got), "batches": len(losses)}
+
+
+move("losses.append", after="for x, y")
+put("losses.append(loss.item())", before="return losses")
+
+# %% wrong never-zeroed
+move("optimizer.zero_grad()", before="for x, y")
+
+# %% wrong losses-after-the-step
+# Your losses were measured after the step, by a second run of the model. Keep the loss that you
+# called `backward()` on: it is the one before the step.
+put(
+    'with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)',
+    before="losses.append",
+)
+
+
+# %% program measured_in_a_function
+def thawed_epoch(model, loss_fn, optimizer, batches):
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def loss_of(x, y):
+        return loss_fn(model(x), y)
+
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+        losses.append(loss_of(x, y).item())
+    return losses
+
+
+# %% wrong wrong-type
+swap("return losses", "return loss.item()")
+swap("losses.append(loss.item())", "yield loss.item()") & drop("return") & drop("losses = []")
+
+# %% wrong returned-none
+drop("return losses")
