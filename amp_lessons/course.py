@@ -213,7 +213,7 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=(
             *_of("autocast_regions", "autocast_step"),
-            ExerciseInfo("leak_free_scores", "A region that leaks", points=2, minutes=10),
+            *_of("autocast_regions", "leak_free_scores"),
             ExerciseInfo("keep_float32", "One submodule in FP32", points=2, minutes=15),
             ExerciseInfo("count_casts", "Count the casts", points=2, minutes=15),
             *_of("autocast_regions", "thawed_epoch"),

@@ -277,20 +277,17 @@ def _losses(given: Any) -> list[float] | None:
 
 def score_cases() -> list[Case]:
     return [
-        Case((seed, dtype), f"{rows} inputs, dtype={dtype}")
-        for seed, dtype, rows in (
-            (4, "bfloat16", 3),
-            (5, "float16", 2),
-            (12, "bfloat16", 6),
-            (19, "float16", 5),
-        )
+        Case((4, 3, "bfloat16", True), "3 inputs, dtype=bfloat16"),
+        Case((5, 2, "float16", True), "2 inputs, dtype=float16"),
+        Case((12, 6, "bfloat16", False), "6 inputs, dtype=bfloat16, modules in eval mode"),
+        Case((19, 5, "float16", False), "5 inputs, dtype=float16, modules in eval mode"),
     ]
 
 
 def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
     """How a function of a backbone, a head, inputs and a dtype is used."""
 
-    def play(seed: int, dtype: str) -> Any:
+    def play(seed: int, rows: int, dtype: str, training: bool) -> Any:
         draw, log = random.Random(seed), Log()
         inputs, width, classes = draw.randint(3, 9), draw.randint(4, 9), draw.randint(2, 6)
         body, last = seeded(
@@ -299,7 +296,7 @@ def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
             lambda: nn.Linear(width, classes),
         )
         backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
-        rows = {4: 3, 5: 2, 12: 6, 19: 5}[seed]
+        modules = backbone.train(training), head.train(training)
         x = torch.randn(rows, inputs, generator=torch.Generator().manual_seed(seed))
         with usual_torch():
             before = state()
@@ -307,7 +304,7 @@ def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
             after = since(before)
         if type(scores) is not Tensor:
             return scores
-        modes = {module.training for module in (backbone, head)}
+        modes = {module.training for module in modules}
         return {
             "dtype of the parameters": dtypes_of(backbone, head),
             "autocast in the backbone": log.during("backbone"),
@@ -316,7 +313,7 @@ def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
             "dtype of the scores": name(scores.dtype),
             "gradient for the backbone": reaches(scores, next(backbone.parameters())),
             "autocast after the call": after,
-            "mode of the modules": "training" if modes == {True} else "changed to eval",
+            "mode of the modules": "as they came" if modes == {training} else "changed",
             "scores": scores,
         }
 

@@ -1,0 +1,226 @@
+# %% statement points=2 minutes=10
+# # A region that leaks
+#
+# This function leaks: its features leave the region in 16 bits, and meet the float32 weights of
+# the head.
+
+
+# %% demo
+def leaking_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features)
+
+
+try:
+    leaking_scores(Linear(4, 8), Linear(8, 3), torch.ones(2, 4), torch.bfloat16)
+except RuntimeError as error:
+    print("RuntimeError:", error)
+
+# %% text
+# Write `leak_free_scores(backbone, head, x, dtype)`:
+#
+# - The backbone runs under autocast in `dtype`, which is bfloat16 or float16.
+# - The head runs in float32, with autocast off, and the scores are float32.
+# - Gradients of the scores reach the backbone, and both modules stay as they are.
+#
+# `x` is float32, and no region is open around the call.
+
+
+# %% answer
+def leak_free_scores(backbone, head, x, dtype):
+    """Return float32 scores of shape (batch, classes): backbone in 16 bits, head in float32."""
+    ### BEGIN SOLUTION
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+    return head(features.float())
+    ### END SOLUTION
+
+
+# %% hints
+# - Print `features.dtype`. What does the head expect?
+# - Inside the region autocast would cast the features for the head. Outside, you have to do it.
+# - Cast the features to float32 where they leave the region.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_regions.stage import noted, score_cases, scoring, telling
+
+probe = Probe(score_cases, play=scoring)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=telling(within(1e-5)))
+
+# %% passed
+# What leaves a region keeps its 16-bit dtype. Cast it to float32 at the border, and autograd takes
+# the gradient back across.
+
+
+# %% right disabled_subregion
+def leak_free_scores(backbone, head, x, dtype):
+    with torch.autocast("cpu", dtype=dtype):
+        features = backbone(x)
+        with torch.autocast("cpu", enabled=False):
+            return head(features.to(torch.float32))
+
+
+# %% right cast_before_it_leaves
+def leak_free_scores(backbone, head, x, dtype):
+    @torch.autocast("cpu", dtype=dtype, cache_enabled=False)
+    def features():
+        return backbone(x).type(torch.float32)
+
+    return head(features())
+
+
+# %% right dtype_of_the_head
+def leak_free_scores(backbone, head, x, dtype):
+    features = torch.autocast("cpu", dtype=dtype)(backbone)(x)
+    return head(features.to(next(head.parameters()).dtype))
+
+
+# %% right cast_in_a_hook
+def leak_free_scores(backbone, head, x, dtype):
+    handle = head.register_forward_pre_hook(lambda module, args: (args[0].float(),))
+    try:
+        with torch.autocast("cpu", dtype=dtype):
+            features = backbone(x)
+        return head(features)
+    finally:
+        handle.remove()
+
+
+# %% rule module-cast
+# You cast a module, so the caller's parameters are not float32 any more. The optimizer would now
+# train those. Cast the tensor that crosses the border, and leave the modules as they are.
+def breaks(seen, right):
+    return noted(seen, "dtype of the parameters") not in (None, "float32")
+
+
+swap("head(features.float())", "head.to(features.dtype)(features).float()")
+swap("head(features.float())", "head.double()(features.double()).float()")
+unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dtype))")
+
+
+# %% rule not-run
+# The {what} never ran. Call both modules: the backbone on `x`, and the head on its features.
+def breaks(seen, right):
+    for what in ("backbone", "head"):
+        if noted(seen, f"autocast in the {what}") == "it did not run":
+            return {"what": what}
+
+
+swap("return head(features.float())", "return features.float()")
+swap("backbone(x)", "x.to(dtype)")
+
+
+# %% rule backbone-in-float32
+# The backbone ran with autocast off. It is the expensive part, and should run in 16 bits. A CPU
+# region around it casts its input and its weights. A cast of the input does not do that.
+def breaks(seen, right):
+    return "off" in (noted(seen, "autocast in the backbone") or "").split()
+
+
+unwrap("with torch.autocast")
+unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
+swap('"cpu", dtype=dtype', '"cuda", dtype=dtype, enabled=torch.cuda.is_available()')
+
+
+# %% rule head-in-region
+# The head ran inside the region, so its matrix product was computed in 16 bits. Casting the scores
+# to float32 afterwards doesn't bring the digits back. Call the head outside.
+def breaks(seen, right):
+    return "on" in (noted(seen, "autocast in the head") or "").split()
+
+
+move("return head", after="features =")
+move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
+
+
+# %% rule still-leaks
+# The head took 16-bit features, and its weights are float32. Outside a region nobody casts, so
+# torch raises an error. Cast the features to float32 where they leave the region.
+def breaks(seen, right):
+    return "float16" in (noted(seen, "dtype that the head took") or "")
+
+
+swap("features.float()", "features")
+swap("head(features.float())", "head(features).float()")
+(
+    swap("features.float()", "features")
+    & move("return head", after="features =")
+    & wrap('with torch.autocast("cpu", enabled=False):', "return head")
+)
+
+
+# %% rule not-float32
+# Your scores are {got}. They should be float32, as the head's weights are: return what the head
+# gives.
+def breaks(seen, right):
+    got = noted(seen, "dtype of the scores")
+    return got not in (None, "float32") and {"got": got}
+
+
+swap("head(features.float())", "head(features.float()).to(dtype)")
+
+
+# %% rule graph-cut
+# No gradient of the scores reaches the backbone. Autograd records a cast with `.float()` or
+# `.to()`. But `.detach()`, `.data`, `no_grad` and `inference_mode` cut the graph: leave them out.
+def breaks(seen, right):
+    return noted(seen, "gradient for the backbone") == "there is none"
+
+
+swap("features.float()", "features.detach().float()")
+swap("features.float()", "features.data.to(torch.float32)")
+swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
+
+
+# %% rule other-dtype
+# The backbone ran in a {got} region, where {wanted} was asked for. Pass the argument `dtype` on to
+# the region.
+def breaks(seen, right):
+    got, wanted = (noted(entry, "autocast in the backbone") for entry in (seen, right))
+    return got not in (None, wanted) and {"got": got.split()[-1], "wanted": wanted.split()[-1]}
+
+
+swap("dtype=dtype", "dtype=torch.bfloat16")
+swap(", dtype=dtype", "")
+
+
+# %% rule region-left-open
+def breaks(seen, right):
+    now = noted(seen, "autocast after the call")
+    return now not in (None, "as before") and {"now": now}
+
+
+(
+    unwrap("with torch.autocast")
+    & put('torch.autocast("cpu", dtype=dtype).__enter__()', before="features =")
+    & wrap('with torch.autocast("cpu", enabled=False):', "return head")
+)
+
+
+# %% rule mode-changed
+# The backbone or the head has changed between `train()` and `eval()`. You don't need either for a
+# dtype, so leave the mode alone.
+def breaks(seen, right):
+    return noted(seen, "mode of the modules") == "changed"
+
+
+put("backbone.eval(); head.eval()", before="with")
+put("head.train()", before="with")
+
+# %% wrong softmax-added
+# You returned probabilities. Scores are what the head gives: leave the softmax out.
+swap("head(features.float())", "head(features.float()).softmax(-1)")
+swap("head(features.float())", "torch.nn.functional.softmax(head(features.float()), dim=1)")
+
+# %% wrong returned-none
+swap("return head", "head")
+
+# %% wrong wrong-type
+swap("head(features.float())", "head(features.float()).tolist()")
