@@ -32,7 +32,13 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.autocast_regions.stage import noted, some_steps, step_cases, telling
+from amp_lessons.exercises.autocast_regions.stage import (
+    among,
+    differs,
+    some_steps,
+    step_cases,
+    telling,
+)
 
 probe = Probe(step_cases, play=some_steps)
 
@@ -102,68 +108,43 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 
 
 # %% rule parameters-cast
-def breaks(seen, right):
-    return noted(seen, "dtype of the parameters") not in (None, "float32")
-
+breaks = differs("dtype of the parameters")
 
 # %% rule stale-cache
-def breaks(seen, right):
-    return noted(seen, "weights that the model computed with") not in (None, "the current ones")
-
+breaks = differs("weights that the model computed with")
 
 (
     unwrap("with torch.autocast")
     & put('torch.autocast("cpu", dtype=torch.bfloat16).__enter__()', before="loss = ")
 )
 
+# %% rule forward-outside-too
+breaks = among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
-def breaks(seen, right):
-    return noted(seen, "autocast in the forward pass") == "off"
-
+breaks = among("autocast in the forward pass", "off")
 
 unwrap("with torch.autocast")
 
-
-# %% rule forward-outside-too
-def breaks(seen, right):
-    return " and " in (noted(seen, "autocast in the forward pass") or "")
-
-
 # %% rule loss-outside
-def breaks(seen, right):
-    return "off" in (noted(seen, "autocast in the loss function") or "")
-
+breaks = among("autocast in the loss function", "off")
 
 # %% rule region-left-open
-def breaks(seen, right):
-    now = noted(seen, "autocast after the call")
-    return now not in (None, "as before") and {"now": now}
-
+breaks = differs("autocast after the call")
 
 # %% rule backward-inside
-def breaks(seen, right):
-    return "on" in (noted(seen, "autocast in the backward pass") or "").split()
-
+breaks = among("autocast in the backward pass", "on")
 
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()", to="return")
 
-
 # %% rule step-inside
-def breaks(seen, right):
-    return "on" in (noted(seen, "autocast in the optimizer's step") or "").split()
-
+breaks = among("autocast in the optimizer's step", "on")
 
 # %% rule other-dtype
-def breaks(seen, right):
-    return "float16" in (noted(seen, "autocast in the forward pass") or "").split()
-
+breaks = among("autocast in the forward pass", "float16")
 
 # %% rule steps-miscounted
-def breaks(seen, right):
-    steps, batches = (noted(entry, "optimizer steps") for entry in (seen, right))
-    return steps not in (None, batches) and {"steps": steps, "batches": batches}
-
+breaks = differs("optimizer steps")
 
 # %% wrong gradients-of-before
 # When your function is called, the gradients of an earlier step may still be there, and

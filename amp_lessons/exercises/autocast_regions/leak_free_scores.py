@@ -44,7 +44,14 @@ def leak_free_scores(backbone, head, x, dtype):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.autocast_regions.stage import noted, score_cases, scoring, telling
+from amp_lessons.exercises.autocast_regions.stage import (
+    among,
+    differs,
+    noted,
+    score_cases,
+    scoring,
+    telling,
+)
 
 probe = Probe(score_cases, play=scoring)
 
@@ -96,9 +103,7 @@ def leak_free_scores(backbone, head, x, dtype):
 # %% rule module-cast
 # You cast a module, so the caller's parameters are not float32 any more. The optimizer would now
 # train those. Cast the tensor that crosses the border, and leave the modules as they are.
-def breaks(seen, right):
-    return noted(seen, "dtype of the parameters") not in (None, "float32")
-
+breaks = differs("dtype of the parameters")
 
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
@@ -106,46 +111,36 @@ unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dty
 
 
 # %% rule not-run
-# The {what} never ran. Call both modules: the backbone on `x`, and the head on its features.
+# The backbone or the head never ran. Call both: the backbone on `x`, and the head on its features.
 def breaks(seen, right):
-    for what in ("backbone", "head"):
-        if noted(seen, f"autocast in the {what}") == "it did not run":
-            return {"what": what}
+    never = "it did not run"
+    return never in (noted(seen, "autocast in the backbone"), noted(seen, "autocast in the head"))
 
 
 swap("return head(features.float())", "return features.float()")
 swap("backbone(x)", "x.to(dtype)")
 
-
 # %% rule backbone-in-float32
 # The backbone ran with autocast off. It is the expensive part, and should run in 16 bits. A CPU
 # region around it casts its input and its weights. A cast of the input does not do that.
-def breaks(seen, right):
-    return "off" in (noted(seen, "autocast in the backbone") or "").split()
-
+breaks = among("autocast in the backbone", "off")
 
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
 swap('"cpu", dtype=dtype', '"cuda", dtype=dtype, enabled=torch.cuda.is_available()')
 
-
 # %% rule head-in-region
 # The head ran inside the region, so its matrix product was computed in 16 bits. Casting the scores
 # to float32 afterwards doesn't bring the digits back. Call the head outside.
-def breaks(seen, right):
-    return "on" in (noted(seen, "autocast in the head") or "").split()
-
+breaks = among("autocast in the head", "on")
 
 move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
 
-
 # %% rule still-leaks
 # The head took 16-bit features, and its weights are float32. Outside a region nobody casts, so
 # torch raises an error. Cast the features to float32 where they leave the region.
-def breaks(seen, right):
-    return "float16" in (noted(seen, "dtype that the head took") or "")
-
+breaks = among("dtype that the head took", "float16", "bfloat16")
 
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
@@ -155,47 +150,32 @@ swap("head(features.float())", "head(features).float()")
     & wrap('with torch.autocast("cpu", enabled=False):', "return head")
 )
 
-
 # %% rule not-float32
 # Your scores are {got}. They should be float32, as the head's weights are: return what the head
 # gives.
-def breaks(seen, right):
-    got = noted(seen, "dtype of the scores")
-    return got not in (None, "float32") and {"got": got}
-
+breaks = differs("dtype of the scores")
 
 swap("head(features.float())", "head(features.float()).to(dtype)")
-
 
 # %% rule graph-cut
 # No gradient of the scores reaches the backbone. Autograd records a cast with `.float()` or
 # `.to()`. But `.detach()`, `.data`, `no_grad` and `inference_mode` cut the graph: leave them out.
-def breaks(seen, right):
-    return noted(seen, "gradient for the backbone") == "there is none"
-
+breaks = differs("gradient for the backbone")
 
 swap("features.float()", "features.detach().float()")
 swap("features.float()", "features.data.to(torch.float32)")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 
-
 # %% rule other-dtype
-# The backbone ran in a {got} region, where {wanted} was asked for. Pass the argument `dtype` on to
-# the region.
-def breaks(seen, right):
-    got, wanted = (noted(entry, "autocast in the backbone") for entry in (seen, right))
-    return got not in (None, wanted) and {"got": got.split()[-1], "wanted": wanted.split()[-1]}
-
+# In the backbone autocast was {got}, and should be {wanted}. Pass the argument `dtype` on to the
+# region.
+breaks = differs("autocast in the backbone")
 
 swap("dtype=dtype", "dtype=torch.bfloat16")
 swap(", dtype=dtype", "")
 
-
 # %% rule region-left-open
-def breaks(seen, right):
-    now = noted(seen, "autocast after the call")
-    return now not in (None, "as before") and {"now": now}
-
+breaks = differs("autocast after the call")
 
 (
     unwrap("with torch.autocast")
@@ -203,13 +183,10 @@ def breaks(seen, right):
     & wrap('with torch.autocast("cpu", enabled=False):', "return head")
 )
 
-
 # %% rule mode-changed
 # The backbone or the head has changed between `train()` and `eval()`. You don't need either for a
 # dtype, so leave the mode alone.
-def breaks(seen, right):
-    return noted(seen, "mode of the modules") == "changed"
-
+breaks = differs("mode of the modules")
 
 put("backbone.eval(); head.eval()", before="with")
 put("head.train()", before="with")

@@ -54,7 +54,7 @@ wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.step()")
 swap("dtype=torch.bfloat16", "dtype=torch.float16")
 
 # %% wrong steps-miscounted
-# `optimizer.step()` ran {steps} times for {batches} batches. Each batch needs one step of its own,
+# `optimizer.step()` ran {got} times for {wanted} batches. Each batch needs one step of its own,
 # from the weights that the batch before it has moved.
 drop("optimizer.step()")
 swap("optimizer.step()", "optimizer.step")
@@ -85,6 +85,6 @@ swap("loss_fn(model(x), y)", "loss_fn(y, model(x))")
 swap("loss = loss_fn(model(x), y)", "prediction = model(x); loss = loss_fn(y, prediction)")
 
 # %% wrong region-left-open
-# Autocast was off before the call, and afterwards it is {now}. The caller's next lines run in
+# Autocast was off before the call, and afterwards it is {got}. The caller's next lines run in
 # that state. A `with` block restores the old one by itself.
 put('torch.set_autocast_enabled("cpu", True)', before="return loss")

@@ -36,6 +36,21 @@ def noted(entry: dict[str, Any], key: str) -> Any:
     return value["dict"].get(key) if is_dict(value) else None
 
 
+def among(key: str, *words: str) -> Callable[..., bool]:
+    """Whether one of these words was noted under a key."""
+    return lambda seen, right: not {*words}.isdisjoint(str(noted(seen, key)).split())
+
+
+def differs(key: str) -> Callable[..., dict[str, Any] | bool]:
+    """Whether something else was noted under a key than was expected; and both, for a sentence."""
+
+    def compare(seen: dict[str, Any], right: dict[str, Any]) -> dict[str, Any] | bool:
+        got, wanted = noted(seen, key), noted(right, key)
+        return got not in (None, wanted) and {"got": got, "wanted": wanted}
+
+    return compare
+
+
 def telling(same: Same) -> Callable[[Case, dict[str, Any], dict[str, Any]], str]:
     """How a line is told: what `play` noted is no part of an answer that is of the wrong type."""
 

@@ -55,7 +55,14 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.autocast_regions.stage import epoch_cases, noted, one_epoch, telling
+from amp_lessons.exercises.autocast_regions.stage import (
+    among,
+    differs,
+    epoch_cases,
+    noted,
+    one_epoch,
+    telling,
+)
 
 probe = Probe(epoch_cases, play=one_epoch)
 
@@ -121,17 +128,12 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 
 
 # %% rule parameters-cast
-def breaks(seen, right):
-    return noted(seen, "dtype of the parameters") not in (None, "float32")
-
+breaks = differs("dtype of the parameters")
 
 put("model.bfloat16()", before="losses = []")
 
-
 # %% rule stale-cache
-def breaks(seen, right):
-    return noted(seen, "weights that the model computed with") not in (None, "the current ones")
-
+breaks = differs("weights that the model computed with")
 
 (
     unwrap("with torch.autocast")
@@ -140,18 +142,8 @@ def breaks(seen, right):
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
 wrap('with torch.autocast("cpu", enabled=False):', "for x, y")
 
-
-# %% rule no-autocast
-def breaks(seen, right):
-    return noted(seen, "autocast in the forward pass") == "off"
-
-
-unwrap("with torch.autocast")
-
-
 # %% rule forward-outside-too
-def breaks(seen, right):
-    return " and " in (noted(seen, "autocast in the forward pass") or "")
+breaks = among("autocast in the forward pass", "and")
 
 
 # %% program loss_measured_under_autocast
@@ -166,21 +158,19 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
     return losses
 
 
-# %% rule loss-outside
-def breaks(seen, right):
-    return "off" in (noted(seen, "autocast in the loss function") or "")
+# %% rule no-autocast
+breaks = among("autocast in the forward pass", "off")
 
+unwrap("with torch.autocast")
+
+# %% rule loss-outside
+breaks = among("autocast in the loss function", "off")
 
 # %% rule region-left-open
-def breaks(seen, right):
-    now = noted(seen, "autocast after the call")
-    return now not in (None, "as before") and {"now": now}
-
+breaks = differs("autocast after the call")
 
 # %% rule backward-inside
-def breaks(seen, right):
-    return "on" in (noted(seen, "autocast in the backward pass") or "").split()
-
+breaks = among("autocast in the backward pass", "on")
 
 (
     unwrap("with torch.autocast")
@@ -192,22 +182,14 @@ def breaks(seen, right):
     & wrap('with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):', "for x, y")
 )
 
-
 # %% rule step-inside
-def breaks(seen, right):
-    return "on" in (noted(seen, "autocast in the optimizer's step") or "").split()
-
+breaks = among("autocast in the optimizer's step", "on")
 
 # %% rule other-dtype
-def breaks(seen, right):
-    return "float16" in (noted(seen, "autocast in the forward pass") or "").split()
-
+breaks = among("autocast in the forward pass", "float16")
 
 # %% rule steps-miscounted
-def breaks(seen, right):
-    steps, batches = (noted(entry, "optimizer steps") for entry in (seen, right))
-    return steps not in (None, batches) and {"steps": steps, "batches": batches}
-
+breaks = differs("optimizer steps")
 
 swap("in batches", "in batches[1:]")
 move("optimizer.step()", after="for x, y")
