@@ -215,7 +215,7 @@ LESSONS: tuple[Lesson, ...] = (
             *_of("autocast_regions", "autocast_step"),
             *_of("autocast_regions", "leak_free_scores"),
             *_of("autocast_regions", "keep_float32"),
-            ExerciseInfo("count_casts", "Count the casts", points=2, minutes=15),
+            *_of("autocast_regions", "count_casts"),
             *_of("autocast_regions", "thawed_epoch"),
             ExerciseInfo("carry_autocast", "Autocast in a thread", points=2, minutes=15),
         ),

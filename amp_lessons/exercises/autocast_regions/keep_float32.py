@@ -95,7 +95,9 @@ class keep_float32:
     def __call__(self, *args):
         from torch.utils._pytree import tree_map_only
 
-        wide = lambda t: t.float() if t.is_floating_point() else t
+        def wide(t):
+            return t.float() if t.is_floating_point() else t
+
         return self.run(*tree_map_only(torch.Tensor, wide, args))
 
 

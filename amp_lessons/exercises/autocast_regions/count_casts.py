@@ -1,0 +1,256 @@
+# %% statement points=2 minutes=15
+# # Count the casts
+#
+# Write `count_casts(work)`: how many casts from float32 to float16 or bfloat16 happen while
+# `work()` runs, including those that autocast inserts?
+#
+# - `work` takes no arguments, and what it returns doesn't matter. It may do anything: run layers
+#   with the cache or without, frozen, under `no_grad` or in `inference_mode`, run a backward pass,
+#   copy tensors, cast them by hand.
+# - Call it once, and return a whole number.
+# - Only casts from float32 to 16 bits count. Copying numbers into a 16-bit tensor that is there
+#   already, with `copy_`, doesn't count.
+#
+# The lesson shows a `TorchDispatchMode` that lists what runs. Yours must also notice a cast in
+# `inference_mode`, where it has another name.
+
+# %% given
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+# %% answer
+def count_casts(work):
+    """Count the casts from float32 to a 16-bit float while work() runs."""
+    ### BEGIN SOLUTION
+    casts = (torch.ops.aten._to_copy, torch.ops.aten.to)
+    low = (torch.float16, torch.bfloat16)
+
+    class Counter(TorchDispatchMode):
+        number = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if func.overloadpacket in casts:
+                self.number += args[0].dtype == torch.float32 and result.dtype in low
+            return result
+
+    with Counter() as counter:
+        work()
+    return counter.number
+    ### END SOLUTION
+
+
+# %% hints
+# - Autocast inserts its casts below Python. Where could you watch what really runs?
+# - A `TorchDispatchMode` gets each operation as `func`, with its arguments. Call it, and look at
+#   the dtypes of `args[0]` and of the result.
+# - `func.overloadpacket` says which operation it is: `aten._to_copy`, or `aten.to` in
+#   `inference_mode`.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_regions.stage_calls import works
+
+probe = Probe(works)
+
+# %% judge
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="a whole number")
+
+# %% passed
+# You can count what autocast does. The cache shows as casts that don't happen.
+
+
+# %% right names_in_a_list
+def count_casts(work):
+    found = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func._schema.name in ("aten::_to_copy", "aten::to"):
+                found.append((args[0].dtype, out.dtype))
+            return out
+
+    with Watch():
+        work()
+    low = (torch.float16, torch.bfloat16)
+    return sum(a == torch.float32 and b in low for a, b in found)
+
+
+# %% right any_operation_that_narrows
+def count_casts(work):
+    count = torch.zeros((), dtype=torch.int64)
+
+    class Narrowing(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal count
+            out = func(*args, **(kwargs or {}))
+            if args and all(isinstance(t, torch.Tensor) for t in (args[0], out)):
+                narrow = out.is_floating_point() and out.element_size() == 2
+                count += int(args[0].dtype is torch.float32 and narrow)
+            return out
+
+    with Narrowing():
+        work()
+    return count
+
+
+# %% wrong looked-above
+# You don't see the casts that autocast inserts. It makes them below Python's calls, on the way to
+# the kernel. A `TorchFunctionMode` or a patched `Tensor.to` sits above it, and sees only the casts
+# written by hand. A `TorchDispatchMode` sees both.
+
+
+# %% program function_mode
+def count_casts(work):
+    from torch.overrides import TorchFunctionMode
+
+    class Counter(TorchFunctionMode):
+        number = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if func.__name__ in ("to", "half", "bfloat16"):
+                source, low = args[0].dtype, (torch.float16, torch.bfloat16)
+                self.number += source == torch.float32 and result.dtype in low
+            return result
+
+    with Counter() as counter:
+        work()
+    return counter.number
+
+
+# %% program function_mode_and_any_source
+def count_casts(work):
+    from torch.overrides import TorchFunctionMode
+
+    class Counter(TorchFunctionMode):
+        number = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if func.__name__ in ("to", "half", "bfloat16"):
+                self.number += result.dtype in (torch.float16, torch.bfloat16)
+            return result
+
+    with Counter() as counter:
+        work()
+    return counter.number
+
+
+# %% program patched
+def count_casts(work):
+    count, before = 0, torch.Tensor.to
+
+    def to(tensor, *args, **kwargs):
+        nonlocal count
+        result = before(tensor, *args, **kwargs)
+        count += tensor.dtype == torch.float32 and result.dtype.itemsize == 2
+        return result
+
+    torch.Tensor.to = to
+    try:
+        work()
+    finally:
+        torch.Tensor.to = before
+    return count
+
+
+# %% wrong never-counted
+# Your count is always 0. Is the mode active while `work()` runs, and does it count in
+# `__torch_dispatch__`? Enter it with `with`, and call `work()` inside.
+swap("with Counter() as counter:", "counter = Counter()\n    if True:")
+swap("if func.overloadpacket in casts", "if func in casts")
+
+# %% wrong inference-missed
+# You counted `aten::_to_copy` only. In `inference_mode` a cast arrives as `aten::to`. Count both.
+swap("(torch.ops.aten._to_copy, torch.ops.aten.to)", "(torch.ops.aten._to_copy,)")
+of("names_in_a_list", swap('in ("aten::_to_copy", "aten::to")', '== "aten::_to_copy"'))
+
+# %% wrong copies-missed
+# You counted `aten::to` only. That is what a cast is called in `inference_mode`. Everywhere else it
+# arrives as `aten::_to_copy`. Count both.
+swap("(torch.ops.aten._to_copy, torch.ops.aten.to)", "(torch.ops.aten.to,)")
+of("names_in_a_list", swap('in ("aten::_to_copy", "aten::to")', '== "aten::to"'))
+
+# %% wrong every-copy-counted
+# You counted casts in other directions too. A cast from 16 bits back to float32 doesn't count, and
+# neither does one to integers or float64. Look at both dtypes: of `args[0]` and of the result.
+swap("args[0].dtype == torch.float32 and result.dtype in low", "1")
+swap("== torch.float32 and result.dtype in low", "!= result.dtype")
+swap(" and result.dtype in low", "")
+of("names_in_a_list", swap("a == torch.float32 and b in low", "a != b"))
+of("names_in_a_list", swap("a == torch.float32 and b in low", "(a in low) != (b in low)"))
+
+# %% wrong results-counted
+# You counted the results that are 16 bits wide. A matrix product in 16 bits has such a result too,
+# and is not a cast. A cast takes float32 and gives 16 bits.
+(
+    swap("func.overloadpacket in casts", "isinstance(result, torch.Tensor)")
+    & swap("args[0].dtype == torch.float32 and ", "")
+)
+(
+    swap("func.overloadpacket in casts", "args and isinstance(args[0], torch.Tensor)")
+    & swap("args[0].dtype == torch.float32", "isinstance(result, torch.Tensor)")
+)
+of("any_operation_that_narrows", swap("args[0].dtype is torch.float32 and narrow", "narrow"))
+
+# %% wrong any-source-counted
+# You counted the casts to 16 bits from any dtype. Those from float64, from integers or from the
+# other 16-bit format don't count: ask for float32.
+swap("args[0].dtype == torch.float32 and ", "")
+swap("args[0].dtype == torch.float32", "args[0].dtype not in low")
+of("names_in_a_list", swap("a == torch.float32", "a not in low"))
+of("names_in_a_list", swap("a == torch.float32 and b in low", "a != b and b in low"))
+
+# %% wrong copy-counted
+# You counted `copy_` too. It writes into a tensor that is there already, and the task leaves it
+# out.
+(
+    swap("func.overloadpacket in casts", "func.overloadpacket in (*casts, torch.ops.aten.copy_)")
+    & swap("args[0].dtype", "[a.dtype for a in args if isinstance(a, torch.Tensor)][-1]")
+)
+of(
+    "names_in_a_list",
+    swap('"aten::to")', '"aten::to", "aten::copy_")')
+    & swap("(args[0].dtype, out", "(args[func._schema.name[-1] == '_'].dtype, out"),
+)
+
+# %% wrong ran-twice
+# You ran `work()` more than once. It may train, or draw random numbers, so a second run can differ
+# from the first. Count while it runs for the first and only time.
+put("work()", before="with Counter")
+of("names_in_a_list", put("work()", before="with Watch"))
+
+# %% wrong region-of-your-own
+# You opened an autocast region around `work()`, so layers outside any region are cast now. Run
+# `work()` as it is.
+swap("with Counter() as counter:", 'with torch.autocast("cpu"), Counter() as counter:')
+wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "with Counter")
+
+# %% wrong one-format-only
+# You counted the casts to one 16-bit format. Autocast works with both: float16 and bfloat16.
+swap("result.dtype in low", "result.dtype == torch.float16")
+swap("result.dtype in low", "result.dtype == torch.bfloat16")
+of("names_in_a_list", swap("(torch.float16, torch.bfloat16)", "(torch.half,)"))
+of("names_in_a_list", swap("(torch.float16, torch.bfloat16)", "(torch.bfloat16,)"))
+
+# %% wrong kinds-not-casts
+# You counted kinds of casts: equal ones only once. Add up every cast, and don't collect them in a
+# set.
+of("names_in_a_list", swap("found)", "set(found))"))
+(
+    swap("number = 0", "kinds = set()")
+    & put("cast = result.dtype", before="self.number")
+    & swap("self.number += args[0]", "if args[0]")
+    & swap("result.dtype in low", "cast in low: self.kinds.add(cast)")
+    & swap("counter.number", "len(counter.kinds)")
+)
+
+# %% wrong returned-none
+drop("return counter.number")
+
+# %% wrong wrong-type
+swap("return counter.number", "return [counter.number]")
