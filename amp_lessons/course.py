@@ -217,7 +217,7 @@ LESSONS: tuple[Lesson, ...] = (
             *_of("autocast_regions", "keep_float32"),
             *_of("autocast_regions", "count_casts"),
             *_of("autocast_regions", "thawed_epoch"),
-            ExerciseInfo("carry_autocast", "Autocast in a thread", points=2, minutes=15),
+            *_of("autocast_regions", "carry_autocast"),
         ),
         topics=("autocast_regions",),
     ),

@@ -62,6 +62,11 @@ def telling(same: Same) -> Callable[[Case, dict[str, Any], dict[str, Any]], str]
     return tell
 
 
+def as_returned(value: Any) -> Any:
+    """A value of a wrong type. A dict must not be taken for what `play` notes."""
+    return type(type(value).__name__, (), {})() if isinstance(value, dict) else value
+
+
 def name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -271,7 +276,7 @@ def _training(go: Callable[[Training], Any], odd: Callable[[Any], Any]) -> Calla
             run, before = Training(seed, count, old_gradients), state()
             given = go(run)
             losses = _losses(given)
-            return odd(given) if losses is None else run.left_behind(losses, before)
+            return as_returned(odd(given)) if losses is None else run.left_behind(losses, before)
 
     return play
 
@@ -318,7 +323,7 @@ def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
             scores = scores_of(backbone, head, x, getattr(torch, dtype))
             after = since(before)
         if type(scores) is not Tensor:
-            return scores
+            return as_returned(scores)
         modes = {module.training for module in modules}
         return {
             "dtype of the parameters": dtypes_of(backbone, head),

@@ -16,6 +16,7 @@ from amp_lessons.checks.surroundings import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import (
     Log,
     Witness,
+    as_returned,
     dtypes_of,
     name,
     reaches,
@@ -89,7 +90,7 @@ def kept_module(keep: Callable[..., Any]) -> Callable[..., Any]:
         with usual_torch():
             kept = keep(module)
             if not callable(kept):
-                return kept
+                return as_returned(kept)
             with torch.autocast("cpu", getattr(torch, region)) if region else nullcontext():
                 before = state()
                 if more == "error":

@@ -1,0 +1,258 @@
+# %% statement points=2 minutes=15
+# # Autocast in a thread
+#
+# A thread begins with autocast off, whatever the state of the thread that starts it.
+#
+# Write `carry_autocast(function)`. It returns a function that runs `function` in the CPU autocast
+# state that held when and where `carry_autocast` was called: on or off, the dtype, and whether
+# casts are cached. For example:
+#
+# ```python
+# with torch.autocast("cpu", dtype=torch.float16):
+#     task = carry_autocast(model)
+#     output = pool.submit(task, x).result()  # in float16
+# ```
+#
+# - What you return takes any arguments, returns what `function` returns, and passes its errors on.
+# - It may be called in any thread, whether autocast is on or off there. After the call, that
+#   thread's state is as it was before, even if `function` raises an error.
+# - A later call sees the weights as they are then, even if they have changed in between. No region
+#   is open in the thread in between.
+# - Its calls may overlap: several threads may call it at the same time, and `function` may call it
+#   again.
+
+
+# %% answer
+def carry_autocast(function):
+    """Return a function that runs `function` in the autocast state of this thread, as it is now."""
+    ### BEGIN SOLUTION
+    state = {
+        "enabled": torch.is_autocast_enabled("cpu"),
+        "dtype": torch.get_autocast_dtype("cpu"),
+        "cache_enabled": torch.is_autocast_cache_enabled(),
+    }
+
+    def carried(*args, **kwargs):
+        with torch.autocast("cpu", **state):
+            return function(*args, **kwargs)
+
+    return carried
+    ### END SOLUTION
+
+
+# %% hints
+# - A function defined inside `carry_autocast` remembers its variables. What should they hold, and
+#   when do you read it?
+# - The state has three parts: enabled, dtype, and whether casts are cached. torch has a function
+#   to read each of them. Ask for `"cpu"` where a device can be given.
+# - Read before `def`. Open a new region after it, in each call.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_regions.stage import among, differs, noted, telling
+from amp_lessons.exercises.autocast_regions.stage_threads import carry_cases, carrying
+
+probe = Probe(carry_cases, play=carrying)
+
+# %% judge
+from amp_lessons.checks.compare import exactly
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="a function", tell=telling(exactly))
+
+# %% passed
+# Autocast's state belongs to a thread. To use it in another thread, read it in one and open a
+# region in the other, a new one in each call.
+
+
+# %% right as_a_class
+class Carried:
+    def __init__(self, function):
+        self.function = function
+        self.on = torch.is_autocast_enabled("cpu")
+        self.dtype = torch.get_autocast_dtype("cpu")
+        self.cached = torch.is_autocast_cache_enabled()
+
+    def __call__(self, *args, **kwargs):
+        with torch.autocast("cpu", self.dtype, self.on, self.cached):
+            return self.function(*args, **kwargs)
+
+
+def carry_autocast(function):
+    return Carried(function)
+
+
+# %% right state_and_cache_by_hand
+def carry_autocast(function):
+    def get():
+        cached = torch.is_autocast_cache_enabled()
+        return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), cached
+
+    def put(on, dtype, cached):
+        torch.set_autocast_enabled("cpu", on)
+        torch.set_autocast_dtype("cpu", dtype)
+        torch.set_autocast_cache_enabled(cached)
+
+    state = get()
+
+    def carried(*args, **kwargs):
+        before = get()
+        put(*state)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put(*before)
+            torch.clear_autocast_cache()
+
+    return carried
+
+
+# %% rule not-called-once
+# The function should run once in each call of what you return, and not before: `carry_autocast`
+# itself only reads the state.
+def breaks(seen, right):
+    runs = noted(seen, "runs before the call"), noted(seen, "runs in the call")
+    return None not in runs and runs != (0, 1)
+
+
+put("function(*args, **kwargs)", before="with torch.autocast")
+put("function()", before="def carried")
+
+# %% rule result-lost
+# The function's result, or one of its arguments, is lost on the way. Take `*args` and `**kwargs`,
+# and return what the function returns.
+breaks = among("arguments and result", "lost:")
+
+swap("return function(*args, **kwargs)", "function(*args, **kwargs)")
+swap("return function(*args, **kwargs)", "return function(*args)")
+
+# %% rule worker-left-changed
+# After the call autocast is not as it was in that thread: now it is {got}. A thread of a pool runs
+# other work next. A `with` block around the call restores the state.
+breaks = differs("autocast in the thread afterwards")
+
+unwrap("with torch.autocast") & put(
+    'torch.autocast("cpu", **state).__enter__()', before="return function"
+)
+of("state_and_cache_by_hand", drop("put(*before)"))
+
+# %% rule error-swallowed
+# The function raised an error, and your callable did not pass it on. The caller needs it: leave
+# the error alone.
+breaks = among("the error", "lost")
+
+(
+    put("import contextlib", before="state = {")
+    & wrap("with contextlib.suppress(Exception):", "with torch.autocast")
+)
+
+# %% rule worker-changed-by-an-error
+# When the function raises an error, the thread's state is not as it was: the lines that restore it
+# are never reached. Use a `with` block, or `try` and `finally`.
+breaks = differs("autocast after the error")
+
+of(
+    "state_and_cache_by_hand",
+    swap("try:", "if True:")
+    & swap("return function(*args, **kwargs)", "result = function(*args, **kwargs)")
+    & swap("finally:", "if True:")
+    & put("return result", after="torch.clear_autocast_cache()"),
+)
+
+
+# %% rule one-region-for-all-calls
+# Two calls that overlap don't leave the thread as it was. The state to go back to must belong to
+# one call. A `torch.autocast` object keeps it in itself, so make a new one in each call.
+def breaks(seen, right):
+    inside = [noted(entry, "autocast in its calls") for entry in (seen, right)]
+    return inside[0] == inside[1] and differs("autocast after all of them")(seen, right)
+
+
+(
+    put('region = torch.autocast("cpu", **state)', before="def carried")
+    & swap('with torch.autocast("cpu", **state):', "with region:")
+)
+
+
+# %% program region_as_a_decorator
+def carry_autocast(function):
+    region = torch.autocast(
+        "cpu",
+        enabled=torch.is_autocast_enabled("cpu"),
+        dtype=torch.get_autocast_dtype("cpu"),
+        cache_enabled=torch.is_autocast_cache_enabled(),
+    )
+    return region(function)
+
+
+# %% program decorator_without_the_cache
+def carry_autocast(function):
+    on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    return torch.autocast("cpu", enabled=on, dtype=dtype)(function)
+
+
+# %% rule casts-left-in-the-cache
+# The second call computed with the first weights: their 16-bit copies were still in the cast cache.
+# The end of a `with torch.autocast(...)` block empties the cache. Setting the state back by hand
+# doesn't, so use a block, or call `torch.clear_autocast_cache()` too.
+breaks = differs("results with weights 1 and then 5")
+
+of("state_and_cache_by_hand", drop("torch.clear_autocast_cache()"))
+
+# %% wrong state-not-carried
+# The function runs in whatever state the thread has. The state belongs to a thread, and a new
+# thread begins with autocast off. Read it when `carry_autocast` is called, and open a region with
+# it where the function runs.
+unwrap("with torch.autocast")
+move("state = {", before="with torch.autocast")
+
+# %% wrong asked-about-cuda
+# Autocast is off in your function, whatever the state was. `torch.is_autocast_enabled()` without a
+# device asks about CUDA. Ask for the CPU: `torch.is_autocast_enabled("cpu")`.
+swap('torch.is_autocast_enabled("cpu")', "torch.is_autocast_enabled()")
+swap('torch.is_autocast_enabled("cpu")', 'torch.is_autocast_enabled("cuda")')
+
+# %% wrong always-on
+# You turn autocast on, whether it was on or not. Carry the state as it is:
+# `enabled=torch.is_autocast_enabled("cpu")`.
+swap('torch.is_autocast_enabled("cpu")', "True")
+swap('"enabled": torch.is_autocast_enabled("cpu"),', "")
+
+
+# %% program bfloat16_as_a_decorator
+def carry_autocast(function):
+    return torch.autocast("cpu", dtype=torch.bfloat16)(function)
+
+
+# %% wrong off-not-carried
+# You carry the state only if autocast was on. Off is a state too: the thread that runs the function
+# may have a region open, and autocast must be off inside the function.
+put('if not torch.is_autocast_enabled("cpu"): return function', before="state = {")
+put('if not state["enabled"]: return function(*args, **kwargs)', before="with torch.autocast")
+
+# %% wrong dtype-not-carried
+# You don't carry the dtype, so the function runs in another one: in the one that the thread has,
+# or always in the same. `torch.get_autocast_dtype("cpu")` is part of the state too. Read it when
+# `carry_autocast` is called.
+swap('"dtype": torch.get_autocast_dtype("cpu"),', "")
+swap('torch.get_autocast_dtype("cpu")', "torch.bfloat16")
+swap("**state", '**state | {"dtype": torch.get_autocast_dtype("cpu")}')
+
+# %% wrong cache-not-carried
+# You don't carry whether casts are cached. That is the third part of the state:
+# `torch.is_autocast_cache_enabled()`. Read it when `carry_autocast` is called.
+swap('"cache_enabled": torch.is_autocast_cache_enabled(),', "")
+swap("torch.is_autocast_cache_enabled()", "True")
+swap("**state", '**state | {"cache_enabled": torch.is_autocast_cache_enabled()}')
+
+# %% wrong last-state-wins
+# Of two functions that you wrapped, the first runs in the state of the second. You keep the state
+# in one place, and each call of `carry_autocast` overwrites it. Keep it in a local variable.
+put("global state", before="state = {")
+swap("state = {", "carry_autocast.state = {") & swap("**state", "**carry_autocast.state")
+
+# %% wrong returned-none
+drop("return carried")
+
+# %% wrong wrong-type
+swap("return carried", "return state")
