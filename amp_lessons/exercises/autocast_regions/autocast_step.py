@@ -143,6 +143,12 @@ breaks = among("autocast in the optimizer's step", "on")
 # %% rule other-dtype
 breaks = among("autocast in the forward pass", "float16")
 
+# %% rule no-backward
+breaks = among("backward passes", "0")
+
+# %% rule copy-trained
+breaks = differs("gradients of the parameters")
+
 # %% rule steps-miscounted
 breaks = differs("optimizer steps")
 

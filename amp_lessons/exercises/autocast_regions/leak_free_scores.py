@@ -118,7 +118,6 @@ def breaks(seen, right):
 
 
 swap("return head(features.float())", "return features.float()")
-swap("backbone(x)", "x.to(dtype)")
 
 # %% rule backbone-in-float32
 # The backbone ran with autocast off. It is the expensive part, and should run in 16 bits. A CPU
@@ -138,8 +137,9 @@ move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
 
 # %% rule still-leaks
-# The head took 16-bit features, and its weights are float32. Outside a region nobody casts, so
-# torch raises an error. Cast the features to float32 where they leave the region.
+# The head took 16-bit features, and it should run in float32. Outside a region nobody casts, so
+# 16-bit features and float32 weights make torch raise an error. Cast the features to float32 where
+# they leave the region.
 breaks = among("dtype that the head took", "float16", "bfloat16")
 
 swap("features.float()", "features")
@@ -192,9 +192,11 @@ put("backbone.eval(); head.eval()", before="with")
 put("head.train()", before="with")
 
 # %% wrong softmax-added
-# You returned probabilities. Scores are what the head gives: leave the softmax out.
+# You returned probabilities or their logarithms. Scores are what the head gives: leave the softmax
+# out.
 swap("head(features.float())", "head(features.float()).softmax(-1)")
 swap("head(features.float())", "torch.nn.functional.softmax(head(features.float()), dim=1)")
+swap("head(features.float())", "head(features.float()).log_softmax(-1)")
 
 # %% wrong returned-none
 swap("return head", "head")

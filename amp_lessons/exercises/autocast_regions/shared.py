@@ -66,6 +66,17 @@ put("optimizer.step()", after="optimizer.step()")
 drop("loss.backward()")
 swap("loss.backward()", "loss.backward")
 
+# %% wrong copy-trained
+# The backward pass gave no gradients to the parameters of `model`, so the step could not move them.
+# You trained a copy of the model. Call the `model` that you were given.
+swap("loss_fn(model(x)", "loss_fn(__import__('copy').deepcopy(model)(x)")
+
+# %% wrong still-scaled
+# You scaled the loss, and nobody divided the gradients again: the step used gradients that are too
+# large by the scale. bfloat16 needs no scaler. If you use one, call `scaler.step(optimizer)`.
+swap("loss.backward()", 'torch.amp.GradScaler("cpu").scale(loss).backward()')
+swap("loss.backward()", "(loss * 2**16).backward()")
+
 # %% wrong zeroed-before-step
 # You removed the gradients after `backward()` and before the step, so the step had nothing to work
 # with. Call `optimizer.zero_grad()` before `backward()`, or after the step.

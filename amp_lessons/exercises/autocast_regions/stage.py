@@ -172,7 +172,7 @@ class Training:
     def __init__(self, seed: int, count: int, old_gradients: bool) -> None:
         draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
         inputs, width, outputs = draw.randint(3, 9), draw.randint(8, 24), draw.randint(2, 5)
-        self.log, self.weights_used = Log(), "the current ones"
+        self.log, self.weights_used, self.reached = Log(), "the current ones", "none"
         first, last = seeded(
             seed, lambda: nn.Linear(inputs, width), lambda: nn.Linear(width, outputs)
         )
@@ -180,8 +180,9 @@ class Training:
         self.model = nn.Sequential(
             Witness(first, "model", self.log), nn.Tanh(), Witness(last, "output", self.log)
         )
-        for p in self.model.parameters() if old_gradients else ():
-            p.grad = torch.ones_like(p)
+        for p in self.model.parameters():
+            p.grad = torch.ones_like(p) if old_gradients else None
+            p.register_hook(self._note_gradient)
         project = torch.randn(outputs, 3, generator=generator)
 
         def distance(prediction: Tensor, target: Tensor) -> Tensor:
@@ -197,10 +198,13 @@ class Training:
         self.batches = [
             (
                 torch.randn(12, inputs, generator=generator),
-                3 + torch.randn(12, outputs, generator=generator),
+                (3 + torch.randn(12, outputs, generator=generator)).bfloat16().float(),
             )
             for _ in range(count)
         ]
+
+    def _note_gradient(self, _: Tensor) -> None:
+        self.reached = "computed"
 
     def _look_at_weights(self, layer: Any, args: tuple[Tensor, ...], result: Tensor) -> None:
         """Compute the same without the cache: does it come out the same?"""
@@ -219,6 +223,7 @@ class Training:
             "autocast in the forward pass": self.log.during("model"),
             "autocast in the loss function": self.log.during("loss"),
             "backward passes": self.log.count("output backward"),
+            "gradients of the parameters": self.reached,
             "optimizer steps": self.log.count("step"),
             "autocast in the backward pass": self.log.during("output backward"),
             "autocast in the optimizer's step": self.log.during("step"),
@@ -309,7 +314,8 @@ def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
 
     def play(seed: int, rows: int, dtype: str, training: bool) -> Any:
         draw, log = random.Random(seed), Log()
-        inputs, width, classes = draw.randint(3, 9), draw.randint(4, 9), draw.randint(2, 6)
+        inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
+        width = inputs + draw.randint(1, 4)
         body, last = seeded(
             seed,
             lambda: nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width)),
