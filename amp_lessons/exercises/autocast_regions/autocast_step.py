@@ -32,15 +32,9 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.autocast_regions.stage import (
-    among,
-    differs,
-    some_steps,
-    step_cases,
-    telling,
-)
+from amp_lessons.exercises.autocast_regions import stage
 
-probe = Probe(step_cases, play=some_steps)
+probe = Probe(stage.step_cases, play=stage.some_steps)
 
 # %% judge
 from amp_lessons.checks.compare import within
@@ -49,7 +43,7 @@ from amp_lessons.checks.diagnosis import Judge
 judge = Judge(
     same=within(1e-3),
     asked_for="the loss, as a number or a tensor without dimensions",
-    tell=telling(within(1e-3)),
+    tell=stage.telling(within(1e-3)),
 )
 
 # %% passed
@@ -108,10 +102,10 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 
 
 # %% rule parameters-cast
-breaks = differs("dtype of the parameters")
+breaks = stage.differs("dtype of the parameters")
 
 # %% rule stale-cache
-breaks = differs("weights that the model computed with")
+breaks = stage.differs("weights that the model computed with")
 
 (
     unwrap("with torch.autocast")
@@ -119,38 +113,38 @@ breaks = differs("weights that the model computed with")
 )
 
 # %% rule forward-outside-too
-breaks = among("autocast in the forward pass", "and")
+breaks = stage.among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
-breaks = among("autocast in the forward pass", "off")
+breaks = stage.among("autocast in the forward pass", "off")
 
 unwrap("with torch.autocast")
 
 # %% rule loss-outside
-breaks = among("autocast in the loss function", "off")
+breaks = stage.among("autocast in the loss function", "off")
 
 # %% rule region-left-open
-breaks = differs("autocast after the call")
+breaks = stage.differs("autocast after the call")
 
 # %% rule backward-inside
-breaks = among("autocast in the backward pass", "on")
+breaks = stage.among("autocast in the backward pass", "on")
 
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()", to="return")
 
 # %% rule step-inside
-breaks = among("autocast in the optimizer's step", "on")
+breaks = stage.among("autocast in the optimizer's step", "on")
 
 # %% rule other-dtype
-breaks = among("autocast in the forward pass", "float16")
+breaks = stage.among("autocast in the forward pass", "float16")
 
 # %% rule no-backward
-breaks = among("backward passes", "0")
+breaks = stage.among("backward passes", "0")
 
 # %% rule copy-trained
-breaks = differs("gradients of the parameters")
+breaks = stage.differs("gradients of the parameters")
 
 # %% rule steps-miscounted
-breaks = differs("optimizer steps")
+breaks = stage.differs("optimizer steps")
 
 # %% wrong gradients-of-before
 # When your function is called, the gradients of an earlier step may still be there, and

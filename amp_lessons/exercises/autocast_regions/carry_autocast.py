@@ -111,8 +111,8 @@ def carry_autocast(function):
 # The function should run once in each call of what you return, and not before: `carry_autocast`
 # itself only reads the state.
 def breaks(seen, right):
-    runs = noted(seen, "runs before the call"), noted(seen, "runs in the call")
-    return None not in runs and runs != (0, 1)
+    keys = ("runs before the call", "runs in the call", "runs in the two calls")
+    return any(differs(key)(seen, right) for key in keys)
 
 
 put("function(*args, **kwargs)", before="with torch.autocast")
@@ -200,11 +200,12 @@ breaks = differs("results with weights 1 and then 5")
 of("state_and_cache_by_hand", drop("torch.clear_autocast_cache()"))
 
 # %% wrong state-not-carried
-# The function runs in whatever state the thread has. The state belongs to a thread, and a new
-# thread begins with autocast off. Read it when `carry_autocast` is called, and open a region with
-# it where the function runs.
+# In your function autocast is on or off as it is in the thread that runs it. That state belongs to
+# a thread, and a new thread begins with autocast off. Read it when `carry_autocast` is called, and
+# open a region with it in each call.
 unwrap("with torch.autocast")
 move("state = {", before="with torch.autocast")
+swap("**state", '**state | {"enabled": torch.is_autocast_enabled("cpu")}')
 
 # %% wrong asked-about-cuda
 # Autocast is off in your function, whatever the state was. `torch.is_autocast_enabled()` without a
@@ -243,6 +244,7 @@ swap("**state", '**state | {"dtype": torch.get_autocast_dtype("cpu")}')
 # `torch.is_autocast_cache_enabled()`. Read it when `carry_autocast` is called.
 swap('"cache_enabled": torch.is_autocast_cache_enabled(),', "")
 swap("torch.is_autocast_cache_enabled()", "True")
+swap("torch.is_autocast_cache_enabled()", "False")
 swap("**state", '**state | {"cache_enabled": torch.is_autocast_cache_enabled()}')
 
 # %% wrong last-state-wins

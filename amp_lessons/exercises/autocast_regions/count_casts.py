@@ -101,43 +101,12 @@ def count_casts(work):
 # You don't see the casts that autocast inserts. It makes them below Python's calls, on the way to
 # the kernel. A `TorchFunctionMode` or a patched `Tensor.to` sits above it, and sees only the casts
 # written by hand. A `TorchDispatchMode` sees both.
-
-
-# %% program function_mode
-def count_casts(work):
-    from torch.overrides import TorchFunctionMode
-
-    class Counter(TorchFunctionMode):
-        number = 0
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            if func.__name__ in ("to", "half", "bfloat16"):
-                source, low = args[0].dtype, (torch.float16, torch.bfloat16)
-                self.number += source == torch.float32 and result.dtype in low
-            return result
-
-    with Counter() as counter:
-        work()
-    return counter.number
-
-
-# %% program function_mode_and_any_source
-def count_casts(work):
-    from torch.overrides import TorchFunctionMode
-
-    class Counter(TorchFunctionMode):
-        number = 0
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            if func.__name__ in ("to", "half", "bfloat16"):
-                self.number += result.dtype in (torch.float16, torch.bfloat16)
-            return result
-
-    with Counter() as counter:
-        work()
-    return counter.number
+(
+    swap("TorchDispatchMode", "TorchFunctionMode")
+    & swap("__torch_dispatch__", "__torch_function__")
+    & swap("func.overloadpacket in casts", 'func.__name__ in ("to", "half", "bfloat16")')
+    & put("from torch.overrides import TorchFunctionMode", before="casts =")
+)
 
 
 # %% program patched

@@ -64,8 +64,9 @@ def keep_float32(module):
 
         @torch.autocast("cpu", enabled=False)
         def forward(self, *args):
+            wide = next(self.inner.parameters()).dtype
             low = (torch.float16, torch.bfloat16)
-            return self.inner(*[a.float() if getattr(a, "dtype", 0) in low else a for a in args])
+            return self.inner(*[a.to(wide) if getattr(a, "dtype", 0) in low else a for a in args])
 
     return Float32()
 
@@ -85,20 +86,6 @@ def keep_float32(module):
             torch.set_autocast_enabled("cpu", before)
 
     return run
-
-
-# %% right tree_of_arguments
-class keep_float32:
-    def __init__(self, module):
-        self.run = torch.autocast("cpu", enabled=False)(module)
-
-    def __call__(self, *args):
-        from torch.utils._pytree import tree_map_only
-
-        def wide(t):
-            return t.float() if t.is_floating_point() else t
-
-        return self.run(*tree_map_only(torch.Tensor, wide, args))
 
 
 # %% rule module-cast
@@ -180,6 +167,12 @@ breaks = differs("dtypes that the module took")
 
 swap("value.float() if is_number else value", "value")
 swap("[in_float32(arg) for arg in args]", "[in_float32(args[0]), *args[1:]]")
+# %% rule copy-run
+# You ran a copy of the module, so no gradient reaches the parameters of `module` itself. Call the
+# module that you were given.
+breaks = differs("gradient for the parameters")
+
+put("module = __import__('copy').deepcopy(module)", before="def in_float32")
 
 # %% rule error-lost
 # The submodule raised an error, and your callable did not pass it on. The caller needs it: leave

@@ -44,22 +44,15 @@ def leak_free_scores(backbone, head, x, dtype):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.autocast_regions.stage import (
-    among,
-    differs,
-    noted,
-    score_cases,
-    scoring,
-    telling,
-)
+from amp_lessons.exercises.autocast_regions import stage
 
-probe = Probe(score_cases, play=scoring)
+probe = Probe(stage.score_cases, play=stage.scoring)
 
 # %% judge
 from amp_lessons.checks.compare import within
 from amp_lessons.checks.diagnosis import Judge
 
-judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=telling(within(1e-5)))
+judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=stage.telling(within(1e-5)))
 
 # %% passed
 # What leaves a region keeps its 16-bit dtype. Cast it to float32 at the border, and autograd takes
@@ -103,7 +96,7 @@ def leak_free_scores(backbone, head, x, dtype):
 # %% rule module-cast
 # You cast a module, so the caller's parameters are not float32 any more. The optimizer would now
 # train those. Cast the tensor that crosses the border, and leave the modules as they are.
-breaks = differs("dtype of the parameters")
+breaks = stage.differs("dtype of the parameters")
 
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
@@ -114,7 +107,10 @@ unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dty
 # The backbone or the head never ran. Call both: the backbone on `x`, and the head on its features.
 def breaks(seen, right):
     never = "it did not run"
-    return never in (noted(seen, "autocast in the backbone"), noted(seen, "autocast in the head"))
+    return never in (
+        stage.noted(seen, "autocast in the backbone"),
+        stage.noted(seen, "autocast in the head"),
+    )
 
 
 swap("return head(features.float())", "return features.float()")
@@ -122,7 +118,7 @@ swap("return head(features.float())", "return features.float()")
 # %% rule backbone-in-float32
 # The backbone ran with autocast off. It is the expensive part, and should run in 16 bits. A CPU
 # region around it casts its input and its weights. A cast of the input does not do that.
-breaks = among("autocast in the backbone", "off")
+breaks = stage.among("autocast in the backbone", "off")
 
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
@@ -131,7 +127,7 @@ swap('"cpu", dtype=dtype', '"cuda", dtype=dtype, enabled=torch.cuda.is_available
 # %% rule head-in-region
 # The head ran inside the region, so its matrix product was computed in 16 bits. Casting the scores
 # to float32 afterwards doesn't bring the digits back. Call the head outside.
-breaks = among("autocast in the head", "on")
+breaks = stage.among("autocast in the head", "on")
 
 move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
@@ -140,7 +136,7 @@ move("return head", after="features =") & swap("head(features.float())", "head(f
 # The head took 16-bit features, and it should run in float32. Outside a region nobody casts, so
 # 16-bit features and float32 weights make torch raise an error. Cast the features to float32 where
 # they leave the region.
-breaks = among("dtype that the head took", "float16", "bfloat16")
+breaks = stage.among("dtype that the head took", "float16", "bfloat16")
 
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
@@ -153,14 +149,14 @@ swap("head(features.float())", "head(features).float()")
 # %% rule not-float32
 # Your scores are {got}. They should be float32, as the head's weights are: return what the head
 # gives.
-breaks = differs("dtype of the scores")
+breaks = stage.differs("dtype of the scores")
 
 swap("head(features.float())", "head(features.float()).to(dtype)")
 
 # %% rule graph-cut
 # No gradient of the scores reaches the backbone. Autograd records a cast with `.float()` or
 # `.to()`. But `.detach()`, `.data`, `no_grad` and `inference_mode` cut the graph: leave them out.
-breaks = differs("gradient for the backbone")
+breaks = stage.differs("gradient for the backbone")
 
 swap("features.float()", "features.detach().float()")
 swap("features.float()", "features.data.to(torch.float32)")
@@ -169,13 +165,13 @@ swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 # %% rule other-dtype
 # In the backbone autocast was {got}, and should be {wanted}. Pass the argument `dtype` on to the
 # region.
-breaks = differs("autocast in the backbone")
+breaks = stage.differs("autocast in the backbone")
 
 swap("dtype=dtype", "dtype=torch.bfloat16")
 swap(", dtype=dtype", "")
 
 # %% rule region-left-open
-breaks = differs("autocast after the call")
+breaks = stage.differs("autocast after the call")
 
 (
     unwrap("with torch.autocast")
@@ -186,7 +182,7 @@ breaks = differs("autocast after the call")
 # %% rule mode-changed
 # The backbone or the head has changed between `train()` and `eval()`. You don't need either for a
 # dtype, so leave the mode alone.
-breaks = differs("mode of the modules")
+breaks = stage.differs("mode of the modules")
 
 put("backbone.eval(); head.eval()", before="with")
 put("head.train()", before="with")

@@ -152,7 +152,8 @@ def reaches(result: Any, source: Tensor) -> str:
     """Whether a gradient of the result arrives there."""
     if type(result) is not Tensor or not result.requires_grad:
         return "there is none"
-    (grad,) = torch.autograd.grad(result.float().sum(), source, allow_unused=True)
+    total = result.float().sum()
+    (grad,) = torch.autograd.grad(total, source, retain_graph=True, allow_unused=True)
     return "there is none" if grad is None else "there is one"
 
 

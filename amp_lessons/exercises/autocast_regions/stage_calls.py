@@ -45,7 +45,7 @@ class _Submodule(nn.Module):
         return result
 
 
-class _Raises(nn.Module):
+class _Raises(_Submodule):
     def forward(self, *args: Any) -> Tensor:
         raise Expected
 
@@ -80,7 +80,7 @@ def kept_module(keep: Callable[..., Any]) -> Callable[..., Any]:
         log, width = Log(), 3 + seed
         generator = torch.Generator().manual_seed(seed)
         (inner,) = seeded(seed, lambda: _Submodule(width))
-        module = _Raises() if more == "error" else Witness(inner, "module", log)
+        module = _Raises(width) if more == "error" else Witness(inner, "module", log)
         x = torch.randn(4, width, generator=generator).to(getattr(torch, given)).requires_grad_()
         args = [x, more] if isinstance(more, float) else [x]
         if more == "second":
@@ -105,6 +105,7 @@ def kept_module(keep: Callable[..., Any]) -> Callable[..., Any]:
             "autocast after the call": after,
             "dtype of the result": name(result.dtype) if is_tensor else "it is no tensor",
             "gradient for the input": reaches(result, x),
+            "gradient for the parameters": reaches(result, inner.linear.weight),
             "result": result,
         }
 

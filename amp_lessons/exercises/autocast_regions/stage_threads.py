@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,15 +18,17 @@ SECONDS = 1.0
 Carry = Callable[[Callable[..., Any]], Any]
 
 
-@contextmanager
+OFF = "with autocast off"
+_REGIONS: dict[str, dict[str, Any]] = {
+    "in a bfloat16 region": {"dtype": torch.bfloat16},
+    "in a float16 region": {"dtype": torch.float16},
+    "in a bfloat16 region with no cache": {"dtype": torch.bfloat16, "cache_enabled": False},
+    "in a float16 region with no cache": {"dtype": torch.float16, "cache_enabled": False},
+}
+
+
 def _region(words: str) -> Any:
-    """A region by its words: "off", "float16", "bfloat16 with no cache"."""
-    if words == "off":
-        yield
-        return
-    dtype, _, rest = words.partition(" ")
-    with torch.autocast("cpu", getattr(torch, dtype), cache_enabled=not rest):
-        yield
+    return nullcontext() if words == OFF else torch.autocast("cpu", **_REGIONS[words])
 
 
 def _in_thread(work: Callable[[], Any], own: str) -> Callable[[], Any]:
@@ -55,42 +57,31 @@ def _in_thread(work: Callable[[], Any], own: str) -> Callable[[], Any]:
 
 def carry_cases() -> list[Case]:
     """What is carried where; then what may happen while it is used."""
-    bf16, fp16, off = "bfloat16", "float16", "off"
-    uncached, fp16_uncached = "bfloat16 with no cache", "float16 with no cache"
-    once = [
-        (bf16, off),
-        (fp16, off),
-        (off, fp16),
-        (off, bf16),
-        (uncached, off),
-        (fp16_uncached, off),
+    bf16, fp16, bf16_uncached, fp16_uncached = _REGIONS
+    carried = (
+        (bf16, OFF),
+        (fp16, OFF),
+        (OFF, fp16),
+        (OFF, bf16),
+        (bf16_uncached, OFF),
+        (fp16_uncached, OFF),
         (fp16, bf16),
         (bf16, fp16),
-        (fp16, uncached),
+        (fp16, bf16_uncached),
         (bf16, fp16_uncached),
-    ]
+    )
     return [
-        *[Case((_once, *pair), _label(*pair)) for pair in once],
-        Case((_two_wrapped, fp16, uncached), "two functions, wrapped in different regions"),
-        Case((_two_wrapped, off, fp16), "two functions, the first wrapped with autocast off"),
-        Case((_raising, fp16, off), "a function that raises, in a thread with autocast off"),
-        Case((_raising, off, bf16), "a function that raises, in a thread with autocast on"),
-        Case((_nested, fp16, off), "a function that calls itself, in a thread with autocast off"),
-        Case((_nested, off, bf16), "a function that calls itself, in a thread with autocast on"),
-        Case((_overlapping, fp16, off), "two threads that call it at the same time"),
-        Case((_new_weights, bf16, off), "two calls, with another weight in the second"),
-        Case((_new_weights, fp16, off), "two calls in float16, with another weight in the second"),
+        *[Case((_once, *two), "wrapped {}; called in a thread {}".format(*two)) for two in carried],
+        Case((_two_wrapped, fp16, bf16_uncached), "two functions, wrapped in different regions"),
+        Case((_two_wrapped, OFF, fp16), f"two functions, the first wrapped {OFF}"),
+        Case((_raising, fp16, OFF), f"a function that raises, in a thread {OFF}"),
+        Case((_raising, OFF, bf16), f"a function that raises, in a thread {bf16}"),
+        Case((_nested, fp16, OFF), f"a function that calls itself, in a thread {OFF}"),
+        Case((_nested, OFF, bf16), f"a function that calls itself, in a thread {bf16}"),
+        Case((_overlapping, fp16, OFF), "two threads that call it at the same time"),
+        Case((_new_weights, bf16, OFF), "two calls, with another weight in the second"),
+        Case((_new_weights, fp16, OFF), "two calls in float16, with another weight in the second"),
     ]
-
-
-def _label(caller: str, own: str) -> str:
-    words = []
-    for state_in_words in (caller, own):
-        dtype, _, rest = state_in_words.partition(" ")
-        words.append(
-            "with autocast off" if dtype == "off" else f"in a {dtype} region {rest}".strip()
-        )
-    return f"wrapped {words[0]}; called in a thread {words[1]}"
 
 
 def carrying(carry: Carry) -> Callable[..., Any]:
@@ -98,15 +89,24 @@ def carrying(carry: Carry) -> Callable[..., Any]:
         with usual_torch():
             try:
                 return scene(carry, caller, own)
+            except _NoFunctionError as error:
+                return as_returned(error.args[0])
             finally:
                 torch.clear_autocast_cache()
 
     return play
 
 
-def _wrapped(carry: Carry, caller: str, function: Callable[..., Any]) -> Any:
+class _NoFunctionError(Exception):
+    """What came back, in place of a function."""
+
+
+def _wrapped(carry: Carry, caller: str, function: Callable[..., Any]) -> Callable[..., Any]:
     with _region(caller):
-        return carry(function)
+        carried = carry(function)
+    if not callable(carried):
+        raise _NoFunctionError(carried)
+    return carried
 
 
 def _once(carry: Carry, caller: str, own: str) -> Any:
@@ -117,8 +117,6 @@ def _once(carry: Carry, caller: str, own: str) -> Any:
         return f"{args} {kwargs}"
 
     carried = _wrapped(carry, caller, function)
-    if not callable(carried):
-        return as_returned(carried)
     early = len(seen)
 
     def work() -> dict[str, Any]:
@@ -140,10 +138,8 @@ def _two_wrapped(carry: Carry, caller: str, other: str) -> Any:
         return str(state())
 
     first, second = _wrapped(carry, caller, function), _wrapped(carry, other, function)
-    if not callable(first):
-        return as_returned(first)
     inside = "autocast in the {} function".format
-    return _in_thread(lambda: {inside("first"): first(), inside("second"): second()}, "off")()
+    return _in_thread(lambda: {inside("first"): first(), inside("second"): second()}, OFF)()
 
 
 def _raising(carry: Carry, caller: str, own: str) -> Any:
@@ -151,8 +147,6 @@ def _raising(carry: Carry, caller: str, own: str) -> Any:
         raise Expected
 
     carried = _wrapped(carry, caller, function)
-    if not callable(carried):
-        return as_returned(carried)
 
     def work() -> dict[str, Any]:
         before, error = state(), "lost"
@@ -171,8 +165,6 @@ def _nested(carry: Carry, caller: str, own: str) -> Any:
         return [str(state()), *inner]
 
     carried = _wrapped(carry, caller, function)
-    if not callable(carried):
-        return as_returned(carried)
 
     def work() -> dict[str, Any]:
         before = state()
@@ -196,8 +188,6 @@ def _overlapping(carry: Carry, caller: str, own: str) -> Any:
             first_is_over.wait(SECONDS)
 
     carried = _wrapped(carry, caller, function)
-    if not callable(carried):
-        return as_returned(carried)
 
     def call(first: bool) -> str:
         before = state()
@@ -208,22 +198,29 @@ def _overlapping(carry: Carry, caller: str, own: str) -> Any:
                 first_is_over.set()
         return since(before)
 
-    threads = [_in_thread(lambda: call(True), own), _in_thread(lambda: call(False), "bfloat16")]
+    threads = [
+        _in_thread(lambda: call(True), own),
+        _in_thread(lambda: call(False), "in a bfloat16 region"),
+    ]
     after = [thread() for thread in threads]
     return {"autocast in its calls": [*states.values()], "autocast after all of them": after}
 
 
 def _new_weights(carry: Carry, caller: str, own: str) -> Any:
     weight, x = torch.nn.Parameter(torch.ones(1, 2)), torch.ones(1, 2)
+    runs: list[float] = []
 
-    carried = _wrapped(carry, caller, lambda: torch.nn.functional.linear(x, weight).item())
-    if not callable(carried):
-        return as_returned(carried)
+    def function() -> float:
+        runs.append(torch.nn.functional.linear(x, weight).item())
+        return runs[-1]
+
+    carried = _wrapped(carry, caller, function)
 
     def work() -> dict[str, Any]:
         results = [carried()]
         with torch.no_grad():
             weight.fill_(5.0)
-        return {"results with weights 1 and then 5": [*results, carried()]}
+        results.append(carried())
+        return {"runs in the two calls": len(runs), "results with weights 1 and then 5": results}
 
     return _in_thread(work, own)()

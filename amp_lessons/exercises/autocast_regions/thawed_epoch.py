@@ -55,16 +55,9 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 
 # %% probe
 from amp_lessons.checks.probe import Probe
-from amp_lessons.exercises.autocast_regions.stage import (
-    among,
-    differs,
-    epoch_cases,
-    noted,
-    one_epoch,
-    telling,
-)
+from amp_lessons.exercises.autocast_regions import stage
 
-probe = Probe(epoch_cases, play=one_epoch)
+probe = Probe(stage.epoch_cases, play=stage.one_epoch)
 
 # %% judge
 from amp_lessons.checks.compare import within
@@ -73,28 +66,12 @@ from amp_lessons.checks.diagnosis import Judge
 judge = Judge(
     same=within(1e-3),
     asked_for="a list with one loss for each batch",
-    tell=telling(within(1e-3)),
+    tell=stage.telling(within(1e-3)),
 )
 
 # %% passed
 # The cast cache lives as long as the outermost region. So close the region before the weights
 # change.
-
-
-# %% right decorated_forward
-def thawed_epoch(model, loss_fn, optimizer, batches):
-    @torch.autocast("cpu", dtype=torch.bfloat16)
-    def forward(x, y):
-        return loss_fn(model(x), y)
-
-    losses = []
-    for x, y in batches:
-        loss = forward(x, y)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
 
 
 # %% right one_region_entered_each_time
@@ -128,12 +105,12 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 
 
 # %% rule parameters-cast
-breaks = differs("dtype of the parameters")
+breaks = stage.differs("dtype of the parameters")
 
 put("model.bfloat16()", before="losses = []")
 
 # %% rule stale-cache
-breaks = differs("weights that the model computed with")
+breaks = stage.differs("weights that the model computed with")
 
 (
     unwrap("with torch.autocast")
@@ -143,34 +120,22 @@ wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
 wrap('with torch.autocast("cpu", enabled=False):', "for x, y")
 
 # %% rule forward-outside-too
-breaks = among("autocast in the forward pass", "and")
-
-
-# %% program loss_measured_under_autocast
-def thawed_epoch(model, loss_fn, optimizer, batches):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-            losses.append(loss_fn(model(x), y).item())
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-    return losses
+breaks = stage.among("autocast in the forward pass", "and")
 
 
 # %% rule no-autocast
-breaks = among("autocast in the forward pass", "off")
+breaks = stage.among("autocast in the forward pass", "off")
 
 unwrap("with torch.autocast")
 
 # %% rule loss-outside
-breaks = among("autocast in the loss function", "off")
+breaks = stage.among("autocast in the loss function", "off")
 
 # %% rule region-left-open
-breaks = differs("autocast after the call")
+breaks = stage.differs("autocast after the call")
 
 # %% rule backward-inside
-breaks = among("autocast in the backward pass", "on")
+breaks = stage.among("autocast in the backward pass", "on")
 
 (
     unwrap("with torch.autocast")
@@ -183,41 +148,29 @@ breaks = among("autocast in the backward pass", "on")
 )
 
 # %% rule step-inside
-breaks = among("autocast in the optimizer's step", "on")
+breaks = stage.among("autocast in the optimizer's step", "on")
 
 # %% rule other-dtype
-breaks = among("autocast in the forward pass", "float16")
+breaks = stage.among("autocast in the forward pass", "float16")
 
 # %% rule no-backward
-breaks = among("backward passes", "0")
+breaks = stage.among("backward passes", "0")
 
 # %% rule copy-trained
-breaks = differs("gradients of the parameters")
+breaks = stage.differs("gradients of the parameters")
 
 # %% rule steps-miscounted
-breaks = differs("optimizer steps")
+breaks = stage.differs("optimizer steps")
 
 swap("in batches", "in batches[1:]")
 move("optimizer.step()", after="for x, y")
-
-
-# %% program one_step_for_all
-def thawed_epoch(model, loss_fn, optimizer, batches):
-    losses = []
-    optimizer.zero_grad()
-    for x, y in batches:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            losses.append(loss_fn(model(x), y))
-    sum(losses).backward()
-    optimizer.step()
-    return [loss.item() for loss in losses]
 
 
 # %% rule losses-missing
 # Your list holds {got} losses for {batches} batches. Append one loss for each batch, inside the
 # loop.
 def breaks(seen, right):
-    got, losses = (noted(entry, "losses") for entry in (seen, right))
+    got, losses = (stage.noted(entry, "losses") for entry in (seen, right))
     return got and len(got) != len(losses) and {"got": len(got), "batches": len(losses)}
 
 
@@ -234,21 +187,11 @@ put(
     'with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)',
     before="losses.append",
 )
-
-
-# %% program measured_in_a_function
-def thawed_epoch(model, loss_fn, optimizer, batches):
-    @torch.autocast("cpu", dtype=torch.bfloat16)
-    def loss_of(x, y):
-        return loss_fn(model(x), y)
-
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss_of(x, y).backward()
-        optimizer.step()
-        losses.append(loss_of(x, y).item())
-    return losses
+(
+    drop("losses.append")
+    & put("region = torch.autocast('cpu', torch.bfloat16)", before="for x, y")
+    & put("losses.append(region(lambda: loss_fn(model(x), y))())", after="optimizer.step()")
+)
 
 
 # %% wrong wrong-type
