@@ -90,23 +90,11 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     return optimizer.step(closure)
 
 
-# %% right gradients_set_by_hand
-def autocast_step(model, loss_fn, optimizer, x, y):
-    params = [p for group in optimizer.param_groups for p in group["params"]]
-    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
-        loss = loss_fn(model(x), y)
-    for p, grad in zip(params, torch.autograd.grad(loss, params), strict=True):
-        p.grad = grad
-    optimizer.step()
-    return loss.item()
-
-
 # %% rule parameters-cast
 breaks = stage.differs("dtype of the parameters")
 
 # %% rule stale-cache
 breaks = stage.differs("weights that the model computed with")
-
 (
     unwrap("with torch.autocast")
     & put('torch.autocast("cpu", dtype=torch.bfloat16).__enter__()', before="loss = ")
@@ -117,7 +105,6 @@ breaks = stage.among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
 breaks = stage.among("autocast in the forward pass", "off")
-
 unwrap("with torch.autocast")
 
 # %% rule loss-outside
@@ -128,7 +115,6 @@ breaks = stage.differs("autocast after the call")
 
 # %% rule backward-inside
 breaks = stage.among("autocast in the backward pass", "on")
-
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()", to="return")
 
 # %% rule step-inside

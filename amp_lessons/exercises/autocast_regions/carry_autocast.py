@@ -122,7 +122,6 @@ put("function()", before="def carried")
 # The function's result, or one of its arguments, is lost on the way. Take `*args` and `**kwargs`,
 # and return what the function returns.
 breaks = among("arguments and result", "lost:")
-
 swap("return function(*args, **kwargs)", "function(*args, **kwargs)")
 swap("return function(*args, **kwargs)", "return function(*args)")
 
@@ -130,7 +129,6 @@ swap("return function(*args, **kwargs)", "return function(*args)")
 # After the call autocast is not as it was in that thread: now it is {got}. A thread of a pool runs
 # other work next. A `with` block around the call restores the state.
 breaks = differs("autocast in the thread afterwards")
-
 unwrap("with torch.autocast") & put(
     'torch.autocast("cpu", **state).__enter__()', before="return function"
 )
@@ -140,7 +138,6 @@ of("state_and_cache_by_hand", drop("put(*before)"))
 # The function raised an error, and your callable did not pass it on. The caller needs it: leave
 # the error alone.
 breaks = among("the error", "lost")
-
 (
     put("import contextlib", before="state = {")
     & wrap("with contextlib.suppress(Exception):", "with torch.autocast")
@@ -150,7 +147,6 @@ breaks = among("the error", "lost")
 # When the function raises an error, the thread's state is not as it was: the lines that restore it
 # are never reached. Use a `with` block, or `try` and `finally`.
 breaks = differs("autocast after the error")
-
 of(
     "state_and_cache_by_hand",
     swap("try:", "if True:")
@@ -196,7 +192,6 @@ def carry_autocast(function):
 # The end of a `with torch.autocast(...)` block empties the cache. Setting the state back by hand
 # doesn't, so use a block, or call `torch.clear_autocast_cache()` too.
 breaks = differs("results with weights 1 and then 5")
-
 of("state_and_cache_by_hand", drop("torch.clear_autocast_cache()"))
 
 # %% wrong state-not-carried
@@ -237,6 +232,7 @@ put('if not state["enabled"]: return function(*args, **kwargs)', before="with to
 # `carry_autocast` is called.
 swap('"dtype": torch.get_autocast_dtype("cpu"),', "")
 swap('torch.get_autocast_dtype("cpu")', "torch.bfloat16")
+swap('get_autocast_dtype("cpu")', 'get_autocast_dtype("cuda")')
 swap("**state", '**state | {"dtype": torch.get_autocast_dtype("cpu")}')
 
 # %% wrong cache-not-carried

@@ -1,8 +1,8 @@
 # %% statement points=2 minutes=15
 # # One submodule in FP32
 #
-# Write `keep_float32(module)`. It returns a callable (a function or a module) that runs `module`
-# in float32, inside whatever region it is called, and returns the float32 result.
+# Write `keep_float32(module)`. It returns a callable: a function or a module. Called in whatever
+# region, this runs `module` in float32, and returns the float32 result.
 #
 # - The arguments are positional: one or more tensors of floating point in 16 or 32 bits, tensors
 #   of indices, plain numbers.
@@ -92,14 +92,12 @@ def keep_float32(module):
 # The submodule's parameters are not float32 any more. Cast the input to the dtype of the module,
 # and leave the module as it is.
 breaks = differs("dtype of the parameters")
-
 swap("return module(", "return module.to(args[0].dtype)(")
 swap("module(*", "module.double()(*") & swap("value.float()", "value.double()")
 
 # %% rule not-run
 # The callable that you return never ran the submodule. Call `module` inside it.
 breaks = among("autocast in the module", "run")
-
 swap("return module(*[in_float32(arg) for arg in args])", "return in_float32(args[0])")
 
 
@@ -119,7 +117,6 @@ swap("value.is_floating_point()", "value.dim() > 0")
 # you cast before or after. Open a region with `enabled=False` around the call, for the right
 # device: `torch.autocast("cpu", enabled=False)`.
 breaks = among("autocast in the module", "on")
-
 unwrap("with torch.autocast")
 swap('"cpu", enabled=False', '"cuda", enabled=False')
 unwrap("with torch.autocast") & wrap('with torch.autocast("cpu", enabled=False):', "def run")
@@ -129,7 +126,6 @@ unwrap("with torch.autocast") & swap("for arg in args])", "for arg in args]).flo
 # After your call autocast is not as it was before it: now it is {got}. So the modules that follow
 # run in another state than the caller chose. A `with` block restores the state by itself.
 breaks = differs("autocast after the call")
-
 unwrap("with torch.autocast") & put('torch.set_autocast_enabled("cpu", False)', before="return mod")
 (
     unwrap("with torch.autocast")
@@ -142,21 +138,18 @@ put('torch.set_autocast_dtype("cpu", torch.float32)', before="with torch.autocas
 # %% rule result-dropped
 # What you return doesn't give the module's result when it is called. Return that result.
 breaks = among("dtype of the result", "no")
-
 swap("return module(", "module(")
 
 # %% rule result-cast-back
 # The submodule computed in float32, and you returned its result as {got}. Return it as it is: the
 # operations that follow cast what they need.
 breaks = differs("dtype of the result")
-
 swap("for arg in args])", "for arg in args]).to(args[0].dtype)")
 
 # %% rule graph-cut
 # No gradient reaches the input. Autograd records a cast with `.float()`. But `.detach()`, `.data`
 # and `no_grad` cut the graph: leave them out.
 breaks = differs("gradient for the input")
-
 swap("value.float()", "value.detach().float()")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 
@@ -164,21 +157,19 @@ swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 # Autocast was off, and the submodule took {got} where it should take {wanted}. In a disabled
 # region nobody casts, so 16-bit inputs meet float32 weights. Cast each floating-point input.
 breaks = differs("dtypes that the module took")
-
 swap("value.float() if is_number else value", "value")
 swap("[in_float32(arg) for arg in args]", "[in_float32(args[0]), *args[1:]]")
+
 # %% rule copy-run
 # You ran a copy of the module, so no gradient reaches the parameters of `module` itself. Call the
 # module that you were given.
 breaks = differs("gradient for the parameters")
-
 put("module = __import__('copy').deepcopy(module)", before="def in_float32")
 
 # %% rule error-lost
 # The submodule raised an error, and your callable did not pass it on. The caller needs it: leave
 # the error alone.
 breaks = among("autocast after the error", "lost")
-
 (
     wrap("with contextlib.suppress(Exception):", "with torch.autocast")
     & put("import contextlib", before="def in_float32")
@@ -188,7 +179,6 @@ breaks = among("autocast after the error", "lost")
 # When the submodule raises an error, autocast is not as it was before the call: the line that
 # restores it is never reached. Use a `with` block, or `try` and `finally`.
 breaks = differs("autocast after the error")
-
 (
     unwrap("with torch.autocast")
     & put('was = torch.is_autocast_enabled("cpu")', before="return mod")

@@ -76,12 +76,6 @@ def leak_free_scores(backbone, head, x, dtype):
     return head(features())
 
 
-# %% right dtype_of_the_head
-def leak_free_scores(backbone, head, x, dtype):
-    features = torch.autocast("cpu", dtype=dtype)(backbone)(x)
-    return head(features.to(next(head.parameters()).dtype))
-
-
 # %% right cast_in_a_hook
 def leak_free_scores(backbone, head, x, dtype):
     handle = head.register_forward_pre_hook(lambda module, args: (args[0].float(),))
@@ -97,7 +91,6 @@ def leak_free_scores(backbone, head, x, dtype):
 # You cast a module, so the caller's parameters are not float32 any more. The optimizer would now
 # train those. Cast the tensor that crosses the border, and leave the modules as they are.
 breaks = stage.differs("dtype of the parameters")
-
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dtype))")
@@ -119,7 +112,6 @@ swap("return head(features.float())", "return features.float()")
 # The backbone ran with autocast off. It is the expensive part, and should run in 16 bits. A CPU
 # region around it casts its input and its weights. A cast of the input does not do that.
 breaks = stage.among("autocast in the backbone", "off")
-
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
 swap('"cpu", dtype=dtype', '"cuda", dtype=dtype, enabled=torch.cuda.is_available()')
@@ -128,7 +120,6 @@ swap('"cpu", dtype=dtype', '"cuda", dtype=dtype, enabled=torch.cuda.is_available
 # The head ran inside the region, so its matrix product was computed in 16 bits. Casting the scores
 # to float32 afterwards doesn't bring the digits back. Call the head outside.
 breaks = stage.among("autocast in the head", "on")
-
 move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
 
@@ -137,7 +128,6 @@ move("return head", after="features =") & swap("head(features.float())", "head(f
 # 16-bit features and float32 weights make torch raise an error. Cast the features to float32 where
 # they leave the region.
 breaks = stage.among("dtype that the head took", "float16", "bfloat16")
-
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
 (
@@ -150,14 +140,12 @@ swap("head(features.float())", "head(features).float()")
 # Your scores are {got}. They should be float32, as the head's weights are: return what the head
 # gives.
 breaks = stage.differs("dtype of the scores")
-
 swap("head(features.float())", "head(features.float()).to(dtype)")
 
 # %% rule graph-cut
 # No gradient of the scores reaches the backbone. Autograd records a cast with `.float()` or
 # `.to()`. But `.detach()`, `.data`, `no_grad` and `inference_mode` cut the graph: leave them out.
 breaks = stage.differs("gradient for the backbone")
-
 swap("features.float()", "features.detach().float()")
 swap("features.float()", "features.data.to(torch.float32)")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
@@ -166,13 +154,11 @@ swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 # In the backbone autocast was {got}, and should be {wanted}. Pass the argument `dtype` on to the
 # region.
 breaks = stage.differs("autocast in the backbone")
-
 swap("dtype=dtype", "dtype=torch.bfloat16")
 swap(", dtype=dtype", "")
 
 # %% rule region-left-open
 breaks = stage.differs("autocast after the call")
-
 (
     unwrap("with torch.autocast")
     & put('torch.autocast("cpu", dtype=dtype).__enter__()', before="features =")
@@ -183,7 +169,6 @@ breaks = stage.differs("autocast after the call")
 # The backbone or the head has changed between `train()` and `eval()`. You don't need either for a
 # dtype, so leave the mode alone.
 breaks = stage.differs("mode of the modules")
-
 put("backbone.eval(); head.eval()", before="with")
 put("head.train()", before="with")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -32,8 +31,7 @@ _is_on, _dtype_of, _is_cached = (
 
 def noted(entry: dict[str, Any], key: str) -> Any:
     """What `play` noted under a key; None if there is nothing."""
-    value = entry.get("value")
-    return value["dict"].get(key) if is_dict(value) else None
+    return entry["value"]["dict"].get(key) if is_dict(entry.get("value")) else None
 
 
 def among(key: str, *words: str) -> Callable[..., bool]:

@@ -214,13 +214,17 @@ class _Staged:
 
 def works() -> list[Case]:
     """Work with casts that autocast inserts, casts by hand, and others that don't count."""
-    bf16, fp16, no_grad, inference = (
-        torch.bfloat16,
-        torch.float16,
-        torch.no_grad,
-        torch.inference_mode,
-    )
+    bf16, fp16, no_grad = torch.bfloat16, torch.float16, torch.no_grad
+    inference = torch.inference_mode
     return [
+        Case((_other_casts(1),), "copies and casts, none to 16 bits"),
+        Case((_other_casts(2),), "more copies and casts, none to 16 bits"),
+        Case((_by_hand(fp16),), "one cast by hand, no autocast"),
+        Case((_by_hand(bf16, fp16, bf16),), "three casts by hand"),
+        Case((_from_elsewhere(1),), "casts to 16 bits, none of them from float32"),
+        Case((_from_elsewhere(2),), "more casts to 16 bits, none of them from float32"),
+        Case((_copied(1, bf16),), "copy_ into a bfloat16 tensor"),
+        Case((_copied(3, fp16),), "copy_ into three float16 tensors"),
         Case((_layers(1),), "a few layers, several times"),
         Case((_layers(2, fp16),), "a layer in float16, twice"),
         Case((_layers(2, cache=False),), "layers without the cache"),
@@ -232,14 +236,6 @@ def works() -> list[Case]:
         Case((_layers(7, then=lambda y: y.float().relu().sum()),), "results cast back to float32"),
         Case((_train(4),), "a forward and a backward pass"),
         Case((_train(5),), "another forward and backward pass"),
-        Case((_other_casts(1),), "copies and casts, none to 16 bits"),
-        Case((_other_casts(2),), "more copies and casts, none to 16 bits"),
-        Case((_by_hand(fp16),), "one cast by hand, no autocast"),
-        Case((_by_hand(bf16, fp16, bf16),), "three casts by hand"),
-        Case((_from_elsewhere(1),), "casts to 16 bits, none of them from float32"),
-        Case((_from_elsewhere(2),), "more casts to 16 bits, none of them from float32"),
-        Case((_copied(1, bf16),), "copy_ into a bfloat16 tensor"),
-        Case((_copied(3, fp16),), "copy_ into three float16 tensors"),
         Case((_without_region(4),), "a layer with no region open"),
         Case((_without_region(5),), "another layer with no region open"),
         Case((_Staged(6),), "6 casts, and fewer when it is run again"),

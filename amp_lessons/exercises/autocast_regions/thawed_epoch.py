@@ -106,12 +106,10 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 
 # %% rule parameters-cast
 breaks = stage.differs("dtype of the parameters")
-
 put("model.bfloat16()", before="losses = []")
 
 # %% rule stale-cache
 breaks = stage.differs("weights that the model computed with")
-
 (
     unwrap("with torch.autocast")
     & wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
@@ -125,7 +123,6 @@ breaks = stage.among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
 breaks = stage.among("autocast in the forward pass", "off")
-
 unwrap("with torch.autocast")
 
 # %% rule loss-outside
@@ -136,7 +133,6 @@ breaks = stage.differs("autocast after the call")
 
 # %% rule backward-inside
 breaks = stage.among("autocast in the backward pass", "on")
-
 (
     unwrap("with torch.autocast")
     & put("torch.clear_autocast_cache()", after="optimizer.step()")
@@ -161,7 +157,6 @@ breaks = stage.differs("gradients of the parameters")
 
 # %% rule steps-miscounted
 breaks = stage.differs("optimizer steps")
-
 swap("in batches", "in batches[1:]")
 move("optimizer.step()", after="for x, y")
 
