@@ -216,28 +216,41 @@ def works() -> list[Case]:
     """Work with casts that autocast inserts, casts by hand, and others that don't count."""
     bf16, fp16, no_grad = torch.bfloat16, torch.float16, torch.no_grad
     inference = torch.inference_mode
-    return [
-        Case((_other_casts(1),), "copies and casts, none to 16 bits"),
-        Case((_other_casts(2),), "more copies and casts, none to 16 bits"),
-        Case((_by_hand(fp16),), "one cast by hand, no autocast"),
-        Case((_by_hand(bf16, fp16, bf16),), "three casts by hand"),
-        Case((_from_elsewhere(1),), "casts to 16 bits, none of them from float32"),
-        Case((_from_elsewhere(2),), "more casts to 16 bits, none of them from float32"),
-        Case((_copied(1, bf16),), "copy_ into a bfloat16 tensor"),
-        Case((_copied(3, fp16),), "copy_ into three float16 tensors"),
-        Case((_layers(1),), "a few layers, several times"),
-        Case((_layers(2, fp16),), "a layer in float16, twice"),
-        Case((_layers(2, cache=False),), "layers without the cache"),
-        Case((_layers(3, frozen=True),), "frozen layers"),
-        Case((_layers(4, around=no_grad),), "under no_grad"),
-        Case((_layers(5, fp16, around=inference),), "in inference_mode, float16"),
-        Case((_layers(8, around=inference),), "in inference_mode, bfloat16"),
-        Case((_layers(6, narrow_input=True),), "with a 16-bit input"),
-        Case((_layers(7, then=lambda y: y.float().relu().sum()),), "results cast back to float32"),
-        Case((_train(4),), "a forward and a backward pass"),
-        Case((_train(5),), "another forward and backward pass"),
-        Case((_without_region(4),), "a layer with no region open"),
-        Case((_without_region(5),), "another layer with no region open"),
-        Case((_Staged(6),), "6 casts, and fewer when it is run again"),
-        Case((_Staged(9),), "9 casts, and fewer when it is run again"),
-    ]
+    by_kind: dict[str, list[tuple[Work, str]]] = {
+        "casts by hand": [
+            (_other_casts(1), "copies and casts, none to 16 bits"),
+            (_other_casts(2), "more copies and casts, none to 16 bits"),
+            (_by_hand(fp16), "one cast by hand, no autocast"),
+            (_by_hand(bf16, fp16, bf16), "three casts by hand"),
+            (_from_elsewhere(1), "casts to 16 bits, none of them from float32"),
+            (_from_elsewhere(2), "more casts to 16 bits, none of them from float32"),
+        ],
+        "`copy_`": [
+            (_copied(1, bf16), "copy_ into a bfloat16 tensor"),
+            (_copied(3, fp16), "copy_ into three float16 tensors"),
+        ],
+        "layers in a region": [
+            (_layers(1), "a few layers, several times"),
+            (_layers(2, fp16), "a layer in float16, twice"),
+            (_layers(2, cache=False), "layers without the cache"),
+            (_layers(3, frozen=True), "frozen layers"),
+            (_layers(4, around=no_grad), "under no_grad"),
+            (_layers(6, narrow_input=True), "with a 16-bit input"),
+            (_layers(7, then=lambda y: y.float().relu().sum()), "results cast back to float32"),
+            (_train(4), "a forward and a backward pass"),
+            (_train(5), "another forward and backward pass"),
+        ],
+        "`inference_mode`": [
+            (_layers(5, fp16, around=inference), "in inference_mode, float16"),
+            (_layers(8, around=inference), "in inference_mode, bfloat16"),
+        ],
+        "layers outside a region": [
+            (_without_region(4), "a layer with no region open"),
+            (_without_region(5), "another layer with no region open"),
+        ],
+        "work that changes": [
+            (_Staged(6), "6 casts, and fewer when it is run again"),
+            (_Staged(9), "9 casts, and fewer when it is run again"),
+        ],
+    }
+    return [Case((w,), label, kind) for kind, some in by_kind.items() for w, label in some]

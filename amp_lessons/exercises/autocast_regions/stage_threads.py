@@ -70,18 +70,28 @@ def carry_cases() -> list[Case]:
         (fp16, bf16_uncached),
         (bf16, fp16_uncached),
     )
-    return [
-        *[Case((_once, *two), "wrapped {}; called in a thread {}".format(*two)) for two in carried],
-        Case((_two_wrapped, fp16, bf16_uncached), "two functions, wrapped in different regions"),
-        Case((_two_wrapped, OFF, fp16), f"two functions, the first wrapped {OFF}"),
-        Case((_raising, fp16, OFF), f"a function that raises, in a thread {OFF}"),
-        Case((_raising, OFF, bf16), f"a function that raises, in a thread {bf16}"),
-        Case((_nested, fp16, OFF), f"a function that calls itself, in a thread {OFF}"),
-        Case((_nested, OFF, bf16), f"a function that calls itself, in a thread {bf16}"),
-        Case((_overlapping, fp16, OFF), "two threads that call it at the same time"),
-        Case((_new_weights, bf16, OFF), "two calls, with another weight in the second"),
-        Case((_new_weights, fp16, OFF), "two calls in float16, with another weight in the second"),
-    ]
+    once = [(_once, *two, "wrapped {}; called in a thread {}".format(*two)) for two in carried]
+    by_kind: dict[str, list[tuple[Any, ...]]] = {
+        "one call at a time": once,
+        "two functions": [
+            (_two_wrapped, fp16, bf16_uncached, "two functions, wrapped in different regions"),
+            (_two_wrapped, OFF, fp16, f"two functions, the first wrapped {OFF}"),
+        ],
+        "functions that raise errors": [
+            (_raising, fp16, OFF, f"a function that raises, in a thread {OFF}"),
+            (_raising, OFF, bf16, f"a function that raises, in a thread {bf16}"),
+        ],
+        "calls that overlap": [
+            (_nested, fp16, OFF, f"a function that calls itself, in a thread {OFF}"),
+            (_nested, OFF, bf16, f"a function that calls itself, in a thread {bf16}"),
+            (_overlapping, fp16, OFF, "two threads that call it at the same time"),
+        ],
+        "weights that change": [
+            (_new_weights, bf16, OFF, "two calls, with another weight in the second"),
+            (_new_weights, fp16, OFF, "two calls in float16, with another weight in the second"),
+        ],
+    }
+    return [Case(tuple(c[:3]), c[3], kind) for kind, cases in by_kind.items() for c in cases]
 
 
 def carrying(carry: Carry) -> Callable[..., Any]:
