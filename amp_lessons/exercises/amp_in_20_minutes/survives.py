@@ -9,7 +9,6 @@
 #
 # Make a guess before you write: does 4e-8 survive? Does 1e-8?
 
-
 # %% answer
 def survives(x):
     """Whether x, stored in torch.float16, is still different from zero."""
@@ -17,35 +16,28 @@ def survives(x):
     return torch.tensor(x, dtype=torch.float16).item() != 0
     ### END SOLUTION
 
-
 # %% hints
 # - You don't need to know a limit: let torch store the number, and look at what comes back.
 # - `torch.tensor(x, dtype=torch.float16)` stores `x` in FP16. `.item()` gives a Python number.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.amp_in_20_minutes.stage import numbers_to_store
 
 probe = Probe(numbers_to_store)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(asked_for="`True` or `False`")
 
 # %% passed
 # Storing a number rounds it to the nearest one that the format has. Sometimes that is zero.
 
-
 # %% right by_the_limit
 def survives(x):
     return abs(x) > 2**-25
 
-
 # %% right zero_dimensional_tensor
 def survives(x):
     return torch.tensor(x).half().abs() > 0
-
 
 # %% wrong sign-forgotten
 # Your answer is `False` for negative numbers, but -1.0 survives as well as 1.0 does. Compare

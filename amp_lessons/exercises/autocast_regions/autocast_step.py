@@ -10,7 +10,6 @@
 # - Return the loss as it was before the step, as a number or a tensor.
 # - You need no scaler: bfloat16 has the range of float32.
 
-
 # %% answer
 def autocast_step(model, loss_fn, optimizer, x, y):
     """Take one training step in bfloat16 autocast; return the loss before the step."""
@@ -23,7 +22,6 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     return loss.item()
     ### END SOLUTION
 
-
 # %% hints
 # - There are five parts: `zero_grad`, the forward pass, the loss, `backward` and `step`. Which of
 #   them choose the dtypes for the others?
@@ -31,15 +29,11 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 # - The region holds two calls: the model's and the loss function's.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_regions import stage
 
 probe = Probe(stage.step_cases, play=stage.some_steps)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(
     same=within(1e-3),
     asked_for="the loss, as a number or a tensor without dimensions",
@@ -49,7 +43,6 @@ judge = Judge(
 # %% passed
 # The region holds the forward pass and the loss. Backward and the step follow from them, and stay
 # outside.
-
 
 # %% right decorated_forward
 def autocast_step(model, loss_fn, optimizer, x, y):
@@ -62,7 +55,6 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     loss.backward()
     optimizer.step()
     return loss.detach()
-
 
 # %% right two_regions_and_a_scaler
 def autocast_step(model, loss_fn, optimizer, x, y):
@@ -77,7 +69,6 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     scaler.update()
     return loss
 
-
 # %% right in_a_closure
 def autocast_step(model, loss_fn, optimizer, x, y):
     def closure():
@@ -89,16 +80,13 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 
     return optimizer.step(closure)
 
-
 # %% rule parameters-cast
 breaks = stage.differs("dtype of the parameters")
 
 # %% rule stale-cache
 breaks = stage.differs("weights that the model computed with")
-(
-    unwrap("with torch.autocast")
-    & put('torch.autocast("cpu", dtype=torch.bfloat16).__enter__()', before="loss = ")
-)
+(unwrap("with torch.autocast") & put('torch.autocast("cpu", dtype=torch.bfloat16).__enter__()',
+    before="loss = "))
 
 # %% rule forward-outside-too
 breaks = stage.among("autocast in the forward pass", "and")
@@ -142,10 +130,8 @@ drop("optimizer.zero_grad()") & put("model.zero_grad(set_to_none=False)", after=
 # %% wrong loss-after-the-step
 # You returned the loss after the step: you ran the model again, with the new weights. Return the
 # loss that you called `backward()` on.
-put(
-    'with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)', before="return"
-)
-
+put('with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)',
+    before="return")
 
 # %% program forward_as_a_function
 def autocast_step(model, loss_fn, optimizer, x, y):
@@ -157,7 +143,6 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     forward().backward()
     optimizer.step()
     return forward().item()
-
 
 # %% wrong returned-none
 drop("return loss")

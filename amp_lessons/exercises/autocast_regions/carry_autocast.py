@@ -21,7 +21,6 @@
 # - Its calls may overlap: several threads may call it at the same time, and `function` may call it
 #   again.
 
-
 # %% answer
 def carry_autocast(function):
     """Return a function that runs `function` in the autocast state of this thread, as it is now."""
@@ -39,7 +38,6 @@ def carry_autocast(function):
     return carried
     ### END SOLUTION
 
-
 # %% hints
 # - A function defined inside `carry_autocast` remembers its variables. What should they hold, and
 #   when do you read it?
@@ -48,22 +46,17 @@ def carry_autocast(function):
 # - Read before `def`. Open a new region after it, in each call.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_regions.stage import among, differs, noted, telling
 from amp_lessons.exercises.autocast_regions.stage_threads import carry_cases, carrying
 
 probe = Probe(carry_cases, play=carrying)
 
 # %% judge
-from amp_lessons.checks.compare import exactly
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(asked_for="a function", tell=telling(exactly))
 
 # %% passed
 # Autocast's state belongs to a thread. To use it in another thread, read it in one and open a
 # region in the other, a new one in each call.
-
 
 # %% right as_a_class
 class Carried:
@@ -77,10 +70,8 @@ class Carried:
         with torch.autocast("cpu", self.dtype, self.on, self.cached):
             return self.function(*args, **kwargs)
 
-
 def carry_autocast(function):
     return Carried(function)
-
 
 # %% right state_and_cache_by_hand
 def carry_autocast(function):
@@ -106,15 +97,12 @@ def carry_autocast(function):
 
     return carried
 
-
 # %% rule not-called-once
 # The function should run once in each call of what you return, and not before: `carry_autocast`
 # itself only reads the state.
 def breaks(seen, right):
     keys = ("runs before the call", "runs in the call", "runs in the two calls")
     return any(differs(key)(seen, right) for key in keys)
-
-
 put("function(*args, **kwargs)", before="with torch.autocast")
 put("function()", before="def carried")
 
@@ -129,32 +117,24 @@ swap("return function(*args, **kwargs)", "return function(*args)")
 # After the call autocast is not as it was in that thread: now it is {got}. A thread of a pool runs
 # other work next. A `with` block around the call restores the state.
 breaks = differs("autocast in the thread afterwards")
-unwrap("with torch.autocast") & put(
-    'torch.autocast("cpu", **state).__enter__()', before="return function"
-)
+(unwrap("with torch.autocast") & put('torch.autocast("cpu", **state).__enter__()',
+    before="return function"))
 of("state_and_cache_by_hand", drop("put(*before)"))
 
 # %% rule error-swallowed
 # The function raised an error, and your callable did not pass it on. The caller needs it: leave
 # the error alone.
 breaks = among("the error", "lost")
-(
-    put("import contextlib", before="state = {")
-    & wrap("with contextlib.suppress(Exception):", "with torch.autocast")
-)
+(put("import contextlib", before="state = {") & wrap("with contextlib.suppress(Exception):",
+    "with torch.autocast"))
 
 # %% rule worker-changed-by-an-error
 # When the function raises an error, the thread's state is not as it was: the lines that restore it
 # are never reached. Use a `with` block, or `try` and `finally`.
 breaks = differs("autocast after the error")
-of(
-    "state_and_cache_by_hand",
-    swap("try:", "if True:")
-    & swap("return function(*args, **kwargs)", "result = function(*args, **kwargs)")
-    & swap("finally:", "if True:")
-    & put("return result", after="torch.clear_autocast_cache()"),
-)
-
+of("state_and_cache_by_hand", swap("try:", "if True:") & swap("return function(*args, **kwargs)",
+    "result = function(*args, **kwargs)") & swap("finally:", "if True:") & put("return result",
+    after="torch.clear_autocast_cache()"))
 
 # %% rule one-region-for-all-calls
 # Two calls that overlap don't leave the thread as it was. The state to go back to must belong to
@@ -162,13 +142,8 @@ of(
 def breaks(seen, right):
     inside = [noted(entry, "autocast in its calls") for entry in (seen, right)]
     return inside[0] == inside[1] and differs("autocast after all of them")(seen, right)
-
-
-(
-    put('region = torch.autocast("cpu", **state)', before="def carried")
-    & swap('with torch.autocast("cpu", **state):', "with region:")
-)
-
+(put('region = torch.autocast("cpu", **state)', before="def carried") &
+    swap('with torch.autocast("cpu", **state):', "with region:"))
 
 # %% program region_as_a_decorator
 def carry_autocast(function):
@@ -180,12 +155,10 @@ def carry_autocast(function):
     )
     return region(function)
 
-
 # %% program decorator_without_the_cache
 def carry_autocast(function):
     on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
     return torch.autocast("cpu", enabled=on, dtype=dtype)(function)
-
 
 # %% rule casts-left-in-the-cache
 # The second call computed with the first weights: their 16-bit copies were still in the cast cache.
@@ -214,11 +187,9 @@ swap('torch.is_autocast_enabled("cpu")', 'torch.is_autocast_enabled("cuda")')
 swap('torch.is_autocast_enabled("cpu")', "True")
 swap('"enabled": torch.is_autocast_enabled("cpu"),', "")
 
-
 # %% program bfloat16_as_a_decorator
 def carry_autocast(function):
     return torch.autocast("cpu", dtype=torch.bfloat16)(function)
-
 
 # %% wrong off-not-carried
 # You carry the state only if autocast was on. Off is a state too: the thread that runs the function

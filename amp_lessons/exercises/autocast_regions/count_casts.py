@@ -17,7 +17,6 @@
 # %% given
 from torch.utils._python_dispatch import TorchDispatchMode
 
-
 # %% answer
 def count_casts(work):
     """Count the casts from float32 to a 16-bit float while work() runs."""
@@ -39,7 +38,6 @@ def count_casts(work):
     return counter.number
     ### END SOLUTION
 
-
 # %% hints
 # - Autocast inserts its casts below Python. Where could you watch what really runs?
 # - A `TorchDispatchMode` gets each operation as `func`, with its arguments. Call it, and look at
@@ -48,19 +46,15 @@ def count_casts(work):
 #   `inference_mode`.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_regions.stage_calls import works
 
 probe = Probe(works)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(asked_for="a whole number")
 
 # %% passed
 # You can count what autocast does. The cache shows as casts that don't happen.
-
 
 # %% right names_in_a_list
 def count_casts(work):
@@ -77,7 +71,6 @@ def count_casts(work):
         work()
     low = (torch.float16, torch.bfloat16)
     return sum(a == torch.float32 and b in low for a, b in found)
-
 
 # %% right any_operation_that_narrows
 def count_casts(work):
@@ -96,18 +89,14 @@ def count_casts(work):
         work()
     return count
 
-
 # %% wrong looked-above
 # You don't see the casts that autocast inserts. It makes them below Python's calls, on the way to
 # the kernel. A `TorchFunctionMode` or a patched `Tensor.to` sits above it, and sees only the casts
 # written by hand. A `TorchDispatchMode` sees both.
-(
-    swap("TorchDispatchMode", "TorchFunctionMode")
-    & swap("__torch_dispatch__", "__torch_function__")
-    & swap("func.overloadpacket in casts", 'func.__name__ in ("to", "half", "bfloat16")')
-    & put("from torch.overrides import TorchFunctionMode", before="casts =")
-)
-
+(swap("TorchDispatchMode", "TorchFunctionMode") & swap("__torch_dispatch__",
+    "__torch_function__") & swap("func.overloadpacket in casts",
+    'func.__name__ in ("to", "half", "bfloat16")') &
+    put("from torch.overrides import TorchFunctionMode", before="casts ="))
 
 # %% program patched
 def count_casts(work):
@@ -125,7 +114,6 @@ def count_casts(work):
     finally:
         torch.Tensor.to = before
     return count
-
 
 # %% wrong never-counted
 # Your count is always 0. Is the mode active while `work()` runs, and does it count in
@@ -156,14 +144,10 @@ of("names_in_a_list", swap("a == torch.float32 and b in low", "(a in low) != (b 
 # %% wrong results-counted
 # You counted the results that are 16 bits wide. A matrix product in 16 bits has such a result too,
 # and is not a cast. A cast takes float32 and gives 16 bits.
-(
-    swap("func.overloadpacket in casts", "isinstance(result, torch.Tensor)")
-    & swap("args[0].dtype == torch.float32 and ", "")
-)
-(
-    swap("func.overloadpacket in casts", "args and isinstance(args[0], torch.Tensor)")
-    & swap("args[0].dtype == torch.float32", "isinstance(result, torch.Tensor)")
-)
+(swap("func.overloadpacket in casts", "isinstance(result, torch.Tensor)") &
+    swap("args[0].dtype == torch.float32 and ", ""))
+(swap("func.overloadpacket in casts", "args and isinstance(args[0], torch.Tensor)") &
+    swap("args[0].dtype == torch.float32", "isinstance(result, torch.Tensor)"))
 of("any_operation_that_narrows", swap("args[0].dtype is torch.float32 and narrow", "narrow"))
 
 # %% wrong any-source-counted
@@ -177,15 +161,10 @@ of("names_in_a_list", swap("a == torch.float32 and b in low", "a != b and b in l
 # %% wrong copy-counted
 # You counted `copy_` too. It writes into a tensor that is there already, and the task leaves it
 # out.
-(
-    swap("func.overloadpacket in casts", "func.overloadpacket in (*casts, torch.ops.aten.copy_)")
-    & swap("args[0].dtype", "[a.dtype for a in args if isinstance(a, torch.Tensor)][-1]")
-)
-of(
-    "names_in_a_list",
-    swap('"aten::to")', '"aten::to", "aten::copy_")')
-    & swap("(args[0].dtype, out", "(args[func._schema.name[-1] == '_'].dtype, out"),
-)
+(swap("func.overloadpacket in casts", "func.overloadpacket in (*casts, torch.ops.aten.copy_)") &
+    swap("args[0].dtype", "[a.dtype for a in args if isinstance(a, torch.Tensor)][-1]"))
+of("names_in_a_list", swap('"aten::to")', '"aten::to", "aten::copy_")') &
+    swap("(args[0].dtype, out", "(args[func._schema.name[-1] == '_'].dtype, out"))
 
 # %% wrong ran-twice
 # You ran `work()` more than once. It may train, or draw random numbers, so a second run can differ
@@ -210,13 +189,9 @@ of("names_in_a_list", swap("(torch.float16, torch.bfloat16)", "(torch.bfloat16,)
 # You counted kinds of casts: equal ones only once. Add up every cast, and don't collect them in a
 # set.
 of("names_in_a_list", swap("found)", "set(found))"))
-(
-    swap("number = 0", "kinds = set()")
-    & put("cast = result.dtype", before="self.number")
-    & swap("self.number += args[0]", "if args[0]")
-    & swap("result.dtype in low", "cast in low: self.kinds.add(cast)")
-    & swap("counter.number", "len(counter.kinds)")
-)
+(swap("number = 0", "kinds = set()") & put("cast = result.dtype", before="self.number") &
+    swap("self.number += args[0]", "if args[0]") & swap("result.dtype in low",
+    "cast in low: self.kinds.add(cast)") & swap("counter.number", "len(counter.kinds)"))
 
 # %% wrong returned-none
 drop("return counter.number")

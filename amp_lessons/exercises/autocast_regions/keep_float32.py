@@ -11,7 +11,6 @@
 # - Gradients flow through to the inputs, and the module's parameters stay as they are.
 # - The callable may be called inside a CPU region of either dtype, or outside any.
 
-
 # %% answer
 def keep_float32(module):
     """Return a callable that runs `module` with autocast off and its inputs in float32."""
@@ -28,23 +27,18 @@ def keep_float32(module):
     return run
     ### END SOLUTION
 
-
 # %% hints
 # - You need two things: a nested region, and a cast. What does each do without the other?
 # - `torch.autocast("cpu", enabled=False)` turns autocast off for its block only.
 # - Cast each argument that is a tensor of floating point, and leave all others as they are.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_regions.stage import among, differs, noted, telling
 from amp_lessons.exercises.autocast_regions.stage_calls import kept_module, module_cases
 
 probe = Probe(module_cases, play=kept_module)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(
     same=within(1e-5),
     asked_for="a callable that runs the module",
@@ -53,7 +47,6 @@ judge = Judge(
 
 # %% passed
 # A disabled subregion also turns off the casts that you need: cast the inputs yourself.
-
 
 # %% right as_a_module
 def keep_float32(module):
@@ -69,7 +62,6 @@ def keep_float32(module):
             return self.inner(*[a.to(wide) if getattr(a, "dtype", 0) in low else a for a in args])
 
     return Float32()
-
 
 # %% right state_by_hand
 def keep_float32(module):
@@ -87,7 +79,6 @@ def keep_float32(module):
 
     return run
 
-
 # %% rule module-cast
 # The submodule's parameters are not float32 any more. Cast the input to the dtype of the module,
 # and leave the module as it is.
@@ -100,15 +91,12 @@ swap("module(*", "module.double()(*") & swap("value.float()", "value.double()")
 breaks = among("autocast in the module", "run")
 swap("return module(*[in_float32(arg) for arg in args])", "return in_float32(args[0])")
 
-
 # %% rule indices-cast
 # You cast every tensor, and one of them holds indices. Cast only those for which
 # `is_floating_point()` is true.
 def breaks(seen, right):
     took, wanted = (str(noted(entry, "dtypes that the module took")) for entry in (seen, right))
     return took != "None" and "int64" in wanted and "int64" not in took
-
-
 swap(" and value.is_floating_point()", "")
 swap("value.is_floating_point()", "value.dim() > 0")
 
@@ -127,12 +115,9 @@ unwrap("with torch.autocast") & swap("for arg in args])", "for arg in args]).flo
 # run in another state than the caller chose. A `with` block restores the state by itself.
 breaks = differs("autocast after the call")
 unwrap("with torch.autocast") & put('torch.set_autocast_enabled("cpu", False)', before="return mod")
-(
-    unwrap("with torch.autocast")
-    & put('torch.set_autocast_enabled("cpu", False)', before="return mod")
-    & swap("return module", "result = module")
-    & put('torch.set_autocast_enabled("cpu", True); return result', after="result =")
-)
+(unwrap("with torch.autocast") & put('torch.set_autocast_enabled("cpu", False)',
+    before="return mod") & swap("return module", "result = module") &
+    put('torch.set_autocast_enabled("cpu", True); return result', after="result ="))
 put('torch.set_autocast_dtype("cpu", torch.float32)', before="with torch.autocast")
 
 # %% rule result-dropped
@@ -170,22 +155,17 @@ put("module = __import__('copy').deepcopy(module)", before="def in_float32")
 # The submodule raised an error, and your callable did not pass it on. The caller needs it: leave
 # the error alone.
 breaks = among("autocast after the error", "lost")
-(
-    wrap("with contextlib.suppress(Exception):", "with torch.autocast")
-    & put("import contextlib", before="def in_float32")
-)
+(wrap("with contextlib.suppress(Exception):", "with torch.autocast") & put("import contextlib",
+    before="def in_float32"))
 
 # %% rule lost-by-an-error
 # When the submodule raises an error, autocast is not as it was before the call: the line that
 # restores it is never reached. Use a `with` block, or `try` and `finally`.
 breaks = differs("autocast after the error")
-(
-    unwrap("with torch.autocast")
-    & put('was = torch.is_autocast_enabled("cpu")', before="return mod")
-    & put('torch.set_autocast_enabled("cpu", False)', before="return mod")
-    & swap("return module", "result = module")
-    & put('torch.set_autocast_enabled("cpu", was); return result', after="result =")
-)
+(unwrap("with torch.autocast") & put('was = torch.is_autocast_enabled("cpu")',
+    before="return mod") & put('torch.set_autocast_enabled("cpu", False)', before="return mod") &
+    swap("return module", "result = module") &
+    put('torch.set_autocast_enabled("cpu", was); return result', after="result ="))
 
 # %% wrong returned-none
 drop("return run")

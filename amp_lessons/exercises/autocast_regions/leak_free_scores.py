@@ -4,7 +4,6 @@
 # This function leaks: its features leave the region in 16 bits, and meet the float32 weights of
 # the head.
 
-
 # %% demo
 def leaking_scores(backbone, head, x, dtype):
     with torch.autocast("cpu", dtype=dtype):
@@ -26,7 +25,6 @@ except RuntimeError as error:
 #
 # `x` is float32, and no region is open around the call.
 
-
 # %% answer
 def leak_free_scores(backbone, head, x, dtype):
     """Return float32 scores of shape (batch, classes): backbone in 16 bits, head in float32."""
@@ -36,28 +34,22 @@ def leak_free_scores(backbone, head, x, dtype):
     return head(features.float())
     ### END SOLUTION
 
-
 # %% hints
 # - Print `features.dtype`. What does the head expect?
 # - Inside the region autocast would cast the features for the head. Outside, you have to do it.
 # - Cast the features to float32 where they leave the region.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_regions import stage
 
 probe = Probe(stage.score_cases, play=stage.scoring)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=stage.telling(within(1e-5)))
 
 # %% passed
 # What leaves a region keeps its 16-bit dtype. Cast it to float32 at the border, and autograd takes
 # the gradient back across.
-
 
 # %% right disabled_subregion
 def leak_free_scores(backbone, head, x, dtype):
@@ -66,7 +58,6 @@ def leak_free_scores(backbone, head, x, dtype):
         with torch.autocast("cpu", enabled=False):
             return head(features.to(torch.float32))
 
-
 # %% right cast_before_it_leaves
 def leak_free_scores(backbone, head, x, dtype):
     @torch.autocast("cpu", dtype=dtype, cache_enabled=False)
@@ -74,7 +65,6 @@ def leak_free_scores(backbone, head, x, dtype):
         return backbone(x).type(torch.float32)
 
     return head(features())
-
 
 # %% right cast_in_a_hook
 def leak_free_scores(backbone, head, x, dtype):
@@ -86,7 +76,6 @@ def leak_free_scores(backbone, head, x, dtype):
     finally:
         handle.remove()
 
-
 # %% rule module-cast
 # You cast a module, so the caller's parameters are not float32 any more. The optimizer would now
 # train those. Cast the tensor that crosses the border, and leave the modules as they are.
@@ -94,7 +83,6 @@ breaks = stage.differs("dtype of the parameters")
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dtype))")
-
 
 # %% rule not-run
 # The backbone or the head never ran. Call both: the backbone on `x`, and the head on its features.
@@ -104,8 +92,6 @@ def breaks(seen, right):
         stage.noted(seen, "autocast in the backbone"),
         stage.noted(seen, "autocast in the head"),
     )
-
-
 swap("return head(features.float())", "return features.float()")
 
 # %% rule backbone-in-float32
@@ -130,11 +116,8 @@ move("return head", after="features =") & swap("head(features.float())", "head(f
 breaks = stage.among("dtype that the head took", "float16", "bfloat16")
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
-(
-    swap("features.float()", "features")
-    & move("return head", after="features =")
-    & wrap('with torch.autocast("cpu", enabled=False):', "return head")
-)
+(swap("features.float()", "features") & move("return head", after="features =") &
+    wrap('with torch.autocast("cpu", enabled=False):', "return head"))
 
 # %% rule not-float32
 # Your scores are {got}. They should be float32, as the head's weights are: return what the head
@@ -159,11 +142,8 @@ swap(", dtype=dtype", "")
 
 # %% rule region-left-open
 breaks = stage.differs("autocast after the call")
-(
-    unwrap("with torch.autocast")
-    & put('torch.autocast("cpu", dtype=dtype).__enter__()', before="features =")
-    & wrap('with torch.autocast("cpu", enabled=False):', "return head")
-)
+(unwrap("with torch.autocast") & put('torch.autocast("cpu", dtype=dtype).__enter__()',
+    before="features =") & wrap('with torch.autocast("cpu", enabled=False):', "return head"))
 
 # %% rule mode-changed
 # The backbone or the head has changed between `train()` and `eval()`. You don't need either for a

@@ -3,7 +3,6 @@
 #
 # This loop runs without an error and its weights move, but its loss stands still.
 
-
 # %% demo
 def frozen_epoch(model, loss_fn, optimizer, batches):
     losses = []
@@ -31,7 +30,6 @@ print("losses:        ", *[f"{loss:.3f}" for loss in losses])
 # `batches`, a list of pairs (x, y), once, and trains in bfloat16 autocast. It returns the list of
 # the losses: one for each batch, as it was before that batch's step.
 
-
 # %% answer
 def thawed_epoch(model, loss_fn, optimizer, batches):
     """Train on each batch once; return the losses as a list of numbers."""
@@ -47,22 +45,17 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
     return losses
     ### END SOLUTION
 
-
 # %% hints
 # - Print one weight and the loss after each step. Which of the two stands still?
 # - The 16-bit copies of the weights live until the outermost region ends. When does it end here?
 # - Swap the two outer lines: the loop goes outside, the region inside.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_regions import stage
 
 probe = Probe(stage.epoch_cases, play=stage.one_epoch)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(
     same=within(1e-3),
     asked_for="a list with one loss for each batch",
@@ -72,7 +65,6 @@ judge = Judge(
 # %% passed
 # The cast cache lives as long as the outermost region. So close the region before the weights
 # change.
-
 
 # %% right one_region_entered_each_time
 def thawed_epoch(model, loss_fn, optimizer, batches):
@@ -88,7 +80,6 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
         losses[number] = loss.detach()
     return losses
 
-
 # %% right cache_cleared_and_region_disabled
 def thawed_epoch(model, loss_fn, optimizer, batches):
     losses = []
@@ -103,23 +94,19 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
             losses.append(loss.item())
     return losses
 
-
 # %% rule parameters-cast
 breaks = stage.differs("dtype of the parameters")
 put("model.bfloat16()", before="losses = []")
 
 # %% rule stale-cache
 breaks = stage.differs("weights that the model computed with")
-(
-    unwrap("with torch.autocast")
-    & wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
-)
+(unwrap("with torch.autocast") & wrap('with torch.autocast("cpu", dtype=torch.bfloat16):',
+    "for x, y"))
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
 wrap('with torch.autocast("cpu", enabled=False):', "for x, y")
 
 # %% rule forward-outside-too
 breaks = stage.among("autocast in the forward pass", "and")
-
 
 # %% rule no-autocast
 breaks = stage.among("autocast in the forward pass", "off")
@@ -133,15 +120,10 @@ breaks = stage.differs("autocast after the call")
 
 # %% rule backward-inside
 breaks = stage.among("autocast in the backward pass", "on")
-(
-    unwrap("with torch.autocast")
-    & put("torch.clear_autocast_cache()", after="optimizer.step()")
-    & wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
-)
-(
-    unwrap("with torch.autocast")
-    & wrap('with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):', "for x, y")
-)
+(unwrap("with torch.autocast") & put("torch.clear_autocast_cache()", after="optimizer.step()") &
+    wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y"))
+(unwrap("with torch.autocast") &
+    wrap('with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):', "for x, y"))
 
 # %% rule step-inside
 breaks = stage.among("autocast in the optimizer's step", "on")
@@ -160,15 +142,12 @@ breaks = stage.differs("optimizer steps")
 swap("in batches", "in batches[1:]")
 move("optimizer.step()", after="for x, y")
 
-
 # %% rule losses-missing
 # Your list holds {got} losses for {batches} batches. Append one loss for each batch, inside the
 # loop.
 def breaks(seen, right):
     got, losses = (stage.noted(entry, "losses") for entry in (seen, right))
     return got and len(got) != len(losses) and {"got": len(got), "batches": len(losses)}
-
-
 move("losses.append", after="for x, y")
 put("losses.append(loss.item())", before="return losses")
 
@@ -178,16 +157,10 @@ move("optimizer.zero_grad()", before="for x, y")
 # %% wrong losses-after-the-step
 # Your losses were measured after the step, by a second run of the model. Keep the loss that you
 # called `backward()` on: it is the one before the step.
-put(
-    'with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)',
-    before="losses.append",
-)
-(
-    drop("losses.append")
-    & put("region = torch.autocast('cpu', torch.bfloat16)", before="for x, y")
-    & put("losses.append(region(lambda: loss_fn(model(x), y))())", after="optimizer.step()")
-)
-
+put('with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)',
+    before="losses.append")
+(drop("losses.append") & put("region = torch.autocast('cpu', torch.bfloat16)", before="for x, y") &
+    put("losses.append(region(lambda: loss_fn(model(x), y))())", after="optimizer.step()"))
 
 # %% wrong wrong-type
 swap("return losses", "return loss.item()")

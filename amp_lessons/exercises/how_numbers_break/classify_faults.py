@@ -59,34 +59,25 @@ faults["d"] = "no fault"
 # - NaN and division by zero are symptoms. Their cause is one step earlier.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.how_numbers_break.stage import FAULTS, answers, letters
 
 probe = Probe(letters, play=answers)
 
 # %% judge
-from amp_lessons.checks.compare import is_dict
-from amp_lessons.checks.diagnosis import Judge
-from amp_lessons.checks.wording import describe
-
-
 def given(entry):
     """The letter and the answer to it."""
     ((letter, fault),) = entry["value"]["dict"].items()
     return letter, fault
-
 
 def is_answer(entry, wrong):
     """Whether this is one of these wrong answers, such as ``{"e": "underflow"}``."""
     letter, fault = given(entry) if is_dict(entry.get("value")) else ("", "")
     return fault in wrong.get(letter, ())
 
-
 def tell(case, right, seen):
     """What was answered, and not what is right."""
     value = seen["value"]
     return f"{case.label}: {given(seen)[1]!r}"[:60] if is_dict(value) else f"got {describe(value)}"
-
 
 judge = Judge(asked_for="a dict from letter to fault", tell=tell)
 
@@ -106,17 +97,13 @@ faults = {"a": "Underflow", "b": "overflow ", "c": " Swamping", "d": "No fault",
 faults |= {"f": "cancellation", "g": "swamping", "h": "underflow", "i": "cancellation"}
 faults |= {"j": "overflow"}
 
-
 # %% rule not-a-dict
 # Your answer isn't a dict from letter to fault. Keep the dict as it stands in the cell, and replace
 # each `"?"`.
 def breaks(seen, right):
     return not is_dict(seen.get("value"))
-
-
 put('faults = ["underflow", "overflow"]', after='faults["d"]')
 put("faults = 'underflow'", after='faults["d"]')
-
 
 # %% rule not-a-fault
 # {fault} isn't one of the five words. Each answer must be one of: {faults}.
@@ -124,22 +111,16 @@ def breaks(seen, right):
     fault = given(seen)[1]
     known = isinstance(fault, str) and fault in FAULTS
     return None if known else {"fault": repr(fault)[:60], "faults": ", ".join(FAULTS)}
-
-
 put('faults["j"] = "too large"', after='faults["d"]')
 put('faults["b"] = 3', after='faults["d"]')
-
 
 # %% rule nan-misread
 # Nothing in (e) became too small, and no digits cancelled. Look at what each step gives. `big` is
 # already inf, and inf - inf is NaN: so something became too large.
 def breaks(seen, right):
     return is_answer(seen, {"e": ("underflow", "cancellation", "no fault")})
-
-
 put('faults["e"] = "underflow"', after='faults["d"]')
 put('faults["e"] = "cancellation"', after='faults["d"]')
-
 
 # %% rule swamping-misread
 # In (c) and (g) nothing became zero, and no leading digits cancelled. The small number is there,
@@ -147,43 +128,31 @@ put('faults["e"] = "cancellation"', after='faults["d"]')
 # twice as large: that is swamping.
 def breaks(seen, right):
     return is_answer(seen, dict.fromkeys("cg", ("underflow", "cancellation", "no fault")))
-
-
 put('faults |= {"c": "underflow", "g": "underflow"}', after='faults["d"]')
 put('faults["g"] = "cancellation"', after='faults["d"]')
-
 
 # %% rule bf16-underflows
 # BF16 has the exponents of FP32, so 1e-8 is far inside its range. The last digits of (d) differ, as
 # they do whenever a decimal number is stored.
 def breaks(seen, right):
     return is_answer(seen, {"d": ("underflow", "overflow", "cancellation", "swamping")})
-
-
 put('faults["d"] = "underflow"', after='faults["d"]')
 put('faults["d"] = "swamping"', after='faults["d"]')
-
 
 # %% rule symptom-not-cause
 # In (h) the inf is the symptom. Ask for the first step that went wrong: what does 1e-8 become when
 # it is stored in FP16?
 def breaks(seen, right):
     return is_answer(seen, {"h": ("overflow",)})
-
-
 put('faults["h"] = "overflow"', after='faults["d"]')
-
 
 # %% rule cancellation-misread
 # In (f) and (i) the subtraction itself is exact. It removes the leading digits that both numbers
 # share. What is left are the rounding errors from before: that is cancellation.
 def breaks(seen, right):
     return is_answer(seen, dict.fromkeys("fi", ("swamping", "underflow", "no fault")))
-
-
 put('faults |= {"f": "swamping", "i": "swamping"}', after='faults["d"]')
 put('faults["i"] = "underflow"', after='faults["d"]')
-
 
 # %% rule some-wrong
 # ({letter}) isn't {fault}. Find its first step whose result differs from the true one, and ask what
@@ -191,7 +160,5 @@ put('faults["i"] = "underflow"', after='faults["d"]')
 def breaks(seen, right):
     letter, fault = given(seen)
     return {"letter": letter, "fault": fault} if fault != given(right)[1] else None
-
-
 put('faults |= {"a": "swamping", "j": "no fault"}', after='faults["d"]')
 put('faults["b"] = "cancellation"', after='faults["d"]')

@@ -14,7 +14,6 @@
 # another reduction, and don't take the values out of torch with `.item()`, `.tolist()` or NumPy.
 # Constants such as `0.0` are fine.
 
-
 # %% answer
 def kahan_sum(values):
     """The sum of a float16 tensor of shape (n,), as a float16 tensor of shape ()."""
@@ -29,7 +28,6 @@ def kahan_sum(values):
     return total
     ### END SOLUTION
 
-
 # %% hints
 # - Each addition rounds. While the total is larger than the value, you can compute exactly, in
 #   FP16, what was rounded away. You need the old total, the new total and the value.
@@ -38,7 +36,6 @@ def kahan_sum(values):
 # - Subtract that error from the next value before you add it. That is Kahan summation.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.how_numbers_break.stage import values_to_add
 
 probe = Probe(values_to_add, watch=True)
@@ -46,14 +43,11 @@ probe = Probe(values_to_add, watch=True)
 # %% judge
 import re
 
-from amp_lessons.checks.compare import within_ulps
-from amp_lessons.checks.diagnosis import Judge
 
 judge = Judge(same=within_ulps(2), asked_for="a float16 tensor without dimensions", pairs=False)
 
 # %% passed
 # Two FP16 numbers hold what one cannot. Optimizers that keep weights in BF16 use the same idea.
-
 
 # %% right zeros_made_in_float32_first
 def kahan_sum(values):
@@ -66,7 +60,6 @@ def kahan_sum(values):
         total = new
     return total
 
-
 # %% right halves_added_up
 def kahan_sum(values):
     while len(values) > 1:
@@ -74,7 +67,6 @@ def kahan_sum(values):
             values = torch.cat([values, torch.zeros(1, dtype=values.dtype)])
         values = values[::2] + values[1::2]
     return values[0]
-
 
 # %% right kahan_with_other_signs
 def kahan_sum(values):
@@ -86,15 +78,12 @@ def kahan_sum(values):
         rest = wanted - (total - before)
     return total
 
-
 # %% rule left-fp16
 # You left FP16 on the way: an operation gave a wider type, or you took the values out of torch with
 # `item()`, `tolist()` or NumPy. In real code a wider accumulator is the right answer, and hardware
 # has one. Here the point is to do without.
 WIDE = {"float32", "float64"}
 ARITHMETIC = {f"aten::{name}" for name in ("add", "sub", "mul", "div", "sum", "rsub", "add_")}
-
-
 def leaves(op):
     """To make a zero in float32 and store it in FP16 is harmless, and so is a comparison."""
     if op["op"] == "aten::_local_scalar_dense":
@@ -105,12 +94,8 @@ def leaves(op):
     if from_half and op["op"] == "aten::_to_copy":
         return op["dtype"] != "float16"
     return op["dtype"] in WIDE and (from_half or op["op"] in ARITHMETIC)
-
-
 def breaks(seen, right):
     return any(leaves(op) for op in seen.get("ops", ()))
-
-
 swap("value - lost", "value.float() - lost")
 swap("for value in values", "for value in values.tolist()")
 put("return torch.tensor(__import__('math').fsum(values.tolist())).half()", before="lost = torch")
@@ -124,16 +109,12 @@ PICKS = (
     "(.*_)?(select|slice|unbind|index|gather|split|narrow|take|chunk|strided|squeeze|expand|unfold|"
     "zeros|like|empty|full|nonzero|max|min|argmax|argmin|amax|amin|scalar_dense|sizes|flatten)"
 )
-
-
 def breaks(seen, right):
     for op in seen.get("ops", ()):
         name = op["op"].removeprefix("aten::")
         if name in ("cumsum", "logcumsumexp") or (op["shrinks"] and not re.fullmatch(PICKS, name)):
             return True
     return False
-
-
 put("return values.sum()", before="lost = torch")
 put("return torch.vdot(values, torch.ones_like(values))", before="lost = torch")
 put("return values.cumsum(0)[-1]", before="lost = torch")
@@ -184,12 +165,8 @@ of("kahan_with_other_signs", swap("rest = wanted", "rest = rest + wanted"))
 # %% wrong losses-added-at-the-end
 # You add up the losses and put them back once, at the end. Their sum is an FP16 number too: when it
 # is large, small losses no longer change it. Put each loss back with the next value.
-(
-    swap("value - lost", "value")
-    & swap("lost = (new", "lost += (new")
-    & swap("return total", "return total - lost")
-)
-
+(swap("value - lost", "value") & swap("lost = (new", "lost += (new") & swap("return total",
+    "return total - lost"))
 
 # %% program neumaier proof
 def kahan_sum(values):
@@ -201,7 +178,6 @@ def kahan_sum(values):
         lost = lost + (((total - new) + v) if larger else ((v - new) + total))
         total = new
     return total + lost
-
 
 # %% wrong wrong-value
 swap("return total", "return total[None]")

@@ -12,7 +12,6 @@
 # You may compute in a wider dtype. Don't call `torch.log_softmax` or `torch.logsumexp`: write them
 # out.
 
-
 # %% answer
 def log_softmax(logits):
     """log(softmax(logits)) over the last dimension, with no overflow and no log(0)."""
@@ -23,7 +22,6 @@ def log_softmax(logits):
     return result.to(logits.dtype)
     ### END SOLUTION
 
-
 # %% hints
 # - The log-softmax of x is x - log(sum(exp(x))). Which of these steps can overflow?
 # - Adding the same number to all logits of a row doesn't change its log-softmax.
@@ -31,15 +29,11 @@ def log_softmax(logits):
 #   large does it get with 100,000 equal logits, and which dtype can hold that?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.how_numbers_break.stage import rows_of_logits, use_log_softmax
 
 probe = Probe(rows_of_logits, play=use_log_softmax, watch=True)
 
 # %% judge
-from amp_lessons.checks.compare import is_tensor, within_ulps
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(
     same=within_ulps(2, at_least=1.0), asked_for="a tensor with the dtype and shape of the logits"
 )
@@ -49,13 +43,11 @@ judge = Judge(
 # `log` fails. The sum can still overflow, in FP16 from 65,520 equal logits on. That's why it is in
 # FP32.
 
-
 # %% right sum_in_float32
 def log_softmax(logits):
     moved = logits - logits.amax(-1, keepdim=True)
     total = moved.exp().sum(-1, keepdim=True, dtype=torch.float32)
     return moved - total.log().to(logits.dtype)
-
 
 # %% right row_by_row
 def log_softmax(logits):
@@ -65,18 +57,14 @@ def log_softmax(logits):
         rows.append(moved - torch.log(torch.exp(moved).sum()))
     return torch.stack(rows).to(logits.dtype)
 
-
 # %% rule library-called
 # You called torch's own `log_softmax` or `logsumexp`. In real code that is what you should do.
 # Here, write it out once, to see what it protects you from.
 def breaks(seen, right):
     library = ("aten::_log_softmax", "aten::logsumexp", "aten::logcumsumexp")
     return any(op["op"] in library for op in seen.get("ops", ()))
-
-
 put("return torch.nn.functional.log_softmax(logits, dim=-1)", before="wide")
 put("return logits - logits.logsumexp(dim=-1, keepdim=True)", before="wide")
-
 
 # %% rule floor-under-the-probabilities
 # You added a small number to the probabilities, or raised them to a minimum, to avoid log(0). Now
@@ -92,8 +80,6 @@ def breaks(seen, right):
         if len(rare) > 1 and len(made_up) == 1 and -35 < min(made_up) < -5:
             return all(abs(row[n] - true[n]) < 0.1 for n in others)
     return False
-
-
 put("return (torch.softmax(logits, -1) + 1e-8).log()", before="wide")
 put("return (torch.softmax(logits.float(), -1) + 1e-8).log().to(logits.dtype)", before="wide")
 put("return torch.softmax(logits, -1).clamp(min=1e-6).log()", before="wide")
@@ -130,10 +116,9 @@ swap("shifted - shifted", "wide - (wide.max(dim=-1, keepdim=True).values + shift
     ".log()", ".log())")  # fmt: skip
 of("sum_in_float32", swap("moved - total.log().to(logits.dtype)",
    "logits - (logits.amax(-1, keepdim=True) + total.log()).to(logits.dtype)"))  # fmt: skip
-put("m = wide.amax(-1, True)", after="wide") & swap(
-    "shifted - shifted.exp().sum(dim=-1, keepdim=True).log()",
-    "wide - (m + (wide - m).exp().sum(-1, True).log())",
-)
+(put("m = wide.amax(-1, True)", after="wide") &
+    swap("shifted - shifted.exp().sum(dim=-1, keepdim=True).log()",
+    "wide - (m + (wide - m).exp().sum(-1, True).log())"))
 
 # %% wrong one-shift-for-all
 # You subtracted the largest logit of the whole tensor. In a row that lies far below it, every `exp`

@@ -12,7 +12,6 @@
 # kept, every place gets the same probability, and never NaN. Return a tensor of the dtype and shape
 # of `scores`.
 
-
 # %% answer
 def masked_softmax(scores, keep):
     """The softmax of each row over the places where keep is True."""
@@ -20,7 +19,6 @@ def masked_softmax(scores, keep):
     lowest = torch.finfo(scores.dtype).min
     return torch.softmax(scores.masked_fill(~keep, lowest), dim=-1)
     ### END SOLUTION
-
 
 # %% hints
 # - `scores.masked_fill(~keep, value)`: what must `value` be, so that its `exp` is 0 next to any
@@ -30,20 +28,15 @@ def masked_softmax(scores, keep):
 # - `torch.finfo(scores.dtype).min` is the lowest finite number of a dtype.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.how_numbers_break.stage import scores_with_masks
 
 probe = Probe(scores_with_masks)
 
 # %% judge
-from amp_lessons.checks.compare import within_ulps
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within_ulps(8), asked_for="a tensor with the dtype and shape of the scores")
 
 # %% passed
 # A constant that is right in FP32 may not exist in 16 bits. Ask the dtype.
-
 
 # %% right where_and_own_softmax
 def masked_softmax(scores, keep):
@@ -52,12 +45,10 @@ def masked_softmax(scores, keep):
     e = torch.exp(x - x.max(-1, keepdim=True).values)
     return (e / e.sum(-1, keepdim=True)).to(scores.dtype)
 
-
 # %% right nan_repaired
 def masked_softmax(scores, keep):
     p = torch.softmax(scores.float().masked_fill(~keep, float("-inf")), dim=-1)
     return torch.where(p.isnan(), torch.full_like(p, 1 / p.shape[-1]), p).to(scores.dtype)
-
 
 # %% wrong fill-does-not-fit
 # Your fill value is far below -65504, the lowest number of FP16, and torch refuses it. Ask the

@@ -20,7 +20,6 @@
 # `.round(values)` gives what the format would store. An overflow gives infinity there, or NaN in
 # E4M3, which has no infinity. `FORMATS` also holds TF32, which isn't a candidate.
 
-
 # %% answer
 def choose_format(values, tolerance):
     """The name of the narrowest format that holds the values to the tolerance."""
@@ -35,7 +34,6 @@ def choose_format(values, tolerance):
     return min(found)[2]
     ### END SOLUTION
 
-
 # %% hints
 # - Let the formats answer: `FORMATS[name].round(values)` gives what each would store.
 # - A format is out if a stored value isn't finite, if a value that wasn't zero became zero, or if
@@ -43,15 +41,12 @@ def choose_format(values, tolerance):
 # - Of the formats that are left, take the smallest by the pair (bits, largest relative error).
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.number_formats.stage import tensors_to_store
 
 probe = Probe(tensors_to_store)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.formats import get_format
-
 
 def same_format(expected, seen):
     try:
@@ -59,12 +54,10 @@ def same_format(expected, seen):
     except ValueError:
         return False
 
-
 judge = Judge(same=same_format, asked_for="the name of a format")
 
 # %% passed
 # Range decides first, precision second. FP16 and BF16 spend the same 16 bits on different things.
-
 
 # %% right step_by_step
 def choose_format(values, tolerance):
@@ -79,7 +72,6 @@ def choose_format(values, tolerance):
         if worst <= tolerance and (f.bits, worst) < best[1:]:
             best = (name, f.bits, worst)
     return best[0]
-
 
 # %% right sorted_by_bits_and_error
 def choose_format(values, tolerance):
@@ -97,9 +89,7 @@ def choose_format(values, tolerance):
 
     return min(("fp32", "fp16", "bf16", "e4m3", "e5m2"), key=lambda short: badness(LONG[short]))
 
-
 LONG = {"fp32": "FP32", "fp16": "FP16", "bf16": "BF16", "e4m3": "FP8 E4M3", "e5m2": "FP8 E5M2"}
-
 
 # %% right zeros_and_overflows_by_their_error
 def choose_format(values, tolerance):
@@ -110,7 +100,6 @@ def choose_format(values, tolerance):
         if all(error <= tolerance for error in errors):
             found.append((FORMATS[name].bits, max(errors), name))
     return min(found)[2]
-
 
 # %% wrong overflow-ignored
 # Your choice overflows: a value is larger than the largest number of that format. Having enough
@@ -125,10 +114,8 @@ of("step_by_step", swap("f.round(exact)", "f.round(exact, saturate=True)"))
 # %% wrong overflow-of-positive-values-only
 # You looked for overflow among the positive values only. A large negative value becomes -inf, or
 # NaN in E4M3. Compare magnitudes, or ask whether each stored value is finite.
-(
-    swap("stored.isfinite().all()", "values.max() <= FORMATS[name].max")
-    & swap("error <= tolerance", "not error > tolerance")
-)
+(swap("stored.isfinite().all()", "values.max() <= FORMATS[name].max") & swap("error <= tolerance",
+    "not error > tolerance"))
 of("step_by_step", swap("not stored.isfinite().all()", "exact.max() > f.max")
    & swap("worst <= tolerance", "not worst > tolerance"))  # fmt: skip
 
@@ -169,10 +156,8 @@ of("step_by_step", swap("worst <= tolerance", "worst < tolerance"))
 # For numbers that are normal in FP16 that is FP16, which has 10 mantissa bits against 7.
 swap('"FP16", "BF16"', '"BF16", "FP16"') & swap("min(found)", "found[0]")
 swap('"FP16", "BF16"', '"BF16", "FP16"') & swap("min(found)", "min(found, key=lambda f: f[0])")
-(
-    swap('"FP8 E4M3", "FP8 E5M2", "FP16", "BF16"', '"FP8 E5M2", "FP8 E4M3", "BF16", "FP16"')
-    & swap("min(found)", "found[0]")
-)
+(swap('"FP8 E4M3", "FP8 E5M2", "FP16", "BF16"', '"FP8 E5M2", "FP8 E4M3", "BF16", "FP16"') &
+    swap("min(found)", "found[0]"))
 
 # %% wrong first-that-holds
 # You took the first format that holds the values, in a fixed order. Two formats can have the same

@@ -13,7 +13,6 @@
 # `code` is an integer. For example, `0x3C00` is 1.0 in FP16, which has 5 exponent bits and 10
 # mantissa bits. Infinity and NaN are `float("inf")` and `float("nan")`.
 
-
 # %% answer
 def decode_bits(code, exponent_bits, mantissa_bits):
     """The value of a bit pattern in the format with these field widths, as a float."""
@@ -30,7 +29,6 @@ def decode_bits(code, exponent_bits, mantissa_bits):
     return sign * (1 + fraction) * 2.0 ** (exponent - bias)
     ### END SOLUTION
 
-
 # %% hints
 # - Cut the code into three fields with shifts and masks. For example, the sign is
 #   `code >> (exponent_bits + mantissa_bits)`.
@@ -39,19 +37,15 @@ def decode_bits(code, exponent_bits, mantissa_bits):
 #   If the stored exponent is 0, there is no hidden 1, and the exponent is 1 - bias.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.number_formats.stage import bit_patterns
 
 probe = Probe(bit_patterns)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(asked_for="a float")
 
 # %% passed
 # You can now decode any IEEE-style format.
-
 
 # %% right through_strings
 def decode_bits(code, exponent_bits, mantissa_bits):
@@ -66,13 +60,11 @@ def decode_bits(code, exponent_bits, mantissa_bits):
         value *= 2.0 ** (max(int(exponent, 2), 1) - bias - mantissa_bits)
     return -value if bits[0] == "1" else value
 
-
 # %% right with_the_course_package
 def decode_bits(code, exponent_bits, mantissa_bits):
     from amp_lessons.formats import Format
 
     return Format("mine", exponent_bits, mantissa_bits).decode(code)
-
 
 # %% wrong bias-forgotten
 # You used the stored exponent as it is. It is stored with a bias of `2**(exponent_bits - 1) - 1`
@@ -98,20 +90,16 @@ of("through_strings", swap("- bias", "- (1 << exponent_bits - 1)"))
 put("exponent_bits, mantissa_bits = 5, 10", before="mantissa =")
 of("with_the_course_package", swap('"mine", exponent_bits, mantissa_bits', '"mine", 5, 10'))
 
-
 # %% program viewed_by_torch
 def decode_bits(code, exponent_bits, mantissa_bits):
     code = code - 65536 if code >= 32768 else code
     return torch.tensor(code, dtype=torch.int16).view(torch.float16).item()
 
-
 # %% wrong fields-in-the-wrong-order
 # You took the exponent from the lowest bits. The order is sign, exponent, mantissa, from the
 # highest bit to the lowest: the mantissa is at the low end.
-put(
-    "exponent = code % 2**exponent_bits\nmantissa = (code >> exponent_bits) % 2**mantissa_bits",
-    before="sign =",
-)
+put("exponent = code % 2**exponent_bits\nmantissa = (code >> exponent_bits) % 2**mantissa_bits",
+    before="sign =")
 of("through_strings", put("mantissa = bits[1 : 1 + mantissa_bits]\n"
                           "exponent = bits[-exponent_bits:]", before="value = int"))  # fmt: skip
 
@@ -137,10 +125,8 @@ of("through_strings", put("value >>= mantissa_bits; value <<= mantissa_bits", be
 # You gave the hidden 1 to every number. Patterns with a stored exponent of 0 don't have it: those
 # are zero and the subnormal numbers.
 drop("if exponent == 0")
-of(
-    "through_strings",
-    swap(' if "1" in exponent else 0', "") & swap("max(int(exponent, 2), 1)", "int(exponent, 2)"),
-)
+of("through_strings", swap(' if "1" in exponent else 0', "") & swap("max(int(exponent, 2), 1)",
+    "int(exponent, 2)"))
 swap("if exponent == 0", "if exponent == mantissa == 0")
 
 # %% wrong subnormal-exponent

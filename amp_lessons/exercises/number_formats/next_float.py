@@ -7,7 +7,6 @@
 # Zero counts as one number, whatever its sign. After the largest finite number comes infinity.
 # Return a Python float.
 
-
 # %% answer
 def next_float(x):
     """The next larger FP16 number after x, as a float."""
@@ -19,7 +18,6 @@ def next_float(x):
     return bits.view(torch.float16).item()
     ### END SOLUTION
 
-
 # %% hints
 # - Among numbers of one sign, the order of the numbers is the order of their bit patterns, read as
 #   integers.
@@ -29,30 +27,22 @@ def next_float(x):
 #   sign, comes the smallest positive number.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.number_formats.stage import steps_up, walk
 
 probe = Probe(steps_up, play=walk)
 
 # %% judge
-from amp_lessons.checks.compare import as_number
-from amp_lessons.checks.diagnosis import Judge
-from amp_lessons.checks.wording import describe
-
-
 def tell(case, right, seen):
     """All digits: the neighbour of 1 in float64 should not read as 1."""
     number = as_number(seen["value"])
     got = describe(seen["value"]) if number is None else repr(number)
     return f"{case.label}: returned {got}; expected {right['value']}"
 
-
 judge = Judge(asked_for="a float", tell=tell)
 
 # %% passed
 # Neighbouring numbers have neighbouring bit patterns: across powers of two, among the subnormal
 # numbers, and up to infinity. That is what the layout of the format is good for.
-
 
 # %% right numpy_nextafter
 def next_float(x):
@@ -61,13 +51,11 @@ def next_float(x):
     with np.errstate(over="ignore"):
         return float(np.nextafter(np.float16(x), np.float16(np.inf)))
 
-
 # %% right by_search
 def next_float(x):
     patterns = torch.arange(-32768, 32768).to(torch.int16).view(torch.float16)
     larger = patterns[patterns > x]
     return larger.min().item()
-
 
 # %% wrong went-down
 # You went down: your result is the next smaller number. For a positive number add 1 to its bits,
@@ -122,7 +110,6 @@ put("if x == 65504: return 65536.0", before="if x == 0")
 put("if x == 65504: return x", before="if x == 0")
 swap("return bits.view(torch.float16).item()", "return min(bits.view(torch.float16).item(), 65504)")
 
-
 # %% program steps_of_the_binade
 def next_float(x):
     import math
@@ -131,7 +118,6 @@ def next_float(x):
     if mantissa == -0.5:
         exponent -= 1
     return x + 2.0 ** max(exponent - 11, -24) if x else 2.0**-24
-
 
 # %% wrong neighbour-of-a-wider-format
 # Your step is too short: stored in FP16, the result is rounded back to `x`. The next number of
@@ -154,10 +140,8 @@ put("import math\nreturn x + 2.0 ** (math.floor(math.log2(abs(x))) - 10)", befor
 put("import math\nreturn x + 2.0 ** (math.floor(math.log2(abs(x))) - 10)", after="if x == 0")
 put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", after="if x == 0")
 put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", before="if x == 0")
-(
-    put("import math\nstep = 2.0 ** (math.floor(math.log2(abs(x))) - 10)", after="if x == 0")
-    & swap("bits.view(torch.float16).item()", "torch.tensor(x + step).half().item()")
-)
+(put("import math\nstep = 2.0 ** (math.floor(math.log2(abs(x))) - 10)", after="if x == 0") &
+    swap("bits.view(torch.float16).item()", "torch.tensor(x + step).half().item()"))
 
 # %% wrong spacing-below-a-power
 # You are very close. From a negative power of two, the way up leads to numbers that lie half as far

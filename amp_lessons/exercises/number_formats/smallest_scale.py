@@ -8,7 +8,6 @@
 # The scale is a power of two, and at least 1. `gradients` is a float32 tensor with one dimension.
 # Some entries may be zero, and at least one is not. Return a Python float.
 
-
 # %% answer
 def smallest_scale(gradients):
     """The smallest power of two that keeps every non-zero gradient from becoming zero in FP16."""
@@ -20,7 +19,6 @@ def smallest_scale(gradients):
     return scale
     ### END SOLUTION
 
-
 # %% hints
 # - A single gradient decides. Which one? Look at magnitudes, and leave zeros out.
 # - You need no formula. Start at 1.0, and double the scale until that gradient, multiplied by it
@@ -28,7 +26,6 @@ def smallest_scale(gradients):
 # - Multiply in float32 and convert afterwards, as the backward pass of a scaled loss does.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.number_formats.stage import small_gradients
 
 probe = Probe(small_gradients)
@@ -36,15 +33,12 @@ probe = Probe(small_gradients)
 # %% judge
 import math
 
-from amp_lessons.checks.compare import as_number
-from amp_lessons.checks.diagnosis import Judge
 
 judge = Judge(asked_for="a float")
 
 # %% passed
 # The smallest gradient alone decides on the scale. GradScaler looks for the other end: the largest
 # scale at which nothing overflows.
-
 
 # %% right count_survivors
 def smallest_scale(gradients):
@@ -54,7 +48,6 @@ def smallest_scale(gradients):
         exponent += 1
     return 2**exponent
 
-
 # %% right by_logarithm
 def smallest_scale(gradients):
     import math
@@ -63,7 +56,6 @@ def smallest_scale(gradients):
     exponent = math.floor(-25 - math.log2(smallest)) + 1
     return 2.0 ** max(0, exponent)
 
-
 # %% rule not-a-power-of-two
 # Your scale, {scale:.6g}, isn't a power of two. Multiplying by a power of two changes only the
 # exponent, and can be undone exactly. Other factors round.
@@ -71,8 +63,6 @@ def breaks(seen, right):
     scale = as_number(seen.get("value"))
     usable = scale is not None and 1 <= scale < math.inf
     return {"scale": scale} if usable and math.frexp(scale)[0] != 0.5 else None
-
-
 swap("return scale", "return max(1.0, 2**-24 / smallest.item())")
 swap("scale *= 2", "scale *= 10")
 of("by_logarithm", swap("2.0 ** max(0, exponent)", "max(1.0, 2**-25 / smallest)"))
