@@ -191,12 +191,9 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("The dtype that autocast gives for each op, on a CPU and on CUDA"),
             Shown("What autocast does to a whole model, with no GPU"),
         ),
-        exercises=(
-            ExerciseInfo("result_dtype", "A dtype oracle", points=2, minutes=15),
-            ExerciseInfo("mend_mismatches", "Fix five dtype mismatches", points=3, minutes=20),
-            ExerciseInfo("dtype_offenders", "Assert the dtypes of a model", points=2, minutes=15),
-            ExerciseInfo("gram", "Keep one fragile op in FP32", points=2, minutes=10),
-            ExerciseInfo("low_flop_share", "How much runs in 16 bits", points=2, minutes=15),
+        exercises=_of(
+            "autocast_ops",
+            "result_dtype",
         ),
         topics=("autocast_ops",),
     ),

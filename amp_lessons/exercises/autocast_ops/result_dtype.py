@@ -1,0 +1,256 @@
+# %% statement points=2 minutes=15
+# # A dtype oracle
+#
+# Write `result_dtype(op, device, region, inputs)`. It returns the dtype that an op gives under
+# autocast, as a `torch.dtype`.
+#
+# - `op` is one of the names below.
+# - `device` is `"cpu"` or `"cuda"`.
+# - `region` is the dtype of the autocast region, `torch.float16` or `torch.bfloat16`.
+# - `inputs` is a tuple with the dtype of each input: float16, bfloat16 and float32 in any mixture,
+#   or all float64.
+#
+# These ops take one input: `softmax`, `layer_norm` (without weights), `exp`, `log`, `sum`,
+# `cumsum`, `prod`, `mean`, `var`, `sqrt`, `relu`, `sigmoid`, and `softmax, dtype=float32`, which
+# stands for `torch.softmax(x, -1, dtype=torch.float32)`. These take two: `matmul`, `linear`,
+# `conv1d`, `mse_loss`, `add`, `cat`, and `add_`, which stands for `a.add_(b)`.
+#
+# Write down what you know, and don't run the ops. The check tries about 240
+# combinations.
+
+
+# %% answer
+def result_dtype(op, device, region, inputs):
+    """The dtype of op's result, given inputs of these dtypes, under autocast to region."""
+    ### BEGIN SOLUTION
+    low = {"matmul", "linear", "conv1d"}
+    single = {"mse_loss", "prod"}
+    if device == "cuda":
+        single |= {"softmax", "layer_norm", "exp", "log", "sum", "cumsum"}
+    if op == "add_":
+        return inputs[0]
+    if op == "softmax, dtype=float32":
+        return torch.float32
+    widest = torch.promote_types(inputs[0], inputs[-1])
+    if widest == torch.float64:
+        return widest
+    if op in low:
+        return region
+    return torch.float32 if op in single else widest
+    ### END SOLUTION
+
+
+# %% hints
+# - Ask in this order. Does the op write in place, or name its dtype? Is a float64 among the inputs?
+#   Is the op on the lower-precision list, or on this device's float32 list?
+# - An op on no list follows ordinary type promotion, as `torch.promote_types(a, b)` does.
+# - You need three sets: lower precision, float32 on both devices, and float32 on CUDA only.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_ops.stage import oracle_cases
+
+probe = Probe(oracle_cases, watch=True)
+
+# %% judge
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="a torch.dtype, such as torch.float32")
+
+# %% passed
+# You can say which dtype autocast gives before you run the op, even for a device you don't have.
+
+
+# %% right table_of_rules
+RULES = {name: "low" for name in ("matmul", "linear", "conv1d")}
+RULES |= {name: "float32" for name in ("mse_loss", "prod")}
+RULES |= {name: "cuda" for name in "softmax layer_norm exp log sum cumsum".split()}
+WIDTH = {torch.float16: 1, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+
+
+def result_dtype(op, device, region, inputs):
+    rule = RULES.get(op)
+    if op.endswith("_"):
+        return inputs[0]
+    if "dtype=float32" in op:
+        return torch.float32
+    if torch.float64 in inputs:
+        return torch.float64
+    if rule == "low":
+        return region
+    if rule == "float32" or (rule == "cuda" and device == "cuda"):
+        return torch.float32
+    first, last = inputs[0], inputs[-1]
+    if WIDTH[first] == WIDTH[last] and first is not last:
+        return torch.float32
+    return first if WIDTH[first] > WIDTH[last] else last
+
+
+# %% right result_type_of_empty_tensors
+def result_dtype(op, device, region, inputs):
+    a, b = torch.tensor([1.0], dtype=inputs[0]), torch.zeros(1, dtype=inputs[-1])
+    found = torch.result_type(a, b)
+    if op in {"matmul", "linear", "conv1d"} and found.itemsize < 8:
+        found = region
+    safe = "softmax layer_norm exp log sum cumsum" if device == "cuda" else ""
+    if op in [*safe.split(), "mse_loss", "prod"] and found.itemsize < 8:
+        found = torch.float32
+    return {"add_": inputs[0], "softmax, dtype=float32": torch.float32}.get(op, found)
+
+
+# %% rule asked-torch
+# You ran the op and looked. That is a good habit, and how the course finds such answers itself.
+# Here, write down what you know about the groups instead.
+def breaks(seen, right):
+    # Arithmetic on dtypes is dispatched like an op, and `torch.result_type` takes tensors.
+    harmless = "promote_types result_type can_cast empty empty_strided zeros ones full"
+    harmless += " scalar_tensor zero_ fill_ lift_fresh detach _to_copy"
+    harmless = {f"aten::{name}" for name in harmless.split()}
+    return any(op["op"] not in harmless for op in seen.get("ops", []))
+
+
+put(
+    """
+    with torch.autocast("cpu", dtype=region):
+        looked = torch.relu(torch.ones(4, 4, dtype=inputs[0])).dtype
+    """,
+    before="low =",
+)
+
+
+# %% program runs_it_on_fakes
+def result_dtype(op, device, region, inputs):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        torch.set_autocast_enabled("cuda", True)
+        torch.set_autocast_dtype("cuda", region)
+        x = torch.ones(4, 4, dtype=inputs[0], device="cuda")
+        result = torch.exp(x).dtype
+        torch.set_autocast_enabled("cuda", False)
+        torch.set_autocast_dtype("cuda", torch.float16)
+    return result
+
+
+# %% wrong global-cast
+# You treat autocast as a cast of everything to the region's dtype. Autocast decides for each op,
+# and most ops are on no list. Those give the dtype that they are given.
+put("return region", before="low =")
+swap("else widest", "else region")
+of("table_of_rules", put("return region", before="rule ="))
+
+# %% wrong cuda-rules-on-cpu
+# You gave the CPU at least one op of CUDA's list. `softmax`, `layer_norm`, `exp`, `log`, `sum` and
+# `cumsum` become float32 on CUDA only. On a CPU they give the dtype that they are given.
+unwrap("if device")
+of("table_of_rules", swap(' and device == "cuda")', ")"))
+swap('"prod"}', '"prod", "softmax", "layer_norm"}')
+swap('"prod"}', '"prod", "sum"}')
+swap('"prod"}', '"prod", "exp", "log"}')
+
+# %% wrong cpu-rules-on-cuda
+# On CUDA you let at least one op of the float32 list follow its input, as a CPU does. All of
+# `softmax`, `layer_norm`, `exp`, `log`, `sum` and `cumsum` give float32 on CUDA.
+drop("if device")
+of("table_of_rules", swap('or (rule == "cuda" and device == "cuda")', ""))
+swap('"softmax", "layer_norm"', '"layer_norm"')
+swap('"exp", "log", "sum"', '"log", "sum"')
+swap('"exp", "log", "sum"', '"exp", "sum"')
+swap('"exp", "log", "sum"', '"exp", "log"')
+swap(', "cumsum"', "")
+
+# %% wrong reductions-in-float32
+# You took `mean` or `var` for float32 ops, as the saying "reductions run in float32" suggests.
+# `sum`, `prod` and `cumsum` are on CUDA's float32 list; `mean` and `var` are on no list.
+swap('"cumsum"}', '"cumsum", "mean", "var"}')
+swap('"cumsum"}', '"cumsum", "var"}')
+swap('"prod"}', '"prod", "mean", "var"}')
+of("table_of_rules", swap("sum cumsum", "sum cumsum mean var"))
+
+# %% wrong root-in-float32
+# You took `sqrt` for a float32 op, like `exp` and `log`. CUDA's list has `rsqrt`, and not `sqrt`:
+# a square root gives the dtype that it is given.
+swap('"cumsum"}', '"cumsum", "sqrt"}')
+swap('"prod"}', '"prod", "sqrt"}')
+of("table_of_rules", swap("exp log", "exp log sqrt"))
+
+# %% wrong activations-listed
+# You put `sigmoid` or `relu` on a list. Activations are on no list: they give the dtype that they
+# are given, on both devices.
+swap('"cumsum"}', '"cumsum", "sigmoid"}')
+swap('"prod"}', '"prod", "sigmoid"}')
+swap('"conv1d"}', '"conv1d", "relu"}')
+of("table_of_rules", swap("exp log", "sigmoid exp log"))
+
+# %% wrong loss-as-given
+# You let `mse_loss` or `prod` follow their inputs. Both are on the float32 list of both devices,
+# so a CPU gives float32 too.
+swap('"mse_loss", "prod"', "*()")
+swap('"mse_loss", "prod"', '"mse_loss"')
+swap('"mse_loss", "prod"', '"prod"')
+swap('{"mse_loss", "prod"}', "set()") & swap('"cumsum"}', '"cumsum", "mse_loss", "prod"}')
+swap('"mse_loss", "prod"', '"mse_loss"') & swap('"cumsum"}', '"cumsum", "prod"}')
+of("table_of_rules", swap('"mse_loss", "prod"', '"prod"'))
+
+# %% wrong in-place-widened
+# You treated `add_` like an op that makes a new tensor. An in-place op writes into the tensor on
+# its left, and that tensor keeps its dtype.
+drop("if op ==", nth=1)
+swap('"conv1d"}', '"conv1d", "add_"}') & drop("if op ==", nth=1)
+of("table_of_rules", drop("if op.endswith"))
+
+# %% wrong float64-cast
+# You let autocast change float64. It casts float16, bfloat16 and float32 tensors only, so float64
+# inputs give float64.
+drop("if widest")
+swap("widest == torch.float64", "widest == torch.float64 and op not in single")
+swap("widest == torch.float64", "widest == torch.float64 and op not in low")
+of("table_of_rules", drop("if torch.float64"))
+
+# %% wrong explicit-dtype-ignored
+# `softmax(x, dtype=torch.float32)` names the dtype that it wants, and gets it on both devices. You
+# gave it the dtype of a softmax without `dtype=`.
+drop("if op ==", nth=2)
+drop("if op ==", nth=2) & put('op = op.split(",")[0]', before="low =")
+of("table_of_rules", drop('if "dtype'))
+
+# %% wrong float64-before-dtype
+# You let a float64 input decide before you looked at `dtype=`. `softmax(x, dtype=torch.float32)`
+# casts its input first, so it gives float32 for a float64 input too.
+move("if op ==", nth=2, after="if widest")
+of("table_of_rules", move('if "dtype', after="if torch.float64"))
+
+# %% wrong low-ops-as-given
+# You let `matmul`, `linear` and `conv1d` compute in the dtype of their inputs. They are on the
+# lower-precision list: autocast casts their inputs to the region's dtype. That holds for float32
+# inputs, and for those of the other 16-bit format.
+drop("if op in low")
+swap("return region", "return region if torch.float32 in inputs else inputs[0]")
+swap("return region", "return region if widest == torch.float32 else widest")
+of("table_of_rules", drop('if rule == "low"'))
+of("table_of_rules", swap("return region", "return region if torch.float32 in inputs else inputs[0]"))
+
+# %% wrong region-ignored
+# You gave `matmul`, `linear` and `conv1d` a fixed 16-bit dtype. The argument `region` says which
+# one they run in: both devices can have a region of float16 or of bfloat16.
+swap("return region", "return torch.float16")
+swap("return region", "return torch.bfloat16")
+swap("return region", 'return torch.bfloat16 if device == "cpu" else torch.float16')
+of("table_of_rules", put("region = torch.float16", before="rule ="))
+
+# %% wrong sixteen-with-sixteen
+# You let float16 and bfloat16 together give a 16-bit dtype. Neither can hold the other's numbers,
+# so ordinary type promotion goes to float32.
+swap("else widest", "else region if {*inputs} == {torch.float16, torch.bfloat16} else widest")
+swap("else widest", "else torch.float16 if {*inputs} == {torch.float16, torch.bfloat16} else widest")
+of("table_of_rules", swap("return torch.float32", "return region", nth=3))
+of("table_of_rules", swap("return torch.float32", "return torch.float16", nth=3))
+of("table_of_rules", swap("return torch.float32", "return first", nth=3))
+
+# %% wrong one-input-decides
+# You let one input decide the dtype of an op with two. Outside the lists ordinary type promotion
+# holds: the wider dtype wins, and float16 with bfloat16 gives float32.
+swap("else widest", "else inputs[0]")
+swap("else widest", "else inputs[-1]")
+swap("promote_types(inputs[0], inputs[-1])", "promote_types(inputs[0], inputs[0])")
+of("table_of_rules", swap("return first if WIDTH[first] > WIDTH[last] else last", "return first"))

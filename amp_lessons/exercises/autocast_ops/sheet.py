@@ -1,0 +1,13 @@
+# %% text
+# # Exercises 04: What autocast does to each op
+#
+# Predict the dtype that autocast gives, fix code that autocast doesn't look after, and write two
+# tools that show what it did to a model. Everything runs on a CPU. Where an exercise asks about
+# CUDA, the check uses fake tensors. Take [[lesson autocast_ops]] first.
+
+# %% given
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from amp_lessons.exercises import autocast_ops as ex

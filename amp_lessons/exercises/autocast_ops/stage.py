@@ -1,0 +1,294 @@
+"""What the answers of lesson 04 are handed: dtypes, tensors in a region, and five broken functions.
+
+The models are in `stage_models`. A region for CUDA needs no GPU: its tensors are fake, with a
+dtype and a shape but no values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from amp_lessons.checks.evidence import as_json, by_name, plain
+from amp_lessons.checks.probe import Case
+from amp_lessons.fake_cuda import ensure_cuda_guard
+
+HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@contextmanager
+def region(device: str, dtype: torch.dtype | None) -> Iterator[None]:
+    """An autocast region on ``device``; for "cuda" one of fake tensors, which needs no GPU.
+
+    ``torch.autocast("cuda")`` disables itself where there is no CUDA, so the state is set by hand.
+    With ``dtype`` None no region is open.
+    """
+    if device == "cpu":
+        with torch.autocast("cpu", dtype) if dtype else nullcontext():
+            yield
+        return
+    ensure_cuda_guard()
+    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    with FakeTensorMode():
+        torch.set_autocast_enabled(device, dtype is not None)
+        torch.set_autocast_dtype(device, dtype or before[1])
+        try:
+            yield
+        finally:
+            torch.set_autocast_enabled(device, before[0])
+            torch.set_autocast_dtype(device, before[1])
+            torch.clear_autocast_cache()
+
+
+State = tuple[bool, torch.dtype, bool]
+
+
+def autocast_state(device: str) -> State:
+    """Whether autocast is on, its dtype, and whether it caches casts."""
+    return (
+        torch.is_autocast_enabled(device),
+        torch.get_autocast_dtype(device),
+        torch.is_autocast_cache_enabled(),
+    )
+
+
+def set_autocast_state(device: str, state: State) -> None:
+    torch.set_autocast_enabled(device, state[0])
+    torch.set_autocast_dtype(device, state[1])
+    torch.set_autocast_cache_enabled(state[2])
+
+
+# ---- result_dtype(op, device, region, inputs) ---------------------------------------------------
+
+ONE_INPUT = (
+    *("softmax", "layer_norm", "exp", "log", "sum", "cumsum", "prod", "mean", "var", "sqrt"),
+    *("relu", "sigmoid", "softmax, dtype=float32"),
+)
+DEVICES = ("cpu", "cuda")
+TWO_INPUTS = ("matmul", "linear", "conv1d", "mse_loss", "add", "cat", "add_")
+
+
+def oracle_cases() -> list[Case]:
+    """Each op on each device with each mixture of inputs, in one of the two regions.
+
+    float64 comes alone: fake tensors let mixtures with it pass that a GPU refuses.
+    """
+    found = []
+    for at, (op, device) in enumerate(itertools.product((*TWO_INPUTS, *ONE_INPUT), DEVICES)):
+        count = 2 if op in TWO_INPUTS else 1
+        mixtures = [*itertools.product((SINGLE, HALF, BFLOAT), repeat=count), (DOUBLE,) * count]
+        for number, inputs in enumerate(mixtures):
+            dtype, other = (HALF, BFLOAT) if (at + number) % 2 else (BFLOAT, HALF)
+            # On a CPU, `cat` refuses the 16-bit format that isn't the region's.
+            if not (op == "cat" and device == "cpu" and other in inputs):
+                found.append(Case((op, device, dtype, inputs), kind=f"`{op}`"))
+    return found
+
+
+# ---- gram(x, weight) ----------------------------------------------------------------------------
+
+
+def gram_cases() -> list[Case]:
+    made = torch.Generator().manual_seed(4)
+
+    def case(device: str, dtype: torch.dtype | None, rows: int, given: torch.dtype) -> Case:
+        x = torch.randint(1, 200, (rows, 6), generator=made).to(given)
+        weight = torch.randint(1, 10, (3 + rows % 2, 6), generator=made).to(SINGLE)
+        where = f"a region of {name_of(dtype)}" if dtype else "no region open"
+        words = f"{rows} rows of {name_of(given)}, {device}, {where}"
+        return Case((x, weight, device, dtype), words, "CUDA" if device == "cuda" else "the CPU")
+
+    return [
+        case("cpu", HALF, 4, SINGLE),
+        case("cpu", HALF, 5, HALF),
+        case("cpu", BFLOAT, 3, SINGLE),
+        case("cpu", BFLOAT, 6, BFLOAT),
+        case("cpu", None, 4, SINGLE),
+        case("cpu", None, 7, SINGLE),
+        case("cuda", HALF, 4, SINGLE),
+        case("cuda", BFLOAT, 5, BFLOAT),
+        case("cuda", HALF, 6, HALF),
+    ]
+
+
+class _LastProduct(TorchFunctionMode):
+    """Remembers the last matrix product as it is called, above autocast."""
+
+    names = ("matmul", "__matmul__", "mm", "einsum", "linear", "inner", "tensordot")
+    words = ""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        if getattr(func, "__name__", "") in self.names and tensors:
+            on = "on" if torch.is_autocast_enabled(tensors[0].device.type) else "off"
+            self.words = f", from a product of {name_of(tensors[0].dtype)} with autocast {on}"
+        return func(*args, **(kwargs or {}))
+
+
+def play_gram(function: Callable[..., Any]) -> Any:
+    """Call in the case's region. A 16-bit result is wrong whatever is in it, so what is noted is
+    how it came about. On CUDA there are no values, but a dtype."""
+    if function is ...:
+        return function
+
+    def play(x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None) -> Any:
+        with region(device, dtype), _LastProduct() as product:
+            if device == "cuda":
+                x, weight = (torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight))
+            before = autocast_state(device)
+            try:
+                result = function(x, weight)
+            finally:
+                after = autocast_state(device)
+                set_autocast_state(device, before)
+        if result is ... or result is None:
+            return result
+        changed = "off" if dtype and not after[0] else "not as it was"
+        afterwards = "as it was" if after == before else changed
+        if type(result) is Tensor and result.dtype in (HALF, BFLOAT):
+            result = f"{name_of(result.dtype)}{product.words}"
+        elif device == "cuda" and isinstance(result, Tensor):
+            result = f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+        return {"autocast after the call": afterwards, "result": result}
+
+    return play
+
+
+# ---- fix_mismatches -----------------------------------------------------------------------------
+
+FUNCTIONS = ("update_memory", "project", "classify", "energy", "predictions")
+REGIONS = {
+    "with no region open": None,
+    "in a region of float16": HALF,
+    "in a region of bfloat16": BFLOAT,
+}
+
+
+def mismatch_cases() -> list[Case]:
+    """Each function with several sizes; each case is run in all regions."""
+    return [
+        Case((name, rows), f"{name}, {rows} rows", f"`{name}`")
+        for name in FUNCTIONS
+        for rows in (4, 7, 5)
+    ]
+
+
+def _arguments(name: str, rows: int) -> tuple[Any, ...]:
+    made = torch.Generator().manual_seed(rows)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=made)
+
+    x, weight, head, memory = normal(rows, 5), normal(5, 4), normal(4, 2), normal(6, 4)
+    if name == "update_memory":
+        return memory, torch.arange(rows) % 3, x, weight
+    if name in ("project", "classify"):
+        return x, weight, head
+    return (200 * x, weight) if name == "energy" else (x, weight)
+
+
+class _Products(TorchDispatchMode):
+    """Notes the dtype of each matrix product, below autocast, in order."""
+
+    names = {f"aten::{n}" for n in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket._qualified_op_name in self.names:
+            self.dtypes.append(name_of(out.dtype))
+        return out
+
+
+def _is_mismatch(error: Exception) -> bool:
+    """Wordings differ from op to op and from version to version; they all speak of types."""
+    words = ("dtype", "scalar type", "scalartype", "c10::", "same type", "must match")
+    return any(word in str(error).lower() for word in words)
+
+
+def _in_words(result: Any) -> str:
+    if isinstance(result, Tensor):
+        return f"a {name_of(result.dtype)} tensor"
+    if isinstance(result, np.ndarray):
+        return f"a {result.dtype.name} NumPy array"
+    return "None" if result is None else f"an object of type {type(result).__name__}"
+
+
+def _run(name: str, rows: int, function: Callable[..., Any], dtype: torch.dtype | None) -> Any:
+    """One call: whether it raised, in what its products ran, and what it returned."""
+    args = _arguments(name, rows)
+    given = as_json(plain(args))
+    own = name == "classify"  # it opens its own region
+    with region("cpu", None if own else dtype), _Products() as products:
+        before = autocast_state("cpu")
+        try:
+            result = function(*args, dtype) if own else function(*args)
+        except (RuntimeError, TypeError) as error:
+            if isinstance(error, NotImplementedError) or not _is_mismatch(error):
+                raise
+            return {"raised": f"{type(error).__name__}: {str(error)[:150]}"}
+        finally:
+            after = autocast_state("cpu")
+            set_autocast_state("cpu", before)
+    if result is ...:
+        raise NotImplementedError
+    found = {
+        "raised": "nothing",
+        "x @ weight ran in": (products.dtypes or ["no product"])[0],
+        "returned": _in_words(result),
+        "autocast after the call": "as it was" if after == before else "not as it was",
+        "arguments": "as they were" if as_json(plain(args)) == given else "changed",
+        "values": result,
+    }
+    if own:
+        found["the head ran in"] = products.dtypes[-1] if products.dtypes[1:] else "the same"
+    if name == "update_memory" and isinstance(result, Tensor) and result.shape == args[0].shape:
+        found["rows that nothing was added to"] = result[3:] - args[0][3:]
+    return found
+
+
+def play_mismatches(*functions: Any) -> Callable[..., Any]:
+    given = by_name(FUNCTIONS, functions)
+
+    def play(name: str, rows: int) -> Any:
+        if given[name] is ... or _code(given[name]) == _unfixed()[name]:
+            raise NotImplementedError
+        regions = {w: d for w, d in REGIONS.items() if d or name != "classify"}
+        return {where: _run(name, rows, given[name], dtype) for where, dtype in regions.items()}
+
+    return play
+
+
+@cache
+def _unfixed() -> dict[str, Any]:
+    """The code of the functions as they stand in the sheet."""
+    from amp_lessons.checks.halves import LearnersHalf
+
+    half = LearnersHalf(Path(__file__).with_name("fix_mismatches.py"))
+    names = dict(half.given)
+    exec(compile(half.stub, "<sheet>", "exec"), names)
+    return {name: _code(names[name]) for name in FUNCTIONS}
+
+
+def _code(function: Any) -> Any:
+    """What a function does, without its docstring and its place; None for what isn't Python's."""
+    code = getattr(function, "__code__", None)
+    return code and (code.co_code, code.co_names, code.co_consts[1:])
