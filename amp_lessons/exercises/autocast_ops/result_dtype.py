@@ -216,7 +216,10 @@ of("table_of_rules", move('if "dtype', after="if torch.float64"))
 drop("if op in low")
 swap("return region", "return region if torch.float32 in inputs else inputs[0]")
 of("table_of_rules", drop('if rule == "low"'))
-of("table_of_rules", swap("return region", "return region if torch.float32 in inputs else inputs[0]"))
+of(
+    "table_of_rules",
+    swap("return region", "return region if torch.float32 in inputs else inputs[0]"),
+)
 
 # %% wrong region-ignored
 # You gave `matmul`, `linear` and `conv1d` a fixed 16-bit dtype. The argument `region` says which
@@ -229,7 +232,9 @@ of("table_of_rules", put("region = torch.float16", before="rule ="))
 # You let float16 and bfloat16 together give a 16-bit dtype. Neither can hold the other's numbers,
 # so ordinary type promotion goes to float32.
 swap("else widest", "else region if {*inputs} == {torch.float16, torch.bfloat16} else widest")
-swap("else widest", "else torch.float16 if {*inputs} == {torch.float16, torch.bfloat16} else widest")
+swap(
+    "else widest", "else torch.float16 if {*inputs} == {torch.float16, torch.bfloat16} else widest"
+)
 of("table_of_rules", swap("return torch.float32", "return region", nth=3))
 of("table_of_rules", swap("return torch.float32", "return torch.float16", nth=3))
 of("table_of_rules", swap("return torch.float32", "return first", nth=3))

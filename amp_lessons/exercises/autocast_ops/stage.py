@@ -149,22 +149,23 @@ def play_gram(function: Callable[..., Any]) -> Any:
     def play(x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None) -> Any:
         with region(device, dtype), _LastProduct() as product:
             if device == "cuda":
-                x, weight = (torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight))
+                x, weight = (
+                    torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight)
+                )
             before = autocast_state(device)
             try:
                 result = function(x, weight)
             finally:
                 after = autocast_state(device)
                 set_autocast_state(device, before)
-        if result is ... or result is None:
-            return result
-        changed = "off" if dtype and not after[0] else "not as it was"
-        afterwards = "as it was" if after == before else changed
-        if type(result) is Tensor and result.dtype in (HALF, BFLOAT):
-            result = f"{name_of(result.dtype)}{product.words}"
-        elif device == "cuda" and isinstance(result, Tensor):
-            result = f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
-        return {"autocast after the call": afterwards, "result": result}
+        if after != before and result is not ...:
+            changed = "off" if dtype and not after[0] else "not as it was"
+            return {"autocast after the call": changed}
+        if isinstance(result, Tensor) and result.dtype in (HALF, BFLOAT):
+            return f"{name_of(result.dtype)}{product.words}"
+        if device == "cuda" and isinstance(result, Tensor):
+            return f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+        return result
 
     return play
 

@@ -1,0 +1,250 @@
+# %% statement points=2 minutes=10
+# # Keep one fragile op in FP32
+#
+# Write `gram(x, weight)`. It computes the features `F.linear(x, weight)`, and returns the matrix of
+# all their inner products, `features @ features.T`.
+#
+# Your function is called inside somebody's autocast region, on a CPU or on CUDA, in float16 or
+# bfloat16. The linear layer should run in the region's dtype. The inner products reach many
+# millions, so compute and return them in float32 (not in float64, which most GPUs are slow at).
+# After the call the region must be as it was. It may also be called with no region open.
+
+
+# %% answer
+def gram(x, weight):
+    """The inner products of the features F.linear(x, weight), in float32."""
+    ### BEGIN SOLUTION
+    features = F.linear(x, weight)
+    with torch.autocast(x.device.type, enabled=False):
+        features = features.float()
+        return features @ features.T
+    ### END SOLUTION
+
+
+# %% hints
+# - You can open a disabled region inside a region: `with torch.autocast(device_type,
+#   enabled=False)`.
+# - Nothing is cast in there any more, so you have to cast the 16-bit features yourself.
+# - The device type is `x.device.type`.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_ops.stage import gram_cases, play_gram
+
+probe = Probe(gram_cases, play=play_gram, watch=True)
+
+# %% judge
+import math
+
+from amp_lessons.checks.compare import is_dict, is_tensor, within
+from amp_lessons.checks.diagnosis import Judge
+
+
+def same(expected, seen):
+    """Each number right to 1e-6 of itself, since the numbers of one matrix differ by orders."""
+    if not (is_tensor(expected) and is_tensor(seen)) or expected["shape"] != seen["shape"]:
+        return within(1e-6)(expected, seen)
+    pairs = zip(sum(expected["values"], []), sum(seen["values"], []), strict=True)
+    close = all(math.isclose(one, other, rel_tol=1e-6) for one, other in pairs)
+    return close and expected["dtype"] == seen["dtype"]
+
+
+def afterwards(seen):
+    """What the caller's region is like after a call that changed it."""
+    value = seen.get("value")
+    return value["dict"].get("autocast after the call") if is_dict(value) else "as it was"
+
+
+judge = Judge(same=same, asked_for="a float32 tensor")
+
+# %% passed
+# It takes two things: autocast off for the product, and features that you cast to float32. The rest
+# of the region stays in 16 bits.
+
+
+# %% right sums_of_products
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    return (features.unsqueeze(0) * features.unsqueeze(1)).sum(-1)
+
+
+# %% right decorated
+def gram(x, weight):
+    @torch.autocast(x.device.type, enabled=False)
+    def inner(f):
+        return torch.mm(f, f.t())
+
+    return inner(torch.nn.functional.linear(x, weight).float())
+
+
+# %% right indexes_with_none
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    return (features[None] * features[:, None]).sum(-1)
+
+
+# %% right custom_function
+class Gram(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, f):
+        with torch.autocast(f.device.type, enabled=False):
+            return F.linear(f.float(), f.float())
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise NotImplementedError
+
+
+def gram(x, weight):
+    return Gram.apply(F.linear(x, weight))
+
+
+# %% rule autocast-left-off
+# Autocast is still off when your function returns, so the rest of the caller's region runs in
+# float32. Use a block, `with torch.autocast(..., enabled=False)`: it puts autocast back.
+def breaks(seen, right):
+    return afterwards(seen) == "off"
+
+
+put("torch.set_autocast_enabled(x.device.type, False)", before="with")
+unwrap("with") & put("torch.set_autocast_enabled(x.device.type, False)", before="return")
+
+
+# %% rule region-changed
+# Autocast is not as it was when your function returns. It is on where it was off, or has another
+# dtype or cache setting. A block, `with torch.autocast(..., enabled=False)`, puts all three back.
+def breaks(seen, right):
+    return afterwards(seen) == "not as it was"
+
+
+put("torch.set_autocast_dtype(x.device.type, torch.float32)", before="with")
+of("sums_of_products", put("torch.set_autocast_cache_enabled(False)", before="return"))
+
+
+# %% program turned_on_where_it_was_off
+def gram(x, weight):
+    features = F.linear(x, weight)
+    torch.set_autocast_enabled(x.device.type, False)
+    features = features.float()
+    out = features @ features.T
+    torch.set_autocast_enabled(x.device.type, True)
+    return out
+
+
+# %% rule in-float64
+# You computed in float64. Autocast leaves float64 alone, so this avoids its cast, but most GPUs are
+# many times slower in float64 than in float32. Switch autocast off and cast to float32.
+def breaks(seen, right):
+    return any(op["dtype"] == "float64" for op in seen.get("ops", []))
+
+
+unwrap("with") & swap("float()", "double()")
+swap("float()", "double()") & swap(
+    "return features @ features.T", "return (features @ features.T).float()"
+)
+
+
+# %% program a_detour_through_double
+def gram(x, weight):
+    features = F.linear(x, weight).double()
+    return (features @ features.T).float()
+
+
+# %% program in_a_sum
+def gram(x, weight):
+    features = F.linear(x, weight)
+    pairs = features[None].double() * features[:, None].double()
+    return pairs.sum(-1).to(torch.float32)
+
+
+# %% wrong cast-only
+# You cast to float32, and the product casts back. `matmul` is on the lower-precision list, so
+# inside the region its inputs become 16 bit whatever they were. Switch autocast off for the product
+# too.
+unwrap("with")
+swap("enabled=False", "enabled=True")
+
+
+# %% program float_before_einsum
+def gram(x, weight):
+    features = F.linear(x, weight).float()
+    return torch.einsum("ik,jk->ij", features, features)
+
+
+# %% wrong region-only
+# You switched autocast off, but the features are still 16 bit. A disabled region casts nothing, in
+# either direction. Cast the features to float32 as well.
+drop("features = features.float()")
+of("decorated", swap(".float()", ""))
+
+# %% wrong cast-after
+# You cast the result of a 16-bit product. By then it is rounded to 16 bits, and in FP16 it can
+# be inf. Switch autocast off for the product, and cast the features before it.
+drop("features = features") & swap("features @ features.T", "(features @ features.T).float()")
+unwrap("with") & swap("features.float()", "features / 1024") & swap(
+    "features @ features.T", "(features @ features.T).float() * 1024**2"
+)
+of("decorated", swap("weight).float()", "weight)") & swap("f.t())", "f.t()).float()"))
+
+
+# %% program float_after
+def gram(x, weight):
+    features = F.linear(x, weight)
+    return (features @ features.T).float()
+
+
+# %% wrong all-in-float32
+# Now the linear layer runs outside the region too. Only the product of the features with themselves
+# is fragile. Let the linear layer run in the region's dtype, and switch autocast off after it.
+swap("features.float()", "F.linear(x.float(), weight.float())")
+move("features =", nth=1, before="features = features")
+
+
+# %% program the_whole_function_outside
+def gram(x, weight):
+    with torch.autocast(device_type=x.device.type, enabled=False):
+        f = x.float() @ weight.float().T
+        return f @ f.T
+
+
+# %% program the_whole_function_outside_as_given
+def gram(x, weight):
+    with torch.autocast(x.device.type, enabled=False):
+        f = F.linear(x, weight).float()
+        return f @ f.T
+
+
+# %% wrong one-device
+# You named one device. Each device type has a switch of its own, so on the other device autocast is
+# still on. `x.device.type` names the one that you need.
+swap("x.device.type", '"cpu"')
+
+
+# %% program laptop_only
+def gram(x, weight):
+    features = F.linear(x, weight)
+    with torch.amp.autocast("cpu", enabled=False):
+        return features.float() @ features.float().T
+
+
+# %% wrong nothing-done
+# The product still runs in 16 bits, so it overflows in FP16. Switch autocast off for it, and cast
+# the features to float32.
+unwrap("with") & drop("features = features")
+of("decorated", swap(".float()", "") & swap("enabled=False", "enabled=True"))
+
+
+# %% program as_it_was
+def gram(x, weight):
+    hidden = F.linear(x, weight)
+    return torch.matmul(hidden, hidden.mT)
+
+
+# %% wrong other-gram
+# You multiplied `features.T` with `features`. That compares the columns. The inner products of the
+# rows are `features @ features.T`, one row and one column for each row of `x`.
+swap("features @ features.T", "features.T @ features")
+of("decorated", swap("f, f.t()", "f.t(), f"))
+
+# %% wrong wrong-value
+swap("features @ features.T", "torch.diag((features @ features.T).diagonal())")
