@@ -194,6 +194,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "autocast_ops",
             "result_dtype",
+            "fix_mismatches",
             "gram",
         ),
         topics=("autocast_ops",),

@@ -34,6 +34,7 @@ from amp_lessons.exercises.autocast_ops.stage import gram_cases, play_gram
 probe = Probe(gram_cases, play=play_gram, watch=True)
 
 # %% judge
+import itertools
 import math
 
 from amp_lessons.checks.compare import is_dict, is_tensor, within
@@ -44,8 +45,8 @@ def same(expected, seen):
     """Each number right to 1e-6 of itself, since the numbers of one matrix differ by orders."""
     if not (is_tensor(expected) and is_tensor(seen)) or expected["shape"] != seen["shape"]:
         return within(1e-6)(expected, seen)
-    pairs = zip(sum(expected["values"], []), sum(seen["values"], []), strict=True)
-    close = all(math.isclose(one, other, rel_tol=1e-6) for one, other in pairs)
+    numbers = (itertools.chain(*values["values"]) for values in (expected, seen))
+    close = all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(*numbers, strict=True))
     return close and expected["dtype"] == seen["dtype"]
 
 

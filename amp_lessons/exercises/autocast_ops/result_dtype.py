@@ -62,9 +62,9 @@ judge = Judge(asked_for="a torch.dtype, such as torch.float32")
 
 
 # %% right table_of_rules
-RULES = {name: "low" for name in ("matmul", "linear", "conv1d")}
-RULES |= {name: "float32" for name in ("mse_loss", "prod")}
-RULES |= {name: "cuda" for name in "softmax layer_norm exp log sum cumsum".split()}
+RULES = dict.fromkeys(["matmul", "linear", "conv1d"], "low")
+RULES |= dict.fromkeys(["mse_loss", "prod"], "float32")
+RULES |= dict.fromkeys(["softmax", "layer_norm", "exp", "log", "sum", "cumsum"], "cuda")
 WIDTH = {torch.float16: 1, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 
 
@@ -159,21 +159,21 @@ swap('"exp", "log", "sum"', '"exp", "log"')
 # `sum`, `prod` and `cumsum` are on CUDA's float32 list; `mean` and `var` are on no list.
 swap('"cumsum"}', '"cumsum", "mean", "var"}')
 swap('"prod"}', '"prod", "mean", "var"}')
-of("table_of_rules", swap("sum cumsum", "sum cumsum mean var"))
+of("table_of_rules", swap('"cumsum"]', '"cumsum", "mean", "var"]'))
 
 # %% wrong root-in-float32
 # You took `sqrt` for a float32 op, like `exp` and `log`. CUDA's list has `rsqrt`, and not `sqrt`:
 # a square root gives the dtype that it is given.
 swap('"cumsum"}', '"cumsum", "sqrt"}')
 swap('"prod"}', '"prod", "sqrt"}')
-of("table_of_rules", swap("exp log", "exp log sqrt"))
+of("table_of_rules", swap('"cumsum"]', '"cumsum", "sqrt"]'))
 
 # %% wrong activations-listed
 # You put `sigmoid` or `relu` on a list. Activations are on no list: they give the dtype that they
 # are given, on both devices.
 swap('"cumsum"}', '"cumsum", "sigmoid"}')
 swap('"conv1d"}', '"conv1d", "relu"}')
-of("table_of_rules", swap("exp log", "sigmoid exp log"))
+of("table_of_rules", swap('"cumsum"]', '"cumsum", "sigmoid"]'))
 
 # %% wrong loss-as-given
 # You let `mse_loss` or `prod` follow their inputs. Both are on the float32 list of both devices,
@@ -181,7 +181,7 @@ of("table_of_rules", swap("exp log", "sigmoid exp log"))
 swap('"mse_loss", "prod"', "*()")
 swap('{"mse_loss", "prod"}', "set()") & swap('"cumsum"}', '"cumsum", "mse_loss", "prod"}')
 of("table_of_rules", swap('"mse_loss", "prod"', '"prod"'))
-of("table_of_rules", drop('RULES |= {name: "float32"'))
+of("table_of_rules", drop('RULES |= dict.fromkeys(["mse_loss"'))
 
 # %% wrong in-place-widened
 # You treated `add_` like an op that makes a new tensor. An in-place op writes into the tensor on

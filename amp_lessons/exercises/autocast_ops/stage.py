@@ -206,7 +206,7 @@ def _arguments(name: str, rows: int) -> tuple[Any, ...]:
 class _Products(TorchDispatchMode):
     """Notes the dtype of each matrix product, below autocast, in order."""
 
-    names = {f"aten::{n}" for n in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")}
+    names = ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ class _Products(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        if func.overloadpacket._qualified_op_name in self.names:
+        if func.overloadpacket.__name__ in self.names:
             self.dtypes.append(name_of(out.dtype))
         return out
 
@@ -227,10 +227,16 @@ def _is_mismatch(error: Exception) -> bool:
 
 def _in_words(result: Any) -> str:
     if isinstance(result, Tensor):
-        return f"a {name_of(result.dtype)} tensor"
+        return f"a {name_of(result.dtype)} tensor of shape {tuple(result.shape)}"
     if isinstance(result, np.ndarray):
-        return f"a {result.dtype.name} NumPy array"
+        return f"a {result.dtype.name} NumPy array of shape {result.shape}"
     return "None" if result is None else f"an object of type {type(result).__name__}"
+
+
+def _numbers(result: Any) -> list[float]:
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
+        result = torch.from_numpy(result.copy())
+    return result.detach().double().flatten().tolist() if isinstance(result, Tensor) else []
 
 
 def _run(name: str, rows: int, function: Callable[..., Any], dtype: torch.dtype | None) -> Any:
@@ -257,12 +263,13 @@ def _run(name: str, rows: int, function: Callable[..., Any], dtype: torch.dtype 
         "returned": _in_words(result),
         "autocast after the call": "as it was" if after == before else "not as it was",
         "arguments": "as they were" if as_json(plain(args)) == given else "changed",
-        "values": result,
+        "values": _numbers(result),
     }
     if own:
-        found["the head ran in"] = products.dtypes[-1] if products.dtypes[1:] else "the same"
+        found["the head ran in"] = (products.dtypes[1:] or ["no product"])[-1]
     if name == "update_memory" and isinstance(result, Tensor) and result.shape == args[0].shape:
-        found["rows that nothing was added to"] = result[3:] - args[0][3:]
+        kept = torch.equal(result[3:], args[0][3:])
+        found["rows that nothing was added to"] = "unchanged" if kept else "rounded"
     return found
 
 
@@ -273,7 +280,8 @@ def play_mismatches(*functions: Any) -> Callable[..., Any]:
         if given[name] is ... or _code(given[name]) == _unfixed()[name]:
             raise NotImplementedError
         regions = {w: d for w, d in REGIONS.items() if d or name != "classify"}
-        return {where: _run(name, rows, given[name], dtype) for where, dtype in regions.items()}
+        ran = {where: _run(name, rows, given[name], dtype) for where, dtype in regions.items()}
+        return None if any(run.get("returned") == "None" for run in ran.values()) else ran
 
     return play
 

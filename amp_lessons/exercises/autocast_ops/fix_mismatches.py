@@ -1,0 +1,350 @@
+# %% statement points=3 minutes=20
+# # Fix five dtype mismatches
+#
+# Here are five functions as people write them for float32. Under autocast three of them raise, one
+# raises in one of the two 16-bit formats, and one returns a wrong number without an error. Fix each
+# of them where it stands. Each should return **float32** in a region of float16, in a region of
+# bfloat16, and with no region open.
+#
+# - What runs in 16 bits now must still run in 16 bits: `x @ weight` must not become a float32
+#   product. The second product of `project` may run in either.
+# - The head of `classify` stays a float32 product.
+# - `update_memory` keeps the float32 numbers of the memory as they are, and doesn't change its
+#   arguments.
+#
+# All but `classify` are called *inside* the caller's region, which must be as it was afterwards.
+# `classify` opens its own. The check names the functions that you haven't changed yet.
+
+
+# %% answer check=update_memory,project,classify,energy,predictions
+def update_memory(memory, rows, x, weight):
+    """memory, with the features of x added to the given rows."""
+    return memory.clone().index_add_(0, rows, x @ weight)
+
+
+def project(x, weight, head):
+    """The scores of x, written into a buffer."""
+    hidden = torch.relu(x @ weight)
+    scores = torch.empty(len(x), head.shape[1])
+    torch.matmul(hidden, head, out=scores)
+    return scores
+
+
+def classify(x, weight, head, region):
+    """Features under autocast to region, and a head after it, in float32."""
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+    return hidden @ head
+
+
+def energy(x, weight):
+    """The sum of the squared features, a tensor without dimensions. Features may reach 1000."""
+    return ((x @ weight) ** 2).sum()
+
+
+def predictions(x, weight):
+    """The features as a NumPy array."""
+    return (x @ weight).detach().numpy()
+
+
+### BEGIN SOLUTION
+def update_memory(memory, rows, x, weight):
+    added = (x @ weight).float()
+    return memory.clone().index_add_(0, rows, added)
+
+
+def project(x, weight, head):
+    positive = torch.relu(x @ weight)
+    return (positive @ head).float()
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        features = torch.relu(x @ weight)
+    return features.float() @ head
+
+
+def energy(x, weight):
+    return ((x @ weight).float() ** 2).sum()
+
+
+def predictions(x, weight):
+    return (x @ weight).detach().float().numpy()
+
+
+### END SOLUTION
+
+# %% hints
+# - For each function: which tensor is 16 bit, and which op meets it that autocast doesn't look
+#   after?
+# - In-place ops and `out=` take the tensors as they are, and so does code after the region. In each
+#   of the five, one `.float()` at the right place is enough, or writing the op without `out=`.
+# - In `energy` nothing raises. What is the dtype of `(x @ weight) ** 2` on a CPU, and how large may
+#   it become?
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_ops.stage import mismatch_cases, play_mismatches
+
+probe = Probe(mismatch_cases, play=play_mismatches)
+
+# %% judge
+import math
+
+from amp_lessons.checks.compare import exactly, is_dict
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.checks.wording import difference
+
+
+def same(expected, seen):
+    """Numbers may be off by 5% of the largest: two roundings to bfloat16, and a sum."""
+    if is_dict(expected) and is_dict(seen):
+        return all(same(one, seen["dict"].get(key)) for key, one in expected["dict"].items())
+    if not isinstance(expected, list) or not isinstance(seen, list) or len(seen) != len(expected):
+        return exactly(expected, seen)
+    bound = 0.05 * max(map(abs, expected))
+    return all(abs(one - other) <= bound for one, other in zip(expected, seen, strict=True))
+
+
+def runs(entry):
+    value = entry.get("value")
+    return {where: run["dict"] for where, run in value["dict"].items()} if is_dict(value) else {}
+
+
+def noted(entry, key):
+    return {where: run[key] for where, run in runs(entry).items() if key in run}
+
+
+def raised(entry):
+    return {where: e for where, e in noted(entry, "raised").items() if e != "nothing"}
+
+
+def tell(case, right, seen):
+    if not runs(seen):
+        return f"{case.label}: returned None"
+    for where, error in raised(seen).items():
+        return f"{case.label}, {where}: raised {error}"
+    for where, expected in right["value"]["dict"].items():
+        if not same(expected, seen["value"]["dict"][where]):
+            words = difference(expected, seen["value"]["dict"][where], same)
+            return f"{case.label}, {where}: {words}"
+    return case.label
+
+
+judge = Judge(same=same, tell=tell)
+
+# %% passed
+# Autocast looks after the ops on its lists. Where a tensor leaves them (in place, through `out=`,
+# into NumPy, or out of the region), you choose the dtype.
+
+
+# %% right other_ways
+def update_memory(memory, rows, x, weight):
+    return memory.index_add(0, rows, (x @ weight).to(memory.dtype))
+
+
+def project(x, weight, head):
+    scores = torch.empty(len(x), head.shape[1])
+    scores.copy_(torch.relu(x @ weight) @ head)
+    return scores
+
+
+def classify(x, weight, head, region):
+    with torch.autocast("cpu", dtype=region):
+        hidden = torch.relu(x @ weight)
+        with torch.autocast("cpu", enabled=False):
+            return torch.mm(hidden.to(head.dtype), head)
+
+
+def energy(x, weight):
+    return torch.linalg.vector_norm((x @ weight).float()) ** 2
+
+
+def predictions(x, weight):
+    return (x.detach() @ weight.detach()).to(torch.float32).numpy()
+
+
+# %% right by_einsum
+def features(x, weight):
+    return torch.einsum("ij,jk->ik", x, weight)
+
+
+def update_memory(memory, rows, x, weight):
+    added = features(x, weight).type_as(memory)
+    return memory.scatter_add(0, rows[:, None].expand_as(added), added)
+
+
+def project(x, weight, head):
+    scores = torch.empty(len(x), head.shape[1])
+    torch.matmul(torch.relu(features(x, weight)).float(), head, out=scores)
+    return scores
+
+
+def classify(x, weight, head, region):
+    with torch.amp.autocast(device_type="cpu", dtype=region):
+        hidden = torch.relu(F.linear(x, weight.T))
+    return F.linear(hidden.float(), head.T)
+
+
+def energy(x, weight):
+    return features(x, weight).double().square().sum().float()
+
+
+def predictions(x, weight):
+    return features(x, weight).detach().float().cpu().numpy().copy()
+
+
+# %% rule numpy-before-the-cast
+# You called `.numpy()` before the cast. NumPy has float16 but no bfloat16, so this works in one of
+# the two regions. Cast the tensor with `.float()` first, and then make the array.
+def breaks(seen, right):
+    return any("ScalarType" in error for error in raised(seen).values())
+
+
+swap("detach().float().numpy()", "detach().numpy().astype('float32')")
+swap("(x @ weight).detach().float().numpy()", "(x @ weight).numpy()")
+
+
+# %% rule inside-a-region-only
+# It works inside a region and raises without one. You cast to the dtype of a region that may not be
+# open. Cast to float32: that is right in both.
+def breaks(seen, right):
+    return list(raised(seen)) == ["with no region open"]
+
+
+swap(
+    "clone().index_add_(0, rows, added)",
+    "to(torch.get_autocast_dtype('cpu')).index_add_(0, rows, x @ weight).float()",
+)
+
+
+# %% rule one-format-only
+# It works for one 16-bit format and raises for the other, so your function contains a dtype that is
+# right for one region only. Both formats can be cast to float32.
+def breaks(seen, right):
+    return len([where for where in raised(seen) if "region of" in where]) == 1
+
+
+swap("features.float() @ head", "(features @ head.half()).float()")
+swap("features.float() @ head", "(features @ head.bfloat16()).float()")
+
+
+# %% rule still-mismatched
+# Two dtypes still meet in an op that autocast doesn't look after. Find the op in the message. Ask
+# which of its tensors is 16 bit and where that comes from, and cast that one to float32 before it.
+def breaks(seen, right):
+    return bool(raised(seen))
+
+
+swap("rows, added)", "rows, x @ weight)")
+swap("features.float() @ head", "features @ head.float()")
+
+
+# %% rule region-changed
+# The caller's region is not as it was after your function. A switch that you set by hand stays set;
+# a `with` block puts it back. You don't need either here: casting one tensor is enough.
+def breaks(seen, right):
+    return "not as it was" in noted(seen, "autocast after the call").values()
+
+
+put("torch.set_autocast_enabled('cpu', True)", before="return (positive")
+put("torch.set_autocast_cache_enabled(False)", before="return (positive")
+
+
+# %% rule wrong-type
+def breaks(seen, right):
+    for where, expected in noted(right, "returned").items():
+        got = noted(seen, "returned").get(where, expected)
+        if got.split()[2:] != expected.split()[2:]:
+            return {"got": got, "expected": expected}
+
+
+swap("detach().float().numpy()", "detach().float().tolist()")
+swap("detach().float().numpy()", "detach().float()")
+swap("** 2).sum()", "** 2).sum().item()", nth=2)
+
+
+# %% rule autocast-switched-off
+# `x @ weight` runs in float32 now. That removes the mismatch, but also what the region is for. Let
+# the product run in the region's dtype, and cast only the tensor that leaves it.
+def breaks(seen, right):
+    wanted = noted(right, "x @ weight ran in")
+    got = wanted | noted(seen, "x @ weight ran in")
+    return any(wanted[where][-2:] == "16" != got[where][-2:] for where in wanted)
+
+
+wrap("with torch.autocast('cpu', enabled=False):", "return ((x @ weight).float()")
+swap("(x @ weight).detach().float()", "(x.double() @ weight.double()).float()")
+
+
+# %% rule other-format
+# The product runs in a 16-bit format, but not in the one that was asked for. Pass the region's
+# dtype on: without one, `torch.autocast("cpu")` means bfloat16.
+def breaks(seen, right):
+    wanted = noted(right, "x @ weight ran in")
+    return any(wanted[where] != got for where, got in noted(seen, "x @ weight ran in").items())
+
+
+put("region = torch.float16", before="with torch.autocast", nth=2)
+
+
+# %% rule half-leaks
+# There is no error any more, but the result isn't float32 yet. The next op outside the region will
+# run into it. Cast with `.float()`.
+def breaks(seen, right):
+    return any("float16" in words for words in noted(seen, "returned").values())
+
+
+swap("(positive @ head).float()", "positive @ head")
+wrap("with torch.autocast('cpu', dtype=region):", "return features.float() @ head")
+
+
+# %% rule head-in-16-bits
+# `classify` returns float32 now, but its head runs in 16 bits too. Casting the result doesn't bring
+# the lost digits back. Cast the features, and let the head run in float32 after the region.
+def breaks(seen, right):
+    return any(dtype[-2:] == "16" for dtype in noted(seen, "the head ran in").values())
+
+
+swap("    return features.float() @ head", "        return (features @ head).float()")
+swap("features.float() @ head", "(features @ head.to(features.dtype)).float()")
+
+
+# %% rule changed-argument
+def breaks(seen, right):
+    return "changed" in noted(seen, "arguments").values()
+
+
+swap("clone().index_add_(0, rows, added)", "index_add_(0, rows, added)")
+
+
+# %% rule memory-rounded
+# You rounded the memory to 16 bits on its way. The rows that nothing was added to have lost digits,
+# and they lose more with each call. Keep the memory in float32, and cast the features.
+def breaks(seen, right):
+    return "rounded" in noted(seen, "rows that nothing was added to").values()
+
+
+swap("clone().index_add_(0, rows, added)", "bfloat16().float().index_add_(0, rows, added)")
+put("memory = memory.half().float()", before="added =")
+
+
+# %% rule cast-after-the-sum
+# The result is inf. In FP16 the squares overflow above 65504, and so does their sum. Cast before
+# the op that can overflow.
+def breaks(seen, right):
+    return any(math.inf in values for values in noted(seen, "values").values())
+
+
+swap("weight).float() ** 2).sum()", "weight) ** 2).sum().float()")
+swap("weight).float() ** 2).sum()", "weight) ** 2).sum(dtype=torch.float32)")
+
+# %% wrong relu-forgotten
+# You left out the `torch.relu` that stands between two products. Keep what the function computes,
+# and change only its dtypes.
+swap("positive = torch.relu(x @ weight)", "positive = x @ weight")
+swap("features = torch.relu(x @ weight)", "features = x @ weight")
+swap("positive = torch.relu(x @ weight)", "positive = torch.nn.functional.linear(x, weight.T)")
+
+# %% wrong returned-none
+drop("return (positive")
