@@ -196,6 +196,7 @@ LESSONS: tuple[Lesson, ...] = (
             "result_dtype",
             "fix_mismatches",
             "gram",
+            "low_flop_share",
         ),
         topics=("autocast_ops",),
     ),

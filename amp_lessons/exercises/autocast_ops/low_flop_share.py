@@ -1,0 +1,289 @@
+# %% statement points=2 minutes=15
+# # How much runs in 16 bits
+#
+# Write `low_flop_share(model, x, region)`. Which share of the FLOPs of `model(x)` is computed in 16
+# bits under CPU autocast to `region`? Count float16 and bfloat16, whichever `region` is, because a
+# model may open an inner region. Return a number between 0 and 1.
+#
+# Count the ops that `torch.utils.flop_counter.flop_registry` has a formula for: matrix products and
+# convolutions, in the forward pass only. `flop_registry[op](*args, **kwargs, out_val=out)` gives
+# the FLOPs of a call.
+#
+# To see the ops, subclass `TorchDispatchMode` and write
+# `__torch_dispatch__(self, func, types, args=(), kwargs=None)`. Inside `with` an instance of it,
+# torch calls that method in place of each op, below autocast, where the casts have been made. It
+# must call `func(*args, **(kwargs or {}))` and return the result. `func.overloadpacket` is the op.
+# Don't run the model in `inference_mode`: there torch doesn't take its layers apart.
+
+# %% given
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+
+# %% answer
+def low_flop_share(model, x, region):
+    """The share of the matmul and convolution FLOPs of model(x) that runs in 16 bits."""
+    ### BEGIN SOLUTION
+    low, total = 0, 0
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal low, total
+            out = func(*args, **(kwargs or {}))
+            if func.overloadpacket in flop_registry:
+                formula = flop_registry[func.overloadpacket]
+                flops = formula(*args, **(kwargs or {}), out_val=out)
+                total += flops
+                low += flops if out.dtype.itemsize == 2 else 0
+            return out
+
+    with torch.autocast("cpu", dtype=region), Count():
+        model(x)
+    return low / total
+    ### END SOLUTION
+
+
+# %% hints
+# - The dtype in which an op computed is the dtype of its result. Below autocast the casts are ops
+#   of their own, and have been made already.
+# - Does `func.overloadpacket in flop_registry` hold? Then `flop_registry[func.overloadpacket]` is
+#   the formula. It takes the arguments of the call, and the result as `out_val`.
+# - Call the op first, and then look at `out.dtype`. Add the FLOPs to the total, and to a second sum
+#   if the dtype has 16 bits. Return `out`.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_ops.stage_models import share_cases
+
+probe = Probe(share_cases)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(same=within(1e-6))
+
+# %% passed
+# Few of autocast's rules cast to 16 bits, and those few do most of the FLOPs.
+
+
+# %% right fraction
+from collections import Counter
+from fractions import Fraction
+
+
+def low_flop_share(model, x, region):
+    flops = Counter()
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if formula := flop_registry.get(func.overloadpacket):
+                flops[result.dtype] += formula(*args, **(kwargs or {}), out_val=result)
+            return result
+
+    with torch.autocast("cpu", dtype=region), Watch():
+        model(x)
+    return Fraction(flops[torch.float16] + flops[torch.bfloat16], sum(flops.values()))
+
+
+# %% right a_mode_of_its_own
+class Flops(TorchDispatchMode):
+    low = total = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func.overloadpacket in flop_registry:
+            flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
+            self.total += flops
+            self.low += flops * (args[0].dtype in (torch.float16, torch.bfloat16))
+        return result
+
+
+def low_flop_share(model, x, region):
+    with torch.no_grad(), torch.autocast("cpu", region, cache_enabled=False), Flops() as seen:
+        model(x)
+    return torch.tensor(seen.low) / seen.total
+
+
+# %% wrong nothing-counted
+# None of the ops that you saw has a formula, so the total is 0. The keys of `flop_registry` are ops
+# such as `func.overloadpacket`, and not `func`. And in `inference_mode` torch doesn't take layers
+# apart, so you don't see their products.
+swap("if func.overloadpacket in", "if func in")
+swap("with torch.autocast", "with torch.inference_mode(), torch.autocast")
+
+# %% wrong no-region
+# You ran the model without opening the region. Then nothing runs in 16 bits, unless the model opens
+# a region of its own. Write `with torch.autocast("cpu", dtype=region)` around the call.
+swap('torch.autocast("cpu", dtype=region), ', "")
+swap("dtype=region)", "dtype=region, enabled=False)")
+
+# %% wrong always-zero
+# Your share is 0 for every model. Is the region open around the call? Parameters stay in float32
+# inside a region too, so don't look at theirs, but at what the ops return. In `inference_mode` you
+# see no op that has a formula.
+swap("out.dtype.itemsize", "next(model.parameters()).dtype.itemsize")
+swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swap(
+    "/ total", "/ max(total, 1)"
+)
+
+
+# %% program of_the_parameters
+def low_flop_share(model, x, region):
+    sizes = [(p.numel(), p.dtype) for p in model.parameters()]
+    return sum(n for n, dtype in sizes if dtype == region) / sum(n for n, _ in sizes)
+
+
+# %% wrong always-one
+# Your share is 1 for every model, as if everything ran in 16 bits. Autocast leaves some products
+# alone, and a model can switch it off. Look at the dtype that each op returns.
+swap("low / total", "1.0")
+drop("low += ") & swap("low / total", "total / total")
+swap("out.dtype.itemsize == 2", "True")
+
+
+# %% wrong one-format-only
+# You counted one 16-bit format and missed the other. The region may be float16 or bfloat16, and a
+# model may open an inner region with the other one. Count both.
+swap("out.dtype.itemsize == 2", "out.dtype == region")
+swap("out.dtype.itemsize == 2", "out.dtype == torch.float16")
+swap("out.dtype.itemsize == 2", "out.dtype == torch.bfloat16")
+of("fraction", swap("flops[torch.float16] + flops[torch.bfloat16]", "flops[region]"))
+
+# %% wrong counts-ops
+# You counted matrix products, and not their FLOPs. In your share a large product weighs as much as
+# a small one.
+swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1")
+of("fraction", swap("formula(*args, **(kwargs or {}), out_val=result)", "1"))
+
+# %% wrong counts-elements
+# You weighed each op by the size of its result. The FLOPs of a product also depend on the length of
+# its sums: `(m, k) @ (k, n)` takes 2mkn. The formula in `flop_registry` knows that.
+swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = out.numel()")
+of("fraction", swap("formula(*args, **(kwargs or {}), out_val=result)", "result.nelement()"))
+
+# %% wrong counts-every-op
+# You counted ops of every kind, casts and views among them. Ask for the FLOPs of those that
+# `flop_registry` has a formula for; nearly all the work is there.
+swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") & swap(
+    "if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):"
+) & drop("formula =")
+swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") & swap(
+    "if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):"
+) & drop("formula =") & swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
+
+
+# %% program all_ops_alike
+def low_flop_share(model, x, region):
+    dtypes = []
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if isinstance(out, torch.Tensor):
+                dtypes.append(out.dtype)
+            return out
+
+    with torch.no_grad(), torch.autocast("cpu", dtype=region), Count():
+        model(x)
+    return sum(d in (torch.float16, torch.bfloat16) for d in dtypes) / len(dtypes)
+
+
+# %% wrong modules-only
+# You counted layers, with hooks or by their weights. `q @ k` is a product without a layer, so you
+# missed it. A `TorchDispatchMode` sees every op.
+swap("in flop_registry", "in (torch.ops.aten.addmm, torch.ops.aten.convolution)", nth=1)
+put(
+    "if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm): return out",
+    before="if func",
+)
+
+
+# %% program hooks_on_layers
+def low_flop_share(model, x, region):
+    counted = []
+
+    def hook(module, args, output):
+        flops = 2 * module.weight.numel() * (output.numel() // module.weight.shape[0])
+        counted.append((flops, output.dtype))
+
+    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d))]
+    handles = [m.register_forward_hook(hook) for m in layers]
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return sum(n for n, d in counted if d != torch.float32) / sum(n for n, d in counted)
+
+
+# %% wrong inputs-before-the-cast
+# You took the dtype of what goes into a layer. The cast comes after that, inside the layer's call.
+# A `TorchDispatchMode` sees what is computed below it.
+
+
+# %% program what_goes_in
+def low_flop_share(model, x, region):
+    counted = []
+
+    def hook(module, args):
+        rows = args[0].numel() // args[0].shape[-1]
+        if isinstance(module, nn.Conv1d):
+            rows = args[0].shape[0] * (args[0].shape[-1] - 1)
+        counted.append((rows * module.weight.numel(), args[0].dtype))
+
+    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d))]
+    handles = [m.register_forward_pre_hook(hook) for m in layers]
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return sum(n for n, d in counted if d.itemsize == 2) / sum(n for n, d in counted)
+
+
+# %% program what_comes_with_it
+def low_flop_share(model, x, region):
+    flops = {2: 0, 4: 0}
+
+    def hook(module, args, output):
+        n = 2 * module.weight.numel() * (output.numel() // module.weight.shape[0])
+        flops[args[0].element_size()] += n
+
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Conv1d)):
+            module.register_forward_hook(hook)
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    return flops[2] / sum(flops.values())
+
+
+# %% wrong float64-counted
+# You counted everything that isn't float32. Autocast leaves float64 alone, so a product can run in
+# 64 bits too. Count float16 and bfloat16 only.
+swap("itemsize == 2", "itemsize != 4")
+of(
+    "fraction",
+    swap("flops[torch.float16] + flops", "flops[torch.float64] + flops[torch.float16] + flops"),
+)
+
+# %% wrong the-other-share
+# You returned the share that does not run in 16 bits.
+swap("low / total", "1 - low / total")
+swap("itemsize == 2", "itemsize > 2")
+
+# %% wrong ratio-not-share
+# You divided the 16-bit FLOPs by the others. A share is divided by all of them.
+swap("low / total", "low / max(total - low, 1)")
+swap("low / total", "low / (total - low)")
+of("fraction", swap("sum(flops.values())", "flops[torch.float32] + flops[torch.float64]"))
+
+# %% wrong percent
+# You returned a percentage. Return the share, a number between 0 and 1.
+swap("low / total", "100 * low / total")
+of("fraction", swap("Fraction(", "100 * Fraction("))
+
+# %% wrong backward-counted
+# You counted the backward pass too. The share of the forward pass alone was asked for.
+swap("model(x)", "model(x).sum().backward()", nth=2)
+of("fraction", swap("model(x)", "out = model(x)\n        out.mean().backward()"))
