@@ -195,6 +195,7 @@ LESSONS: tuple[Lesson, ...] = (
             "autocast_ops",
             "result_dtype",
             "fix_mismatches",
+            "dtype_offenders",
             "gram",
             "low_flop_share",
         ),

@@ -81,6 +81,7 @@ def offender_cases() -> list[Case]:
         unused = {"0.spare": HALF, "0.norm": SINGLE}
         unused_too = {"0.body.1": HALF, "0.spare": SINGLE}
         both = {"lower": HALF, "act": HALF}
+        tied_first = {"encoder": HALF, "middle": BFLOAT}
         first, last = Twice(float_first=True), Twice(float_first=False)
         return [
             case("a stack of layers", stack, (3, 6), dict.fromkeys("012", BFLOAT), BFLOAT),
@@ -95,16 +96,13 @@ def offender_cases() -> list[Case]:
             case(
                 "a module that runs twice, float32 expected", first, (4, 5), {"act": SINGLE}, HALF
             ),
+            case("a module that runs twice, float32 first", first, (2, 5), {"act": BFLOAT}, BFLOAT),
             case("a GRU", Tagger(6), (3, 5, 4), {"rnn": SINGLE, "head": BFLOAT}, BFLOAT),
             case("a GRU in float16", Tagger(3), (2, 3, 4), {"rnn": SINGLE, "head": SINGLE}, HALF),
-            case(
-                "one layer under two names",
-                *(tied, (2, 4), {"encoder": BFLOAT, "decoder": BFLOAT, "middle": SINGLE}, BFLOAT),
-            ),
-            case(
-                "one layer under two names, float32 expected",
-                *(tied, (3, 4), {"encoder": SINGLE, "decoder": SINGLE}, HALF),
-            ),
+            case("a tied layer", tied, (2, 4), {"decoder": BFLOAT, "middle": SINGLE}, BFLOAT),
+            case("a tied layer, float32 expected", tied, (3, 4), {"decoder": SINGLE}, HALF),
+            case("a tied layer by its first name", tied, (5, 4), {"encoder": SINGLE}, HALF),
+            case("a tied layer by its first name, in bfloat16", tied, (2, 4), tied_first, BFLOAT),
         ]
 
 

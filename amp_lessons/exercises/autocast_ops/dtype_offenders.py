@@ -1,0 +1,332 @@
+# %% statement points=2 minutes=15
+# # Assert the dtypes of a model
+#
+# Write `dtype_offenders(model, x, expected, region)`. It runs `model(x)` once under CPU autocast to
+# `region`, and reports the modules whose output doesn't have the expected dtype.
+#
+# `expected` is a dict from a module's path, such as `"0.body.0"`, to a dtype. Return a dict from
+# the path of each offender to the dtype that was seen.
+#
+# - If a module returns a tuple, look at its first tensor.
+# - If a module runs several times, report the first dtype that isn't the expected one.
+# - A module that didn't run at all is an offender too: report `None`.
+# - A model can hold one layer under two paths, as with tied weights. `expected` may name either.
+#
+# Leave the model as it was: without your hooks, and with each module in the mode it was in.
+
+
+# %% answer
+def dtype_offenders(model, x, expected, region):
+    """A dict {path: dtype seen} of the modules that do not give the expected dtype."""
+    ### BEGIN SOLUTION
+    seen = {path: [] for path in expected}
+
+    def watch(path):
+        def hook(module, args, output):
+            first = output[0] if isinstance(output, tuple) else output
+            seen[path].append(first.dtype)
+
+        return model.get_submodule(path).register_forward_hook(hook)
+
+    handles = [watch(path) for path in expected]
+    try:
+        with torch.autocast("cpu", dtype=region):
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+    offenders = {}
+    for path, dtype in expected.items():
+        wrong = [d for d in seen[path] or [None] if d is not dtype]
+        if wrong:
+            offenders[path] = wrong[0]
+    return offenders
+    ### END SOLUTION
+
+
+# %% hints
+# - `module.register_forward_hook(hook)` calls `hook(module, args, output)` after each forward pass,
+#   and returns a handle with a method `remove()`.
+# - A hook must know its path. Make the hook in a function that takes the path, or give it the path
+#   as a default argument. A function that is made in a loop sees the loop's last path.
+# - Keep a list of dtypes for each path, empty at first. If it is still empty afterwards, the module
+#   did not run.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.autocast_ops.stage_models import offender_cases, play_offenders
+
+probe = Probe(offender_cases, play=play_offenders)
+
+# %% judge
+from amp_lessons.checks.compare import is_dict
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.checks.wording import describe, line
+
+
+def tell(case, right, seen):
+    """What was done to the model, or where the reports differ."""
+    if isinstance(seen["value"], str):
+        return f"{case.label}: {seen['value']}"
+    if not is_dict(seen["value"]):
+        return line("dtype_offenders", case, right, seen, same)
+    wanted, got = right["value"]["dict"], seen["value"]["dict"]
+    for path in [*wanted, *got]:
+        if path not in got or path not in wanted or got[path] != wanted[path]:
+            gave = describe(wanted[path]) if path in wanted else "the expected dtype"
+            words = describe(got[path]) if path in got else "nothing"
+            did = "did not run" if gave == "None" else f"gave {gave}"
+            return f"{case.label}: you report {words} for {path!r}, which {did}"
+    return case.label
+
+
+def same(expected, seen):
+    return seen == expected  # also no path too many
+
+
+judge = Judge(same=same, asked_for="a dict from path to dtype", tell=tell)
+
+# %% passed
+# Now a test fails when autocast's rules or the model change, and not a training run. Write
+# `assert not dtype_offenders(...)`.
+
+
+# %% right forwards_replaced_and_put_back
+def dtype_offenders(model, x, expected, region):
+    seen = {path: [] for path in expected}
+    modules = {path: model.get_submodule(path) for path in expected}
+    for path, module in modules.items():
+
+        def spy(*args, path=path, forward=module.forward):
+            out = forward(*args)
+            seen[path].append((out if isinstance(out, torch.Tensor) else out[0]).dtype)
+            return out
+
+        module.forward = spy
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+    for module in modules.values():
+        del module.forward
+    found = {p: [d for d in seen[p] or [None] if d != want] for p, want in expected.items()}
+    return {p: d[0] for p, d in found.items() if d}
+
+
+# %% right on_a_copy
+import copy
+
+
+def dtype_offenders(model, x, expected, region):
+    twin, record = copy.deepcopy(model), {path: [] for path in expected}
+
+    def look(module, args, output):
+        first = next(t for t in output if torch.is_tensor(t)) if type(output) is tuple else output
+        for path in expected:
+            if twin.get_submodule(path) is module:
+                record[path].append(first.dtype)
+
+    torch.nn.modules.module.register_module_forward_hook(look)
+    with torch.inference_mode(), torch.autocast(device_type="cpu", dtype=region):
+        twin(x)
+    torch.nn.modules.module._global_forward_hooks.popitem()
+    found = {}
+    for path in expected:
+        for dtype in record[path] or [None]:
+            if dtype is not expected[path]:
+                found.setdefault(path, dtype)
+    return found
+
+
+# %% rule ran-several-times
+# You ran the model more than once. In training mode each run moves the statistics of a BatchNorm
+# and draws random numbers. Hook all modules first, and run the model once.
+def breaks(seen, right):
+    return seen.get("value") == "the model ran more than once"
+
+
+swap("model(x)", "[model(x) for path in expected]")
+
+
+# %% rule hooks-left
+# Your hooks, or your own `forward`, are still on the model when the function returns. They would
+# run at every later step. Remove all of them, also those of modules that did not run.
+def breaks(seen, right):
+    return seen.get("value") == "hooks are left on the model"
+
+
+drop("for handle in")
+put("handles.pop().remove()", before="for handle") & drop("for handle in")
+of("forwards_replaced_and_put_back", drop("for module in"))
+
+
+# %% rule hooks-lost
+# You removed hooks that were not yours: one that was on the model before is gone. Keep the handle
+# that you get when you register a hook, and remove that one.
+def breaks(seen, right):
+    return seen.get("value") == "a hook that was on the model before is gone"
+
+
+drop("for handle in") & put(
+    "for m in model.modules(): m._forward_hooks.clear()", before="offenders ="
+)
+
+
+# %% rule mode-changed
+# The model comes back in another mode. After `eval()` its next training step runs without dropout,
+# and `train()` also changes the parts that were in eval mode. To look at dtypes, you don't need to
+# change any mode.
+def breaks(seen, right):
+    return seen.get("value") == "a module is in another mode"
+
+
+put("model.eval()", before="seen =")
+put("was = model.training; model.eval()", before="seen =") & put(
+    "model.train(was)", before="offenders ="
+)
+
+
+# %% rule parameters-changed
+# The model's parameters, their dtype or their `requires_grad` are not what they were. Autocast
+# needs no cast model, and looking at dtypes should change nothing.
+def breaks(seen, right):
+    return seen.get("value") == "the parameters are not as they were"
+
+
+put("model.requires_grad_(False)", before="seen =")
+put("model.to(region).float()", before="seen =")
+
+
+# %% rule region-left-open
+# Autocast is still on when your function returns, so what the caller runs next is cast too. A
+# `with torch.autocast(...)` block ends on its own.
+def breaks(seen, right):
+    return seen.get("value") == "autocast is on after the call"
+
+
+unwrap("with") & put('torch.set_autocast_enabled("cpu", True)', before="model(x)") & put(
+    'torch.set_autocast_dtype("cpu", region)', before="model(x)"
+)
+
+# %% wrong parameters-not-outputs
+# You looked at the parameters. They are float32 with and without autocast, so they say nothing
+# about the outputs. Use a forward hook to see what a module returns.
+
+
+# %% program asks_the_weights
+def dtype_offenders(model, x, expected, region):
+    offenders = {}
+    with torch.autocast("cpu", dtype=region):
+        model(x)
+        for path, want in expected.items():
+            for p in model.get_submodule(path).parameters():
+                if p.dtype != want:
+                    offenders[path] = p.dtype
+    return offenders
+
+
+# %% program asks_the_weights_alone
+def dtype_offenders(model, x, expected, region):
+    dtypes = {p: {w.dtype for w in model.get_submodule(p).parameters()} for p in expected}
+    return {p: next(iter(d)) for p, d in dtypes.items() if d and expected[p] not in d}
+
+
+# %% wrong inputs-not-outputs
+# You looked at what goes into a module. A linear layer takes float32 and returns 16 bit. A forward
+# hook gets the output as its third argument.
+swap("first.dtype", "args[0].dtype")
+swap("def hook(module, args, output):", "def hook(module, output, _):")
+
+# %% wrong no-region
+# You ran the model without autocast, so nearly everything came out in float32. Open the region
+# around the call of the model.
+unwrap("with torch.autocast")
+swap("dtype=region", "dtype=region, enabled=False")
+of("forwards_replaced_and_put_back", unwrap("with torch.autocast"))
+
+# %% wrong children-only
+# You watched the outermost modules only, and `"0.body.0"` lies deeper. `get_submodule(path)` and
+# `named_modules()` reach all of them; `named_children()` does not.
+swap("for path in expected]", "for path, _ in model.named_children() if path in expected]")
+swap("for path in expected]", "for path, _ in model.named_children() if path in expected]") & swap(
+    "seen[path] or [None]", "seen[path]"
+)
+of(
+    "forwards_replaced_and_put_back",
+    swap("expected}\n", "expected if path in dict(model.named_children())}\n", nth=2),
+)
+
+# %% wrong one-path-for-a-layer
+# The model holds one layer under two paths, and you found it under one of them. `named_modules()`
+# lists such a layer once unless you pass `remove_duplicate=False`, and a dict from module to name
+# keeps one name. `model.get_submodule(path)` finds it under both.
+swap("model.get_submodule(path)", "dict(model.named_modules()).get(path, nn.Module())")
+put(
+    "path = {m: p for p, m in model.named_modules(remove_duplicate=False)}[module]",
+    before="seen[path]",
+) & swap("seen[path].append", "seen.setdefault(path, []).append")
+
+
+# %% program the_name_of_a_module
+def dtype_offenders(model, x, expected, region):
+    names = {module: name for name, module in model.named_modules()}
+    calls = []
+
+    def hook(module, args, output):
+        first = output[0] if isinstance(output, tuple) else output
+        calls.append((names[module], first.dtype))
+
+    handles = [module.register_forward_hook(hook) for module in names]
+    with torch.no_grad(), torch.autocast("cpu", dtype=region):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    found = {}
+    for path, want in expected.items():
+        wrong = [d for name, d in calls if name == path and d != want]
+        if wrong or path not in [name for name, _ in calls]:
+            found[path] = wrong[0] if wrong else None
+    return found
+
+
+# %% wrong never-ran
+# A module that didn't run is missing from your report. A test that never looks at a module proves
+# nothing about it: report it with `None`.
+swap("seen[path] or [None]", "seen[path]")
+of("forwards_replaced_and_put_back", swap("seen[p] or [None]", "seen[p]"))
+
+# %% wrong one-call-only
+# A module can run several times, and you kept one dtype of several. Collect all of them, and report
+# the first that isn't the expected one.
+swap("seen[path].append(first.dtype)", "seen[path] = [first.dtype]")
+swap("seen[path] or [None]", "seen[path][-1:] or [None]")
+swap("seen[path] or [None]", "seen[path][:1] or [None]")
+swap("seen[path].append(first.dtype)", "seen[path] = seen[path] or [first.dtype]")
+
+# %% wrong tuple-not-opened
+# A module such as a GRU returns a tuple, and a tuple has no dtype. Look at its first tensor.
+swap("output[0] if isinstance(output, tuple) else output", "output")
+swap(
+    "output[0] if isinstance(output, tuple) else output",
+    "output[0] if isinstance(output, list) else output",
+)
+
+# %% wrong last-path-for-all
+# All your hooks write under the last path. A function that is made in a loop looks up `path` when
+# it is called, and then the loop is over. Give the hook a default argument, `path=path`.
+swap("seen[path].append", "seen[list(expected)[-1]].append")
+put("path = list(expected)[-1]", before="seen[path].append")
+
+# %% wrong everything-reported
+# You reported every module. The report should hold only those whose dtype isn't the expected one.
+swap("if d is not dtype]", "]")
+drop("wrong =") & put("wrong = seen[path] or [None]", before="if wrong")
+
+# %% wrong expected-reported
+# You reported the dtype that was expected. Report the dtype that was seen.
+swap("wrong[0]", "dtype")
+swap("offenders[path] = wrong[0]", "offenders |= {path: expected[path]}")
+
+# %% wrong compared-with-the-region
+# You compared with the region's dtype. `expected` says for each module which dtype it should give.
+swap("if d is not dtype]", "if d is not region]")
+put("dtype = region", before="wrong =")
