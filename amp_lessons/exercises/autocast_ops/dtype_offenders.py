@@ -85,11 +85,16 @@ def same(expected, seen):
     return seen == expected  # also no path too many
 
 
+def noted(words):
+    """A rule: this was done to the model."""
+    return lambda seen, right: seen.get("value") == words
+
+
 judge = Judge(same=same, asked_for="a dict from path to dtype", tell=tell)
 
 # %% passed
-# Now a test fails when autocast's rules or the model change, and not a training run. Write
-# `assert not dtype_offenders(...)`.
+# Write `assert not dtype_offenders(...)` in a test. When autocast's rules or the model change, the
+# test tells you before a training run does.
 
 
 # %% right forwards_replaced_and_put_back
@@ -112,27 +117,19 @@ def dtype_offenders(model, x, expected, region):
     return {p: d[0] for p, d in found.items() if d}
 
 
-# %% right on_a_copy
-import copy
-
-
+# %% right one_hook_for_all
 def dtype_offenders(model, x, expected, region):
-    twin, record = copy.deepcopy(model), {path: [] for path in expected}
-
-    def look(module, args, output):
-        first = next(t for t in output if torch.is_tensor(t)) if type(output) is tuple else output
-        for path in expected:
-            if twin.get_submodule(path) is module:
-                record[path].append(first.dtype)
-
-    torch.nn.modules.module.register_module_forward_hook(look)
-    with torch.inference_mode(), torch.autocast(device_type="cpu", dtype=region):
-        twin(x)
-    torch.nn.modules.module._global_forward_hooks.popitem()
+    calls = []
+    handle = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, args, out: calls.append((module, out[0] if type(out) is tuple else out))
+    )
+    with handle, torch.inference_mode(), torch.autocast(device_type="cpu", dtype=region):
+        model(x)
     found = {}
-    for path in expected:
-        for dtype in record[path] or [None]:
-            if dtype is not expected[path]:
+    for path, want in expected.items():
+        dtypes = [t.dtype for module, t in calls if module is model.get_submodule(path)]
+        for dtype in dtypes or [None]:
+            if dtype is not want:
                 found.setdefault(path, dtype)
     return found
 
@@ -140,20 +137,14 @@ def dtype_offenders(model, x, expected, region):
 # %% rule ran-several-times
 # You ran the model more than once. In training mode each run moves the statistics of a BatchNorm
 # and draws random numbers. Hook all modules first, and run the model once.
-def breaks(seen, right):
-    return seen.get("value") == "the model ran more than once"
-
-
+breaks = noted("the model ran more than once")
 swap("model(x)", "[model(x) for path in expected]")
 
 
 # %% rule hooks-left
 # Your hooks, or your own `forward`, are still on the model when the function returns. They would
 # run at every later step. Remove all of them, also those of modules that did not run.
-def breaks(seen, right):
-    return seen.get("value") == "hooks are left on the model"
-
-
+breaks = noted("hooks are left on the model")
 drop("for handle in")
 put("handles.pop().remove()", before="for handle") & drop("for handle in")
 of("forwards_replaced_and_put_back", drop("for module in"))
@@ -162,10 +153,7 @@ of("forwards_replaced_and_put_back", drop("for module in"))
 # %% rule hooks-lost
 # You removed hooks that were not yours: one that was on the model before is gone. Keep the handle
 # that you get when you register a hook, and remove that one.
-def breaks(seen, right):
-    return seen.get("value") == "a hook that was on the model before is gone"
-
-
+breaks = noted("a hook that was on the model before is gone")
 drop("for handle in") & put(
     "for m in model.modules(): m._forward_hooks.clear()", before="offenders ="
 )
@@ -175,10 +163,7 @@ drop("for handle in") & put(
 # The model comes back in another mode. After `eval()` its next training step runs without dropout,
 # and `train()` also changes the parts that were in eval mode. To look at dtypes, you don't need to
 # change any mode.
-def breaks(seen, right):
-    return seen.get("value") == "a module is in another mode"
-
-
+breaks = noted("a module is in another mode")
 put("model.eval()", before="seen =")
 put("was = model.training; model.eval()", before="seen =") & put(
     "model.train(was)", before="offenders ="
@@ -188,10 +173,7 @@ put("was = model.training; model.eval()", before="seen =") & put(
 # %% rule parameters-changed
 # The model's parameters, their dtype or their `requires_grad` are not what they were. Autocast
 # needs no cast model, and looking at dtypes should change nothing.
-def breaks(seen, right):
-    return seen.get("value") == "the parameters are not as they were"
-
-
+breaks = noted("the parameters are not as they were")
 put("model.requires_grad_(False)", before="seen =")
 put("model.to(region).float()", before="seen =")
 
@@ -199,13 +181,20 @@ put("model.to(region).float()", before="seen =")
 # %% rule region-left-open
 # Autocast is still on when your function returns, so what the caller runs next is cast too. A
 # `with torch.autocast(...)` block ends on its own.
-def breaks(seen, right):
-    return seen.get("value") == "autocast is on after the call"
-
-
+breaks = noted("autocast is on after the call")
 unwrap("with") & put('torch.set_autocast_enabled("cpu", True)', before="model(x)") & put(
     'torch.set_autocast_dtype("cpu", region)', before="model(x)"
 )
+
+
+# %% rule names-not-dtypes
+# You reported dtypes as text. Report each dtype itself, such as `torch.float16`.
+def breaks(seen, right):
+    value = seen.get("value")
+    return is_dict(value) and any(isinstance(dtype, str) for dtype in value["dict"].values())
+
+
+swap("= wrong[0]", "= str(wrong[0])")
 
 # %% wrong parameters-not-outputs
 # You looked at the parameters. They are float32 with and without autocast, so they say nothing

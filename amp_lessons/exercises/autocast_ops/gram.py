@@ -37,7 +37,7 @@ probe = Probe(gram_cases, play=play_gram, watch=True)
 import itertools
 import math
 
-from amp_lessons.checks.compare import is_dict, is_tensor, within
+from amp_lessons.checks.compare import is_tensor, within
 from amp_lessons.checks.diagnosis import Judge
 
 
@@ -50,10 +50,9 @@ def same(expected, seen):
     return close and expected["dtype"] == seen["dtype"]
 
 
-def afterwards(seen):
-    """What the caller's region is like after a call that changed it."""
-    value = seen.get("value")
-    return value["dict"].get("autocast after the call") if is_dict(value) else "as it was"
+def afterwards(words):
+    """A rule: what the caller's region is like after the call."""
+    return lambda seen, right: seen.get("value") == {"dict": {"autocast after the call": words}}
 
 
 judge = Judge(same=same, asked_for="a float32 tensor")
@@ -78,12 +77,6 @@ def gram(x, weight):
     return inner(torch.nn.functional.linear(x, weight).float())
 
 
-# %% right indexes_with_none
-def gram(x, weight):
-    features = F.linear(x, weight).float()
-    return (features[None] * features[:, None]).sum(-1)
-
-
 # %% right custom_function
 class Gram(torch.autograd.Function):
     @staticmethod
@@ -103,10 +96,7 @@ def gram(x, weight):
 # %% rule autocast-left-off
 # Autocast is still off when your function returns, so the rest of the caller's region runs in
 # float32. Use a block, `with torch.autocast(..., enabled=False)`: it puts autocast back.
-def breaks(seen, right):
-    return afterwards(seen) == "off"
-
-
+breaks = afterwards("off")
 put("torch.set_autocast_enabled(x.device.type, False)", before="with")
 unwrap("with") & put("torch.set_autocast_enabled(x.device.type, False)", before="return")
 
@@ -114,10 +104,7 @@ unwrap("with") & put("torch.set_autocast_enabled(x.device.type, False)", before=
 # %% rule region-changed
 # Autocast is not as it was when your function returns. It is on where it was off, or has another
 # dtype or cache setting. A block, `with torch.autocast(..., enabled=False)`, puts all three back.
-def breaks(seen, right):
-    return afterwards(seen) == "not as it was"
-
-
+breaks = afterwards("not as it was")
 put("torch.set_autocast_dtype(x.device.type, torch.float32)", before="with")
 of("sums_of_products", put("torch.set_autocast_cache_enabled(False)", before="return"))
 
@@ -143,20 +130,18 @@ unwrap("with") & swap("float()", "double()")
 swap("float()", "double()") & swap(
     "return features @ features.T", "return (features @ features.T).float()"
 )
+of("sums_of_products", swap("float()", "double()") & swap(".sum(-1)", ".sum(-1).float()"))
 
 
-# %% program a_detour_through_double
-def gram(x, weight):
-    features = F.linear(x, weight).double()
-    return (features @ features.T).float()
+# %% rule cast-back
+# You computed in float32 and cast the result back to 16 bits. There it is rounded again, and FP16
+# ends at 65504. Return the float32 result.
+def breaks(seen, right):
+    return str(seen.get("value")).endswith("from a product of float32 with autocast off")
 
 
-# %% program in_a_sum
-def gram(x, weight):
-    features = F.linear(x, weight)
-    pairs = features[None].double() * features[:, None].double()
-    return pairs.sum(-1).to(torch.float32)
-
+swap("features @ features.T", "(features @ features.T).half()")
+swap("features @ features.T", "(features @ features.T).to(x.dtype)")
 
 # %% wrong cast-only
 # You cast to float32, and the product casts back. `matmul` is on the lower-precision list, so
@@ -187,13 +172,6 @@ unwrap("with") & swap("features.float()", "features / 1024") & swap(
 )
 of("decorated", swap("weight).float()", "weight)") & swap("f.t())", "f.t()).float()"))
 
-
-# %% program float_after
-def gram(x, weight):
-    features = F.linear(x, weight)
-    return (features @ features.T).float()
-
-
 # %% wrong all-in-float32
 # Now the linear layer runs outside the region too. Only the product of the features with themselves
 # is fragile. Let the linear layer run in the region's dtype, and switch autocast off after it.
@@ -208,38 +186,18 @@ def gram(x, weight):
         return f @ f.T
 
 
-# %% program the_whole_function_outside_as_given
-def gram(x, weight):
-    with torch.autocast(x.device.type, enabled=False):
-        f = F.linear(x, weight).float()
-        return f @ f.T
-
-
 # %% wrong one-device
 # You named one device. Each device type has a switch of its own, so on the other device autocast is
 # still on. `x.device.type` names the one that you need.
 swap("x.device.type", '"cpu"')
-
-
-# %% program laptop_only
-def gram(x, weight):
-    features = F.linear(x, weight)
-    with torch.amp.autocast("cpu", enabled=False):
-        return features.float() @ features.float().T
-
+swap("x.device.type", '"cpu"') & swap("features.T", "features.mT", nth=1)
 
 # %% wrong nothing-done
 # The product still runs in 16 bits, so it overflows in FP16. Switch autocast off for it, and cast
 # the features to float32.
 unwrap("with") & drop("features = features")
 of("decorated", swap(".float()", "") & swap("enabled=False", "enabled=True"))
-
-
-# %% program as_it_was
-def gram(x, weight):
-    hidden = F.linear(x, weight)
-    return torch.matmul(hidden, hidden.mT)
-
+unwrap("with") & drop("features = features") & swap("features.T", "features.mT")
 
 # %% wrong other-gram
 # You multiplied `features.T` with `features`. That compares the columns. The inner products of the

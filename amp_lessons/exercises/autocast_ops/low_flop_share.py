@@ -114,6 +114,12 @@ def low_flop_share(model, x, region):
 swap("if func.overloadpacket in", "if func in")
 swap("with torch.autocast", "with torch.inference_mode(), torch.autocast")
 
+# %% wrong result-not-returned
+# Your `__torch_dispatch__` doesn't return the result of the op, so the model gets None
+# instead. Return what `func` returned.
+drop("return out")
+of("fraction", drop("return result"))
+
 # %% wrong no-region
 # You ran the model without opening the region. Then nothing runs in 16 bits, unless the model opens
 # a region of its own. Write `with torch.autocast("cpu", dtype=region)` around the call.
@@ -128,13 +134,6 @@ swap("out.dtype.itemsize", "next(model.parameters()).dtype.itemsize")
 swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swap(
     "/ total", "/ max(total, 1)"
 )
-
-
-# %% program of_the_parameters
-def low_flop_share(model, x, region):
-    sizes = [(p.numel(), p.dtype) for p in model.parameters()]
-    return sum(n for n, dtype in sizes if dtype == region) / sum(n for n, _ in sizes)
-
 
 # %% wrong always-one
 # Your share is 1 for every model, as if everything ran in 16 bits. Autocast leaves some products

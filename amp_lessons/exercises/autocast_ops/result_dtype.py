@@ -117,21 +117,6 @@ put(
     before="low =",
 )
 
-
-# %% program runs_it_on_fakes
-def result_dtype(op, device, region, inputs):
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
-        torch.set_autocast_enabled("cuda", True)
-        torch.set_autocast_dtype("cuda", region)
-        x = torch.ones(4, 4, dtype=inputs[0], device="cuda")
-        result = torch.exp(x).dtype
-        torch.set_autocast_enabled("cuda", False)
-        torch.set_autocast_dtype("cuda", torch.float16)
-    return result
-
-
 # %% wrong global-cast
 # You treat autocast as a cast of everything to the region's dtype. Autocast decides for each op,
 # and most ops are on no list. Those give the dtype that they are given.
