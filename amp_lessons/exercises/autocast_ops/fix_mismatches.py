@@ -119,6 +119,11 @@ def raised(entry):
     return {where: e for where, e in noted(entry, "raised").items() if e != "nothing"}
 
 
+def somewhere(key, test):
+    """A rule: in some region this was noted."""
+    return lambda seen, right: any(map(test, noted(seen, key).values()))
+
+
 def tell(case, right, seen):
     if not runs(seen):
         return f"{case.label}: returned None"
@@ -197,10 +202,7 @@ def predictions(x, weight):
 # %% rule numpy-before-the-cast
 # You called `.numpy()` before the cast. NumPy has float16 but no bfloat16, so this works in one of
 # the two regions. Cast the tensor with `.float()` first, and then make the array.
-def breaks(seen, right):
-    return any("ScalarType" in error for error in raised(seen).values())
-
-
+breaks = somewhere("raised", lambda error: "ScalarType" in error)
 swap("detach().float().numpy()", "detach().numpy().astype('float32')")
 swap("(x @ weight).detach().float().numpy()", "(x @ weight).numpy()")
 
@@ -232,10 +234,7 @@ swap("features.float() @ head", "(features @ head.bfloat16()).float()")
 # %% rule still-mismatched
 # Two dtypes still meet in an op that autocast doesn't look after. Find the op in the message. Ask
 # which of its tensors is 16 bit and where that comes from, and cast that one to float32 before it.
-def breaks(seen, right):
-    return bool(raised(seen))
-
-
+breaks = somewhere("raised", lambda error: error != "nothing")
 swap("rows, added)", "rows, x @ weight)")
 swap("features.float() @ head", "features @ head.float()")
 
@@ -243,10 +242,7 @@ swap("features.float() @ head", "features @ head.float()")
 # %% rule region-changed
 # The caller's region is not as it was after your function. A switch that you set by hand stays set;
 # a `with` block puts it back. You don't need either here: casting one tensor is enough.
-def breaks(seen, right):
-    return "not as it was" in noted(seen, "autocast after the call").values()
-
-
+breaks = somewhere("autocast after the call", lambda words: words == "not as it was")
 put("torch.set_autocast_enabled('cpu', True)", before="return (positive")
 put("torch.set_autocast_cache_enabled(False)", before="return (positive")
 
@@ -282,19 +278,29 @@ swap("(x @ weight).detach().float()", "(x.double() @ weight.double()).float()")
 # dtype on: without one, `torch.autocast("cpu")` means bfloat16.
 def breaks(seen, right):
     wanted = noted(right, "x @ weight ran in")
-    return any(wanted[where] != got for where, got in noted(seen, "x @ weight ran in").items())
+    got = wanted | noted(seen, "x @ weight ran in")
+    return any(wanted[where][-2:] == "16" and wanted[where] != got[where] for where in wanted)
 
 
 put("region = torch.float16", before="with torch.autocast", nth=2)
 
 
+# %% rule cast-by-hand
+# `x @ weight` runs in 16 bits where no region is open. You cast its inputs yourself, so the caller
+# can't choose any more. Leave the product to the region, and cast what comes out of it.
+def breaks(seen, right):
+    wanted = noted(right, "x @ weight ran in")
+    return any(wanted[where] != got for where, got in noted(seen, "x @ weight ran in").items())
+
+
+swap("added = (x @ weight)", "added = (x.half() @ weight.half())")
+swap("positive = torch.relu(x @ weight)", "positive = torch.relu(x.bfloat16() @ weight.bfloat16())")
+
+
 # %% rule half-leaks
 # There is no error any more, but the result isn't float32 yet. The next op outside the region will
 # run into it. Cast with `.float()`.
-def breaks(seen, right):
-    return any("float16" in words for words in noted(seen, "returned").values())
-
-
+breaks = somewhere("returned", lambda words: "float16" in words)
 swap("(positive @ head).float()", "positive @ head")
 wrap("with torch.autocast('cpu', dtype=region):", "return features.float() @ head")
 
@@ -302,29 +308,20 @@ wrap("with torch.autocast('cpu', dtype=region):", "return features.float() @ hea
 # %% rule head-in-16-bits
 # `classify` returns float32 now, but its head runs in 16 bits too. Casting the result doesn't bring
 # the lost digits back. Cast the features, and let the head run in float32 after the region.
-def breaks(seen, right):
-    return any(dtype[-2:] == "16" for dtype in noted(seen, "the head ran in").values())
-
-
+breaks = somewhere("the head ran in", lambda dtype: dtype.endswith("16"))
 swap("    return features.float() @ head", "        return (features @ head).float()")
 swap("features.float() @ head", "(features @ head.to(features.dtype)).float()")
 
 
 # %% rule changed-argument
-def breaks(seen, right):
-    return "changed" in noted(seen, "arguments").values()
-
-
+breaks = somewhere("arguments", lambda words: words == "changed")
 swap("clone().index_add_(0, rows, added)", "index_add_(0, rows, added)")
 
 
 # %% rule memory-rounded
-# You rounded the memory to 16 bits on its way. The rows that nothing was added to have lost digits,
-# and they lose more with each call. Keep the memory in float32, and cast the features.
-def breaks(seen, right):
-    return "rounded" in noted(seen, "rows that nothing was added to").values()
-
-
+# You rounded the memory to 16 bits on its way. Even the rows that nothing was added to have lost
+# digits. Keep the memory in float32, and cast the features.
+breaks = somewhere("rows that nothing was added to", lambda words: words == "rounded")
 swap("clone().index_add_(0, rows, added)", "bfloat16().float().index_add_(0, rows, added)")
 put("memory = memory.half().float()", before="added =")
 
@@ -332,10 +329,7 @@ put("memory = memory.half().float()", before="added =")
 # %% rule cast-after-the-sum
 # The result is inf. In FP16 the squares overflow above 65504, and so does their sum. Cast before
 # the op that can overflow.
-def breaks(seen, right):
-    return any(math.inf in values for values in noted(seen, "values").values())
-
-
+breaks = somewhere("values", lambda values: math.inf in values)
 swap("weight).float() ** 2).sum()", "weight) ** 2).sum().float()")
 swap("weight).float() ** 2).sum()", "weight) ** 2).sum(dtype=torch.float32)")
 

@@ -192,7 +192,7 @@ def gram(x, weight):
 swap("x.device.type", '"cpu"')
 swap("x.device.type", '"cpu"') & swap("features.T", "features.mT", nth=1)
 
-# %% wrong nothing-done
+# %% wrong as-it-was
 # The product still runs in 16 bits, so it overflows in FP16. Switch autocast off for it, and cast
 # the features to float32.
 unwrap("with") & drop("features = features")
