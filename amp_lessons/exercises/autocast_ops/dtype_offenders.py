@@ -283,6 +283,21 @@ def dtype_offenders(model, x, expected, region):
 swap("seen[path] or [None]", "seen[path]")
 of("forwards_replaced_and_put_back", swap("seen[p] or [None]", "seen[p]"))
 
+# %% wrong nothing-reported
+# Your report is empty for every model. Compare what each module returned with what was expected,
+# and put the path and the dtype into a dict where they differ.
+swap("if wrong:", "if not handles:")
+put("expected = {}", before="seen =")
+
+# %% wrong nothing-seen
+# You report None for every module, as if none had run. Your hooks noted nothing. Register them
+# before you call the model, on the modules of this very model.
+swap("seen[path] or [None]", "[None]")
+drop("model(x)")
+move("handles =", before="offenders =") & drop("for handle") & put(
+    "for handle in handles: handle.remove()", before="offenders ="
+)
+
 # %% wrong one-call-only
 # A module can run several times, and you kept one dtype of several. Collect all of them, and report
 # the first that isn't the expected one.

@@ -208,8 +208,8 @@ swap("(x @ weight).detach().float().numpy()", "(x @ weight).numpy()")
 
 
 # %% rule inside-a-region-only
-# It works inside a region and raises without one: there your 16-bit tensor meets float32. Don't cast
-# to the region's dtype, which says nothing when no region is open. float32 is right in all three.
+# It works inside a region and raises without one: there your 16-bit tensor meets float32. Don't
+# cast to the region's dtype, which says nothing when no region is open. float32 is always right.
 def breaks(seen, right):
     return list(raised(seen)) == ["with no region open"]
 
