@@ -14,7 +14,6 @@
 #
 # Leave the model as it was: without your hooks, and with each module in the mode it was in.
 
-
 # %% answer
 def dtype_offenders(model, x, expected, region):
     """A dict {path: dtype seen} of the modules that do not give the expected dtype."""
@@ -44,7 +43,6 @@ def dtype_offenders(model, x, expected, region):
     return offenders
     ### END SOLUTION
 
-
 # %% hints
 # - `module.register_forward_hook(hook)` calls `hook(module, args, output)` after each forward pass,
 #   and returns a handle with a method `remove()`.
@@ -54,16 +52,12 @@ def dtype_offenders(model, x, expected, region):
 #   did not run.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_ops.stage_models import offender_cases, play_offenders
 
 probe = Probe(offender_cases, play=play_offenders)
 
 # %% judge
-from amp_lessons.checks.compare import is_dict
-from amp_lessons.checks.diagnosis import Judge
-from amp_lessons.checks.wording import describe, line
-
+from amp_lessons.checks.wording import line
 
 def tell(case, right, seen):
     """What was done to the model, or where the reports differ."""
@@ -80,22 +74,18 @@ def tell(case, right, seen):
             return f"{case.label}: you report {words} for {path!r}, which {did}"
     return case.label
 
-
 def same(expected, seen):
     return seen == expected  # also no path too many
-
 
 def noted(words):
     """A rule: this was done to the model."""
     return lambda seen, right: seen.get("value") == words
-
 
 judge = Judge(same=same, asked_for="a dict from path to dtype", tell=tell)
 
 # %% passed
 # Write `assert not dtype_offenders(...)` in a test. When autocast's rules or the model change, the
 # test tells you before a training run does.
-
 
 # %% right forwards_replaced_and_put_back
 def dtype_offenders(model, x, expected, region):
@@ -116,7 +106,6 @@ def dtype_offenders(model, x, expected, region):
     found = {p: [d for d in seen[p] or [None] if d != want] for p, want in expected.items()}
     return {p: d[0] for p, d in found.items() if d}
 
-
 # %% right one_hook_for_all
 def dtype_offenders(model, x, expected, region):
     calls = []
@@ -133,13 +122,11 @@ def dtype_offenders(model, x, expected, region):
                 found.setdefault(path, dtype)
     return found
 
-
 # %% rule ran-several-times
 # You ran the model more than once. In training mode each run moves the statistics of a BatchNorm
 # and draws random numbers. Hook all modules first, and run the model once.
 breaks = noted("the model ran more than once")
 swap("model(x)", "[model(x) for path in expected]")
-
 
 # %% rule hooks-left
 # Your hooks, or your own `forward`, are still on the model when the function returns. They would
@@ -149,15 +136,12 @@ drop("for handle in")
 put("handles.pop().remove()", before="for handle") & drop("for handle in")
 of("forwards_replaced_and_put_back", drop("for module in"))
 
-
 # %% rule hooks-lost
 # You removed hooks that were not yours: one that was on the model before is gone. Keep the handle
 # that you get when you register a hook, and remove that one.
 breaks = noted("a hook that was on the model before is gone")
-drop("for handle in") & put(
-    "for m in model.modules(): m._forward_hooks.clear()", before="offenders ="
-)
-
+(drop("for handle in") & put("for m in model.modules(): m._forward_hooks.clear()",
+    before="offenders ="))
 
 # %% rule mode-changed
 # The model comes back in another mode. After `eval()` its next training step runs without dropout,
@@ -165,10 +149,8 @@ drop("for handle in") & put(
 # change any mode.
 breaks = noted("a module is in another mode")
 put("model.eval()", before="seen =")
-put("was = model.training; model.eval()", before="seen =") & put(
-    "model.train(was)", before="offenders ="
-)
-
+(put("was = model.training; model.eval()", before="seen =") & put("model.train(was)",
+    before="offenders ="))
 
 # %% rule parameters-changed
 # The model's parameters, their dtype or their `requires_grad` are not what they were. Autocast
@@ -177,29 +159,23 @@ breaks = noted("the parameters are not as they were")
 put("model.requires_grad_(False)", before="seen =")
 put("model.to(region).float()", before="seen =")
 
-
 # %% rule region-left-open
 # Autocast is still on when your function returns, so what the caller runs next is cast too. A
 # `with torch.autocast(...)` block ends on its own.
 breaks = noted("autocast is on after the call")
-unwrap("with") & put('torch.set_autocast_enabled("cpu", True)', before="model(x)") & put(
-    'torch.set_autocast_dtype("cpu", region)', before="model(x)"
-)
-
+(unwrap("with") & put('torch.set_autocast_enabled("cpu", True)', before="model(x)") &
+    put('torch.set_autocast_dtype("cpu", region)', before="model(x)"))
 
 # %% rule names-not-dtypes
 # You reported dtypes as text. Report each dtype itself, such as `torch.float16`.
 def breaks(seen, right):
     value = seen.get("value")
     return is_dict(value) and any(isinstance(dtype, str) for dtype in value["dict"].values())
-
-
 swap("= wrong[0]", "= str(wrong[0])")
 
 # %% wrong parameters-not-outputs
 # You looked at the parameters. They are float32 with and without autocast, so they say nothing
 # about the outputs. Use a forward hook to see what a module returns.
-
 
 # %% program asks_the_weights
 def dtype_offenders(model, x, expected, region):
@@ -212,12 +188,10 @@ def dtype_offenders(model, x, expected, region):
                     offenders[path] = p.dtype
     return offenders
 
-
 # %% program asks_the_weights_alone
 def dtype_offenders(model, x, expected, region):
     dtypes = {p: {w.dtype for w in model.get_submodule(p).parameters()} for p in expected}
     return {p: next(iter(d)) for p, d in dtypes.items() if d and expected[p] not in d}
-
 
 # %% wrong inputs-not-outputs
 # You looked at what goes into a module. A linear layer takes float32 and returns 16 bit. A forward
@@ -236,24 +210,18 @@ of("forwards_replaced_and_put_back", unwrap("with torch.autocast"))
 # You watched the outermost modules only, and `"0.body.0"` lies deeper. `get_submodule(path)` and
 # `named_modules()` reach all of them; `named_children()` does not.
 swap("for path in expected]", "for path, _ in model.named_children() if path in expected]")
-swap("for path in expected]", "for path, _ in model.named_children() if path in expected]") & swap(
-    "seen[path] or [None]", "seen[path]"
-)
-of(
-    "forwards_replaced_and_put_back",
-    swap("expected}\n", "expected if path in dict(model.named_children())}\n", nth=2),
-)
+(swap("for path in expected]", "for path, _ in model.named_children() if path in expected]") &
+    swap("seen[path] or [None]", "seen[path]"))
+of("forwards_replaced_and_put_back", swap("expected}\n",
+    "expected if path in dict(model.named_children())}\n", nth=2))
 
 # %% wrong one-path-for-a-layer
 # The model holds one layer under two paths, and you found it under one of them. `named_modules()`
 # lists such a layer once unless you pass `remove_duplicate=False`, and a dict from module to name
 # keeps one name. `model.get_submodule(path)` finds it under both.
 swap("model.get_submodule(path)", "dict(model.named_modules()).get(path, nn.Module())")
-put(
-    "path = {m: p for p, m in model.named_modules(remove_duplicate=False)}[module]",
-    before="seen[path]",
-) & swap("seen[path].append", "seen.setdefault(path, []).append")
-
+(put("path = {m: p for p, m in model.named_modules(remove_duplicate=False)}[module]",
+    before="seen[path]") & swap("seen[path].append", "seen.setdefault(path, []).append"))
 
 # %% program the_name_of_a_module
 def dtype_offenders(model, x, expected, region):
@@ -276,7 +244,6 @@ def dtype_offenders(model, x, expected, region):
             found[path] = wrong[0] if wrong else None
     return found
 
-
 # %% wrong never-ran
 # A module that didn't run is missing from your report. A test that never looks at a module proves
 # nothing about it: report it with `None`.
@@ -294,9 +261,8 @@ put("expected = {}", before="seen =")
 # before you call the model, on the modules of this very model.
 swap("seen[path] or [None]", "[None]")
 drop("model(x)")
-move("handles =", before="offenders =") & drop("for handle") & put(
-    "for handle in handles: handle.remove()", before="offenders ="
-)
+(move("handles =", before="offenders =") & drop("for handle") &
+    put("for handle in handles: handle.remove()", before="offenders ="))
 
 # %% wrong one-call-only
 # A module can run several times, and you kept one dtype of several. Collect all of them, and report
@@ -309,10 +275,8 @@ swap("seen[path].append(first.dtype)", "seen[path] = seen[path] or [first.dtype]
 # %% wrong tuple-not-opened
 # A module such as a GRU returns a tuple, and a tuple has no dtype. Look at its first tensor.
 swap("output[0] if isinstance(output, tuple) else output", "output")
-swap(
-    "output[0] if isinstance(output, tuple) else output",
-    "output[0] if isinstance(output, list) else output",
-)
+swap("output[0] if isinstance(output, tuple) else output",
+    "output[0] if isinstance(output, list) else output")
 
 # %% wrong last-path-for-all
 # All your hooks write under the last path. A function that is made in a loop looks up `path` when

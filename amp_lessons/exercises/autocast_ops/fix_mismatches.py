@@ -15,7 +15,6 @@
 # All but `classify` are called *inside* the caller's region, which must be as it was afterwards.
 # `classify` opens its own. The check names the functions that you haven't changed yet.
 
-
 # %% answer check=update_memory,project,classify,energy,predictions
 def update_memory(memory, rows, x, weight):
     """memory, with the features of x added to the given rows."""
@@ -83,7 +82,6 @@ def predictions(x, weight):
 #   it become?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_ops.stage import mismatch_cases, play_mismatches
 
 probe = Probe(mismatch_cases, play=play_mismatches)
@@ -91,10 +89,7 @@ probe = Probe(mismatch_cases, play=play_mismatches)
 # %% judge
 import math
 
-from amp_lessons.checks.compare import exactly, is_dict
-from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.checks.wording import difference
-
 
 def same(expected, seen):
     """Numbers may be off by 5% of the largest: two roundings to bfloat16, and a sum."""
@@ -105,24 +100,19 @@ def same(expected, seen):
     bound = 0.05 * max(map(abs, expected))
     return all(abs(one - other) <= bound for one, other in zip(expected, seen, strict=True))
 
-
 def runs(entry):
     value = entry.get("value")
     return {where: run["dict"] for where, run in value["dict"].items()} if is_dict(value) else {}
 
-
 def noted(entry, key):
     return {where: run[key] for where, run in runs(entry).items() if key in run}
-
 
 def raised(entry):
     return {where: e for where, e in noted(entry, "raised").items() if e != "nothing"}
 
-
 def somewhere(key, test):
     """A rule: in some region this was noted."""
     return lambda seen, right: any(map(test, noted(seen, key).values()))
-
 
 def tell(case, right, seen):
     if not runs(seen):
@@ -135,24 +125,20 @@ def tell(case, right, seen):
             return f"{case.label}, {where}: {words}"
     return case.label
 
-
 judge = Judge(same=same, tell=tell)
 
 # %% passed
 # Autocast looks after the ops on its lists. Where a tensor leaves them (in place, through `out=`,
 # into NumPy, or out of the region), you choose the dtype.
 
-
 # %% right other_ways
 def update_memory(memory, rows, x, weight):
     return memory.index_add(0, rows, (x @ weight).to(memory.dtype))
-
 
 def project(x, weight, head):
     scores = torch.empty(len(x), head.shape[1])
     scores.copy_(torch.relu(x @ weight) @ head)
     return scores
-
 
 def classify(x, weight, head, region):
     with torch.autocast("cpu", dtype=region):
@@ -160,44 +146,35 @@ def classify(x, weight, head, region):
         with torch.autocast("cpu", enabled=False):
             return torch.mm(hidden.to(head.dtype), head)
 
-
 def energy(x, weight):
     return torch.linalg.vector_norm((x @ weight).float()) ** 2
 
-
 def predictions(x, weight):
     return (x.detach() @ weight.detach()).to(torch.float32).numpy()
-
 
 # %% right by_einsum
 def features(x, weight):
     return torch.einsum("ij,jk->ik", x, weight)
 
-
 def update_memory(memory, rows, x, weight):
     added = features(x, weight).type_as(memory)
     return memory.scatter_add(0, rows[:, None].expand_as(added), added)
-
 
 def project(x, weight, head):
     scores = torch.empty(len(x), head.shape[1])
     torch.matmul(torch.relu(features(x, weight)).float(), head, out=scores)
     return scores
 
-
 def classify(x, weight, head, region):
     with torch.amp.autocast(device_type="cpu", dtype=region):
         hidden = torch.relu(F.linear(x, weight.T))
     return F.linear(hidden.float(), head.T)
 
-
 def energy(x, weight):
     return features(x, weight).double().square().sum().float()
 
-
 def predictions(x, weight):
     return features(x, weight).detach().float().cpu().numpy().copy()
-
 
 # %% rule numpy-before-the-cast
 # You called `.numpy()` before the cast. NumPy has float16 but no bfloat16, so this works in one of
@@ -206,30 +183,21 @@ breaks = somewhere("raised", lambda error: "ScalarType" in error)
 swap("detach().float().numpy()", "detach().numpy().astype('float32')")
 swap("(x @ weight).detach().float().numpy()", "(x @ weight).numpy()")
 
-
 # %% rule inside-a-region-only
 # It works inside a region and raises without one: there your 16-bit tensor meets float32. Don't
 # cast to the region's dtype, which says nothing when no region is open. float32 is always right.
 def breaks(seen, right):
     return list(raised(seen)) == ["with no region open"]
-
-
-swap(
-    "clone().index_add_(0, rows, added)",
-    "to(torch.get_autocast_dtype('cpu')).index_add_(0, rows, x @ weight).float()",
-)
-
+swap("clone().index_add_(0, rows, added)",
+    "to(torch.get_autocast_dtype('cpu')).index_add_(0, rows, x @ weight).float()")
 
 # %% rule one-format-only
 # It works for one 16-bit format and raises for the other, so your function contains a dtype that is
 # right for one region only. Both formats can be cast to float32.
 def breaks(seen, right):
     return len([where for where in raised(seen) if "region of" in where]) == 1
-
-
 swap("features.float() @ head", "(features @ head.half()).float()")
 swap("features.float() @ head", "(features @ head.bfloat16()).float()")
-
 
 # %% rule still-mismatched
 # Two dtypes still meet in an op that autocast doesn't look after. Find the op in the message. Ask
@@ -238,7 +206,6 @@ breaks = somewhere("raised", lambda error: error != "nothing")
 swap("rows, added)", "rows, x @ weight)")
 swap("features.float() @ head", "features @ head.float()")
 
-
 # %% rule region-changed
 # The caller's region is not as it was after your function. A switch that you set by hand stays set;
 # a `with` block puts it back. You don't need either here: casting one tensor is enough.
@@ -246,19 +213,15 @@ breaks = somewhere("autocast after the call", lambda words: words == "not as it 
 put("torch.set_autocast_enabled('cpu', True)", before="return (positive")
 put("torch.set_autocast_cache_enabled(False)", before="return (positive")
 
-
 # %% rule wrong-type
 def breaks(seen, right):
     for where, expected in noted(right, "returned").items():
         got = noted(seen, "returned").get(where, expected)
         if got.split()[2:] != expected.split()[2:]:
             return {"got": got, "expected": expected}
-
-
 swap("detach().float().numpy()", "detach().float().tolist()")
 swap("detach().float().numpy()", "detach().float()")
 swap("** 2).sum()", "** 2).sum().item()", nth=2)
-
 
 # %% rule autocast-switched-off
 # `x @ weight` runs in float32 now. That removes the mismatch, but also what the region is for. Let
@@ -267,11 +230,8 @@ def breaks(seen, right):
     wanted = noted(right, "x @ weight ran in")
     got = wanted | noted(seen, "x @ weight ran in")
     return any(wanted[where][-2:] == "16" != got[where][-2:] for where in wanted)
-
-
 wrap("with torch.autocast('cpu', enabled=False):", "return ((x @ weight).float()")
 swap("(x @ weight).detach().float()", "(x.double() @ weight.double()).float()")
-
 
 # %% rule other-format
 # The product runs in a 16-bit format, but not in the one that was asked for. Pass the region's
@@ -280,10 +240,7 @@ def breaks(seen, right):
     wanted = noted(right, "x @ weight ran in")
     got = wanted | noted(seen, "x @ weight ran in")
     return any(wanted[where][-2:] == "16" and wanted[where] != got[where] for where in wanted)
-
-
 put("region = torch.float16", before="with torch.autocast", nth=2)
-
 
 # %% rule cast-by-hand
 # `x @ weight` runs in 16 bits where no region is open. You cast its inputs yourself, so the caller
@@ -291,11 +248,8 @@ put("region = torch.float16", before="with torch.autocast", nth=2)
 def breaks(seen, right):
     wanted = noted(right, "x @ weight ran in")
     return any(wanted[where] != got for where, got in noted(seen, "x @ weight ran in").items())
-
-
 swap("added = (x @ weight)", "added = (x.half() @ weight.half())")
 swap("(x @ weight).detach().float()", "(x.bfloat16() @ weight.bfloat16()).float()")
-
 
 # %% rule half-leaks
 # There is no error any more, but the result isn't float32 yet. The next op outside the region will
@@ -304,7 +258,6 @@ breaks = somewhere("returned", lambda words: "float16" in words)
 swap("(positive @ head).float()", "positive @ head")
 wrap("with torch.autocast('cpu', dtype=region):", "return features.float() @ head")
 
-
 # %% rule head-in-16-bits
 # `classify` returns float32 now, but its head runs in 16 bits too. Casting the result doesn't bring
 # the lost digits back. Cast the features, and let the head run in float32 after the region.
@@ -312,11 +265,9 @@ breaks = somewhere("the head ran in", lambda dtype: dtype.endswith("16"))
 swap("    return features.float() @ head", "        return (features @ head).float()")
 swap("features.float() @ head", "(features @ head.to(features.dtype)).float()")
 
-
 # %% rule changed-argument
 breaks = somewhere("arguments", lambda words: words == "changed")
 swap("clone().index_add_(0, rows, added)", "index_add_(0, rows, added)")
-
 
 # %% rule memory-rounded
 # You rounded the memory to 16 bits on its way. Even the rows that nothing was added to have lost
@@ -324,7 +275,6 @@ swap("clone().index_add_(0, rows, added)", "index_add_(0, rows, added)")
 breaks = somewhere("rows that nothing was added to", lambda words: words == "rounded")
 swap("clone().index_add_(0, rows, added)", "bfloat16().float().index_add_(0, rows, added)")
 put("memory = memory.half().float()", before="added =")
-
 
 # %% rule cast-after-the-sum
 # The result is inf. In FP16 the squares overflow above 65504, and so does their sum. Cast before

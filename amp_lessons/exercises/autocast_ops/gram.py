@@ -9,7 +9,6 @@
 # millions, so compute and return them in float32 (not in float64, which most GPUs are slow at).
 # After the call the region must be as it was. It may also be called with no region open.
 
-
 # %% answer
 def gram(x, weight):
     """The inner products of the features F.linear(x, weight), in float32."""
@@ -20,7 +19,6 @@ def gram(x, weight):
         return features @ features.T
     ### END SOLUTION
 
-
 # %% hints
 # - You can open a disabled region inside a region: `with torch.autocast(device_type,
 #   enabled=False)`.
@@ -28,7 +26,6 @@ def gram(x, weight):
 # - The device type is `x.device.type`.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_ops.stage import gram_cases, play_gram
 
 probe = Probe(gram_cases, play=play_gram, watch=True)
@@ -36,9 +33,6 @@ probe = Probe(gram_cases, play=play_gram, watch=True)
 # %% judge
 import itertools
 import math
-
-from amp_lessons.checks.compare import is_tensor, within
-from amp_lessons.checks.diagnosis import Judge
 
 
 def same(expected, seen):
@@ -49,11 +43,9 @@ def same(expected, seen):
     close = all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(*numbers, strict=True))
     return close and expected["dtype"] == seen["dtype"]
 
-
 def afterwards(words):
     """A rule: what the caller's region is like after the call."""
     return lambda seen, right: seen.get("value") == {"dict": {"autocast after the call": words}}
-
 
 judge = Judge(same=same, asked_for="a float32 tensor")
 
@@ -61,12 +53,10 @@ judge = Judge(same=same, asked_for="a float32 tensor")
 # It takes two things: autocast off for the product, and features that you cast to float32. The rest
 # of the region stays in 16 bits.
 
-
 # %% right sums_of_products
 def gram(x, weight):
     features = F.linear(x, weight).float()
     return (features.unsqueeze(0) * features.unsqueeze(1)).sum(-1)
-
 
 # %% right decorated
 def gram(x, weight):
@@ -75,7 +65,6 @@ def gram(x, weight):
         return torch.mm(f, f.t())
 
     return inner(torch.nn.functional.linear(x, weight).float())
-
 
 # %% right custom_function
 class Gram(torch.autograd.Function):
@@ -88,10 +77,8 @@ class Gram(torch.autograd.Function):
     def backward(ctx, grad):
         raise NotImplementedError
 
-
 def gram(x, weight):
     return Gram.apply(F.linear(x, weight))
-
 
 # %% rule autocast-left-off
 # Autocast is still off when your function returns, so the rest of the caller's region runs in
@@ -100,14 +87,12 @@ breaks = afterwards("off")
 put("torch.set_autocast_enabled(x.device.type, False)", before="with")
 unwrap("with") & put("torch.set_autocast_enabled(x.device.type, False)", before="return")
 
-
 # %% rule region-changed
 # Autocast is not as it was when your function returns. It is on where it was off, or has another
 # dtype or cache setting. A block, `with torch.autocast(..., enabled=False)`, puts all three back.
 breaks = afterwards("not as it was")
 put("torch.set_autocast_dtype(x.device.type, torch.float32)", before="with")
 of("sums_of_products", put("torch.set_autocast_cache_enabled(False)", before="return"))
-
 
 # %% program turned_on_where_it_was_off
 def gram(x, weight):
@@ -118,28 +103,21 @@ def gram(x, weight):
     torch.set_autocast_enabled(x.device.type, True)
     return out
 
-
 # %% rule in-float64
 # You computed in float64. Autocast leaves float64 alone, so this avoids its cast, but most GPUs are
 # many times slower in float64 than in float32. Switch autocast off and cast to float32.
 def breaks(seen, right):
     return any(op["dtype"] == "float64" for op in seen.get("ops", []))
-
-
 unwrap("with") & swap("float()", "double()")
-swap("float()", "double()") & swap(
-    "return features @ features.T", "return (features @ features.T).float()"
-)
+(swap("float()", "double()") & swap("return features @ features.T",
+    "return (features @ features.T).float()"))
 of("sums_of_products", swap("float()", "double()") & swap(".sum(-1)", ".sum(-1).float()"))
-
 
 # %% rule cast-back
 # You computed in float32 and cast the result back to 16 bits. There it is rounded again, and FP16
 # ends at 65504. Return the float32 result.
 def breaks(seen, right):
     return str(seen.get("value")).endswith("from a product of float32 with autocast off")
-
-
 swap("features @ features.T", "(features @ features.T).half()")
 swap("features @ features.T", "(features @ features.T).to(x.dtype)")
 
@@ -150,12 +128,10 @@ swap("features @ features.T", "(features @ features.T).to(x.dtype)")
 unwrap("with")
 swap("enabled=False", "enabled=True")
 
-
 # %% program float_before_einsum
 def gram(x, weight):
     features = F.linear(x, weight).float()
     return torch.einsum("ik,jk->ij", features, features)
-
 
 # %% wrong region-only
 # You switched autocast off, but the features are still 16 bit. A disabled region casts nothing, in
@@ -167,9 +143,8 @@ of("decorated", swap(".float()", ""))
 # You cast the result of a 16-bit product. By then it is rounded to 16 bits, and in FP16 it can
 # be inf. Switch autocast off for the product, and cast the features before it.
 drop("features = features") & swap("features @ features.T", "(features @ features.T).float()")
-unwrap("with") & swap("features.float()", "features / 1024") & swap(
-    "features @ features.T", "(features @ features.T).float() * 1024**2"
-)
+(unwrap("with") & swap("features.float()", "features / 1024") & swap("features @ features.T",
+    "(features @ features.T).float() * 1024**2"))
 of("decorated", swap("weight).float()", "weight)") & swap("f.t())", "f.t()).float()"))
 
 # %% wrong all-in-float32
@@ -178,13 +153,11 @@ of("decorated", swap("weight).float()", "weight)") & swap("f.t())", "f.t()).floa
 swap("features.float()", "F.linear(x.float(), weight.float())")
 move("features =", nth=1, before="features = features")
 
-
 # %% program the_whole_function_outside
 def gram(x, weight):
     with torch.autocast(device_type=x.device.type, enabled=False):
         f = x.float() @ weight.float().T
         return f @ f.T
-
 
 # %% wrong one-device
 # You named one device. Each device type has a switch of its own, so on the other device autocast is

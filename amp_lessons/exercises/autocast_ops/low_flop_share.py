@@ -19,7 +19,6 @@
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-
 # %% answer
 def low_flop_share(model, x, region):
     """The share of the matmul and convolution FLOPs of model(x) that runs in 16 bits."""
@@ -42,7 +41,6 @@ def low_flop_share(model, x, region):
     return low / total
     ### END SOLUTION
 
-
 # %% hints
 # - The dtype in which an op computed is the dtype of its result. Below autocast the casts are ops
 #   of their own, and have been made already.
@@ -52,25 +50,19 @@ def low_flop_share(model, x, region):
 #   if the dtype has 16 bits. Return `out`.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_ops.stage_models import share_cases
 
 probe = Probe(share_cases)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(same=within(1e-6))
 
 # %% passed
 # Few of autocast's rules cast to 16 bits, and those few do most of the FLOPs.
 
-
 # %% right fraction
 from collections import Counter
 from fractions import Fraction
-
 
 def low_flop_share(model, x, region):
     flops = Counter()
@@ -86,7 +78,6 @@ def low_flop_share(model, x, region):
         model(x)
     return Fraction(flops[torch.float16] + flops[torch.bfloat16], sum(flops.values()))
 
-
 # %% right a_mode_of_its_own
 class Flops(TorchDispatchMode):
     low = total = 0
@@ -100,12 +91,10 @@ class Flops(TorchDispatchMode):
             self.low += flops * (args[0].dtype in (torch.float16, torch.bfloat16))
         return result
 
-
 def low_flop_share(model, x, region):
     with torch.no_grad(), torch.autocast("cpu", region, cache_enabled=False), Flops() as seen:
         model(x)
     return torch.tensor(seen.low) / seen.total
-
 
 # %% wrong nothing-counted
 # None of the ops that you saw has a formula, so the total is 0. The keys of `flop_registry` are ops
@@ -131,9 +120,8 @@ swap("dtype=region)", "dtype=region, enabled=False)")
 # inside a region too, so don't look at theirs, but at what the ops return. In `inference_mode` you
 # see no op that has a formula.
 swap("out.dtype.itemsize", "next(model.parameters()).dtype.itemsize")
-swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swap(
-    "/ total", "/ max(total, 1)"
-)
+(swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swap("/ total",
+    "/ max(total, 1)"))
 
 # %% wrong always-one
 # Your share is 1 for every model, as if everything ran in 16 bits. Autocast leaves some products
@@ -141,7 +129,6 @@ swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swa
 swap("low / total", "1.0")
 drop("low += ") & swap("low / total", "total / total")
 swap("out.dtype.itemsize == 2", "True")
-
 
 # %% wrong one-format-only
 # You counted one 16-bit format and missed the other. The region may be float16 or bfloat16, and a
@@ -166,13 +153,12 @@ of("fraction", swap("formula(*args, **(kwargs or {}), out_val=result)", "result.
 # %% wrong counts-every-op
 # You counted ops of every kind, casts and views among them. Ask for the FLOPs of those that
 # `flop_registry` has a formula for; nearly all the work is there.
-swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") & swap(
-    "if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):"
-) & drop("formula =")
-swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") & swap(
-    "if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):"
-) & drop("formula =") & swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
-
+(swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") &
+    swap("if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):") &
+    drop("formula ="))
+(swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") &
+    swap("if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):") &
+    drop("formula =") & swap("with torch.autocast", "with torch.no_grad(), torch.autocast"))
 
 # %% program all_ops_alike
 def low_flop_share(model, x, region):
@@ -189,16 +175,12 @@ def low_flop_share(model, x, region):
         model(x)
     return sum(d in (torch.float16, torch.bfloat16) for d in dtypes) / len(dtypes)
 
-
 # %% wrong modules-only
 # You counted layers, with hooks or by their weights. `q @ k` is a product without a layer, so you
 # missed it. A `TorchDispatchMode` sees every op.
 swap("in flop_registry", "in (torch.ops.aten.addmm, torch.ops.aten.convolution)", nth=1)
-put(
-    "if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm): return out",
-    before="if func",
-)
-
+put("if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm): return out",
+    before="if func")
 
 # %% program hooks_on_layers
 def low_flop_share(model, x, region):
@@ -216,11 +198,9 @@ def low_flop_share(model, x, region):
         handle.remove()
     return sum(n for n, d in counted if d != torch.float32) / sum(n for n, d in counted)
 
-
 # %% wrong inputs-before-the-cast
 # You took the dtype of what goes into a layer. The cast comes after that, inside the layer's call.
 # A `TorchDispatchMode` sees what is computed below it.
-
 
 # %% program what_goes_in
 def low_flop_share(model, x, region):
@@ -240,7 +220,6 @@ def low_flop_share(model, x, region):
         handle.remove()
     return sum(n for n, d in counted if d.itemsize == 2) / sum(n for n, d in counted)
 
-
 # %% program what_comes_with_it
 def low_flop_share(model, x, region):
     flops = {2: 0, 4: 0}
@@ -256,15 +235,12 @@ def low_flop_share(model, x, region):
         model(x)
     return flops[2] / sum(flops.values())
 
-
 # %% wrong float64-counted
 # You counted everything that isn't float32. Autocast leaves float64 alone, so a product can run in
 # 64 bits too. Count float16 and bfloat16 only.
 swap("itemsize == 2", "itemsize != 4")
-of(
-    "fraction",
-    swap("flops[torch.float16] + flops", "flops[torch.float64] + flops[torch.float16] + flops"),
-)
+of("fraction", swap("flops[torch.float16] + flops",
+    "flops[torch.float64] + flops[torch.float16] + flops"))
 
 # %% wrong the-other-share
 # You returned the share that does not run in 16 bits.

@@ -18,7 +18,6 @@
 # Write down what you know, and don't run the ops. The check tries about 240
 # combinations.
 
-
 # %% answer
 def result_dtype(op, device, region, inputs):
     """The dtype of op's result, given inputs of these dtypes, under autocast to region."""
@@ -39,7 +38,6 @@ def result_dtype(op, device, region, inputs):
     return torch.float32 if op in single else widest
     ### END SOLUTION
 
-
 # %% hints
 # - Ask in this order. Does the op write in place, or name its dtype? Is a float64 among the inputs?
 #   Is the op on the lower-precision list, or on this device's float32 list?
@@ -47,26 +45,21 @@ def result_dtype(op, device, region, inputs):
 # - You need three sets: lower precision, float32 on both devices, and float32 on CUDA only.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.autocast_ops.stage import oracle_cases
 
 probe = Probe(oracle_cases, watch=True)
 
 # %% judge
-from amp_lessons.checks.diagnosis import Judge
-
 judge = Judge(asked_for="a torch.dtype, such as torch.float32")
 
 # %% passed
 # You can say which dtype autocast gives before you run the op, even for a device you don't have.
-
 
 # %% right table_of_rules
 RULES = dict.fromkeys(["matmul", "linear", "conv1d"], "low")
 RULES |= dict.fromkeys(["mse_loss", "prod"], "float32")
 RULES |= dict.fromkeys(["softmax", "layer_norm", "exp", "log", "sum", "cumsum"], "cuda")
 WIDTH = {torch.float16: 1, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
-
 
 def result_dtype(op, device, region, inputs):
     rule = RULES.get(op)
@@ -85,7 +78,6 @@ def result_dtype(op, device, region, inputs):
         return torch.float32
     return first if WIDTH[first] > WIDTH[last] else last
 
-
 # %% right result_type_of_empty_tensors
 def result_dtype(op, device, region, inputs):
     a, b = torch.tensor([1.0], dtype=inputs[0]), torch.zeros(1, dtype=inputs[-1])
@@ -97,7 +89,6 @@ def result_dtype(op, device, region, inputs):
         found = torch.float32
     return {"add_": inputs[0], "softmax, dtype=float32": torch.float32}.get(op, found)
 
-
 # %% rule asked-torch
 # You ran the op and looked. That is a good habit, and how the course finds such answers itself.
 # Here, write down what you know about the groups instead.
@@ -107,8 +98,6 @@ def breaks(seen, right):
     harmless += " scalar_tensor zero_ fill_ lift_fresh detach _to_copy"
     harmless = {f"aten::{name}" for name in harmless.split()}
     return any(op["op"] not in harmless for op in seen.get("ops", []))
-
-
 put(
     """
     with torch.autocast("cpu", dtype=region):
@@ -201,10 +190,8 @@ of("table_of_rules", move('if "dtype', after="if torch.float64"))
 drop("if op in low")
 swap("return region", "return region if torch.float32 in inputs else inputs[0]")
 of("table_of_rules", drop('if rule == "low"'))
-of(
-    "table_of_rules",
-    swap("return region", "return region if torch.float32 in inputs else inputs[0]"),
-)
+of("table_of_rules", swap("return region",
+    "return region if torch.float32 in inputs else inputs[0]"))
 
 # %% wrong region-ignored
 # You gave `matmul`, `linear` and `conv1d` a fixed 16-bit dtype. The argument `region` says which
@@ -217,9 +204,8 @@ of("table_of_rules", put("region = torch.float16", before="rule ="))
 # You let float16 and bfloat16 together give a 16-bit dtype. Neither can hold the other's numbers,
 # so ordinary type promotion goes to float32.
 swap("else widest", "else region if {*inputs} == {torch.float16, torch.bfloat16} else widest")
-swap(
-    "else widest", "else torch.float16 if {*inputs} == {torch.float16, torch.bfloat16} else widest"
-)
+swap("else widest",
+    "else torch.float16 if {*inputs} == {torch.float16, torch.bfloat16} else widest")
 of("table_of_rules", swap("return torch.float32", "return region", nth=3))
 of("table_of_rules", swap("return torch.float32", "return torch.float16", nth=3))
 of("table_of_rules", swap("return torch.float32", "return first", nth=3))
