@@ -1,16 +1,57 @@
-"""What lesson 04's checks ask torch, regions for both devices, and exercises called in a region."""
+"""What the exercises on autocast's ops take for granted, asked of the torch that is installed."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
-from amp_lessons.checks import autocast_ops as checks
-from amp_lessons.checks.cases import Case, Misconception, function_exercise
+from amp_lessons import checks
+from amp_lessons.exercises.autocast_ops.stage import region
+from amp_lessons.policy import op_policy
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
+
+
+# Each op with how it is asked: it takes one or two 4 x 4 tensors.
+OPS: dict[str, tuple[int, Callable[..., Tensor]]] = {
+    "matmul": (2, lambda a, b: torch.matmul(a, b)),
+    "linear": (2, lambda a, b: F.linear(a, b)),
+    "conv1d": (2, lambda a, b: F.conv1d(a.unsqueeze(0), b.unsqueeze(-1))),
+    "softmax": (1, lambda a: torch.softmax(a, -1)),
+    "layer_norm": (1, lambda a: F.layer_norm(a, (4,))),
+    "exp": (1, lambda a: torch.exp(a)),
+    "log": (1, lambda a: torch.log(a)),
+    "sum": (1, lambda a: torch.sum(a)),
+    "cumsum": (1, lambda a: torch.cumsum(a, 0)),
+    "mse_loss": (2, lambda a, b: F.mse_loss(a, b)),
+    "prod": (1, lambda a: torch.prod(a)),
+    "mean": (1, lambda a: torch.mean(a)),
+    "var": (1, lambda a: torch.var(a)),
+    "sqrt": (1, lambda a: torch.sqrt(a)),
+    "relu": (1, lambda a: torch.relu(a)),
+    "sigmoid": (1, lambda a: torch.sigmoid(a)),
+    "add": (2, lambda a, b: torch.add(a, b)),
+    "cat": (2, lambda a, b: torch.cat([a, b])),
+    "add_": (2, lambda a, b: a.add_(b)),
+    "softmax, dtype=float32": (1, lambda a: torch.softmax(a, -1, dtype=SINGLE)),
+}
+
+
+@cache
+def asked(op: str, device: str, dtype: torch.dtype, inputs: tuple[torch.dtype, ...]):
+    """What autocast gives, live: the result's dtype, or None where torch raises."""
+    function = OPS[op][1]
+    with region(device, dtype):
+        tensors = [torch.ones(4, 4, dtype=given, device=device) for given in inputs]
+        try:
+            return function(*tensors).dtype
+        except RuntimeError:
+            return None
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -20,7 +61,7 @@ def test_region_is_open_inside_and_restored_after_an_exception(device, dtype):
     seen = []
 
     def inside():
-        with checks.region(device, dtype):
+        with region(device, dtype):
             seen.append(torch.is_autocast_enabled(device))
             seen.append(torch.get_autocast_dtype(device))
             seen.append((torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).dtype)
@@ -34,83 +75,24 @@ def test_region_is_open_inside_and_restored_after_an_exception(device, dtype):
 
 def test_region_without_a_dtype_casts_nothing():
     for device in ("cpu", "cuda"):
-        with checks.region(device, None):
+        with region(device, None):
             ones = torch.ones(2, 2, device=device)
             assert (ones @ ones).dtype is SINGLE
 
 
-def test_cases_of_the_oracle_reach_every_op_on_both_devices_and_all_have_an_answer():
-    cases = checks._oracle_cases()
-    assert len(cases) == 400
-    assert {case.args[:2] for case in cases} == {
-        (op, device) for op in checks._OPS for device in ("cpu", "cuda")
-    }
-    assert all(checks._asked(*case.args) is not None for case in cases)
+def test_the_solution_says_what_torch_does():
+    """In each case of the check, on both devices, in both formats and outside a region."""
+    exercise = checks.find("result_dtype")
+    (answer,) = exercise.learners.answer(exercise.solved())
+    cases = exercise.probe.all_cases
+    assert len(cases) > 200
+    assert {case.args[:2] for case in cases} == {(o, d) for o in OPS for d in ("cpu", "cuda")}
+    wrong = [case.args for case in cases if answer(*case.args) is not asked(*case.args)]
+    assert wrong == []
 
 
-def test_the_model_of_the_oracle_without_a_change_is_right_everywhere():
-    oracle = checks._model()
-    wrong = [c for c in checks._oracle_cases() if oracle(*c.args) is not checks._asked(*c.args)]
-    assert not wrong
-
-
-def test_each_misconception_of_the_oracle_is_wrong_somewhere():
-    answers = [checks._asked(*case.args) for case in checks._oracle_cases()]
-    for change in ({"everywhere": "cuda"}, {"everywhere": "cpu"}, {"in_place": True}):
-        oracle = checks._model(**change)
-        assert [oracle(*case.args) for case in checks._oracle_cases()] != answers
-
-
-def test_oracle_agrees_with_the_policy_module():
-    from amp_lessons.policy import op_policy
-
+def test_what_torch_does_agrees_with_the_policy_module():
     for op in ("softmax", "layer_norm", "exp", "sum", "mean", "mse_loss", "relu", "matmul", "prod"):
         for device in ("cpu", "cuda"):
-            inputs = (HALF,) * checks._OPS[op][0]
-            assert checks._asked(op, device, HALF, inputs) is op_policy(op, device, HALF).low
-
-
-def test_half_mended_sheet_is_not_attempted_and_names_what_is_open():
-    import amp_lessons.checks.exercise as exercise
-
-    given = list(checks._BROKEN.values())
-    given[3] = lambda x, weight: ((x @ weight).float() ** 2).sum()
-    verdict = checks.mend_mismatches.evaluate(*given)
-    assert verdict.state is exercise.State.NOT_ATTEMPTED
-    assert verdict.message.startswith("1 of 5 mended; open: update_memory, project")
-
-
-# ---- an exercise that is called in a way of its own ---------------------------------------------
-
-
-def in_a_region(function, x):
-    with checks.region("cpu", BFLOAT):
-        return function(x)
-
-
-CALLED = function_exercise(
-    "gram",
-    cases=lambda: [Case((torch.ones(2, 2),), "ones")],
-    reference=lambda x: (x @ x).dtype,
-    play=lambda answer: partial(in_a_region, answer),
-    same=lambda expected, seen: expected == seen,
-    misconceptions={
-        "single": Misconception("It is float32.", lambda x: x.dtype),
-    },
-    hints=("one", "two"),
-    lesson_learned="",
-)
-
-
-def test_call_is_used_for_the_answer_the_reference_and_the_models():
-    assert CALLED.evaluate(lambda x: (x.T @ x).dtype).passed
-    verdict = CALLED.evaluate(lambda x: torch.relu(x).dtype)
-    assert verdict.diagnosis == "single"
-
-
-def test_stub_of_an_exercise_with_a_call_is_not_attempted():
-    def stub(x):
-        raise NotImplementedError
-
-    for answer in (stub, ..., lambda x: ...):
-        assert CALLED.evaluate(answer).state == "not attempted"
+            inputs = (HALF,) * OPS[op][0]
+            assert asked(op, device, HALF, inputs) is op_policy(op, device, HALF).low

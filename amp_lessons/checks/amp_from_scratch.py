@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from amp_lessons.checks.cases import Case, Misconception, Rule, function_exercise
-from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.compare import within_ulps
+from amp_lessons.checks.evidence import plain
 
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 _isfinite = torch.Tensor.isfinite  # bound once, before any learner's code runs

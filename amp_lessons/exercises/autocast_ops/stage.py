@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.evidence import as_json, by_name, plain
 from amp_lessons.checks.probe import Case
-from amp_lessons.fake_cuda import ensure_cuda_guard
+from amp_lessons.fakes.cuda import ensure_cuda_guard
 
 HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
 
