@@ -173,7 +173,7 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("Training without the scale, without masters, without wide sums"),
         ),
         exercises=(
-            ExerciseInfo("MasterSGD", "An optimizer with master weights", points=3, minutes=20),
+            *_of("amp_from_scratch", "MasterSGD"),
             ExerciseInfo("StaticScaler", "A scaler that skips", points=3, minutes=15),
             ExerciseInfo("choose_scale", "A scale with headroom", points=2, minutes=10),
             ExerciseInfo("mixed_loss", "The casts in the right places", points=2, minutes=10),

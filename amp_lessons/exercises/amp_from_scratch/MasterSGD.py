@@ -1,0 +1,243 @@
+# %% statement points=3 minutes=20
+# # An optimizer with master weights
+#
+# Write the class `MasterSGD`: SGD for 16-bit parameters that keeps an FP32 master of each one.
+#
+# `MasterSGD(parameters, lr, momentum=0.0)` gets a list of float16 or bfloat16 parameters. `step()`
+# reads each parameter's `.grad`, which has the parameter's dtype. It updates as `torch.optim.SGD`
+# does, but in float32:
+#
+# ```
+# velocity = momentum * velocity + gradient
+# weight = weight - lr * velocity
+# ```
+#
+# Afterwards each parameter holds its master rounded to 16 bits. It is the same tensor as before, in
+# the same dtype. If a parameter's `.grad` is None, neither the parameter nor its velocity changes.
+
+
+# %% answer
+class MasterSGD:
+    """SGD with float32 master weights for 16-bit parameters."""
+
+    def __init__(self, parameters, lr, momentum=0.0):
+        ### BEGIN SOLUTION
+        self.parameters = list(parameters)
+        self.lr, self.momentum = lr, momentum
+        self.masters = [p.detach().float() for p in self.parameters]
+        self.velocities = [torch.zeros_like(m) for m in self.masters]
+        ### END SOLUTION
+
+    @torch.no_grad()
+    def step(self):
+        """Update the masters with the parameters' gradients, then the parameters."""
+        ### BEGIN SOLUTION
+        for p, master, velocity in zip(self.parameters, self.masters, self.velocities, strict=True):
+            if p.grad is not None:
+                velocity.mul_(self.momentum).add_(p.grad.float())
+                master.sub_(self.lr * velocity)
+                p.copy_(master)
+        ### END SOLUTION
+
+
+# %% hints
+# - Two kinds of number must survive from one step to the next: the masters and the velocities.
+#   Create both in `__init__`, in float32.
+# - In `step`, convert the gradient to float32 before anything else. Update the velocity and the
+#   master in float32. Then round the master into the parameter.
+# - `parameter.detach().float()` makes a master. `parameter.copy_(master)`, under
+#   `torch.no_grad()`, writes it back. Skip a parameter that has no gradient.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.amp_from_scratch.stage_training import optimizer_cases, with_gradients
+
+probe = Probe(optimizer_cases, play=with_gradients)
+
+# %% judge
+from amp_lessons.checks.compare import differing, is_dict, is_tensor, within_ulps
+from amp_lessons.checks.diagnosis import Judge
+
+
+def same(expected, seen):
+    """Weights may differ by one ulp, since two right orders of operations do."""
+    if is_dict(expected):
+        return is_dict(seen) and not differing(expected, seen, same)
+    return within_ulps(1)(expected, seen) if is_tensor(expected) else expected == seen
+
+
+judge = Judge(same=same, asked_for="an object with a method `step()`")
+
+# %% passed
+# What adds up small numbers must be wide: the masters and the velocities. Copies that are only
+# read can be narrow.
+
+
+# %% right torch_does_the_arithmetic
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.pairs = [(p, torch.nn.Parameter(p.detach().float())) for p in parameters]
+        self.inner = torch.optim.SGD([m for _, m in self.pairs], lr=lr, momentum=momentum)
+
+    @torch.no_grad()
+    def step(self):
+        for p, m in self.pairs:
+            m.grad = None if p.grad is None else p.grad.float()
+        self.inner.step()
+        for p, m in self.pairs:
+            p.copy_(m)
+
+
+# %% right rate_inside_the_velocity
+class MasterSGD:
+    def __init__(self, parameters, lr, momentum=0.0):
+        self.parameters, self.lr, self.momentum = list(parameters), lr, momentum
+        self.state = {}
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.parameters:
+            if p.grad is None:
+                continue
+            master, moved = self.state.get(p, (p.detach().double(), 0.0))
+            moved = self.momentum * moved - self.lr * p.grad.double()
+            master = master + moved
+            self.state[p] = master, moved
+            p.data = master.to(p.dtype)
+            p.grad.zero_()
+
+
+# %% wrong no-masters
+# Between two steps your weights exist only in 16 bits. An update that is small beside its weight is
+# rounded away, in every step. Computing one step in FP32 doesn't help if you start the next one
+# from the rounded weight. Make the masters once, in FP32, and keep them.
+put("master = p.float()", before="velocity.mul_")
+swap("p.detach().float() for p", "p.detach().clone() for p")
+put("self.masters = [p.detach().float() for p in self.parameters]", after="for p, master")
+
+# %% wrong not-written-back
+# The parameters that the model computes with never change. After each update copy the master into
+# its parameter, in place: `parameter.copy_(master)`, under `torch.no_grad()`.
+drop("p.copy_")
+swap("p.copy_(master)", "p = master.to(p.dtype)")
+of("rate_inside_the_velocity", drop("p.data"))
+
+# %% wrong one-step-late
+# Each gradient reaches the parameter one step late. Either you write the parameter before you
+# update its master, or you use the velocity before you add the new gradient. The order is:
+# velocity, master, parameter.
+move("p.copy_", before="master.sub_")
+move("velocity.mul_", after="p.copy_")
+of("rate_inside_the_velocity", move("p.data = ", before="master = master"))
+
+# %% wrong parameters-became-wide
+# You replaced the parameter's data by the FP32 master. From then on the model computes in FP32.
+# The parameter must keep its dtype: `copy_` rounds the master into it.
+swap("p.copy_(master)", "p.data = master")
+swap("p.copy_(master)", "p.data = p.data.float().copy_(master)")
+
+# %% wrong update-in-16-bit
+# Your masters are FP32, but you multiply by the learning rate in 16 bits. The product becomes zero
+# there when both factors are small. Convert the gradient to FP32 first, then multiply.
+swap("self.lr * velocity", "self.lr * velocity.to(p.dtype)")
+swap("zeros_like(m) for m in self.masters", "zeros_like(p) for p in self.parameters")
+of("rate_inside_the_velocity", swap("self.lr * p.grad.double()", "(self.lr * p.grad).double()"))
+swap("add_(p.grad.float())", "add_(self.lr * p.grad)") & swap("self.lr * velocity", "velocity")
+
+# %% wrong momentum-in-16-bit
+# You keep the velocity in 16 bits. It is a sum over many steps, as the master is. A gradient that
+# is small beside the velocity is rounded away. Keep it in FP32.
+put("velocity.copy_(velocity.to(p.dtype))", before="master.sub_")
+put("velocity.copy_(velocity.to(p.dtype))", after="p.copy_")
+swap("velocity.mul_(self.momentum)", "velocity.copy_(self.momentum * velocity.to(p.dtype).float())")
+swap(
+    "velocity.mul_(self.momentum).add_(p.grad.float())",
+    "velocity.copy_((self.momentum * velocity + p.grad.float()).to(p.dtype))",
+)
+
+# %% wrong momentum-damped
+# You multiplied the gradient by `1 - momentum`, which makes an average. `torch.optim.SGD` adds the
+# whole gradient: `velocity = momentum * velocity + gradient`.
+swap("add_(p.grad.float())", "add_(p.grad.float(), alpha=1 - self.momentum)")
+swap("add_(p.grad.float())", "add_(p.grad.float()).sub_(self.momentum * p.grad.float())")
+
+# %% wrong momentum-ignored
+# Your weights move as if there were no momentum. Keep a velocity for each parameter:
+# `velocity = momentum * velocity + gradient`. Then subtract `lr * velocity`.
+swap("self.lr * velocity", "self.lr * p.grad.float()")
+swap("velocity.mul_(self.momentum)", "velocity.zero_()")
+
+# %% wrong momentum-fixed
+# You wrote a fixed momentum into the class. Use the one that `__init__` is given.
+swap("self.momentum)", "0.9)")
+of("rate_inside_the_velocity", swap("self.momentum * moved", "0.9 * moved"))
+
+# %% wrong nesterov
+# You look ahead: your update is the gradient plus `momentum * velocity`. That is Nesterov momentum,
+# an option of `torch.optim.SGD` that is off by default. Subtract `lr * velocity`.
+swap("self.lr * velocity", "self.lr * (p.grad.float() + self.momentum * velocity)")
+of(
+    "rate_inside_the_velocity",
+    swap("+ moved", "+ self.momentum * moved - self.lr * p.grad.double()"),
+)
+
+# %% wrong momentum-shared
+# All parameters share one velocity in your class. Each needs its own, as it needs its own master.
+swap("[torch.zeros_like(m) for m in self.masters]", "[0.0] * len(self.masters)") & swap(
+    "velocity.mul_(self.momentum).add_(p.grad.float())",
+    "self.v = velocity = self.momentum * getattr(self, 'v', 0.0) + p.grad.float()",
+)
+of(
+    "rate_inside_the_velocity",
+    swap(
+        "moved = self.momentum * moved", "self.v = moved = self.momentum * vars(self).get('v', 0)"
+    ),
+)
+
+# %% wrong masters-mixed-up
+# You drop the parameters without a gradient, and then pair the rest with the list of all masters.
+# From the first missing gradient on, parameters get the master of another. Pair first, then skip.
+swap("zip(self.parameters,", "zip([p for p in self.parameters if p.grad is not None],") & swap(
+    ", strict=True", ""
+)
+swap(
+    "zip(self.parameters, self.masters, self.velocities, strict=True)",
+    "zip(filter(lambda p: p.grad is not None, self.parameters), self.masters, self.velocities)",
+)
+
+# %% wrong moves-without-gradient
+# A parameter whose `.grad` is None still moves, by its velocity or by an old gradient.
+# `torch.optim.SGD` skips it: neither the weight nor the velocity changes in that step.
+swap("if p.grad is not None:", "if True:") & swap(
+    "add_(p.grad.float())", "add_(0.0 if p.grad is None else p.grad.float())"
+)
+of("rate_inside_the_velocity", swap("continue", "p.grad = torch.zeros_like(p)"))
+(
+    put("if p.grad is not None: master.grad = p.grad.float()", before="if p.grad")
+    & swap("if p.grad is not None:", "if master.grad is not None:", nth=2)
+    & swap("add_(p.grad.float())", "add_(master.grad)")
+)
+
+# %% wrong stops-at-none
+# Your step ends at the first parameter without a gradient. The parameters after it are never
+# updated. Skip only that one: `continue`, not `break` or `return`.
+put("if p.grad is None: break", before="if p.grad")
+put("if any(q.grad is None for q in self.parameters): return", before="for p, master")
+of("rate_inside_the_velocity", swap("continue", "return"))
+
+# %% wrong one-dtype-for-all
+# You wrote one 16-bit dtype into the class, and the parameters may have the other. Round to the
+# parameter's own dtype. `copy_` does that for you.
+swap("p.copy_(master)", "p.copy_(master.half())")
+swap("p.copy_(master)", "p.copy_(master.bfloat16())")
+swap("p.copy_(master)", "p.data = master.half()")
+of("rate_inside_the_velocity", swap("p.data = master.to(p.dtype)", "p[...] = master.half()"))
+
+# %% wrong uphill
+# Your weights move the wrong way. Subtract the update.
+swap("master.sub_", "master.add_")
+swap("self.lr * velocity", "-self.lr * velocity")
+
+# %% wrong wrong-value
+swap("self.lr * velocity", "2 * self.lr * velocity")
+swap("self.lr * velocity", "1.7 * self.lr * velocity")

@@ -1,0 +1,106 @@
+"""Two small things to train: 16-bit parameters for an optimizer, FP16 products for a scaler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from amp_lessons.checks.probe import Case
+
+# ---- an optimizer: MasterSGD(parameters, lr, momentum) ------------------------------------------
+
+Row = tuple[Any, ...]  # for each parameter its values, nested, or None
+RECORDS = 5  # how often the weights are noted in one case
+
+PLAIN = "float16 parameters without momentum"
+MOMENTUM = "calls with momentum"
+BFLOAT = "bfloat16 parameters"
+MISSING = "parameters whose gradient is None"
+
+
+def optimizer_cases() -> list[Case]:
+    """Updates that 16 bits can hold, and updates, products and sums that they lose; parameters
+    beyond FP16's range; gradients that are missing in all steps or in some."""
+
+    def case(
+        label: str, start: Row, gradients: tuple[Row, ...], steps: int, lr: float,
+        momentum: float = 0.0, *, kind: str = PLAIN, dtype: str = "float16",
+    ) -> Case:  # fmt: skip
+        args = start, gradients, dtype, steps, lr, momentum
+        return Case(args, f"{label}, {steps} steps", kind)
+
+    bf16 = {"kind": BFLOAT, "dtype": "bfloat16"}
+    matrix = (((1.5, -0.3), (0.7, -2.0), (0.1, 1.0)),)
+    around_2 = tuple((((2.1, 1.9), (2.0, x), (1.8, 2.2)),) for x in (2.3, 1.7, 2.0))
+    large = (((1.0, -0.25),), ((0.5, 0.25),))
+    one_large = (((1.0, -1.0),), *[((0.0104, -0.0104),)] * 23)
+    one_large_bfloat = (((1.0, -1.0),), *[((0.013, -0.013),)] * 23)
+    two = (((1.0, -2.0), (-3.0, 0.5)),)
+    come_and_go = ((None, (0.5, 1.0), (2.0, -1.0)), ((1.0, -1.0), (1.0, 0.5), None))
+    every_other = (((1.0, 2.0), (-1.0, 3.0)), (None, (0.5, -2.0)))
+    return [
+        case("large updates", ((0.5, -2.0),), large, 4, 0.25),
+        case("updates of 0.0002", ((1.0, -1.5, 3.0),), (((1.0, -2.0, 4.0),),), 16, 2e-4),
+        case("gradients of 0.00025", ((1e-4, -3e-4),), (((2.5e-4, -7e-4),),), 16, 1e-4),
+        case("a learning rate of 0.00001", ((1e-5, -3e-5),), (((2.5e-3, -7e-3),),), 16, 1e-5),
+        case("updates of 0.0015, bfloat16", ((1.0, -1.5),), (((1.5, -3.0),),), 16, 1e-3, **bf16),
+        case("weights of 300000, bfloat16", ((3e5, -2e5),), (((1e5, -3e5),),), 5, 2e-2, **bf16),
+        case("weights of 1e-9, bfloat16", ((1e-9, -2e-9),), (((-1e-9, 3e-9),),), 5, 0.2, **bf16),
+        case("momentum 0.5", ((0.5, -2.0),), large, 5, 0.25, 0.5, kind=MOMENTUM),
+        case("momentum 0.5, 3 x 2 weights", matrix, around_2, 10, 3e-4, 0.5, kind=MOMENTUM),
+        case("momentum 0.99, the first gradient 1 and the others 0.0104",
+             ((0.0, 0.25),), one_large, 24, 0.01, 0.99, kind=MOMENTUM),
+        case("momentum 0.99, the first gradient 1 and the others 0.013, bfloat16",
+             ((0.0, 0.25),), one_large_bfloat, 24, 0.01, 0.99, **bf16),
+        case("momentum 0.5, two parameters",
+             ((1.0, 2.0), (-1.0, 0.5)), two, 10, 2e-3, 0.5, kind=MOMENTUM),
+        case("momentum 0.5, the second parameter never has a gradient",
+             ((1.0,), ((2.0, 4.0),)), (((1.0,), None),), 10, 2e-3, 0.5, kind=MISSING),
+        case("momentum 0.5, three parameters whose gradients come and go",
+             ((1.0, 2.0), (-1.0, 3.0), (0.5, 1.5)), come_and_go, 10, 1e-2, 0.5, kind=MISSING),
+        case("momentum 0.9, the first parameter has a gradient every other step",
+             ((1.0, -0.5), (2.0, 0.25)), every_other, 8, 1e-2, 0.9, kind=MISSING),
+    ]  # fmt: skip
+
+
+def with_gradients(optimizer_class: Any) -> Callable[..., Any]:
+    """How an optimizer is used: it gets its parameters, and then one gradient after another."""
+    return partial(_update, optimizer_class)
+
+
+def _update(
+    optimizer_class: Callable[..., Any],
+    start: Row,
+    gradients: tuple[Row, ...],
+    dtype: str,
+    steps: int,
+    lr: float,
+    momentum: float,
+) -> Any:
+    def tensor(values: Any) -> Tensor | None:
+        return None if values is None else torch.tensor(values, dtype=getattr(torch, dtype))
+
+    parameters = [nn.Parameter(tensor(values)) for values in start]
+    # The optimizer gets a list of its own: putting other tensors into it trains no model.
+    optimizer = optimizer_class(list(parameters), lr, momentum)
+    if not callable(getattr(optimizer, "step", None)):
+        return optimizer
+    rows = {row: [tensor(values) for values in row] for row in gradients}
+    weights = {}
+    for number in range(1, steps + 1):
+        row = rows[gradients[(number - 1) % len(gradients)]]
+        for parameter, gradient in zip(parameters, row, strict=True):
+            # A copy, as a backward pass gives one: the optimizer may zero it or work in it.
+            given = None if gradient is None else gradient.to(parameter.dtype, copy=True)
+            parameter.grad = given
+        optimizer.step()
+        if number * RECORDS % steps < RECORDS:
+            together = torch.cat([p.detach().flatten() for p in parameters])
+            weights[f"weights after step {number}"] = together
+    dtypes = {str(p.dtype).removeprefix("torch.") for p in parameters}
+    return {"dtype of the parameters": ", ".join(sorted(dtypes)), **weights}
