@@ -174,7 +174,7 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=(
             *_of("amp_from_scratch", "MasterSGD"),
-            ExerciseInfo("StaticScaler", "A scaler that skips", points=3, minutes=15),
+            *_of("amp_from_scratch", "StaticScaler"),
             ExerciseInfo("choose_scale", "A scale with headroom", points=2, minutes=10),
             ExerciseInfo("mixed_loss", "The casts in the right places", points=2, minutes=10),
             ExerciseInfo("missing_ingredient", "What is missing?", points=3, minutes=20),

@@ -104,3 +104,112 @@ def _update(
             weights[f"weights after step {number}"] = together
     dtypes = {str(p.dtype).removeprefix("torch.") for p in parameters}
     return {"dtype of the parameters": ", ".join(sorted(dtypes)), **weights}
+
+
+# ---- a scaler: StaticScaler(scale) --------------------------------------------------------------
+
+CLEAN, OVERFLOW = "batches without an overflow", "batches that overflow"
+LARGE = "large gradients that are finite"
+REFUSED = "scales that are not allowed"
+NOT_ALLOWED = (1000.0, 3, 0.75, 0.0, -8.0, math.inf, math.nan)
+
+Batch = tuple[list[Any], list[Any], str]  # the gradients of w and v before scaling, and their dtype
+
+
+def scaler_cases() -> list[Case]:
+    """Training with and without overflows, in one parameter or in both, as inf and as NaN; large
+    gradients that do not overflow; every kind of optimizer; scales to take and to refuse."""
+    random = torch.Generator().manual_seed(32)
+
+    def batch(w: list[float], v: list[list[float]], dtype: str = "float16") -> Batch:
+        return w, v, dtype
+
+    calm = [
+        batch(*(torch.randn(size, generator=random).half().tolist() for size in ((3,), (2, 2))))
+        for _ in range(4)
+    ]
+    # 100 * 2**10 overflows in FP16, so the gradient is inf although the loss is finite.
+    first = batch([100.0, 1.0, 2.0], [[1.0, 2.0], [3.0, -4.0]])
+    second = batch([1.0, -3.0, 2.0], [[1.0, -100.0], [3.0, 4.0]])
+    a_nan = batch([1.0, -3.0, 2.0], [[1.0, 2.0], [math.nan, 4.0]])
+    mixed = [calm[0], first, calm[2], second, calm[3], a_nan, calm[1]]
+
+    def wide(size: float) -> Batch:
+        return batch([size, -3.0, 2.0], [[1.0, 2.0], [0.5, size]], "float32")
+
+    scale = 2.0**10
+    return [
+        Case((scale, "SGD", calm), "2.0**10, four clean steps", CLEAN),
+        Case((2.0**4, "Adam", [calm[1], first, calm[3]]), "2.0**4, Adam, no overflow", CLEAN),
+        Case((scale, "SGD", [calm[1], first, calm[3]]), "2.0**10, the second overflows", OVERFLOW),
+        Case((scale, "SGD", [calm[2], second, calm[0]]),
+             "2.0**10, one parameter of the second overflows", OVERFLOW),
+        Case((scale, "SGD", [calm[0], a_nan, calm[1]]), "2.0**10, NaN in the second", OVERFLOW),
+        Case((scale, "Adam", mixed), "2.0**10, Adam, overflows in 2 and 4, NaN in 6", OVERFLOW),
+        Case((scale, "two groups", mixed[:4]),
+             "2.0**10, two parameter groups, overflows in 2 and 4", OVERFLOW),
+        Case((scale, "two groups", mixed[2:6]),
+             "2.0**10, two parameter groups, an overflow in 2 and NaN in 4", OVERFLOW),
+        Case((scale, "idle", mixed[:3]), "2.0**10, a parameter without a gradient", OVERFLOW),
+        Case((2.0**8, "SGD", [calm[0], wide(1e6)]), "2.0**8, FP32 gradients of 1e6", LARGE),
+        Case((2.0**3, "SGD", [calm[1], wide(-3e5)]), "2.0**3, FP32 gradients of -3e5", LARGE),
+        Case((2.0**8, "SGD", [calm[2], wide(1e20)]), "2.0**8, FP32 gradients of 1e20", LARGE),
+        Case((2.0**3, "SGD", [calm[3], wide(-1e22)]), "2.0**3, FP32 gradients of -1e22", LARGE),
+        Case((2.0**-2, "SGD", calm[:2]), "2.0**-2, two clean steps", "scales below 1"),
+        Case((2.0**-5, "SGD", calm[2:]), "2.0**-5, two clean steps", "scales below 1"),
+        Case((1024, "SGD", calm[:2]), "1024, an int", "scales that are ints"),
+        Case((8, "SGD", calm[1:3]), "8, an int", "scales that are ints"),
+        *(Case((bad, "none", []), f"a scale of {bad}", REFUSED) for bad in NOT_ALLOWED),
+    ]  # fmt: skip
+
+
+def in_training(scaler_class: Any) -> Callable[..., Any]:
+    """How a scaler is used: it scales the loss of each batch, and takes or skips the step."""
+    return partial(_scale, scaler_class)
+
+
+def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: list[Batch]) -> Any:
+    w = nn.Parameter(torch.tensor([0.5, -0.25, 1.0]))
+    v = nn.Parameter(torch.tensor([[0.125, -0.5], [0.75, 0.25]]))
+    if kind == "Adam":
+        optimizer: torch.optim.Optimizer = torch.optim.Adam([w, v], lr=0.1)
+    elif kind == "two groups":
+        groups = [{"params": [w]}, {"params": [v], "lr": 0.02}]
+        optimizer = torch.optim.SGD(groups, lr=0.01)
+    elif kind == "idle":  # one that the loss does not depend on
+        optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2)), w, v], lr=0.01)
+    else:
+        optimizer = torch.optim.SGD([w, v], lr=0.01, momentum=0.9)
+    calls: list[int] = []
+    scaler = scaler_class(scale)
+    if not all(callable(getattr(scaler, method, None)) for method in ("scale", "step")):
+        return scaler
+    if not batches:
+        return "accepted"
+    optimizer.register_step_post_hook(lambda *_: calls.append(len(said)))
+    said: list[Any] = []
+    factors, losses, gradients = [], [], {}
+    for number, (x, y, dtype) in enumerate(batches, 1):
+        optimizer.zero_grad()
+        x, y = (torch.tensor(values, dtype=getattr(torch, dtype)) for values in (x, y))
+        loss = (w.to(x.dtype) * x).float().sum() + (v.to(y.dtype) * y).float().sum()
+        value, scaled = loss.item(), scaler.scale(loss)
+        factors.append(scaled.item() / value)
+        scaled.backward()
+        said.append(scaler.step(optimizer))
+        losses.append(loss.item())
+        gradients[f"gradients after step {number}"] = [
+            number for p in (w, v) for number in _numbers(p.grad, p.numel())
+        ]
+    return {
+        "scale(loss) divided by loss": factors,
+        "batches with a call of optimizer.step()": [n + 1 for n in calls],
+        "step() returned": said,
+        **gradients,
+        "weights at the end": [*_numbers(w, 3), *_numbers(v, 4)],
+        "losses after scale(loss)": losses,
+    }
+
+
+def _numbers(tensor: Tensor | None, count: int) -> list[float | None]:
+    return [None] * count if tensor is None else tensor.detach().double().flatten().tolist()

@@ -1,0 +1,322 @@
+# %% statement points=3 minutes=15
+# # A scaler that skips
+#
+# Write the class `StaticScaler`: loss scaling with a scale that stays the same.
+#
+# - `StaticScaler(scale)` raises a `ValueError` unless `scale` is a positive, finite power of two.
+#   It may be below 1, and it may be an int.
+# - `scale(loss)` returns the loss times the scale. It leaves `loss` itself alone. (`self.scale` is
+#   this method, so give the number another name.)
+# - `step(optimizer)` is called after `backward()`. It divides the gradients of all parameters in
+#   all of the optimizer's groups by the scale. Some parameters may have no gradient. If every
+#   gradient is finite, it calls `optimizer.step()` and returns True. If one holds inf or NaN, it
+#   returns False and changes neither the weights nor the optimizer's state. Either way, `.grad`
+#   holds the unscaled gradients afterwards.
+
+
+# %% answer
+class StaticScaler:
+    """Loss scaling by a constant power of two, with steps skipped on overflow."""
+
+    def __init__(self, scale):
+        ### BEGIN SOLUTION
+        if not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5:
+            raise ValueError(f"the scale must be a positive, finite power of two, got {scale}")
+        self.factor = scale
+        ### END SOLUTION
+
+    def scale(self, loss):
+        """The loss, multiplied."""
+        ### BEGIN SOLUTION
+        return loss * self.factor
+        ### END SOLUTION
+
+    def step(self, optimizer):
+        """Unscale, check, and perhaps step. True if the step was taken."""
+        ### BEGIN SOLUTION
+        everything = [p for group in optimizer.param_groups for p in group["params"]]
+        gradients = [p.grad for p in everything if p.grad is not None]
+        for gradient in gradients:
+            gradient.div_(self.factor)
+        if not all(gradient.isfinite().all() for gradient in gradients):
+            return False
+        optimizer.step()
+        return True
+        ### END SOLUTION
+
+
+# %% hints
+# - `optimizer.param_groups` is a list of dicts. Each holds its parameters under `"params"`.
+# - Keep this order in `step`: divide every gradient by the scale, then check whether all of them
+#   are finite. Only then call `optimizer.step()`, or skip it. Return which of the two you did.
+# - `math.frexp(x)[0]` is 0.5 if `x` is a positive power of two, and for no other number.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.amp_from_scratch.stage_training import in_training, scaler_cases
+
+probe = Probe(scaler_cases, play=in_training)
+
+# %% judge
+import math
+
+from amp_lessons.checks.compare import is_dict
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="an object with the methods `scale(loss)` and `step(optimizer)`")
+
+
+def wrongly_stepped(seen, right):
+    """For each batch that was to be skipped and was not: the right gradients, and those seen."""
+    if not is_dict(seen.get("value")) or "value" not in right:
+        return
+    wanted, got = right["value"]["dict"], seen["value"]["dict"]
+    key = "batches with a call of optimizer.step()"
+    for number in set(got[key]) - set(wanted[key]):
+        gradients = f"gradients after step {number}"
+        yield wanted[gradients], got[gradients]
+
+
+# %% passed
+# Scale, unscale, check, skip. `GradScaler` does the same, and adapts its scale as well.
+
+
+# %% right checks_before_it_divides
+class StaticScaler:
+    def __init__(self, scale):
+        if scale not in [2.0**e for e in range(-126, 128)]:
+            raise ValueError(f"{scale} is not a power of two")
+        self.number = float(scale)
+
+    def scale(self, loss):
+        return self.number * loss
+
+    def step(self, optimizer):
+        found = 0
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    found += int((~torch.isfinite(p.grad)).sum())
+                    p.grad = p.grad * (1 / self.number)
+        if found:
+            return False
+        optimizer.step()
+        return True
+
+
+# %% right one_kernel
+class StaticScaler:
+    def __init__(self, scale):
+        if math.frexp(scale)[0] != 0.5:
+            raise ValueError(f"{scale!r} is not a positive power of two")
+        self.s = float(scale)
+
+    def scale(self, loss):
+        return torch.mul(loss, self.s)
+
+    def step(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        found, inverse = torch.zeros(1), torch.full((1,), 1 / self.s)
+        torch._amp_foreach_non_finite_check_and_unscale_(grads, found, inverse)
+        fine = found == 0
+        if fine:
+            optimizer.step()
+        return fine
+
+
+# %% rule any-scale
+# You accept a scale that isn't a positive, finite power of two. With 1000, each gradient is rounded
+# once more on the way there and back. Raise a `ValueError` for every such scale.
+def breaks(seen, right):
+    return "error" in right and seen.get("value") == "accepted"
+
+
+drop("if not 0")
+swap(" or math.frexp(scale)[0] != 0.5", "")
+swap("not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5", "scale <= 0")
+swap("not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5", "scale % 2")
+swap("0 < scale < math.inf", "0 <= abs(scale) < math.inf") & swap("!= 0.5", "not in (0.5, -0.5)")
+
+
+# %% rule scale-forgotten
+# `scale(loss)` returns the loss as it was, so small gradients still underflow in the backward pass.
+# Return the loss times the scale.
+def breaks(seen, right):
+    if is_dict(seen.get("value")) and "value" in right:
+        key = "scale(loss) divided by loss"
+        pairs = zip(seen["value"]["dict"][key], right["value"]["dict"][key], strict=True)
+        return any(got == 1 != wanted and math.isfinite(wanted) for got, wanted in pairs)
+
+
+swap("loss * self.factor", "loss")
+of("checks_before_it_divides", swap("self.number * loss", "loss"))
+drop("for gradient in gradients:") & swap("loss * self.factor", "loss")
+
+
+# %% rule skips-one-parameter
+# You leave out only the parameters whose gradient overflowed and update the others. Half a step
+# goes in a direction that no gradient points to. Skip the whole step.
+def breaks(seen, right):
+    return any(None in got for _, got in wrongly_stepped(seen, right))
+
+
+of(
+    "checks_before_it_divides",
+    put("if not p.grad.isfinite().all(): p.grad = None", after="p.grad =") & drop("if found"),
+)
+
+
+# %% rule step-with-zeros
+# You set all gradients to zero and then step. That isn't a skipped step: momentum and Adam still
+# move the weights, and their state counts a step. Don't call `optimizer.step()` at all.
+def breaks(seen, right):
+    return any(set(got) == {0.0} for _, got in wrongly_stepped(seen, right))
+
+
+swap("return False", "optimizer.zero_grad(set_to_none=False)")
+swap("return False", "[gradient.zero_() for gradient in gradients]; optimizer.step(); return False")
+
+
+# %% rule inf-replaced
+# You replace inf and NaN by other numbers and step with them. You made these gradients up, and
+# momentum carries them into later steps. Skip the step.
+def breaks(seen, right):
+    return any(
+        all(math.isfinite(x) for x in got if x is not None)
+        for _, got in wrongly_stepped(seen, right)
+    )
+
+
+swap("return False", "[gradient.nan_to_num_(0.0, 0.0, 0.0) for gradient in gradients]")
+put("gradient.nan_to_num_()", after="gradient.div_")
+put("gradient.clamp_(-65504, 65504).nan_to_num_(0)", before="gradient.div_")
+
+# %% wrong not-unscaled
+# You step with the scaled gradients. With a scale of 1024, SGD goes 1024 times too far. Divide each
+# gradient in place, before the optimizer sees it.
+drop("for gradient in gradients:")
+swap("gradient.div_(self.factor)", "gradient = gradient / self.factor")
+move("for gradient in gradients:", after="optimizer.step()")
+
+# %% wrong unscaled-twice
+# You divide the gradients by the scale more than once.
+swap("gradient.div_(self.factor)", "gradient.div_(self.factor**2)")
+put("for gradient in gradients: gradient /= self.factor", after="for gradient in")
+
+# %% wrong multiplied-again
+# You multiply the gradients by the scale a second time. The loss was multiplied, so the gradients
+# must be divided.
+swap("gradient.div_", "gradient.mul_")
+of("checks_before_it_divides", swap("(1 / self.number)", "self.number"))
+
+# %% wrong left-scaled-when-skipped
+# After a skipped step some gradients are still scaled. Either you return before you divide, or you
+# stop dividing at the first bad gradient. Divide all of them first, then check.
+move("for gradient in gradients:", before="optimizer.step()")
+put("if not gradient.isfinite().all(): return False", after="gradient.div_")
+put("if not gradient.isfinite().all(): return False", before="gradient.div_")
+of("checks_before_it_divides", put("if found: return False", before="p.grad ="))
+
+# %% wrong gradients-cleared
+# You clear the gradients when you skip a step. `.grad` should hold the unscaled gradients
+# afterwards, so that the caller can see what overflowed.
+put("optimizer.zero_grad()", before="return False")
+put("for p in everything: p.grad = None", before="return False")
+
+# %% wrong never-skips
+# You step even if a gradient holds inf or NaN. The optimizer writes it into the weights and into
+# its own state, and no later step repairs that. Check all gradients first.
+drop("if not all")
+swap("gradient.isfinite().all() for", "gradient is not None for")
+
+# %% wrong nan-slips-through
+# You look for inf only, so NaN slips through. It comes from `inf - inf` or `0 * inf` in the
+# backward pass. `torch.isfinite` finds both.
+swap("not all(gradient.isfinite().all()", "any(gradient.isinf().any()")
+of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "p.grad.abs() == math.inf"))
+
+# %% wrong inf-slips-through
+# You look for NaN only, so inf slips through. An overflow gives inf first, and NaN only later.
+# `torch.isfinite` finds both.
+swap("not all(gradient.isfinite().all()", "any(gradient.isnan().any()")
+of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "p.grad != p.grad"))
+
+# %% wrong loss-instead-of-gradients
+# You check whether the loss is finite. It is in FP32 and usually fine when a gradient overflows in
+# FP16. Check the gradients.
+put("self.fine = loss.isfinite()", before="return loss") & swap(
+    "all(gradient.isfinite().all() for gradient in gradients)", "self.fine"
+)
+of(
+    "checks_before_it_divides",
+    put("self.found = ~loss.isfinite()", before="return self")
+    & swap("if found:", "if self.found:"),
+)
+
+# %% wrong one-gradient-checked
+# You check one gradient and not all of them. Any one may overflow, so a later check must not
+# replace an earlier one.
+swap("for gradient in gradients)", "for gradient in gradients[-1:])")
+swap("for gradient in gradients)", "for gradient in gradients[:1])")
+of("checks_before_it_divides", swap("found +=", "found ="))
+swap("all(gradient.isfinite().all() for gradient in gradients)", "gradients[0].isfinite().all()")
+
+# %% wrong first-group-only
+# You handle the first parameter group and ignore the others. Their gradients stay scaled, and
+# nobody sees an inf in them. Go through all of `optimizer.param_groups`.
+swap(
+    'for group in optimizer.param_groups for p in group["params"]',
+    "for p in optimizer.param_groups[0]['params']",
+)
+of("checks_before_it_divides", swap("optimizer.param_groups:", "optimizer.param_groups[:1]:"))
+
+# %% wrong large-taken-for-overflow
+# You skip steps whose gradients are large but finite. After the division they are FP32, and FP32
+# reaches far beyond 65504. Look for inf and NaN instead.
+swap("gradient.isfinite().all()", "(gradient.abs() <= 65504).all()")
+of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "~p.grad.half().isfinite()"))
+
+# %% wrong squares-overflow
+# You check a norm or a sum of squares. The square of 1e20 overflows FP32, so you skip a step whose
+# gradients are all finite. Check the gradients themselves.
+swap("gradient.isfinite().all()", "gradient.square().sum().isfinite()")
+of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "~(p.grad * p.grad).isfinite()"))
+
+# %% wrong loss-changed
+# `scale(loss)` multiplies the caller's loss in place, so their log shows the scaled loss. Return a
+# new tensor and leave the loss alone.
+put("loss *= self.factor", before="return loss") & swap("return loss * self.factor", "return loss")
+of("one_kernel", swap("torch.mul(loss, self.s)", "loss.mul_(self.s)"))
+
+# %% wrong says-the-opposite
+# `step` returns True when it skips. True should mean that the step was taken.
+swap("return True", "return 0") & swap("return False", "return True") & swap(
+    "return 0", "return False"
+)
+of("one_kernel", swap("return fine", "return ~fine"))
+
+# %% wrong says-true-always
+# `step` returns True even when it skips. Return False then: a scheduler that counts steps has to
+# know.
+swap("return False", "return True")
+of("one_kernel", swap("return fine", "return True"))
+
+# %% wrong says-nothing
+# `step` doesn't say with True or False whether it took the step. A scheduler that counts steps has
+# to know.
+swap("return False", "return") & swap("return True", "return")
+of("one_kernel", drop("return fine"))
+
+# %% wrong small-scale-refused
+# You refuse a scale below 1. It is useful when gradients are too large for FP16, and 0.25 is a
+# power of two as well.
+swap("0 < scale", "1 <= scale")
+of("checks_before_it_divides", swap("range(-126, 128)", "range(128)"))
+
+# %% wrong ints-refused
+# You refuse a scale that is an int. 1024 is a power of two in either type.
+put("if not isinstance(scale, float): raise ValueError", before="if not 0")
+of("checks_before_it_divides", swap("if scale", "if type(scale) is int or scale"))
+
+# %% wrong wrong-type
+swap("self.factor = scale", "self.factor = self.scale = scale")
