@@ -175,8 +175,8 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=(
             *_of("amp_from_scratch", "MasterSGD"),
             *_of("amp_from_scratch", "StaticScaler"),
-            ExerciseInfo("choose_scale", "A scale with headroom", points=2, minutes=10),
-            ExerciseInfo("mixed_loss", "The casts in the right places", points=2, minutes=10),
+            *_of("amp_from_scratch", "choose_scale"),
+            *_of("amp_from_scratch", "mixed_loss"),
             ExerciseInfo("missing_ingredient", "What is missing?", points=3, minutes=20),
         ),
         topics=("amp_from_scratch",),

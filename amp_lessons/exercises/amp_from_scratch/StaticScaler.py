@@ -138,6 +138,22 @@ swap("not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5", "scale % 2")
 swap("0 < scale < math.inf", "0 <= abs(scale) < math.inf") & swap("!= 0.5", "not in (0.5, -0.5)")
 
 
+# %% rule good-scale-refused
+# You refuse a scale that is allowed. A power of two may be below 1, such as 0.25, and it may be an
+# int, such as 1024.
+def breaks(seen, right):
+    error = seen.get("error", {})
+    return "value" in right and (error.get("type"), error.get("function")) == (
+        "ValueError",
+        "__init__",
+    )
+
+
+swap("0 < scale", "1 <= scale")
+of("checks_before_it_divides", swap("range(-126, 128)", "range(128)"))
+put("if not isinstance(scale, float): raise ValueError", before="if not 0")
+
+
 # %% rule scale-forgotten
 # `scale(loss)` returns the loss as it was, so small gradients still underflow in the backward pass.
 # Return the loss times the scale.
@@ -306,17 +322,6 @@ of("one_kernel", swap("return fine", "return True"))
 # to know.
 swap("return False", "return") & swap("return True", "return")
 of("one_kernel", drop("return fine"))
-
-# %% wrong small-scale-refused
-# You refuse a scale below 1. It is useful when gradients are too large for FP16, and 0.25 is a
-# power of two as well.
-swap("0 < scale", "1 <= scale")
-of("checks_before_it_divides", swap("range(-126, 128)", "range(128)"))
-
-# %% wrong ints-refused
-# You refuse a scale that is an int. 1024 is a power of two in either type.
-put("if not isinstance(scale, float): raise ValueError", before="if not 0")
-of("checks_before_it_divides", swap("if scale", "if type(scale) is int or scale"))
 
 # %% wrong wrong-type
 swap("self.factor = scale", "self.factor = self.scale = scale")

@@ -1,0 +1,224 @@
+# %% statement points=2 minutes=10
+# # A scale with headroom
+#
+# Write `choose_scale(gradients, headroom)`: the largest static scale with room to spare.
+#
+# `gradients` is a dict of float32 tensors, one for each layer, as they are without a scale. Some of
+# their elements may be zero, but no layer is zero throughout.
+#
+# Return the largest power of two, as a float, at which every scaled gradient stays finite in FP16
+# even after it has grown by a factor of $2^h$. Here $h$ is `headroom`. The scale may be below 1.
+#
+# FP16's largest number is 65504. Values up to 65520 are rounded down to it, and from 65520 on they
+# overflow.
+#
+# Here is what such gradients look like, for the digits network.
+
+# %% given
+from amp_lessons.scaling import exponent_histogram
+
+# %% demo
+from amp_lessons.training import digits_gradients
+
+histogram = exponent_histogram(digits_gradients().values())
+for exponent, count in zip(histogram.exponents[-8:], histogram.counts[-8:], strict=True):
+    print(f"2^{exponent:<3} to 2^{exponent + 1:<3} {'#' * (count // 50 + 1)}")
+
+
+# %% answer
+def choose_scale(gradients, headroom):
+    """The largest power of two that leaves `headroom` bits above the largest gradient."""
+    ### BEGIN SOLUTION
+    largest = max(g.double().abs().max().item() for g in gradients.values()) * 2.0**headroom
+    scale = 2.0**60
+    while math.isinf(FP16.round(largest * scale)):
+        scale /= 2
+    return scale
+    ### END SOLUTION
+
+
+# %% hints
+# - Only one gradient matters: the one with the largest magnitude in all layers. In the histogram it
+#   lies in the last bin.
+# - Start with any power of two. Double it while the largest gradient, with its headroom, still fits
+#   in FP16. Halve it while it overflows.
+# - `FP16.round(x)` is inf if `x` overflows. That settles the values between 65504 and 65536 too.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.amp_from_scratch.stage import gradient_cases
+
+probe = Probe(gradient_cases)
+
+# %% judge
+import math
+
+from amp_lessons.checks.compare import as_number
+from amp_lessons.checks.diagnosis import Judge
+
+judge = Judge(asked_for="a power of two, as a float")
+
+# %% passed
+# The smallest gradient sets the lower end of the window, and the largest sets the upper end.
+# Headroom is what you keep free below the upper end.
+
+
+# %% right by_logarithm
+def choose_scale(gradients, headroom):
+    tops = [float(g.double().abs().max()) for g in gradients.values()]
+    bits = math.log2(65519.999 / max(tops))
+    return 2.0 ** (math.floor(bits) - headroom)
+
+
+# %% right lets_torch_overflow
+def choose_scale(gradients, headroom):
+    everything = torch.cat([g.flatten() for g in gradients.values()]).double()
+    scale = 2.0**-40
+    while (everything * 2.0**headroom * scale * 2).half().isfinite().all():
+        scale *= 2
+    return scale
+
+
+# %% right exponent_then_a_test
+def choose_scale(gradients, headroom):
+    top = max(float(g.double().abs().max()) for g in gradients.values())
+    mantissa, exponent = math.frexp(top)
+    room = 16 - exponent - headroom
+    return math.ldexp(1.0, room if mantissa * 65536 < 65520 else room - 1)
+
+
+# %% rule not-a-power-of-two
+# Your scale isn't a power of two, so scaling and unscaling round. Use the next power of two below.
+def breaks(seen, right):
+    scale = as_number(seen.get("value"))
+    if scale is None or not 0 < scale < math.inf or scale == math.log2(right["value"]):
+        return False
+    return math.frexp(scale)[0] != 0.5
+
+
+of("by_logarithm", swap("math.floor", ""))
+of("exponent_then_a_test", put("return 65504 / top / 2**headroom", after="top ="))
+
+# %% wrong headroom-ignored
+# Your scale puts the largest gradient at the top of FP16, with no room above it. The first batch
+# with larger gradients overflows. Leave a factor of `2**headroom`.
+swap(" * 2.0**headroom", "")
+of("by_logarithm", swap(" - headroom", ""))
+
+# %% wrong headroom-as-factor
+# You divided by the headroom itself. It counts bits: with a headroom of 3 the gradients may grow by
+# `2**3`, so the scale is 8 times smaller and not 3 times.
+swap("2.0**headroom", "max(headroom, 1)")
+swap("2.0**headroom", "(1 + headroom)")
+of("by_logarithm", swap("max(tops)", "max(tops) / (headroom or 1)") & swap(" - headroom", ""))
+
+# %% wrong headroom-upwards
+# You made the scale larger by the headroom. Room above means a smaller scale.
+swap("* 2.0**headroom", "/ 2.0**headroom")
+of("by_logarithm", swap("- headroom", "+ headroom"))
+
+# %% wrong from-the-smallest
+# You chose the scale that just saves the smallest gradient. That is the lower end of the window.
+# Headroom is about the upper end, and the largest gradient sets it.
+of(
+    "by_logarithm",
+    swap("g.double().abs().max()", "g[g != 0].abs().min()")
+    & swap("65519.999 / max(tops)", "2**-24 / min(tops)")
+    & swap("math.floor(bits) - headroom", "math.ceil(bits)"),
+)
+
+
+# %% program saves_the_smallest
+def choose_scale(gradients, headroom):
+    everything = torch.cat([g.flatten() for g in gradients.values()]).abs()
+    smallest = everything[everything > 0].min().item()
+    scale = 2.0**-60
+    while smallest * scale < 2**-24:
+        scale *= 2
+    return scale
+
+
+# %% wrong sign-forgotten
+# You took the maximum without the absolute value. A large negative gradient overflows as well.
+swap(".abs().max()", ".max()")
+of("by_logarithm", swap("g.double().abs()", "g"))
+
+# %% wrong one-tensor-only
+# One scale serves all layers, so the largest gradient of all of them decides. You used one layer,
+# the smallest of the layers' maxima, or an average of them.
+of("by_logarithm", swap("max(tops)", "tops[0]"))
+of("by_logarithm", swap("max(tops)", "tops[-1]"))
+of("by_logarithm", swap("max(tops)", "min(tops)"))
+of("by_logarithm", swap("max(tops)", "(sum(tops) / len(tops))"))
+swap("largest = max(", "largest = min(")
+
+# %% wrong typical-gradient
+# You used a typical gradient, such as the mean. A single gradient is enough for an overflow, so the
+# largest one counts.
+swap(".abs().max()", ".abs().mean()")
+swap(".abs().max()", ".abs().median()")
+swap(".abs().max()", ".abs().flatten().quantile(0.99)")
+of("by_logarithm", swap(".abs().max()", ".abs().sum() / g.numel()"))
+
+# %% wrong rounded-up
+# You rounded up to a power of two, and at that scale the largest gradient overflows. Round down.
+of("by_logarithm", swap("math.floor", "math.ceil"))
+swap("return scale", "return 2 * scale")
+
+# %% wrong rounded-to-nearest
+# You rounded to the nearest power of two. If it lies above, the largest gradient overflows. Round
+# down.
+of("by_logarithm", swap("math.floor", "round"))
+of("by_logarithm", put("bits += 0.5", after="bits ="))
+
+# %% wrong truncated-exponent
+# Scales below 1 come out too large. `int()` rounds towards zero, which is up for a negative
+# exponent. `math.floor` always rounds down.
+of("by_logarithm", swap("math.floor(bits) - headroom", "int(bits - headroom)"))
+of("by_logarithm", swap("math.floor(bits) - headroom", "math.trunc(bits - headroom)"))
+
+# %% wrong one-bit-wasted
+# Your scale is half of what it could be. FP16 reaches to 65504, which is nearly `2**16`, and you
+# stopped at `2**15` or one power of two too early.
+of("by_logarithm", swap("65519.999", "2**15"))
+of("by_logarithm", put("bits -= 1", after="bits ="))
+swap("return scale", "return scale / 2")
+
+# %% wrong top-bin-overflows
+# The exponent alone is not enough. A gradient just below a power of two, such as 0.12499999, is
+# scaled to just below 65536, and FP16 overflows from 65520 on. Test the scale that you chose.
+of("exponent_then_a_test", swap("room if mantissa * 65536 < 65520 else room - 1", "room"))
+of("by_logarithm", put("bits = 15 - math.floor(math.log2(max(tops)))", after="bits ="))
+of("by_logarithm", swap("65519.999", "65536"))
+
+# %% wrong stops-at-65504
+# You stop at 65504, the largest FP16 number. Values between it and 65520 are rounded down to it and
+# stay finite, so a scale twice as large still fits there.
+of("by_logarithm", swap("65519.999", "65504"))
+swap("math.isinf(FP16.round(largest * scale))", "largest * scale > torch.finfo(torch.half).max")
+
+# %% wrong norm-for-maximum
+# You used a norm of the gradients. It grows with their number, but each element overflows on its
+# own. The largest magnitude decides.
+swap(".abs().max()", ".norm()")
+of("by_logarithm", swap("g.double().abs().max()", "g.double().square().sum().sqrt()"))
+of("by_logarithm", swap(".abs().max()", ".norm()") & swap("max(tops)", "math.hypot(*tops)"))
+
+# %% wrong exponent-returned
+# You returned the exponent of the scale. Return the scale itself: 2.0 to this power.
+swap("return scale", "return math.log2(scale)")
+of("by_logarithm", swap("2.0 **", ""))
+
+# %% wrong below-one-refused
+# Your scale never goes below 1. Large gradients need a smaller scale so that they fit.
+swap("return scale", "return max(1.0, scale)")
+of("lets_torch_overflow", swap("2.0**-40", "1.0"))
+
+# %% wrong range-of-float32
+# You used FP32's range. The gradients are float32 now, but in the backward pass they are stored in
+# FP16, which ends at 65504.
+of("by_logarithm", swap("65519.999", "torch.finfo(torch.float32).max"))
+of("by_logarithm", swap("65519.999", "(2.0**128 - 2.0**104)"))
+
+# %% wrong wrong-value
+swap("return scale", "return 2.0**16")

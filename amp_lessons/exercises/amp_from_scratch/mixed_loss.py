@@ -1,0 +1,239 @@
+# %% statement points=2 minutes=10
+# # The casts in the right places
+#
+# Write `mixed_loss(images, weight, bias, labels)`: a linear classifier and its mean cross-entropy,
+# with explicit casts.
+#
+# `images` has the shape (rows, inputs), `weight` (classes, inputs) and `bias` (classes,). All three
+# are float32. `labels` has the shape (rows,).
+#
+# The matrix product runs in float16. Everything from the softmax on runs in float32, and the loss
+# is returned as float32. `weight` and `bias` themselves don't change. After `loss.backward()` both
+# have float32 gradients; the caller makes that call.
+
+
+# %% answer
+def mixed_loss(images, weight, bias, labels):
+    """Mean cross-entropy of images @ weight.T + bias, the product in float16."""
+    ### BEGIN SOLUTION
+    logits = torch.nn.functional.linear(images.half(), weight.half(), bias.half())
+    loss = torch.nn.functional.cross_entropy(logits.float(), labels)
+    return loss
+    ### END SOLUTION
+
+
+# %% hints
+# - Which operation here is expensive, and which ones are fragile? The first belongs in 16 bits, the
+#   others in 32.
+# - Call `.half()` on both inputs of the product, and on the bias if you add it there. Call
+#   `.float()` on the logits.
+# - Don't change `weight` and `bias` themselves. `weight.half()` is a new tensor, and autograd sends
+#   the gradient back through the cast.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.amp_from_scratch.stage import forward_and_back, loss_cases
+
+probe = Probe(loss_cases, play=forward_and_back, watch=True)
+
+# %% judge
+from amp_lessons.checks.compare import differing, is_dict, is_tensor
+from amp_lessons.checks.diagnosis import Judge
+
+PRODUCTS = {f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")}
+# A product may also be written as a multiplication and a sum.
+MULTIPLICATIONS = PRODUCTS | {"aten::mul"}
+LOSS_STEPS = {
+    f"aten::{name}"
+    for name in ("_log_softmax", "_softmax", "nll_loss_forward", "logsumexp", "exp", "log", "mean")
+}
+
+
+def flat(values):
+    return [x for v in values for x in flat(v)] if isinstance(values, list) else [values]
+
+
+def same(expected, seen):
+    """Same dtypes and shapes; numbers to within what the rounding of FP16 products may change."""
+    if is_dict(expected):
+        return is_dict(seen) and not differing(expected, seen, same)
+    if not is_tensor(expected) or not is_tensor(seen):
+        return expected == seen
+    if any(expected[key] != seen[key] for key in ("dtype", "shape")) or seen["values"] is None:
+        return False
+    one, other = flat(expected["values"]), flat(seen["values"])
+    most = max(map(abs, one))
+    return all(abs(a - b) <= 0.02 * most for a, b in zip(one, other, strict=True))  # NaN is not
+
+
+def multiplied_in(seen):
+    """The 16-bit formats in which something was multiplied, both sides in the same one; None if
+    the answer gave no loss to judge."""
+    if is_dict(seen.get("value")):
+        taken = [op["takes"] for op in seen["ops"] if op["op"] in MULTIPLICATIONS]
+        return {dtypes[0] for dtypes in taken if dtypes in (["float16"], ["bfloat16"])}
+
+
+judge = Judge(same=same, asked_for="a float32 tensor without dimensions that has a gradient")
+
+# %% passed
+# Products in 16 bits, sums and exponentials in 32. Autocast decides the same for each operation,
+# with a list.
+
+
+# %% right written_out
+def mixed_loss(images, weight, bias, labels):
+    logits = (images.to(torch.float16) @ weight.to(torch.float16).T).float() + bias
+    shifted = logits - logits.max(1, keepdim=True).values
+    log_p = shifted - shifted.exp().sum(1, keepdim=True).log()
+    return -log_p[torch.arange(len(labels)), labels].mean()
+
+
+# %% right by_autocast
+def mixed_loss(images, weight, bias, labels):
+    with torch.autocast("cpu", dtype=torch.float16):
+        logits = torch.nn.functional.linear(images, weight, bias)
+    log_p = torch.log_softmax(logits, 1, dtype=torch.float32)
+    return torch.nn.functional.nll_loss(log_p, labels)
+
+
+# %% right one_hot_labels
+def mixed_loss(images, weight, bias, labels):
+    logits = torch.einsum("ni,ci->nc", images.half(), weight.half()).float() + bias
+    log_p = logits - torch.logsumexp(logits, 1, keepdim=True)
+    chosen = torch.nn.functional.one_hot(labels, len(weight)).float()
+    return -torch.einsum("nc,nc->", log_p, chosen) / len(labels)
+
+
+# %% right custom_function
+class HalfLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        x, w = x.half(), w.half()
+        ctx.save_for_backward(x, w)
+        return (x @ w.t()).float() + b
+
+    @staticmethod
+    def backward(ctx, g):
+        x, _ = ctx.saved_tensors
+        return None, (g.half().t() @ x).float(), g.sum(0)
+
+
+def mixed_loss(images, weight, bias, labels):
+    return torch.nn.functional.cross_entropy(HalfLinear.apply(images, weight, bias), labels)
+
+
+# %% rule product-in-float32
+# Your matrix product runs in FP32, so you gain nothing: it is the one expensive operation here.
+# Both of its inputs must be float16 when they are multiplied.
+def breaks(seen, right):
+    return multiplied_in(seen) == set()
+
+
+swap(".half()", "", nth=0)
+swap(".half()", ".half().float()", nth=0)
+of(
+    "written_out",
+    swap("(images.to(torch.float16) @ weight.to(torch.float16).T)", "images @ weight.T"),
+)
+put("logits = (images[:, None] * weight).sum(-1) + bias", before="loss =") & drop("logits =", 1)
+
+
+# %% rule product-in-bfloat16
+# Your matrix product runs in bfloat16, and the task asks for float16. On a CPU, `torch.autocast`
+# without a dtype means bfloat16.
+def breaks(seen, right):
+    return multiplied_in(seen) == {"bfloat16"}
+
+
+of("by_autocast", swap(", dtype=torch.float16", ""))
+swap(".half()", ".bfloat16()", nth=0)
+
+
+# %% rule loss-in-float16
+# Part of your loss runs in FP16: the softmax, the logarithm or the mean. There exponentials
+# overflow and sums lose small numbers. Convert the logits to float32 before the loss.
+def breaks(seen, right):
+    return is_dict(seen.get("value")) and any(
+        op["op"] in LOSS_STEPS and "float16" in op["takes"] for op in seen["ops"]
+    )
+
+
+swap("logits.float()", "logits")
+swap("logits.float()", "logits") & swap("return loss", "return loss.float()")
+of("by_autocast", swap("1, dtype=torch.float32)", "1).float()"))
+of("written_out", swap(".mean()", ".half().mean().float()"))
+
+# %% wrong graph-cut
+# No gradient comes back to `weight`, to `bias` or to both, because something cuts the graph:
+# `detach()`, `.data`, `torch.tensor` or `torch.no_grad()`. You don't need any of them. `.half()`
+# and `.to()` are differentiable, and autograd casts the gradient back to float32.
+swap("weight.half()", "weight.detach().half()")
+swap("bias.half()", "bias.data.half()")
+swap("weight.half(), bias", "weight.data.half(), bias.data")
+of("written_out", swap("weight.to", "weight.data.to"))
+of("written_out", swap("+ bias", "+ bias.detach()"))
+of("by_autocast", wrap("with torch.no_grad():", "with torch.autocast"))
+swap("return loss", "return loss.detach()")
+swap("weight.half(), bias.half()", "*(p.data.half().requires_grad_() for p in (weight, bias))")
+of(
+    "written_out",
+    put("weight, bias = torch.nn.Parameter(weight), bias.clone().detach()", before="logits"),
+)
+
+# %% wrong parameters-cast
+# You changed the parameters themselves to FP16 values. They are the master weights. Make copies in
+# each call, and throw them away afterwards.
+put("weight.data, bias.data = weight.data.half(), bias.data.half()", before="logits")
+of("by_autocast", put("for p in (weight, bias): p.data = p.data.half()", before="with"))
+put("for p in (weight, bias): p.data.copy_(p.data.half())", before="logits")
+put("weight.data, bias.data = weight.half().float(), bias.half().float()", before="logits")
+
+# %% wrong backward-inside
+# You called `backward()` yourself. The caller does that, and may scale the loss first. Return the
+# loss with its graph.
+put("loss.backward()", before="return loss")
+put("torch.autograd.backward(loss)", before="return") & swap("return loss", "return loss.detach()")
+
+# %% wrong loss-returned-in-float16
+# You computed the loss in FP32 and rounded it to FP16 at the end. Times a scale of 65536 it
+# overflows. Leave it in float32.
+swap("return loss", "return loss.half()")
+of("written_out", swap(".mean()", ".mean().to(images.half().dtype)"))
+
+# %% wrong softmax-first
+# You apply a softmax before the cross-entropy, which contains one. The loss can hardly get small
+# then. Pass the logits.
+swap("logits.float()", "logits.float().softmax(1)")
+of("written_out", put("logits = logits.softmax(1)", before="shifted ="))
+
+# %% wrong summed-not-averaged
+# You returned the sum over the images. The task asks for the mean.
+swap("labels)\n", 'labels, reduction="sum")\n')
+of("written_out", swap(".mean()", ".sum()"))
+
+# %% wrong one-loss-per-image
+# You returned one loss for each image. The task asks for their mean.
+swap("labels)\n", 'labels, reduction="none")\n')
+of("written_out", swap(".mean()", ""))
+
+# %% wrong averaged-over-classes
+# You divide by the number of logits. Each image has one loss, so divide by the number of images.
+of("one_hot_labels", swap("len(labels)", "log_p.numel()"))
+swap("return loss", "return loss / len(weight)")
+
+# %% wrong sign-forgotten
+# Your loss is negative. Cross-entropy is minus the logarithm of the probability.
+of("written_out", swap("-log_p", "log_p"))
+of("one_hot_labels", swap("-torch", "torch"))
+
+# %% wrong bias-forgotten
+# The bias is missing from your logits.
+swap(", bias.half()", "")
+of("written_out", swap(" + bias", ""))
+
+# %% wrong wrong-type
+swap("return loss", "return loss.item()")
+
+# %% wrong returned-none
+drop("return loss")
