@@ -177,7 +177,7 @@ LESSONS: tuple[Lesson, ...] = (
             *_of("amp_from_scratch", "StaticScaler"),
             *_of("amp_from_scratch", "choose_scale"),
             *_of("amp_from_scratch", "mixed_loss"),
-            ExerciseInfo("missing_ingredient", "What is missing?", points=3, minutes=20),
+            *_of("amp_from_scratch", "missing_ingredient"),
         ),
         topics=("amp_from_scratch",),
     ),

@@ -37,6 +37,8 @@ from amp_lessons.exercises.amp_from_scratch.stage import forward_and_back, loss_
 probe = Probe(loss_cases, play=forward_and_back, watch=True)
 
 # %% judge
+import math
+
 from amp_lessons.checks.compare import differing, is_dict, is_tensor
 from amp_lessons.checks.diagnosis import Judge
 
@@ -62,8 +64,9 @@ def same(expected, seen):
     if any(expected[key] != seen[key] for key in ("dtype", "shape")) or seen["values"] is None:
         return False
     one, other = flat(expected["values"]), flat(seen["values"])
-    most = max(map(abs, one))
-    return all(abs(a - b) <= 0.02 * most for a, b in zip(one, other, strict=True))  # NaN is not
+    most = max((abs(x) for x in one if math.isfinite(x)), default=0)
+    pairs = zip(one, other, strict=True)
+    return all(a == b or (a != a and b != b) or abs(a - b) <= 0.02 * most for a, b in pairs)
 
 
 def multiplied_in(seen):
@@ -205,7 +208,14 @@ of("written_out", swap(".mean()", ".mean().to(images.half().dtype)"))
 # You apply a softmax before the cross-entropy, which contains one. The loss can hardly get small
 # then. Pass the logits.
 swap("logits.float()", "logits.float().softmax(1)")
-of("written_out", put("logits = logits.softmax(1)", before="shifted ="))
+put("logits = torch.softmax(logits, 1, torch.float32)", before="loss =")
+
+# %% wrong log-of-softmax
+# You take the logarithm of a softmax. Where an image has a large loss, its probability becomes zero
+# even in FP32, or your epsilon replaces it. `log_softmax` and `cross_entropy` avoid that.
+swap("cross_entropy(logits.float(), labels)", "nll_loss(logits.float().softmax(1).log(), labels)")
+of("written_out", put("log_p = logits.softmax(1).log()", after="log_p ="))
+of("written_out", put("log_p = (logits.softmax(1) + 1e-8).log()", after="log_p ="))
 
 # %% wrong summed-not-averaged
 # You returned the sum over the images. The task asks for the mean.

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +75,7 @@ def loss_cases() -> list[Case]:
         case(37, 16, 10, 2.0, "37 images, 10 classes"),
         case(64, 24, 3, 0.1, "64 images, 3 classes, small weights"),
         case(500, 8, 5, 40.0, "500 images, 5 classes, large losses"),
+        case(90, 6, 3, 60.0, "90 images, 3 classes, large losses"),
     ]
 
 
@@ -110,3 +113,135 @@ def _left_as(parameter: Tensor, was: Tensor) -> str:
         return "as before"
     rounded = torch.equal(parameter.detach(), was.half().float())
     return "rounded to float16" if rounded else "changed"
+
+
+# ---- runs to examine ----------------------------------------------------------------------------
+
+INGREDIENTS = ("loss scaling", "master weights", "wide accumulation", "nothing")
+_SCALE = 2.0**10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training run shows.
+
+    Attributes:
+        loss: the mean loss of the last step, as the run computed it, without `loss_factor`.
+        gradient: float32, shape (inputs,), of the last step, unscaled, as the update used it.
+        before: float16, shape (inputs,): the weights that the first step computed with.
+        after: float16, shape (inputs,): the weights that another step would compute with.
+    """
+
+    loss: float
+    gradient: Tensor
+    before: Tensor
+    after: Tensor
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run in FP16, of a model with one weight for each input and the squared error.
+
+    Call it as often as you like. Each call begins with the same weights and the same 8 examples.
+
+    Args of the call:
+        steps: how many steps of SGD, 1 to 2000.
+        lr: the learning rate.
+        loss_factor: the loss is multiplied by it before anything else.
+        repeats: how often the 8 examples stand in the batch, 1 to 5000.
+    """
+
+    _seed: int
+    _missing: str
+    _dead_input: bool = False
+
+    def __repr__(self) -> str:
+        return "<a training run>"
+
+    def __call__(
+        self, steps: int = 1, lr: float = 2.0**-3, loss_factor: float = 1.0, repeats: int = 1
+    ) -> Outcome:
+        if not 1 <= steps <= 2000 or not 1 <= repeats <= 5000:
+            raise ValueError("steps must be 1 to 2000 and repeats 1 to 5000")
+        loss, *arrays = _trained(self, int(steps), float(lr), float(loss_factor), int(repeats))
+        return Outcome(loss, *(torch.from_numpy(array.copy()) for array in arrays))
+
+    def data(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Inputs (8, 6), first weights (6,) and targets (8,), float32."""
+        random = np.random.default_rng(self._seed)
+        x = random.uniform(0.5, 1.5, (8, 6)) * random.choice((-1.0, 1.0), (8, 6))
+        if self._dead_input:
+            x[:, 2] = 0.0
+        weights = random.uniform(1.0, 2.0, 6) * random.choice((-1.0, 1.0), 6)
+        x, weights = (a.astype(np.float16).astype(np.float32) for a in (x, weights))
+        error = random.uniform(1.2, 1.9, 8) * random.choice((-1.0, 1.0), 8)
+        return x, weights, (x @ weights + error).astype(np.float32)
+
+    def mean(self, values: np.ndarray, repeats: int) -> np.ndarray:
+        """The mean over the batch: by a running sum in FP16 where wide accumulation is missing."""
+        batch = np.concatenate([values] * repeats)
+        if self._missing == "wide accumulation":
+            total = np.add.accumulate(batch, axis=0)[-1].astype(np.float32)
+        else:
+            total = batch.sum(axis=0, dtype=np.float32)
+        return total / np.float32(len(batch))
+
+
+@lru_cache(maxsize=2048)  # each wrong answer that we know asks most of what the right one asks
+def _trained(run: Run, steps: int, lr: float, loss_factor: float, repeats: int) -> tuple[Any, ...]:
+    """The fields of the outcome."""
+    x, weights, targets = run.data()
+    scale = 1.0 if run._missing == "loss scaling" else _SCALE
+    kept = np.float16 if run._missing == "master weights" else np.float32
+    weights = weights.astype(kept)
+    before = weights.astype(np.float16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(steps):
+            copies = weights.astype(np.float16).astype(np.float32)
+            error = (x @ copies - targets).astype(np.float16).astype(np.float32)
+            signal = np.float32(2 * loss_factor * scale) * error
+            parts = (signal.astype(np.float16)[:, None] * x).astype(np.float16)
+            gradient = run.mean(parts, repeats) / np.float32(scale)
+            weights = (weights - np.float32(lr) * gradient).astype(kept)
+        loss = run.mean((error * error).astype(np.float16), repeats)
+    return float(loss), gradient, before, weights.astype(np.float16)
+
+
+def practice_runs() -> dict[str, Run]:
+    """A run for each missing ingredient, and one that lacks nothing, by what is missing."""
+    return {missing: Run(7 + i, missing) for i, missing in enumerate(INGREDIENTS)}
+
+
+def run_cases() -> list[Case]:
+    """Runs of each sort, some with an input that is always zero: its weight has no gradient."""
+    order = (0, 3, 1, 2, 3, 1, 0, 2)
+    runs = [Run(100 + i, INGREDIENTS[which]) for i, which in enumerate(order)]
+    runs.insert(3, Run(200, "nothing", _dead_input=True))
+    dead = (1, 0, 2, 3)
+    runs += [Run(201 + i, INGREDIENTS[which], _dead_input=True) for i, which in enumerate(dead)]
+    return [_examined(number, run) for number, run in enumerate(runs, 1)]
+
+
+def _examined(number: int, run: Run) -> Case:
+    dead = ", with an input that is always zero," if run._dead_input else ""
+    return Case((run,), f"run {number}{dead}", f"runs that lack {run._missing}")
+
+
+def examining(missing_ingredient: Any) -> Callable[..., Any]:
+    """How a function is used that examines runs: it gets something to call, and no `Run`."""
+
+    def play(run: Run) -> Any:
+        calls = []
+
+        @lru_cache(maxsize=0)  # an object made in C: unlike a closure, it can't be read
+        def closed(*args: Any, **kwargs: Any) -> Outcome:
+            calls.append(1)
+            return run(*args, **kwargs)
+
+        del closed.__wrapped__
+        said = plain(missing_ingredient(closed))
+        if not isinstance(said, str):
+            return said
+        return {"answer": " ".join(said.lower().replace("_", " ").split()), "calls": len(calls)}
+
+    return play
