@@ -149,7 +149,6 @@ swap("add_(p.grad.float())", "add_(self.lr * p.grad)") & swap("self.lr * velocit
 # is small beside the velocity is rounded away. Keep it in FP32.
 put("velocity.copy_(velocity.to(p.dtype))", before="master.sub_")
 put("velocity.copy_(velocity.to(p.dtype))", after="p.copy_")
-swap("velocity.mul_(self.momentum)", "velocity.copy_(self.momentum * velocity.to(p.dtype).float())")
 swap(
     "velocity.mul_(self.momentum).add_(p.grad.float())",
     "velocity.copy_((self.momentum * velocity + p.grad.float()).to(p.dtype))",
@@ -218,6 +217,14 @@ of("rate_inside_the_velocity", swap("continue", "p.grad = torch.zeros_like(p)"))
     & swap("add_(p.grad.float())", "add_(master.grad)")
 )
 
+# %% wrong velocity-reset
+# You set the velocity to zero when a parameter has no gradient. `torch.optim.SGD` keeps it for the
+# next step that has one.
+put("if p.grad is None: velocity.zero_()", before="if p.grad")
+swap("velocity.mul_", "velocity.mul_(getattr(p, 'had', True)).mul_") & put(
+    "p.had = p.grad is not None", after="if p.grad"
+)
+
 # %% wrong stops-at-none
 # Your step ends at the first parameter without a gradient. The parameters after it are never
 # updated. Skip only that one: `continue`, not `break` or `return`.
@@ -240,4 +247,3 @@ swap("self.lr * velocity", "-self.lr * velocity")
 
 # %% wrong wrong-value
 swap("self.lr * velocity", "2 * self.lr * velocity")
-swap("self.lr * velocity", "1.7 * self.lr * velocity")

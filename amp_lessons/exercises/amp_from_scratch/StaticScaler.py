@@ -66,15 +66,16 @@ from amp_lessons.checks.diagnosis import Judge
 judge = Judge(asked_for="an object with the methods `scale(loss)` and `step(optimizer)`")
 
 
+def noted(entry, key):
+    """What stands in an entry under a key; nothing if the case came to no training."""
+    return entry["value"]["dict"].get(key, []) if is_dict(entry.get("value")) else []
+
+
 def wrongly_stepped(seen, right):
-    """For each batch that was to be skipped and was not: the right gradients, and those seen."""
-    if not is_dict(seen.get("value")) or "value" not in right:
-        return
-    wanted, got = right["value"]["dict"], seen["value"]["dict"]
+    """The gradients after each step that was taken and should have been skipped."""
     key = "batches with a call of optimizer.step()"
-    for number in set(got[key]) - set(wanted[key]):
-        gradients = f"gradients after step {number}"
-        yield wanted[gradients], got[gradients]
+    for number in set(noted(seen, key)) - set(noted(right, key)):
+        yield noted(seen, f"gradients after step {number}")
 
 
 # %% passed
@@ -133,7 +134,6 @@ def breaks(seen, right):
 
 drop("if not 0")
 swap(" or math.frexp(scale)[0] != 0.5", "")
-swap("not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5", "scale <= 0")
 swap("not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5", "scale % 2")
 swap("0 < scale < math.inf", "0 <= abs(scale) < math.inf") & swap("!= 0.5", "not in (0.5, -0.5)")
 
@@ -143,10 +143,8 @@ swap("0 < scale < math.inf", "0 <= abs(scale) < math.inf") & swap("!= 0.5", "not
 # int, such as 1024.
 def breaks(seen, right):
     error = seen.get("error", {})
-    return "value" in right and (error.get("type"), error.get("function")) == (
-        "ValueError",
-        "__init__",
-    )
+    raised = error.get("type"), error.get("function")
+    return "value" in right and raised == ("ValueError", "__init__")
 
 
 swap("0 < scale", "1 <= scale")
@@ -158,10 +156,8 @@ put("if not isinstance(scale, float): raise ValueError", before="if not 0")
 # `scale(loss)` returns the loss as it was, so small gradients still underflow in the backward pass.
 # Return the loss times the scale.
 def breaks(seen, right):
-    if is_dict(seen.get("value")) and "value" in right:
-        key = "scale(loss) divided by loss"
-        pairs = zip(seen["value"]["dict"][key], right["value"]["dict"][key], strict=True)
-        return any(got == 1 != wanted and math.isfinite(wanted) for got, wanted in pairs)
+    key = "scale(loss) divided by loss"
+    return 1 in noted(seen, key) and 1 not in noted(right, key)
 
 
 swap("loss * self.factor", "loss")
@@ -169,11 +165,34 @@ of("checks_before_it_divides", swap("self.number * loss", "loss"))
 drop("for gradient in gradients:") & swap("loss * self.factor", "loss")
 
 
+# %% rule steps-repeatedly
+# You call `optimizer.step()` several times for one batch. Call it once: it updates all groups.
+def breaks(seen, right):
+    calls = noted(seen, "batches with a call of optimizer.step()")
+    return len(calls) > len(set(calls))
+
+
+put("optimizer.step()", before="optimizer.step()")
+swap("optimizer.step()", "for _ in optimizer.param_groups: optimizer.step()")
+
+
+# %% rule gradients-cleared
+# You clear the gradients when a step should be skipped. `.grad` should hold the unscaled gradients
+# afterwards, so that the caller can see what overflowed.
+def breaks(seen, right):
+    steps = range(1, 1 + len(noted(seen, "step() returned")))
+    return any(noted(seen, f"gradients after step {n}") == [None] * 7 for n in steps)
+
+
+put("optimizer.zero_grad()", before="return False")
+swap("return False", "for p in everything: p.grad = None")
+
+
 # %% rule skips-one-parameter
 # You leave out only the parameters whose gradient overflowed and update the others. Half a step
 # goes in a direction that no gradient points to. Skip the whole step.
 def breaks(seen, right):
-    return any(None in got for _, got in wrongly_stepped(seen, right))
+    return any(None in got for got in wrongly_stepped(seen, right))
 
 
 of(
@@ -186,7 +205,7 @@ of(
 # You set all gradients to zero and then step. That isn't a skipped step: momentum and Adam still
 # move the weights, and their state counts a step. Don't call `optimizer.step()` at all.
 def breaks(seen, right):
-    return any(set(got) == {0.0} for _, got in wrongly_stepped(seen, right))
+    return any(set(got) == {0.0} for got in wrongly_stepped(seen, right))
 
 
 swap("return False", "optimizer.zero_grad(set_to_none=False)")
@@ -198,13 +217,11 @@ swap("return False", "[gradient.zero_() for gradient in gradients]; optimizer.st
 # momentum carries them into later steps. Skip the step.
 def breaks(seen, right):
     return any(
-        all(math.isfinite(x) for x in got if x is not None)
-        for _, got in wrongly_stepped(seen, right)
+        None not in got and all(map(math.isfinite, got)) for got in wrongly_stepped(seen, right)
     )
 
 
 swap("return False", "[gradient.nan_to_num_(0.0, 0.0, 0.0) for gradient in gradients]")
-put("gradient.nan_to_num_()", after="gradient.div_")
 put("gradient.clamp_(-65504, 65504).nan_to_num_(0)", before="gradient.div_")
 
 # %% wrong not-unscaled
@@ -232,12 +249,6 @@ move("for gradient in gradients:", before="optimizer.step()")
 put("if not gradient.isfinite().all(): return False", after="gradient.div_")
 put("if not gradient.isfinite().all(): return False", before="gradient.div_")
 of("checks_before_it_divides", put("if found: return False", before="p.grad ="))
-
-# %% wrong gradients-cleared
-# You clear the gradients when you skip a step. `.grad` should hold the unscaled gradients
-# afterwards, so that the caller can see what overflowed.
-put("optimizer.zero_grad()", before="return False")
-put("for p in everything: p.grad = None", before="return False")
 
 # %% wrong never-skips
 # You step even if a gradient holds inf or NaN. The optimizer writes it into the weights and into
@@ -273,7 +284,6 @@ of(
 # You check one gradient and not all of them. Any one may overflow, so a later check must not
 # replace an earlier one.
 swap("for gradient in gradients)", "for gradient in gradients[-1:])")
-swap("for gradient in gradients)", "for gradient in gradients[:1])")
 of("checks_before_it_divides", swap("found +=", "found ="))
 swap("all(gradient.isfinite().all() for gradient in gradients)", "gradients[0].isfinite().all()")
 

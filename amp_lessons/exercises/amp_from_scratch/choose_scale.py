@@ -214,6 +214,12 @@ of("by_logarithm", swap("2.0 **", ""))
 swap("return scale", "return max(1.0, scale)")
 of("lets_torch_overflow", swap("2.0**-40", "1.0"))
 
+# %% wrong starts-too-low
+# Your scale never exceeds the one that you start from or cap it at. Small gradients allow a larger
+# one: keep doubling while the largest gradient fits.
+swap("2.0**60", "2.0**24")
+swap("return scale", "return min(scale, 2.0**24)")
+
 # %% wrong range-of-float32
 # You used FP32's range. The gradients are float32 now, but in the backward pass they are stored in
 # FP16, which ends at 65504.

@@ -60,13 +60,13 @@ from amp_lessons.checks.wording import describe
 
 
 def said(entry):
-    """The answer in an entry, and how often it called `run`; None, 0 if it isn't text."""
-    value = entry.get("value")
-    return (value["dict"]["answer"], value["dict"]["calls"]) if is_dict(value) else (None, 0)
+    """The answer in an entry, and how often it called `run`; None, None if it isn't text."""
+    table = entry["value"]["dict"] if is_dict(entry.get("value")) else {}
+    return table.get("answer"), table.get("calls")
 
 
 def same(expected, seen):
-    return is_dict(seen) and seen["dict"]["answer"] == expected["dict"]["answer"]
+    return is_dict(seen) and seen["dict"].get("answer") == expected["dict"]["answer"]
 
 
 def tell(case, right, seen):
@@ -126,7 +126,7 @@ swap('return "nothing"', 'return "complete"')
 # settings that provoke each fault.
 def breaks(seen, right):
     answer, calls = said(seen)
-    return answer is not None and not calls
+    return answer is not None and calls == 0
 
 
 put("return 'wide accumulation'", before="if (run(")

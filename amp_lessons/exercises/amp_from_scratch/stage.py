@@ -239,9 +239,10 @@ def examining(missing_ingredient: Any) -> Callable[..., Any]:
             return run(*args, **kwargs)
 
         del closed.__wrapped__
-        said = plain(missing_ingredient(closed))
+        answer = missing_ingredient(closed)
+        said = plain(answer)
         if not isinstance(said, str):
-            return said
+            return answer
         return {"answer": " ".join(said.lower().replace("_", " ").split()), "calls": len(calls)}
 
     return play
