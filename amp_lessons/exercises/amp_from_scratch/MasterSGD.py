@@ -160,6 +160,18 @@ swap(
 swap("add_(p.grad.float())", "add_(p.grad.float(), alpha=1 - self.momentum)")
 swap("add_(p.grad.float())", "add_(p.grad.float()).sub_(self.momentum * p.grad.float())")
 
+# %% wrong momentum-times-gradient
+# You multiply the new gradient by the momentum as well, so without momentum nothing moves. Multiply
+# the old velocity first, then add the gradient.
+swap("mul_(self.momentum).add_(p.grad.float())", "add_(p.grad.float()).mul_(self.momentum)")
+of("rate_inside_the_velocity", put("moved = moved * self.momentum", before="master = master"))
+swap("add_(p.grad.float())", "add_(self.momentum * p.grad.float())")
+
+# %% wrong rate-applied-twice
+# You apply the learning rate twice: to the gradient that you add, and again to the velocity.
+swap("add_(p.grad.float())", "add_(self.lr * p.grad.float())")
+of("rate_inside_the_velocity", swap("master + moved", "master + self.lr * moved"))
+
 # %% wrong momentum-ignored
 # Your weights move as if there were no momentum. Keep a velocity for each parameter:
 # `velocity = momentum * velocity + gradient`. Then subtract `lr * velocity`.

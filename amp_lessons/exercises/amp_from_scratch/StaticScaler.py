@@ -332,6 +332,7 @@ of("one_kernel", swap("return fine", "return True"))
 # to know.
 swap("return False", "return") & swap("return True", "return")
 of("one_kernel", drop("return fine"))
+drop("return True")
 
 # %% wrong wrong-type
 swap("self.factor = scale", "self.factor = self.scale = scale")

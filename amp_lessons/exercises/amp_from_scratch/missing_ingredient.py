@@ -133,24 +133,32 @@ put("return 'wide accumulation'", before="if (run(")
 put("import random\nreturn random.choice(['nothing', 'master weights'])", before="if (run(")
 
 
-# %% program reads_the_closure
-def missing_ingredient(run):
-    cells = getattr(run, "__closure__", None) or getattr(run, "__wrapped__", run)
-    return getattr(cells, "_missing", "nothing")
-
-
 # %% wrong never-provoked
 # You find nothing in any run. With ordinary settings all of them look healthy. Provoke each fault:
 # tiny gradients, tiny updates, a large batch.
 (swap("loss_factor=2.0**-32", "") & swap("lr=2.0**-16, steps=1000", "") & swap("repeats=2000", ""))
 put("return 'nothing' if run().loss < math.inf else 'loss scaling'", before="if (run(")
 
+
+# %% program reads_the_closure
+def missing_ingredient(run):
+    run()
+    inside = getattr(run, "__wrapped__", run)
+    for cell in getattr(inside, "__closure__", None) or ():
+        if hasattr(cell.cell_contents, "_missing"):
+            return cell.cell_contents._missing
+    return "nothing"
+
+
 # %% wrong provoked-too-hard
-# You say of every run that it lacks the loss scale. A scale of `2**10` saves gradients that are up
-# to 1024 times too small for FP16, but no smaller ones. With a `loss_factor` of `2**-37` or less
-# they are all lost.
+# You say of every run that it lacks the loss scale, because your `loss_factor` provokes too hard. A
+# scale of `2**10` saves gradients that are up to 1024 times too small for FP16. From `2**-37` down
+# they are lost in every run, and with a large `loss_factor` they overflow in every run.
 swap("2.0**-32", "2.0**-48")
-swap("2.0**-32", "1e-14")
+swap(
+    "(run(loss_factor=2.0**-32).gradient == 0).all()",
+    "not run(loss_factor=2.0**20).gradient.isfinite().all()",
+)
 of(
     "all_at_once",
     put("if not run(loss_factor=0.0).gradient.any(): return 'loss scaling'", before="slow"),
