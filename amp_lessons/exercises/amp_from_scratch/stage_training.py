@@ -189,9 +189,9 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
     optimizer.register_step_post_hook(lambda *_: calls.append(len(said)))
     said: list[Any] = []
     factors, losses, gradients = [], [], {}
-    for number, (x, y, dtype) in enumerate(batches, 1):
+    for number, (*values, dtype) in enumerate(batches, 1):
         optimizer.zero_grad()
-        x, y = (torch.tensor(values, dtype=getattr(torch, dtype)) for values in (x, y))
+        x, y = (torch.tensor(part, dtype=getattr(torch, dtype)) for part in values)
         loss = (w.to(x.dtype) * x).float().sum() + (v.to(y.dtype) * y).float().sum()
         value, scaled = loss.item(), scaler.scale(loss)
         factors.append(scaled.item() / value)
@@ -199,7 +199,7 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
         said.append(scaler.step(optimizer))
         losses.append(loss.item())
         gradients[f"gradients after step {number}"] = [
-            number for p in (w, v) for number in _numbers(p.grad, p.numel())
+            value for p in (w, v) for value in _numbers(p.grad, p.numel())
         ]
     return {
         "scale(loss) divided by loss": factors,
