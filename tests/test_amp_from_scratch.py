@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from amp_lessons import plots
-from amp_lessons.checks import amp_from_scratch as ex
+from amp_lessons.exercises.amp_from_scratch import stage as ex
 from amp_lessons.formats import FP16
 from amp_lessons.scaling import fates
 
-RUNS = [*ex.practice_runs().values(), *(case.args[0] for case in ex._run_cases())]
+RUNS = [*ex.practice_runs().values(), *(case.args[0] for case in ex.run_cases())]
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run._seed}-{run._missing}")

@@ -15,7 +15,6 @@
 # Afterwards each parameter holds its master rounded to 16 bits. It is the same tensor as before, in
 # the same dtype. If a parameter's `.grad` is None, neither the parameter nor its velocity changes.
 
-
 # %% answer
 class MasterSGD:
     """SGD with float32 master weights for 16-bit parameters."""
@@ -39,7 +38,6 @@ class MasterSGD:
                 p.copy_(master)
         ### END SOLUTION
 
-
 # %% hints
 # - Two kinds of number must survive from one step to the next: the masters and the velocities.
 #   Create both in `__init__`, in float32.
@@ -49,29 +47,22 @@ class MasterSGD:
 #   `torch.no_grad()`, writes it back. Skip a parameter that has no gradient.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.amp_from_scratch.stage_training import optimizer_cases, with_gradients
 
 probe = Probe(optimizer_cases, play=with_gradients)
 
 # %% judge
-from amp_lessons.checks.compare import differing, is_dict, is_tensor, within_ulps
-from amp_lessons.checks.diagnosis import Judge
-
-
 def same(expected, seen):
     """Weights may differ by one ulp, since two right orders of operations do."""
     if is_dict(expected):
         return is_dict(seen) and not differing(expected, seen, same)
     return within_ulps(1)(expected, seen) if is_tensor(expected) else expected == seen
 
-
 judge = Judge(same=same, asked_for="an object with a method `step()`")
 
 # %% passed
 # What adds up small numbers must be wide: the masters and the velocities. Copies that are only
 # read can be narrow.
-
 
 # %% right torch_does_the_arithmetic
 class MasterSGD:
@@ -86,7 +77,6 @@ class MasterSGD:
         self.inner.step()
         for p, m in self.pairs:
             p.copy_(m)
-
 
 # %% right rate_inside_the_velocity
 class MasterSGD:
@@ -105,7 +95,6 @@ class MasterSGD:
             self.state[p] = master, moved
             p.data = master.to(p.dtype)
             p.grad.zero_()
-
 
 # %% wrong no-masters
 # Between two steps your weights exist only in 16 bits. An update that is small beside its weight is
@@ -149,10 +138,8 @@ swap("add_(p.grad.float())", "add_(self.lr * p.grad)") & swap("self.lr * velocit
 # is small beside the velocity is rounded away. Keep it in FP32.
 put("velocity.copy_(velocity.to(p.dtype))", before="master.sub_")
 put("velocity.copy_(velocity.to(p.dtype))", after="p.copy_")
-swap(
-    "velocity.mul_(self.momentum).add_(p.grad.float())",
-    "velocity.copy_((self.momentum * velocity + p.grad.float()).to(p.dtype))",
-)
+swap("velocity.mul_(self.momentum).add_(p.grad.float())",
+    "velocity.copy_((self.momentum * velocity + p.grad.float()).to(p.dtype))")
 
 # %% wrong momentum-damped
 # You multiplied the gradient by `1 - momentum`, which makes an average. `torch.optim.SGD` adds the
@@ -187,55 +174,41 @@ of("rate_inside_the_velocity", swap("self.momentum * moved", "0.9 * moved"))
 # You look ahead: your update is the gradient plus `momentum * velocity`. That is Nesterov momentum,
 # an option of `torch.optim.SGD` that is off by default. Subtract `lr * velocity`.
 swap("self.lr * velocity", "self.lr * (p.grad.float() + self.momentum * velocity)")
-of(
-    "rate_inside_the_velocity",
-    swap("+ moved", "+ self.momentum * moved - self.lr * p.grad.double()"),
-)
+of("rate_inside_the_velocity", swap("+ moved",
+    "+ self.momentum * moved - self.lr * p.grad.double()"))
 
 # %% wrong momentum-shared
 # All parameters share one velocity in your class. Each needs its own, as it needs its own master.
-swap("[torch.zeros_like(m) for m in self.masters]", "[0.0] * len(self.masters)") & swap(
-    "velocity.mul_(self.momentum).add_(p.grad.float())",
-    "self.v = velocity = self.momentum * getattr(self, 'v', 0.0) + p.grad.float()",
-)
-of(
-    "rate_inside_the_velocity",
-    swap(
-        "moved = self.momentum * moved", "self.v = moved = self.momentum * vars(self).get('v', 0)"
-    ),
-)
+(swap("[torch.zeros_like(m) for m in self.masters]", "[0.0] * len(self.masters)") &
+    swap("velocity.mul_(self.momentum).add_(p.grad.float())",
+    "self.v = velocity = self.momentum * getattr(self, 'v', 0.0) + p.grad.float()"))
+of("rate_inside_the_velocity", swap("moved = self.momentum * moved",
+    "self.v = moved = self.momentum * vars(self).get('v', 0)"))
 
 # %% wrong masters-mixed-up
 # You drop the parameters without a gradient, and then pair the rest with the list of all masters.
 # From the first missing gradient on, parameters get the master of another. Pair first, then skip.
-swap("zip(self.parameters,", "zip([p for p in self.parameters if p.grad is not None],") & swap(
-    ", strict=True", ""
-)
-swap(
-    "zip(self.parameters, self.masters, self.velocities, strict=True)",
-    "zip(filter(lambda p: p.grad is not None, self.parameters), self.masters, self.velocities)",
-)
+(swap("zip(self.parameters,", "zip([p for p in self.parameters if p.grad is not None],") &
+    swap(", strict=True", ""))
+swap("zip(self.parameters, self.masters, self.velocities, strict=True)",
+    "zip(filter(lambda p: p.grad is not None, self.parameters), self.masters, self.velocities)")
 
 # %% wrong moves-without-gradient
 # A parameter whose `.grad` is None still moves, by its velocity or by an old gradient.
 # `torch.optim.SGD` skips it: neither the weight nor the velocity changes in that step.
-swap("if p.grad is not None:", "if True:") & swap(
-    "add_(p.grad.float())", "add_(0.0 if p.grad is None else p.grad.float())"
-)
+(swap("if p.grad is not None:", "if True:") & swap("add_(p.grad.float())",
+    "add_(0.0 if p.grad is None else p.grad.float())"))
 of("rate_inside_the_velocity", swap("continue", "p.grad = torch.zeros_like(p)"))
-(
-    put("if p.grad is not None: master.grad = p.grad.float()", before="if p.grad")
-    & swap("if p.grad is not None:", "if master.grad is not None:", nth=2)
-    & swap("add_(p.grad.float())", "add_(master.grad)")
-)
+(put("if p.grad is not None: master.grad = p.grad.float()", before="if p.grad") &
+    swap("if p.grad is not None:", "if master.grad is not None:", nth=2) &
+    swap("add_(p.grad.float())", "add_(master.grad)"))
 
 # %% wrong velocity-reset
 # You set the velocity to zero when a parameter has no gradient. `torch.optim.SGD` keeps it for the
 # next step that has one.
 put("if p.grad is None: velocity.zero_()", before="if p.grad")
-swap("velocity.mul_", "velocity.mul_(getattr(p, 'had', True)).mul_") & put(
-    "p.had = p.grad is not None", after="if p.grad"
-)
+(swap("velocity.mul_", "velocity.mul_(getattr(p, 'had', True)).mul_") &
+    put("p.had = p.grad is not None", after="if p.grad"))
 
 # %% wrong stops-at-none
 # Your step ends at the first parameter without a gradient. The parameters after it are never

@@ -13,7 +13,6 @@
 #   returns False and changes neither the weights nor the optimizer's state. Either way, `.grad`
 #   holds the unscaled gradients afterwards.
 
-
 # %% answer
 class StaticScaler:
     """Loss scaling by a constant power of two, with steps skipped on overflow."""
@@ -44,7 +43,6 @@ class StaticScaler:
         return True
         ### END SOLUTION
 
-
 # %% hints
 # - `optimizer.param_groups` is a list of dicts. Each holds its parameters under `"params"`.
 # - Keep this order in `step`: divide every gradient by the scale, then check whether all of them
@@ -52,7 +50,6 @@ class StaticScaler:
 # - `math.frexp(x)[0]` is 0.5 if `x` is a positive power of two, and for no other number.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.amp_from_scratch.stage_training import in_training, scaler_cases
 
 probe = Probe(scaler_cases, play=in_training)
@@ -60,16 +57,12 @@ probe = Probe(scaler_cases, play=in_training)
 # %% judge
 import math
 
-from amp_lessons.checks.compare import is_dict
-from amp_lessons.checks.diagnosis import Judge
 
 judge = Judge(asked_for="an object with the methods `scale(loss)` and `step(optimizer)`")
-
 
 def noted(entry, key):
     """What stands in an entry under a key; nothing if the case came to no training."""
     return entry["value"]["dict"].get(key, []) if is_dict(entry.get("value")) else []
-
 
 def wrongly_stepped(seen, right):
     """The gradients after each step that was taken and should have been skipped."""
@@ -77,10 +70,8 @@ def wrongly_stepped(seen, right):
     for number in set(noted(seen, key)) - set(noted(right, key)):
         yield noted(seen, f"gradients after step {number}")
 
-
 # %% passed
 # Scale, unscale, check, skip. `GradScaler` does the same, and adapts its scale as well.
-
 
 # %% right checks_before_it_divides
 class StaticScaler:
@@ -104,7 +95,6 @@ class StaticScaler:
         optimizer.step()
         return True
 
-
 # %% right one_kernel
 class StaticScaler:
     def __init__(self, scale):
@@ -124,19 +114,15 @@ class StaticScaler:
             optimizer.step()
         return fine
 
-
 # %% rule any-scale
 # You accept a scale that isn't a positive, finite power of two. With 1000, each gradient is rounded
 # once more on the way there and back. Raise a `ValueError` for every such scale.
 def breaks(seen, right):
     return "error" in right and seen.get("value") == "accepted"
-
-
 drop("if not 0")
 swap(" or math.frexp(scale)[0] != 0.5", "")
 swap("not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5", "scale % 2")
 swap("0 < scale < math.inf", "0 <= abs(scale) < math.inf") & swap("!= 0.5", "not in (0.5, -0.5)")
-
 
 # %% rule good-scale-refused
 # You refuse a scale that is allowed. A power of two may be below 1, such as 0.25, and it may be an
@@ -145,12 +131,9 @@ def breaks(seen, right):
     error = seen.get("error", {})
     raised = error.get("type"), error.get("function")
     return "value" in right and raised == ("ValueError", "__init__")
-
-
 swap("0 < scale", "1 <= scale")
 of("checks_before_it_divides", swap("range(-126, 128)", "range(128)"))
 put("if not isinstance(scale, float): raise ValueError", before="if not 0")
-
 
 # %% rule scale-forgotten
 # `scale(loss)` returns the loss as it was, so small gradients still underflow in the backward pass.
@@ -158,23 +141,17 @@ put("if not isinstance(scale, float): raise ValueError", before="if not 0")
 def breaks(seen, right):
     key = "scale(loss) divided by loss"
     return 1 in noted(seen, key) and 1 not in noted(right, key)
-
-
 swap("loss * self.factor", "loss")
 of("checks_before_it_divides", swap("self.number * loss", "loss"))
 drop("for gradient in gradients:") & swap("loss * self.factor", "loss")
-
 
 # %% rule steps-repeatedly
 # You call `optimizer.step()` several times for one batch. Call it once: it updates all groups.
 def breaks(seen, right):
     calls = noted(seen, "batches with a call of optimizer.step()")
     return len(calls) > len(set(calls))
-
-
 put("optimizer.step()", before="optimizer.step()")
 swap("optimizer.step()", "for _ in optimizer.param_groups: optimizer.step()")
-
 
 # %% rule gradients-cleared
 # You clear the gradients when a step should be skipped. `.grad` should hold the unscaled gradients
@@ -182,35 +159,24 @@ swap("optimizer.step()", "for _ in optimizer.param_groups: optimizer.step()")
 def breaks(seen, right):
     steps = range(1, 1 + len(noted(seen, "step() returned")))
     return any(noted(seen, f"gradients after step {n}") == [None] * 7 for n in steps)
-
-
 put("optimizer.zero_grad()", before="return False")
 swap("return False", "for p in everything: p.grad = None")
-
 
 # %% rule skips-one-parameter
 # You leave out only the parameters whose gradient overflowed and update the others. Half a step
 # goes in a direction that no gradient points to. Skip the whole step.
 def breaks(seen, right):
     return any(None in got for got in wrongly_stepped(seen, right))
-
-
-of(
-    "checks_before_it_divides",
-    put("if not p.grad.isfinite().all(): p.grad = None", after="p.grad =") & drop("if found"),
-)
-
+of("checks_before_it_divides", put("if not p.grad.isfinite().all(): p.grad = None",
+    after="p.grad =") & drop("if found"))
 
 # %% rule step-with-zeros
 # You set all gradients to zero and then step. That isn't a skipped step: momentum and Adam still
 # move the weights, and their state counts a step. Don't call `optimizer.step()` at all.
 def breaks(seen, right):
     return any(set(got) == {0.0} for got in wrongly_stepped(seen, right))
-
-
 swap("return False", "optimizer.zero_grad(set_to_none=False)")
 swap("return False", "[gradient.zero_() for gradient in gradients]; optimizer.step(); return False")
-
 
 # %% rule inf-replaced
 # You replace inf and NaN by other numbers and step with them. You made these gradients up, and
@@ -219,8 +185,6 @@ def breaks(seen, right):
     return any(
         None not in got and all(map(math.isfinite, got)) for got in wrongly_stepped(seen, right)
     )
-
-
 swap("return False", "[gradient.nan_to_num_(0.0, 0.0, 0.0) for gradient in gradients]")
 put("gradient.clamp_(-65504, 65504).nan_to_num_(0)", before="gradient.div_")
 
@@ -271,14 +235,10 @@ of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "p.grad != p.grad
 # %% wrong loss-instead-of-gradients
 # You check whether the loss is finite. It is in FP32 and usually fine when a gradient overflows in
 # FP16. Check the gradients.
-put("self.fine = loss.isfinite()", before="return loss") & swap(
-    "all(gradient.isfinite().all() for gradient in gradients)", "self.fine"
-)
-of(
-    "checks_before_it_divides",
-    put("self.found = ~loss.isfinite()", before="return self")
-    & swap("if found:", "if self.found:"),
-)
+(put("self.fine = loss.isfinite()", before="return loss") &
+    swap("all(gradient.isfinite().all() for gradient in gradients)", "self.fine"))
+of("checks_before_it_divides", put("self.found = ~loss.isfinite()", before="return self") &
+    swap("if found:", "if self.found:"))
 
 # %% wrong one-gradient-checked
 # You check one gradient and not all of them. Any one may overflow, so a later check must not
@@ -290,10 +250,8 @@ swap("all(gradient.isfinite().all() for gradient in gradients)", "gradients[0].i
 # %% wrong first-group-only
 # You handle the first parameter group and ignore the others. Their gradients stay scaled, and
 # nobody sees an inf in them. Go through all of `optimizer.param_groups`.
-swap(
-    'for group in optimizer.param_groups for p in group["params"]',
-    "for p in optimizer.param_groups[0]['params']",
-)
+swap('for group in optimizer.param_groups for p in group["params"]',
+    "for p in optimizer.param_groups[0]['params']")
 of("checks_before_it_divides", swap("optimizer.param_groups:", "optimizer.param_groups[:1]:"))
 
 # %% wrong large-taken-for-overflow
@@ -316,9 +274,8 @@ of("one_kernel", swap("torch.mul(loss, self.s)", "loss.mul_(self.s)"))
 
 # %% wrong says-the-opposite
 # `step` returns True when it skips. True should mean that the step was taken.
-swap("return True", "return 0") & swap("return False", "return True") & swap(
-    "return 0", "return False"
-)
+(swap("return True", "return 0") & swap("return False", "return True") & swap("return 0",
+    "return False"))
 of("one_kernel", swap("return fine", "return ~fine"))
 
 # %% wrong says-true-always

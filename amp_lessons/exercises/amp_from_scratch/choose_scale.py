@@ -24,7 +24,6 @@ histogram = exponent_histogram(digits_gradients().values())
 for exponent, count in zip(histogram.exponents[-8:], histogram.counts[-8:], strict=True):
     print(f"2^{exponent:<3} to 2^{exponent + 1:<3} {'#' * (count // 50 + 1)}")
 
-
 # %% answer
 def choose_scale(gradients, headroom):
     """The largest power of two that leaves `headroom` bits above the largest gradient."""
@@ -36,7 +35,6 @@ def choose_scale(gradients, headroom):
     return scale
     ### END SOLUTION
 
-
 # %% hints
 # - Only one gradient matters: the one with the largest magnitude in all layers. In the histogram it
 #   lies in the last bin.
@@ -45,7 +43,6 @@ def choose_scale(gradients, headroom):
 # - `FP16.round(x)` is inf if `x` overflows. That settles the values between 65504 and 65536 too.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.amp_from_scratch.stage import gradient_cases
 
 probe = Probe(gradient_cases)
@@ -53,8 +50,6 @@ probe = Probe(gradient_cases)
 # %% judge
 import math
 
-from amp_lessons.checks.compare import as_number
-from amp_lessons.checks.diagnosis import Judge
 
 judge = Judge(asked_for="a power of two, as a float")
 
@@ -62,13 +57,11 @@ judge = Judge(asked_for="a power of two, as a float")
 # The smallest gradient sets the lower end of the window, and the largest sets the upper end.
 # Headroom is what you keep free below the upper end.
 
-
 # %% right by_logarithm
 def choose_scale(gradients, headroom):
     tops = [float(g.double().abs().max()) for g in gradients.values()]
     bits = math.log2(65519.999 / max(tops))
     return 2.0 ** (math.floor(bits) - headroom)
-
 
 # %% right lets_torch_overflow
 def choose_scale(gradients, headroom):
@@ -78,14 +71,12 @@ def choose_scale(gradients, headroom):
         scale *= 2
     return scale
 
-
 # %% right exponent_then_a_test
 def choose_scale(gradients, headroom):
     top = max(float(g.double().abs().max()) for g in gradients.values())
     mantissa, exponent = math.frexp(top)
     room = 16 - exponent - headroom
     return math.ldexp(1.0, room if mantissa * 65536 < 65520 else room - 1)
-
 
 # %% rule not-a-power-of-two
 # Your scale isn't a power of two, so scaling and unscaling round. Use the next power of two below.
@@ -94,8 +85,6 @@ def breaks(seen, right):
     if scale is None or not 0 < scale < math.inf or scale == math.log2(right["value"]):
         return False
     return math.frexp(scale)[0] != 0.5
-
-
 of("by_logarithm", swap("math.floor", ""))
 of("exponent_then_a_test", put("return 65504 / top / 2**headroom", after="top ="))
 
@@ -120,13 +109,9 @@ of("by_logarithm", swap("- headroom", "+ headroom"))
 # %% wrong from-the-smallest
 # You chose the scale that just saves the smallest gradient. That is the lower end of the window.
 # Headroom is about the upper end, and the largest gradient sets it.
-of(
-    "by_logarithm",
-    swap("g.double().abs().max()", "g[g != 0].abs().min()")
-    & swap("65519.999 / max(tops)", "2**-24 / min(tops)")
-    & swap("math.floor(bits) - headroom", "math.ceil(bits)"),
-)
-
+of("by_logarithm", swap("g.double().abs().max()", "g[g != 0].abs().min()") &
+    swap("65519.999 / max(tops)", "2**-24 / min(tops)") & swap("math.floor(bits) - headroom",
+    "math.ceil(bits)"))
 
 # %% program saves_the_smallest
 def choose_scale(gradients, headroom):
@@ -136,7 +121,6 @@ def choose_scale(gradients, headroom):
     while smallest * scale < 2**-24:
         scale *= 2
     return scale
-
 
 # %% wrong sign-forgotten
 # You took the maximum without the absolute value. A large negative gradient overflows as well.

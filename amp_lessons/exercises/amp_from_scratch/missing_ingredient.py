@@ -24,7 +24,6 @@ for missing, run in ex.practice_runs().items():
     print("gradients not zero:", int(outcome.gradient.count_nonzero()), "of 6", end="   ")
     print("weights that moved:", int((outcome.before != outcome.after).sum()), "of 6")
 
-
 # %% answer
 def missing_ingredient(run):
     """Which ingredient of mixed precision a run lacks, or "nothing"."""
@@ -39,7 +38,6 @@ def missing_ingredient(run):
     return "nothing"
     ### END SOLUTION
 
-
 # %% hints
 # - Do three experiments, one for each fault: a small `loss_factor`, a small learning rate with many
 #   steps, and a large number of repeats. Try them on `ex.practice_runs()` first.
@@ -48,38 +46,28 @@ def missing_ingredient(run):
 # - Check whether *all* gradients are zero and *all* weights stay. One input may always be zero.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.amp_from_scratch.stage import INGREDIENTS, examining, run_cases
 
 probe = Probe(run_cases, play=examining)
 
 # %% judge
-from amp_lessons.checks.compare import is_dict
-from amp_lessons.checks.diagnosis import Judge
-from amp_lessons.checks.wording import describe
-
-
 def said(entry):
     """The answer in an entry, and how often it called `run`; None, None if it isn't text."""
     table = entry["value"]["dict"] if is_dict(entry.get("value")) else {}
     return table.get("answer"), table.get("calls")
 
-
 def same(expected, seen):
     return is_dict(seen) and seen["dict"].get("answer") == expected["dict"]["answer"]
-
 
 def tell(case, right, seen):
     answer = said(seen)[0] or describe(seen["value"])
     return f"{case.label} lacks {said(right)[0]}; your function says {answer}"
-
 
 judge = Judge(same=same, tell=tell, asked_for=f"one of {', '.join(map(repr, INGREDIENTS))}")
 
 # %% passed
 # Gradients that are zero, weights that stay, sums that stop growing: three symptoms of three
 # missing ingredients. Each shows only when you provoke it.
-
 
 # %% right other_experiments
 def missing_ingredient(run):
@@ -92,7 +80,6 @@ def missing_ingredient(run):
     long = run(lr=2.0**-15, steps=500)
     moved = (long.before != long.after)[alive]
     return "nothing" if moved.any() else "Master_weights"
-
 
 # %% right all_at_once
 def missing_ingredient(run):
@@ -108,18 +95,14 @@ def missing_ingredient(run):
         abs(big.loss - run().loss) > 0.2,
     ]
 
-
 # %% rule other-words
 # Your function returned {answer!r}, and that is not one of the four answers. Return
 # `"loss scaling"`, `"master weights"`, `"wide accumulation"` or `"nothing"`.
 def breaks(seen, right):
     answer, _ = said(seen)
     return answer is not None and answer not in INGREDIENTS and {"answer": answer}
-
-
 swap('"loss scaling"', '"loss scale"')
 swap('return "nothing"', 'return "complete"')
-
 
 # %% rule no-experiment
 # You gave an answer without calling `run`. The answer has to come from experiments: call `run` with
@@ -127,18 +110,14 @@ swap('return "nothing"', 'return "complete"')
 def breaks(seen, right):
     answer, calls = said(seen)
     return answer is not None and calls == 0
-
-
 put("return 'wide accumulation'", before="if (run(")
 put("import random\nreturn random.choice(['nothing', 'master weights'])", before="if (run(")
-
 
 # %% wrong never-provoked
 # You find nothing in any run. With ordinary settings all of them look healthy. Provoke each fault:
 # tiny gradients, tiny updates, a large batch.
-(swap("loss_factor=2.0**-32", "") & swap("lr=2.0**-16, steps=1000", "") & swap("repeats=2000", ""))
+swap("loss_factor=2.0**-32", "") & swap("lr=2.0**-16, steps=1000", "") & swap("repeats=2000", "")
 put("return 'nothing' if run().loss < math.inf else 'loss scaling'", before="if (run(")
-
 
 # %% program reads_the_closure
 def missing_ingredient(run):
@@ -149,20 +128,15 @@ def missing_ingredient(run):
             return cell.cell_contents._missing
     return "nothing"
 
-
 # %% wrong provoked-too-hard
 # You say of every run that it lacks the loss scale, because your `loss_factor` provokes too hard. A
 # scale of `2**10` saves gradients that are up to 1024 times too small for FP16. From `2**-37` down
 # they are lost in every run, and with a large `loss_factor` they overflow in every run.
 swap("2.0**-32", "2.0**-48")
-swap(
-    "(run(loss_factor=2.0**-32).gradient == 0).all()",
-    "not run(loss_factor=2.0**20).gradient.isfinite().all()",
-)
-of(
-    "all_at_once",
-    put("if not run(loss_factor=0.0).gradient.any(): return 'loss scaling'", before="slow"),
-)
+swap("(run(loss_factor=2.0**-32).gradient == 0).all()",
+    "not run(loss_factor=2.0**20).gradient.isfinite().all()")
+of("all_at_once", put("if not run(loss_factor=0.0).gradient.any(): return 'loss scaling'",
+    before="slow"))
 
 # %% wrong zeros-overlooked
 # You miss the runs without loss scaling. Make the gradients very small with `loss_factor`, such as
@@ -182,10 +156,8 @@ of("other_experiments", swap("2.0**-15", "2.0**-8"))
 # growing. The batch repeats the same 8 examples, so its mean loss should not change. Compare a few
 # repeats with a thousand or more.
 swap("repeats=2000", "repeats=10")
-swap(
-    "abs(run(repeats=2000).loss / run().loss - 1) > 0.1",
-    "not math.isfinite(run(repeats=5000).loss)",
-)
+swap("abs(run(repeats=2000).loss / run().loss - 1) > 0.1",
+    "not math.isfinite(run(repeats=5000).loss)")
 drop("if abs(run")
 
 # %% wrong copies-expected-to-move
@@ -210,10 +182,8 @@ put(
 # You take missing masters for a missing scale. The gradients of these runs are not zero. It is the
 # update that is lost.
 swap('return "master weights"', 'return "loss scaling"')
-put(
-    "o = run(lr=2.0**-16, steps=1000)\nif torch.equal(o.before, o.after): return 'loss scaling'",
-    before="slow",
-)
+put("o = run(lr=2.0**-16, steps=1000)\nif torch.equal(o.before, o.after): return 'loss scaling'",
+    before="slow")
 
 # %% wrong one-zero-is-enough
 # One zero among the gradients doesn't show an underflow. If an input is always zero, its weight has

@@ -11,7 +11,6 @@
 # is returned as float32. `weight` and `bias` themselves don't change. After `loss.backward()` both
 # have float32 gradients; the caller makes that call.
 
-
 # %% answer
 def mixed_loss(images, weight, bias, labels):
     """Mean cross-entropy of images @ weight.T + bias, the product in float16."""
@@ -20,7 +19,6 @@ def mixed_loss(images, weight, bias, labels):
     loss = torch.nn.functional.cross_entropy(logits.float(), labels)
     return loss
     ### END SOLUTION
-
 
 # %% hints
 # - Which operation here is expensive, and which ones are fragile? The first belongs in 16 bits, the
@@ -31,7 +29,6 @@ def mixed_loss(images, weight, bias, labels):
 #   the gradient back through the cast.
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.amp_from_scratch.stage import forward_and_back, loss_cases
 
 probe = Probe(loss_cases, play=forward_and_back, watch=True)
@@ -39,8 +36,6 @@ probe = Probe(loss_cases, play=forward_and_back, watch=True)
 # %% judge
 import math
 
-from amp_lessons.checks.compare import differing, is_dict, is_tensor
-from amp_lessons.checks.diagnosis import Judge
 
 PRODUCTS = {f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")}
 # A product may also be written as a multiplication and a sum.
@@ -50,10 +45,8 @@ LOSS_STEPS = {
     for name in ("_log_softmax", "_softmax", "nll_loss_forward", "logsumexp", "exp", "log", "mean")
 }
 
-
 def flat(values):
     return [x for v in values for x in flat(v)] if isinstance(values, list) else [values]
-
 
 def same(expected, seen):
     """Same dtypes and shapes; numbers to within what the rounding of FP16 products may change."""
@@ -68,7 +61,6 @@ def same(expected, seen):
     pairs = zip(one, other, strict=True)
     return all(a == b or (a != a and b != b) or abs(a - b) <= 0.02 * most for a, b in pairs)
 
-
 def multiplied_in(seen):
     """The formats in which something was multiplied, both sides in the same one."""
     if not is_dict(seen.get("value")) or "loss" not in seen["value"]["dict"]:
@@ -76,13 +68,11 @@ def multiplied_in(seen):
     taken = [op["takes"] for op in seen["ops"] if op["op"] in MULTIPLICATIONS]
     return {dtypes[0] for dtypes in taken if len(dtypes) == 1}
 
-
 judge = Judge(same=same, asked_for="a float32 tensor without dimensions that has a gradient")
 
 # %% passed
 # Products in 16 bits, sums and exponentials in 32. Autocast decides the same for each operation,
 # with a list.
-
 
 # %% right written_out
 def mixed_loss(images, weight, bias, labels):
@@ -91,7 +81,6 @@ def mixed_loss(images, weight, bias, labels):
     log_p = shifted - shifted.exp().sum(1, keepdim=True).log()
     return -log_p[torch.arange(len(labels)), labels].mean()
 
-
 # %% right by_autocast
 def mixed_loss(images, weight, bias, labels):
     with torch.autocast("cpu", dtype=torch.float16):
@@ -99,14 +88,12 @@ def mixed_loss(images, weight, bias, labels):
     log_p = torch.log_softmax(logits, 1, dtype=torch.float32)
     return torch.nn.functional.nll_loss(log_p, labels)
 
-
 # %% right one_hot_labels
 def mixed_loss(images, weight, bias, labels):
     logits = torch.einsum("ni,ci->nc", images.half(), weight.half()).float() + bias
     log_p = logits - torch.logsumexp(logits, 1, keepdim=True)
     chosen = torch.nn.functional.one_hot(labels, len(weight)).float()
     return -torch.einsum("nc,nc->", log_p, chosen) / len(labels)
-
 
 # %% right custom_function
 class HalfLinear(torch.autograd.Function):
@@ -121,26 +108,19 @@ class HalfLinear(torch.autograd.Function):
         x, _ = ctx.saved_tensors
         return None, (g.half().t() @ x).float(), g.sum(0)
 
-
 def mixed_loss(images, weight, bias, labels):
     return torch.nn.functional.cross_entropy(HalfLinear.apply(images, weight, bias), labels)
-
 
 # %% rule product-in-float32
 # Your matrix product runs in FP32, so you gain nothing: it is the one expensive operation here.
 # Both of its inputs must be float16 when they are multiplied.
 def breaks(seen, right):
     return multiplied_in(seen) == {"float32"}
-
-
 swap(".half()", "", nth=0)
 swap(".half()", ".half().float()", nth=0)
-of(
-    "written_out",
-    swap("(images.to(torch.float16) @ weight.to(torch.float16).T)", "images @ weight.T"),
-)
+of("written_out", swap("(images.to(torch.float16) @ weight.to(torch.float16).T)",
+    "images @ weight.T"))
 put("logits = (images[:, None] * weight).sum(-1) + bias", before="loss =") & drop("logits =", 1)
-
 
 # %% rule product-in-bfloat16
 # Your matrix product runs in bfloat16, and the task asks for float16. On a CPU, `torch.autocast`
@@ -148,11 +128,8 @@ put("logits = (images[:, None] * weight).sum(-1) + bias", before="loss =") & dro
 def breaks(seen, right):
     formats = multiplied_in(seen)
     return "bfloat16" in formats and "float16" not in formats
-
-
 of("by_autocast", swap(", dtype=torch.float16", ""))
 swap(".half()", ".bfloat16()", nth=0)
-
 
 # %% rule loss-in-float16
 # Part of your loss runs in FP16: the softmax, the logarithm or the mean. There exponentials
@@ -161,8 +138,6 @@ def breaks(seen, right):
     return is_dict(seen.get("value")) and any(
         op["op"] in LOSS_STEPS and "float16" in op["takes"] for op in seen["ops"]
     )
-
-
 swap("logits.float()", "logits")
 swap("logits.float()", "logits") & swap("return loss", "return loss.float()")
 of("by_autocast", swap("1, dtype=torch.float32)", "1).float()"))
@@ -178,10 +153,8 @@ of("written_out", swap("+ bias", "+ bias.detach()"))
 of("by_autocast", wrap("with torch.no_grad():", "with torch.autocast"))
 swap("return loss", "return loss.detach()")
 swap("weight.half(), bias.half()", "*(p.data.half().requires_grad_() for p in (weight, bias))")
-of(
-    "written_out",
-    put("weight, bias = torch.nn.Parameter(weight), bias.clone().detach()", before="logits"),
-)
+of("written_out", put("weight, bias = torch.nn.Parameter(weight), bias.clone().detach()",
+    before="logits"))
 
 # %% wrong parameters-cast
 # You changed the parameters themselves to FP16 values. They are the master weights. Make copies in
@@ -221,10 +194,8 @@ of("written_out", put("log_p = (logits.softmax(1) + 1e-8).log()", after="log_p =
 # in FP32. Subtract each row's maximum first, or use `log_softmax` or `cross_entropy`.
 of("written_out", swap("logits - logits.max(1, keepdim=True).values", "logits"))
 of("written_out", put("log_p = (logits.exp() / logits.exp().sum(1, True)).log()", after="log_p ="))
-of(
-    "written_out",
-    put("log_p = logits - torch.log(torch.exp(logits).sum(1, True))", after="log_p ="),
-)
+of("written_out", put("log_p = logits - torch.log(torch.exp(logits).sum(1, True))",
+    after="log_p ="))
 
 # %% wrong log-softmax-forgotten
 # `nll_loss` takes logarithms of probabilities, and you gave it logits. Apply `log_softmax` first,

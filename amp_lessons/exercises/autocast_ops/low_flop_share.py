@@ -253,6 +253,23 @@ swap("low / total", "low / max(total - low, 1)")
 swap("low / total", "low / (total - low)")
 of("fraction", swap("sum(flops.values())", "flops[torch.float32] + flops[torch.float64]"))
 
+# %% program sixteen_to_the_rest
+def low_flop_share(model, x, region):
+    done = {True: 0, False: 0}
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            formula = flop_registry.get(func.overloadpacket)
+            if formula:
+                narrow = result.dtype in (torch.float16, torch.bfloat16)
+                done[narrow] += formula(*args, **(kwargs or {}), out_val=result)
+            return result
+
+    with torch.autocast("cpu", region), Watch():
+        model(x)
+    return done[True] / done[False]
+
 # %% wrong percent
 # You returned a percentage. Return the share, a number between 0 and 1.
 swap("low / total", "100 * low / total")
