@@ -25,7 +25,7 @@ from torch.optim import Optimizer
 
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.files import write_atomically
-from amp_lessons.scaler import ScalerLog
+from amp_lessons.scaler_log import ScalerLog
 
 FORMAT = "AMP Lessons checkpoint, version 1"
 CONTENT = {"format": str, "torch": str, "kinds": dict, "states": dict, "random": dict}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Literal
 
-from amp_lessons.casebook import Disagreement, Table, gaps
+from amp_lessons.catalogues import Disagreement, Table, gaps
 
 Shown = Literal["triggered here", "cited"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from amp_lessons.casebook import Disagreement, Table, gaps
+from amp_lessons.catalogues import Disagreement, Table, gaps
 
 Verdict = Literal["true", "false", "true only when"]
 Seed = Literal["question page", "quiz page", "guide", "benchmark"]

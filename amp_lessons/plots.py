@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from amp_lessons.course import Lesson
     from amp_lessons.formats import Format
+    from amp_lessons.loss_scale import ExponentHistogram, Fate
     from amp_lessons.memory import Memory
-    from amp_lessons.scaler import ScalerRecord
-    from amp_lessons.scaling import ExponentHistogram, Fate
+    from amp_lessons.scaler_log import ScalerRecord
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")

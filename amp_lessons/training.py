@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
 from amp_lessons.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from amp_lessons.scaler import ScalerLog, ScalerRecord
+from amp_lessons.scaler_log import ScalerLog, ScalerRecord
 
 __all__ = [
     "MODES",

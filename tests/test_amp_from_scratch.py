@@ -8,7 +8,7 @@ import torch
 from amp_lessons import plots
 from amp_lessons.exercises.amp_from_scratch import stage as ex
 from amp_lessons.formats import FP16
-from amp_lessons.scaling import fates
+from amp_lessons.loss_scale import fates
 
 RUNS = [*ex.practice_runs().values(), *(case.args[0] for case in ex.run_cases())]
 

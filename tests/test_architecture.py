@@ -16,10 +16,12 @@ PACKAGE = Path(amp_lessons.__file__).parent
 FLOORS = (
     {"foundations", "renamed", "es_modules", "interrupts"},
     {"course", "progress", "ipynb", "terminal", "server", "boxes", "device"},
-    {"formats", "models", "timing", "roofline", "pretend_gpu", "records", "plots", "policy_record"},
+    {"formats", "models", "timing", "roofline", "pretend_gpu", "records", "policy_record"},
+    {"plain_data", "torch_state", "op_watch", "authoring"},
     {"catalogues", "messages", "scaler_log", "fakes"},
     {"float8", "loss_scale", "checkpoint", "myths", "clinic", "policy", "trace", "standing"},
     {"training", "memory"},
+    {"plots"},
     {"bench", "checks", "distributed", "overview"},
     {"exercises"},
     {"grading", "home", "quiz"},

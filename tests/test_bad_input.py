@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from amp_lessons import cli, roofline, scaling, timing
+from amp_lessons import cli, loss_scale, roofline, timing
 from amp_lessons.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from amp_lessons.distributed.launch import launch
 from amp_lessons.float8 import DelayedScale
 from amp_lessons.memory import training_memory
-from amp_lessons.scaler import simulate_scaler, torch_records
+from amp_lessons.scaler_log import simulate_scaler, torch_records
 from amp_lessons.training import Batches, load_digits
 
 NAN = math.nan
@@ -30,14 +30,14 @@ class Refuses:
 
 
 REFUSED = {
-    "a number is no tensor": (TypeError, lambda: scaling.exponent_histogram(3.0)),
-    "nor are several": (TypeError, lambda: scaling.smallest_safe_scale([1.0, 2.0])),
-    "nor is an array": (TypeError, lambda: scaling.fate(np.ones(3))),
-    "complex": (TypeError, lambda: scaling.exponent_histogram(torch.ones(2) * 1j)),
-    "meta": (ValueError, lambda: scaling.fate(torch.empty(2, device="meta"))),
-    "format": (ValueError, lambda: scaling.smallest_safe_scale(ONES, "fp15")),
-    "scale as text": (TypeError, lambda: scaling.fate(ONES, "2")),
-    "scale None": (TypeError, lambda: scaling.fates(ONES, [1.0, None])),
+    "a number is no tensor": (TypeError, lambda: loss_scale.exponent_histogram(3.0)),
+    "nor are several": (TypeError, lambda: loss_scale.smallest_safe_scale([1.0, 2.0])),
+    "nor is an array": (TypeError, lambda: loss_scale.fate(np.ones(3))),
+    "complex": (TypeError, lambda: loss_scale.exponent_histogram(torch.ones(2) * 1j)),
+    "meta": (ValueError, lambda: loss_scale.fate(torch.empty(2, device="meta"))),
+    "format": (ValueError, lambda: loss_scale.smallest_safe_scale(ONES, "fp15")),
+    "scale as text": (TypeError, lambda: loss_scale.fate(ONES, "2")),
+    "scale None": (TypeError, lambda: loss_scale.fates(ONES, [1.0, None])),
     "pattern None": (TypeError, lambda: simulate_scaler(None)),
     "pattern text": (TypeError, lambda: torch_records("yn")),
     "no int64": (ValueError, lambda: torch_records([], growth_interval=2**63)),
@@ -102,9 +102,9 @@ def test_a_gpu_that_is_not_here_is_refused_before_it_is_timed():
 
 def test_gradients_of_frozen_and_sparse_parameters_are_welcome():
     sparse = torch.tensor([0.0, 2.0, 0.0]).to_sparse()
-    assert scaling.exponent_histogram([None, sparse]).total == 3
-    assert scaling.fate([None]).normal == 0
-    assert scaling.smallest_safe_scale([torch.tensor([2.0**-25])], "fp16") == 2.0
+    assert loss_scale.exponent_histogram([None, sparse]).total == 3
+    assert loss_scale.fate([None]).normal == 0
+    assert loss_scale.smallest_safe_scale([torch.tensor([2.0**-25])], "fp16") == 2.0
 
 
 FACTORIES = """

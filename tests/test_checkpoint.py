@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from amp_lessons.scaler import ScalerLog
+from amp_lessons.scaler_log import ScalerLog
 from amp_lessons.training import (
     Batches,
     CheckpointError,

@@ -29,10 +29,11 @@ from amp_lessons.checks import (
     number_formats,
 )
 from amp_lessons.checks.cases import Case, Misconception, exactly, function_exercise, within
-from amp_lessons.checks.evidence import UNATTEMPTED, DamagedEvidence, as_json, observe, plain
+from amp_lessons.checks.evidence import DamagedEvidence, observe
 from amp_lessons.checks.exercise import CheckFailed, Exercise, Finding, recording
 from amp_lessons.checks.solutions import SolutionMissing, solution_of
 from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.plain_data import UNATTEMPTED, as_json, plain
 
 survives = amp_in_20_minutes.survives
 

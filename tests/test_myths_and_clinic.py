@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from amp_lessons.casebook import Disagreement, Table, anchor, gaps, said
+from amp_lessons.catalogues import Disagreement, Table, anchor, gaps, said
 from amp_lessons.clinic import PITFALLS, WARDS, Clinic
 from amp_lessons.course import LESSONS
 from amp_lessons.myths import MYTHS, THEMES, Trials, verdict_of

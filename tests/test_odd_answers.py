@@ -15,9 +15,9 @@ import torch
 
 from amp_lessons import checks
 from amp_lessons.checks import display
-from amp_lessons.checks.evidence import MAX_DEPTH, MAX_ITEMS, as_json, plain
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.course import LESSONS
+from amp_lessons.plain_data import MAX_DEPTH, MAX_ITEMS, as_json, plain
 
 EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
 FUNCTIONS = {"stable_losses": 4, "mend_mismatches": 5}

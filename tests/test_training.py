@@ -13,7 +13,7 @@ import torch
 from sklearn.datasets import load_digits as original  # its import alone draws from `random`
 
 from amp_lessons import training
-from amp_lessons.scaler import ScalerLog, simulate_scaler
+from amp_lessons.scaler_log import ScalerLog, simulate_scaler
 from amp_lessons.training import (
     MODES,
     Batches,

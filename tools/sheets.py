@@ -12,14 +12,14 @@ import copy
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons.checks import find
-from amp_lessons.checks.exercise_file import (
+from amp_lessons.authoring.cells import (
     BEGIN,
     Cell,
     ExerciseFileError,
     cut_solution,
     read_cells,
 )
+from amp_lessons.checks import find
 from amp_lessons.checks.halves import SHEET
 from amp_lessons.checks.topic import FOLDER
 from amp_lessons.course import ExerciseInfo, Lesson, lesson_of

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from amp_lessons.checks.evidence import DamagedEvidence, as_json, in_words, observe
+from amp_lessons.checks.evidence import DamagedEvidence, observe
 from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
-from amp_lessons.checks.watch import watched
+from amp_lessons.op_watch import watched
+from amp_lessons.plain_data import as_json, in_words
 
 MAX_LINES = 4
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
+from amp_lessons.authoring.edits import Edit, EditError
 from amp_lessons.checks import wording
 from amp_lessons.checks.compare import Same, exactly, is_tensor, same_outcome
-from amp_lessons.checks.edits import Edit, EditError
 from amp_lessons.checks.evidence import DamagedEvidence
 from amp_lessons.checks.probe import Case, Probe
 from amp_lessons.checks.verdict import Finding, State, Verdict

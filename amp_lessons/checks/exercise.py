@@ -158,8 +158,9 @@ class Exercise:
 
     def evidence(self, *answer: Any) -> Any:
         """Run the probe; give its data as it comes out of JSON, so that nothing else can."""
-        from amp_lessons.checks.evidence import UNATTEMPTED, as_json, describe_error
-        from amp_lessons.checks.surroundings import usual_torch
+        from amp_lessons.checks.evidence import describe_error
+        from amp_lessons.plain_data import UNATTEMPTED, as_json
+        from amp_lessons.torch_state import usual_torch
 
         if not answer or any(part is ... for part in answer):
             return UNATTEMPTED
@@ -189,7 +190,7 @@ class Exercise:
 
     def _judge(self, evidence: Any) -> Verdict:
         from amp_lessons.checks.diagnosis import error_verdict
-        from amp_lessons.checks.surroundings import usual_torch
+        from amp_lessons.torch_state import usual_torch
 
         if isinstance(evidence, dict):
             if "unattempted" in evidence:

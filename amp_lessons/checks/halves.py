@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.checks.exercise_file import (
+from amp_lessons.authoring.cells import (
     BEGIN,
     Cell,
     ExerciseFileError,
@@ -191,8 +191,8 @@ class SecretHalf:
         self, cell: Cell, of_rule: bool = False, fits_only: bool = False
     ) -> Iterator[WrongAnswer]:
         """The wrong answers that a cell writes as edits, one statement each."""
+        from amp_lessons.authoring.edits import EDITS, Edit, EditError
         from amp_lessons.checks.diagnosis import WrongAnswer
-        from amp_lessons.checks.edits import EDITS, Edit, EditError
 
         for node in ast.parse(cell.code).body:
             if not isinstance(node, ast.Expr):

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from amp_lessons.checks.evidence import TooSlow, observe
-from amp_lessons.checks.watch import watched
+from amp_lessons.op_watch import watched
 
 SECONDS = 60.0
 """How long all calls of one check may take, in seconds, before they are stopped."""

@@ -18,9 +18,10 @@ import numpy as np
 
 from amp_lessons import roofline
 from amp_lessons.checks.cases import Case, Misconception, as_number, exactly, function_exercise
-from amp_lessons.checks.evidence import DamagedEvidence, in_words, observe, plain
+from amp_lessons.checks.evidence import DamagedEvidence, observe
 from amp_lessons.checks.legacy import Exercise, Finding, error_verdict
 from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.plain_data import in_words, plain
 from amp_lessons.pretend_gpu import PretendGpu
 
 TOLERANCE = 0.03

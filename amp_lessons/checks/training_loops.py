@@ -31,9 +31,9 @@ from amp_lessons.checks.cases import (
     function_exercise,
     within,
 )
-from amp_lessons.checks.evidence import plain
 from amp_lessons.checks.legacy import Exercise, Finding
 from amp_lessons.checks.verdict import Verdict
+from amp_lessons.plain_data import plain
 
 HALF = torch.float16
 LARGE = 3e4  # an input with which the forward pass is fine, and the scaled gradients overflow

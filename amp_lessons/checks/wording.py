@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from amp_lessons.checks.compare import Same, as_number, differing, is_dict, is_tensor
-from amp_lessons.checks.evidence import in_words
 from amp_lessons.checks.probe import Case
+from amp_lessons.plain_data import in_words
 
 LONGEST = 60
 MANY = 12  # more numbers than anyone reads one by one

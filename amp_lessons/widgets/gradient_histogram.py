@@ -17,7 +17,7 @@ from torch import Tensor
 
 from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format, get_format
-from amp_lessons.scaling import ExponentHistogram, Fate, exponent_histogram, fates
+from amp_lessons.loss_scale import ExponentHistogram, Fate, exponent_histogram, fates
 from amp_lessons.widgets.traits import Refused
 
 CHOICES = (FP16, BF16, FP8_E4M3, FP8_E5M2, FP32)

@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from amp_lessons.es_modules import join_modules, read_static
-from amp_lessons.scaler import ScalerRecord, check_settings, simulate_scaler, torch_records
+from amp_lessons.scaler_log import ScalerRecord, check_settings, simulate_scaler, torch_records
 from amp_lessons.widgets.traits import Number, Refused
 
 MAX_STEPS = 40

@@ -53,7 +53,7 @@ plots.rescue(2.0**-26, 2.0**16, FP16)
 # zero in FP16?
 
 # %%
-from amp_lessons.scaling import exponent_histogram, fate, smallest_safe_scale
+from amp_lessons.loss_scale import exponent_histogram, fate, smallest_safe_scale
 from amp_lessons.training import digits_gradients
 
 for weight in (1.0, 1e-2, 1e-6):

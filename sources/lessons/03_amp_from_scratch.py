@@ -142,7 +142,7 @@ print("weights that moved:", sum(int((unscaled[1][n] != w).sum()) for n, w in st
 
 # %%
 from amp_lessons.formats import FP16
-from amp_lessons.scaling import exponent_histogram, fates, smallest_safe_scale
+from amp_lessons.loss_scale import exponent_histogram, fates, smallest_safe_scale
 from amp_lessons.training import digits_gradients
 
 true_gradients = list(digits_gradients(loss_factor=SMALL).values())

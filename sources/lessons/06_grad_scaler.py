@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from amp_lessons import plots
-from amp_lessons.scaling import ScalerLog, simulate_scaler
+from amp_lessons.scaler_log import ScalerLog, simulate_scaler
 from amp_lessons.training import digits_network, load_digits
 
 half, bfloat = torch.float16, torch.bfloat16

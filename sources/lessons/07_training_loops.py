@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 
 from amp_lessons import plots
-from amp_lessons.scaling import ScalerLog
+from amp_lessons.scaler_log import ScalerLog
 from amp_lessons.training import Batches, digits_network, load_digits
 
 half, bfloat = torch.float16, torch.bfloat16

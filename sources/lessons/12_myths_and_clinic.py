@@ -27,12 +27,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from amp_lessons import models, plots, training
-from amp_lessons.casebook import said
 from amp_lessons.clinic import Clinic
 from amp_lessons.fakes.modes import autocast_on
+from amp_lessons.messages import said
 from amp_lessons.myths import Trials, verdict_of
 from amp_lessons.policy import counts, op_policy, policy_table
-from amp_lessons.scaling import ScalerLog
+from amp_lessons.scaler_log import ScalerLog
 from amp_lessons.trace import explain_autocast
 
 # %% [markdown]

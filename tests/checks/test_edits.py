@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from amp_lessons.checks.edits import EditError, drop, move, of, put, swap, unwrap, wrap
+from amp_lessons.authoring.edits import EditError, drop, move, of, put, swap, unwrap, wrap
 
 LOOP = """\
 def train(model, batches):

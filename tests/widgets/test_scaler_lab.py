@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import traitlets
 
-from amp_lessons.scaler import simulate_records, simulate_scaler, torch_records
+from amp_lessons.scaler_log import simulate_records, simulate_scaler, torch_records
 from amp_lessons.widgets import ScalerLab, scaler_lab
 
 pytestmark = pytest.mark.filterwarnings("error::FutureWarning")

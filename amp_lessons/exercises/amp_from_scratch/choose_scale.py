@@ -15,7 +15,7 @@
 # Here is what such gradients look like, for the digits network.
 
 # %% given
-from amp_lessons.scaling import exponent_histogram
+from amp_lessons.loss_scale import exponent_histogram
 
 # %% demo
 from amp_lessons.training import digits_gradients

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amp_lessons.checks.evidence import plain
+from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
 
 # ---- gradients to choose a scale for ------------------------------------------------------------

@@ -20,7 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.checks.evidence import as_json, by_name, plain
+from amp_lessons.checks.evidence import by_name
+from amp_lessons.plain_data import as_json, plain
 from amp_lessons.checks.probe import Case
 from amp_lessons.fakes.cuda import ensure_cuda_guard
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.checks.surroundings import usual_torch
+from amp_lessons.torch_state import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import (
     Log,
     Witness,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.checks.surroundings import usual_torch
+from amp_lessons.torch_state import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import as_returned, since, state
 from amp_lessons.exercises.autocast_regions.stage_calls import Expected
 

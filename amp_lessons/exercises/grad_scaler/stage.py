@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.compare import as_number
-from amp_lessons.checks.evidence import plain
+from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
-from amp_lessons.checks.watch import watched
+from amp_lessons.op_watch import watched
 
 BAD = {"i": math.inf, "-": -math.inf, "n": math.nan}
 WORDS = {"i": "inf", "-": "-inf", "n": "NaN"}

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.compare import is_dict, is_tensor
-from amp_lessons.checks.evidence import as_json
+from amp_lessons.plain_data import as_json
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.exercises.losses_and_ops.stage import (

@@ -2,7 +2,7 @@
 
 PyTorch has no public way to ask whether `step()` was skipped (pytorch issues 55585, 67590);
 `ScalerLog` answers that. `simulate_scaler` gives torch's own scales with no scaler at all. What a
-scale does to the gradients is counted in `scaling`, which also offers what is here.
+scale does to the gradients is counted in `loss_scale`.
 """
 
 from __future__ import annotations

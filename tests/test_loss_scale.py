@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from amp_lessons.formats import BF16, FORMATS, FP8_E4M3, FP16, FP32, Format
-from amp_lessons.scaling import (
+from amp_lessons.loss_scale import (
     ExponentHistogram,
     Fate,
     exponent_histogram,

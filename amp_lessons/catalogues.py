@@ -1,39 +1,14 @@
-"""What lesson 12's myths and clinic share: hearing what torch says, and a table with links.
-
-The catalogues themselves are in `myths` and `clinic`.
-"""
+"""What `myths` and `clinic` share: a table with links, and the complaint where one is wrong."""
 
 from __future__ import annotations
 
 import html
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 
 class Disagreement(AssertionError):
     """A cell found something else than the catalogue says. One of the two is wrong: read both."""
-
-
-def said(call: Callable[[], Any]) -> str:
-    """What torch says about a call: its warnings, then its error, a line each; "" if nothing.
-
-    Args:
-        call: called once, without arguments. What it returns is dropped.
-
-    Returns:
-        Lines such as ``"FutureWarning: …"`` and ``"RuntimeError: …"``. Wordings differ between
-        versions and devices, so look for a pattern and do not compare whole lines.
-    """
-    lines = []
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        try:
-            call()
-        except Exception as error:
-            lines = [f"{type(error).__name__}: {error}"]
-    return "\n".join([f"{w.category.__name__}: {w.message}" for w in heard] + lines)
 
 
 def anchor(heading: str) -> str:

@@ -2,7 +2,7 @@
 
 Everything is counted with `formats`, never estimated, so a picture drawn from these numbers is
 as exact as the format itself. How GradScaler finds its scale is watched and simulated in
-`scaler`; what it offers can be imported from here as well.
+`scaler_log`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,6 @@ import torch
 from torch import Tensor
 
 from amp_lessons.formats import FP16, Format, get_format
-from amp_lessons.scaler import ScalerLog, ScalerRecord, simulate_scaler
-
-__all__ = [
-    "ExponentHistogram",
-    "Fate",
-    "ScalerLog",
-    "ScalerRecord",
-    "exponent_histogram",
-    "fate",
-    "fates",
-    "simulate_scaler",
-    "smallest_safe_scale",
-]
 
 
 @dataclass(frozen=True)
