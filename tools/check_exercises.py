@@ -16,11 +16,11 @@ from functools import cache
 
 from amp_lessons.authoring.cells import BEGIN, END, ExerciseFileError
 from amp_lessons.checks import find
-from amp_lessons.checks.compare import same_outcome
 from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.checks.verdict import State
 from amp_lessons.course import LESSONS
+from amp_lessons.plain_data.compare import same_outcome
 from amp_lessons.torch_state import usual_torch
 
 MAX_LINES = 350

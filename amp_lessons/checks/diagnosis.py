@@ -21,10 +21,10 @@ from typing import Any
 
 from amp_lessons.authoring.edits import Edit, EditError
 from amp_lessons.checks import wording
-from amp_lessons.checks.compare import Same, exactly, is_tensor, same_outcome
 from amp_lessons.checks.evidence import DamagedEvidence
 from amp_lessons.checks.probe import Case, Probe
 from amp_lessons.checks.verdict import Finding, State, Verdict
+from amp_lessons.plain_data.compare import Same, exactly, is_tensor, same_outcome
 
 MAX_LINES = 4
 ENOUGH = 2

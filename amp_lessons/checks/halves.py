@@ -220,7 +220,8 @@ class SecretHalf:
 
 def _words_of_a_judge() -> dict[str, Any]:
     """What a cell of the secret half may use without an import."""
-    from amp_lessons.checks import compare, diagnosis, verdict, wording
+    from amp_lessons.checks import diagnosis, verdict, wording
+    from amp_lessons.plain_data import compare
 
     words: dict[str, Any] = {
         name: getattr(compare, name)

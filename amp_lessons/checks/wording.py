@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from amp_lessons.checks.compare import Same, as_number, differing, is_dict, is_tensor
 from amp_lessons.checks.probe import Case
 from amp_lessons.plain_data import in_words
+from amp_lessons.plain_data.compare import Same, as_number, differing, is_dict, is_tensor
 
 LONGEST = 60
 MANY = 12  # more numbers than anyone reads one by one

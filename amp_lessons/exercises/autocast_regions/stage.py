@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
-from amp_lessons.checks.compare import Same, as_number, is_dict
+from amp_lessons.plain_data.compare import Same, as_number, is_dict
 from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
 from amp_lessons.torch_state import usual_torch

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.checks.compare import as_number
+from amp_lessons.plain_data.compare import as_number
 from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
 from amp_lessons.op_watch import watched

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks import wording
-from amp_lessons.checks.compare import Same, is_dict
+from amp_lessons.plain_data.compare import Same, is_dict
 from amp_lessons.checks.probe import Case
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.checks.compare import is_dict, is_tensor
+from amp_lessons.plain_data.compare import is_dict, is_tensor
 from amp_lessons.plain_data import as_json
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.verdict import State, Verdict

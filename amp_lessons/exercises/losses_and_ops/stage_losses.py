@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.checks.compare import is_dict
+from amp_lessons.plain_data.compare import is_dict
 from amp_lessons.checks.evidence import by_name
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.losses_and_ops.stage import BFLOAT, HALF, SINGLE, name_of, region

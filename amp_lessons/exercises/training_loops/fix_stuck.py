@@ -48,7 +48,7 @@ from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
 probe = Probe(loop_cases, play=plain_loop(init_scale=2.0))
 
 # %% judge
-from amp_lessons.checks.compare import within
+from amp_lessons.plain_data.compare import within
 from amp_lessons.checks.diagnosis import Judge
 
 judge = Judge(same=within(1e-3))
