@@ -50,6 +50,7 @@ probe = Probe(loop_cases, play=plain_loop(init_scale=2.0))
 # %% judge
 from amp_lessons.plain_data.compare import within
 from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.exercises.training_loops.stage import part
 
 judge = Judge(same=within(1e-3))
 
@@ -82,22 +83,23 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 
+# %% rule another-precision
+def breaks(seen, right):
+    dtypes = part(seen, "dtype of the model's outputs")
+    return bool(dtypes) and "x float16" not in dtypes
+
+
 # %% wrong never-zeroed
 # The gradients of one batch are still there when the next ones are added. After one overflow they
 # hold inf or NaN forever: every step is skipped, and the scale sinks with each of them. Without an
 # overflow you hardly notice: the old gradients are unscaled, so the new ones are larger by the
 # scale.
-drop("optimizer.zero_grad()")
-move("optimizer.zero_grad()", before="for x, y")
-move("optimizer.zero_grad()", after="for x, y")
 of("after_the_step", drop("model.zero_grad"))
 
 # %% wrong zeroed-before-step
-# You removed the gradients between `backward()` and `step()`, so nothing is left to step with.
+# You remove the gradients between `backward()` and `step()`, so nothing is left to step with.
 # `zero_grad()` sets them to None, and then the scaler has nothing to check: "No inf checks were
 # recorded". Remove them before the backward pass or after the step.
-move("optimizer.zero_grad()", before="scaler.step")
-drop("optimizer.zero_grad()") & put("optimizer.zero_grad(set_to_none=False)", before="scaler.step")
 of("after_the_step", move("model.zero_grad", before="scaler.step"))
 
 # %% wrong zeroed-after-skips-only
@@ -110,25 +112,20 @@ of("after_the_step", move("model.zero_grad", before="scaler.step"))
     & put("before = scaler.get_scale()", before="scaler.update")
 )
 
-# %% wrong infinities-replaced
-# You replaced inf and NaN in the gradients. Now the scaler cannot see the overflow: it takes a step
-# with gradients that you made up, and never lowers the scale.
-put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", before="scaler.step")
-put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", before="scaler.step")
 
-# %% wrong batch-left-out
-# You leave the batch out before the scaler has seen it, so the scale never comes down. And most
-# overflows have a finite loss: only the gradients are inf. Let the scaler decide, and clear the
-# gradients.
-put("if not loss.isfinite(): continue", before="scaler.scale")
+# %% program looks_at_the_old_gradients
+def fix_stuck(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        if any(p.grad is not None and not p.grad.isfinite().all() for p in model.parameters()):
+            model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
 
 # %% wrong stepped-without-the-scaler
-# You call `optimizer.step()` yourself, so an overflow in the gradients is not skipped. A finite
-# loss doesn't mean finite gradients. Call `scaler.step(optimizer)`: it looks at the gradients.
-(
-    swap("scaler.step(optimizer)", "if loss.isfinite(): optimizer.step()")
-    & put("scaler.unscale_(optimizer)", before="if loss.isfinite()")
-)
 
 
 # %% program looks_at_the_loss

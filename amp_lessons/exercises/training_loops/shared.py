@@ -1,6 +1,106 @@
 # %% wrong another-precision
-# Your loop left FP16. Its forward pass runs in float32, or in BF16, which is what
-# `torch.autocast("cpu")` means without a dtype. Both have a wider range, so nothing overflows any
-# more. The task asks for FP16: fix the loop and keep `dtype=torch.float16`.
+# Your forward pass doesn't run in FP16. Without autocast it runs in float32, and
+# `torch.autocast("cpu")` without a dtype means BF16. Both have a wider range, so nothing overflows
+# any more. The task asks for FP16: keep `dtype=torch.float16`.
 unwrap("with torch.autocast")
 swap(", dtype=torch.float16", "")
+swap("dtype=torch.float16", "dtype=torch.bfloat16")
+swap("dtype=torch.float16", "enabled=False")
+
+# %% wrong never-zeroed
+# You don't remove the old gradients before each step, so they are added to the new ones. After one
+# overflow they hold inf or NaN forever, and every later step is skipped. Call
+# `optimizer.zero_grad()` once for each step.
+drop("optimizer.zero_grad()")
+move("optimizer.zero_grad()", before="for x, y")
+move("optimizer.zero_grad()", after="for x, y")
+
+# %% wrong zeroed-before-step
+# You remove the gradients between `backward()` and `step()`, so nothing is left to step with.
+# Remove them before the backward pass or after the step.
+move("optimizer.zero_grad()", before="scaler.step")
+drop("optimizer.zero_grad()") & put("model.zero_grad()", before="scaler.step")
+drop("optimizer.zero_grad()") & put("optimizer.zero_grad(set_to_none=False)", before="scaler.step")
+
+# %% wrong infinities-replaced
+# You replace inf and NaN in the gradients. Now the scaler cannot see the overflow: it takes a step
+# with gradients that you made up, and never lowers the scale.
+put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", before="scaler.step")
+put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", before="scaler.step")
+put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", after="scaler.scale")
+put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", after="scaler.scale")
+
+# %% wrong batch-left-out
+# You leave a batch out before the scaler has seen it, so the scale never comes down. And most
+# overflows have a finite loss: only the gradients are inf. Let the scaler decide.
+put("if not loss.isfinite(): continue", before="scaler.scale")
+wrap("if loss.isfinite():", "scaler.scale", to="scaler.update")
+put("if x.abs().max() > 65504: continue", before="with torch")
+
+# %% wrong never-unscaled
+# The loss is scaled, but `optimizer.step()` doesn't know the scale. Its gradients are too large by
+# that factor, and a step with an inf is not skipped. `scaler.step(optimizer)` divides the gradients
+# and looks for inf.
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\noptimizer.step()",
+)
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "scaler.scale(loss).backward()\noptimizer.step()",
+)
+put("optimizer.step()\ncontinue", after="scaler.scale")
+
+# %% wrong stepped-without-the-scaler
+# You call `optimizer.step()` yourself, so the scaler cannot skip the step when a gradient
+# overflows. A finite loss doesn't mean finite gradients. Call `scaler.step(optimizer)`: it looks at
+# the gradients.
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\noptimizer.step()",
+)
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
+    "if loss.isfinite(): optimizer.step()",
+)
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\nbad = loss.isnan() or loss.isinf()\n"
+    "scaler.unscale_(optimizer)\nif not bad:\n    optimizer.step()",
+)
+swap(
+    "scaler.step(optimizer)\nscaler.update()",
+    "for p in model.parameters():\n    p.grad /= scaler.get_scale()\noptimizer.step()",
+)
+
+# %% wrong scaler-bypassed
+# You train in FP16 without loss scaling: the scaler is gone, or switched off. Small gradients
+# become zero, and a step with an inf is not skipped. Use `scale`, `step` and `update` of the
+# scaler.
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "loss.backward()\noptimizer.step()",
+)
+put('scaler = torch.amp.GradScaler("cpu", enabled=False)', before="for x, y")
+
+# %% wrong loss-not-scaled
+# The scaler has never scaled anything when it is asked for a step, so it raises an AssertionError.
+# Only `scaler.scale(loss)` sets up its scale. Call `backward()` on what it returns.
+swap("scaler.scale(loss).backward()", "loss.backward()")
+swap("scaler.scale(loss).backward()", "(loss * scaler.get_scale()).backward()")
+
+# %% wrong divided-too-often
+# The gradients are divided by the scale more often than they were multiplied by it. Perhaps
+# `backward()` still gets the plain loss: `scaler.scale(loss)` returns a new tensor and leaves
+# `loss` alone. Or you divide by hand, and `scaler.step` divides again. Call
+# `scaler.unscale_(optimizer)` if you need true gradients early: `step` knows about it.
+swap("scaler.scale(loss)", "loss") & put("scaler.scale(loss)", before="loss.backward()")
+put("scaler.scale(torch.ones(()))", before="for x, y") & swap("scaler.scale(loss)", "loss")
+put("for p in model.parameters(): p.grad.div_(scaler.get_scale())", before="scaler.step")
+
+# %% wrong never-updated
+# `scaler.update()` is missing, or comes only after the loop, so the second `step()` raises an
+# error. The scale never changes either. Call `scaler.update()` once after each step.
+drop("scaler.update()")
+move("scaler.update()", after="for x, y")

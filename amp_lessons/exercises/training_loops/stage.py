@@ -21,6 +21,7 @@ from amp_lessons.checks.probe import Case
 HALF = torch.float16
 LARGE = 3e4  # an input with which the forward pass is fine, and the scaled gradients overflow
 TOO_LARGE = 3e5  # an input beyond FP16: the forward pass overflows, and the step must be skipped
+SMALL = 2.0**-24  # a weight of the loss with which FP16 gradients are zero unless they are scaled
 INPUTS, CLASSES = 6, 3
 
 Batch = tuple[Tensor, Tensor]
@@ -122,9 +123,64 @@ def kept_in(parameters: list[Tensor]) -> str:
     return ", ".join(sorted(dtypes))
 
 
+def part(entry: dict[str, Any], key: str) -> Any:
+    """What an entry of evidence says under a key; None if the loop raised."""
+    return entry.get("value", {}).get("dict", {}).get(key)
+
+
 def flat(tensors: Iterable[Tensor]) -> list[float]:
     """All elements in one list of floats, which holds each of them exactly."""
     return [x for t in tensors for x in t.detach().double().flatten().tolist()]
+
+
+@dataclass
+class Training:
+    """A run that can be interrupted: it holds all that the next step depends on but one thing.
+
+    Attributes:
+        model: has batch norm and dropout, which draws from torch's global random numbers.
+        optimizer: SGD with momentum.
+        scaler: for FP16.
+        scheduler: lowers the learning rate every second epoch; an epoch has three steps.
+        order: the generator that shuffles the images.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    scheduler: Any
+    order: torch.Generator
+
+    @classmethod
+    def fresh(cls, seed: int) -> Training:
+        """A run at its beginning, with weights and data order from ``seed``."""
+        torch.manual_seed(seed)
+        model = network(seed, 10, noisy=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
+        return cls(
+            model,
+            optimizer,
+            torch.amp.GradScaler("cpu", init_scale=2.0**26, growth_interval=3),
+            torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5),
+            torch.Generator().manual_seed(seed),
+        )
+
+    def steps(self, images: Tensor, labels: Tensor, count: int) -> list[float]:
+        """Train ``count`` steps on 16 random images each; return the losses."""
+        losses = []
+        for number in range(count):
+            chosen = torch.randperm(len(labels), generator=self.order)[:16]
+            self.optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=HALF):
+                loss = cross_entropy(self.model(images[chosen]), labels[chosen])
+            self.scaler.scale(loss).backward()
+            before = self.scaler.get_scale()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            if number % 3 == 2 and self.scaler.get_scale() >= before:
+                self.scheduler.step()
+            losses.append(loss.item())
+        return losses
 
 
 # ---- a plain loop: train(model, optimizer, scaler, loss_fn, batches) ----------------------------
