@@ -255,14 +255,15 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("A run interrupted and resumed, equal to the last bit"),
         ),
         exercises=(
-            *_of("training_loops", "fix_stuck"),
-            ExerciseInfo("mend_unscaled", "Broken loop 2: an assertion", points=1, minutes=5),
-            ExerciseInfo(
-                "mend_norms", "Broken loop 3: the norm of the gradient", points=1, minutes=5
+            *_of(
+                "training_loops",
+                "fix_stuck",
+                "fix_unscaled",
+                "fix_norms",
+                "fix_epochs",
+                "fix_half",
+                "fix_evaluation",
             ),
-            ExerciseInfo("mend_epochs", "Broken loop 4: steps missing", points=1, minutes=5),
-            ExerciseInfo("mend_half", "Broken loop 5: a model in half", points=1, minutes=5),
-            ExerciseInfo("mend_evaluation", "Broken loop 6: the validation", points=1, minutes=10),
             ExerciseInfo("accumulate", "A large batch in small pieces", points=2, minutes=10),
             ExerciseInfo("train_two", "Two models, two optimizers", points=2, minutes=10),
             ExerciseInfo("exact_resume", "Resume to the last bit", points=3, minutes=15),

@@ -25,8 +25,6 @@ drop("optimizer.zero_grad()") & put("optimizer.zero_grad(set_to_none=False)", be
 # %% wrong infinities-replaced
 # You replace inf and NaN in the gradients. Now the scaler cannot see the overflow: it takes a step
 # with gradients that you made up, and never lowers the scale.
-put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", before="scaler.step")
-put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", before="scaler.step")
 put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", after="scaler.scale")
 put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", after="scaler.scale")
 
@@ -49,7 +47,10 @@ swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
     "scaler.scale(loss).backward()\noptimizer.step()",
 )
-put("optimizer.step()\ncontinue", after="scaler.scale")
+swap(
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "(loss * scaler.get_scale()).backward()\noptimizer.step()",
+)
 
 # %% wrong stepped-without-the-scaler
 # You call `optimizer.step()` yourself, so the scaler cannot skip the step when a gradient
@@ -70,8 +71,10 @@ swap(
     "scaler.unscale_(optimizer)\nif not bad:\n    optimizer.step()",
 )
 swap(
-    "scaler.step(optimizer)\nscaler.update()",
-    "for p in model.parameters():\n    p.grad /= scaler.get_scale()\noptimizer.step()",
+    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "scaler.scale(loss).backward()\n"
+    "for p in model.parameters():\n    p.grad /= scaler.get_scale()\n"
+    "optimizer.step()",
 )
 
 # %% wrong scaler-bypassed
@@ -104,3 +107,9 @@ put("for p in model.parameters(): p.grad.div_(scaler.get_scale())", before="scal
 # error. The scale never changes either. Call `scaler.update()` once after each step.
 drop("scaler.update()")
 move("scaler.update()", after="for x, y")
+
+# %% wrong scale-not-a-float
+# You returned {got} where the task asks for the last scale, a float. `scaler.get_scale()` returns
+# it. Don't use `scaler._scale`: that is a private tensor, and it changes in place.
+swap("return scaler.get_scale()", "return scaler._scale")
+drop("return scaler.get_scale()")

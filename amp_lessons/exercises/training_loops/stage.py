@@ -187,8 +187,8 @@ class Training:
 
 
 def loop_cases() -> list[Case]:
-    """Runs with and without overflows, in the loss or in the gradients alone; and one in which old
-    gradients, or gradients that were never scaled, weigh as much as scaled ones."""
+    """Runs with and without overflows, in the loss or in the gradients alone; some in which old
+    gradients weigh as much as scaled ones; one whose gradients are zero unless they are scaled."""
     return [
         Case((1, 8, 8, 6, ()), "6 batches, none overflows"),
         Case((2, 8, 8, 7, (1,)), "7 batches, the second overflows"),
@@ -196,6 +196,8 @@ def loop_cases() -> list[Case]:
         Case((5, 8, 8, 6, (2,), 1.0, 2.0**10, LARGE), "6 batches, gradients of the third overflow"),
         Case((6, 8, 8, 7, (1, 4), 1.0, 2.0**10, LARGE), "7 batches, gradients of two overflow"),
         Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2"),
+        Case((9, 8, 12, 6, (), 1.0, 4.0), "6 batches, a scale of 4"),
+        Case((7, 8, 8, 5, (), SMALL, 2.0**16), "5 batches, a loss with a small weight"),
     ]
 
 

@@ -42,13 +42,15 @@ def numbers(result: Any) -> Any:
 
 
 def norm_cases() -> list[Case]:
-    """Most norms are above 0.25; above 0.65 only some are."""
+    """Most norms are above 0.25; above 0.65 only some are. With a small scale it shows which
+    gradients are clipped: with a large one the model hardly moves, or not at all."""
     return [
-        Case((1, 8, 8, 6, (), 0.25), "6 batches, a max_norm of 0.25"),
-        Case((2, 8, 8, 7, (1,), 0.25), "7 batches, the second overflows"),
-        Case((3, 12, 16, 8, (0, 5), 0.25), "8 batches, the first and the sixth overflow"),
-        Case((1, 8, 8, 6, (), 0.65), "6 batches, a max_norm of 0.65"),
-        Case((5, 8, 8, 6, (2,), 0.65, LARGE), "6 batches, gradients of the third overflow"),
+        Case((1, 8, 8, 6, 0.25, 8.0), "6 batches, a max_norm of 0.25"),
+        Case((1, 8, 8, 6, 0.65, 4.0), "6 batches, a max_norm of 0.65"),
+        Case((2, 8, 8, 7, 0.25, 2.0**10, (1,)), "7 batches, the second overflows"),
+        Case((3, 12, 16, 8, 0.25, 16.0, (0, 5)), "8 batches, the first and the sixth overflow"),
+        Case((5, 8, 8, 6, 0.65, 2.0**10, (2,), LARGE), "6 batches, gradients of one overflow"),
+        Case((4, 8, 8, 7, 0.25, 2.0**10, (3,), LARGE), "7 batches, gradients of one overflow"),
     ]
 
 
@@ -58,11 +60,12 @@ def use_with_norms(train: Callable[..., Any]) -> Callable[..., Any]:
         width: int,
         size: int,
         count: int,
-        overflows: tuple[int, ...],
         max_norm: float,
+        init_scale: float,
+        overflows: tuple[int, ...] = (),
         too_large: float = TOO_LARGE,
     ) -> dict[str, Any]:
-        run = Run(seed, width)
+        run = Run(seed, width, init_scale=init_scale)
         given = batches(seed, count, size, overflows, too_large)
         norms = train(run.model, run.optimizer, run.scaler, run.loss_fn, given, max_norm)
         return {"norms returned": numbers(norms), **run.left_behind()}
@@ -80,7 +83,10 @@ def epoch_cases() -> list[Case]:
         Case((4, 8, 8, 2, 9, 2.0**45), "2 epochs of 9 batches, from a scale of 2**45 on"),
         Case((5, 12, 16, 3, 9, 2.0**44), "3 epochs of 9 batches, from a scale of 2**44 on"),
         Case((6, 8, 8, 4, 3, 2.0**20), "4 epochs of 3 batches, from a scale of 2**20 on"),
-        Case((7, 8, 8, 3, 5, 2.0**18), "3 epochs of 5 batches, from a scale of 2**18 on"),
+        Case((7, 8, 8, 3, 5, 2.0**18, (7,)), "3 epochs of 5 batches, the eighth batch overflows"),
+        Case((8, 8, 8, 2, 6, 2.0**19, (1, 8)), "2 epochs of 6 batches, one overflows in each"),
+        Case((9, 8, 8, 2, 3, 4.0, (), 1.0), "2 epochs of 3 batches, from a scale of 4 on"),
+        Case((10, 8, 8, 3, 3, 2.0, (), 1.0), "3 epochs of 3 batches, from a scale of 2 on"),
     ]
 
 
@@ -103,10 +109,17 @@ def scales_that_grow_soon() -> Iterator[None]:
 
 def use_by_epoch(train: Callable[..., Any]) -> Callable[..., Any]:
     def play(
-        seed: int, width: int, size: int, epochs: int, count: int, init_scale: float
+        seed: int,
+        width: int,
+        size: int,
+        epochs: int,
+        count: int,
+        init_scale: float,
+        overflows: tuple[int, ...] = (),
+        weight: float = SMALL,
     ) -> dict[str, Any]:
-        run = Run(seed, width, weight=SMALL)
-        all_ = batches(seed, count * epochs, size)
+        run = Run(seed, width, weight=weight)
+        all_ = batches(seed, count * epochs, size, overflows)
         parts = [all_[count * i : count * (i + 1)] for i in range(epochs)]
         with scales_that_grow_soon():
             scale = train(run.model, run.optimizer, run.loss_fn, parts, init_scale)
@@ -121,17 +134,31 @@ def use_by_epoch(train: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def evaluation_cases() -> list[Case]:
+    """After an overflow in the forward pass the statistics of batch norm are NaN for good."""
     return [
-        Case((6, 8, 12, 2), "2 epochs of 4 batches"),
-        Case((7, 16, 20, 3), "3 epochs of 4 batches"),
-        Case((8, 8, 10, 1), "1 epoch of 4 batches"),
+        Case((6, 8, 12, 2, 2.0**10), "2 epochs of 4 batches"),
+        Case((7, 16, 20, 3, 4.0), "3 epochs of 4 batches, a scale of 4"),
+        Case((8, 8, 10, 2, 2.0), "2 epochs of 4 batches, a scale of 2"),
+        Case((9, 8, 12, 2, 2.0**24), "2 epochs of 4 batches, a scale of 2**24"),
+        Case((10, 8, 12, 3, 2.0**23), "3 epochs of 4 batches, a scale of 2**23"),
+        Case((11, 8, 12, 2, 2.0**10, (6,)), "2 epochs of 4 batches, the seventh overflows"),
+        Case((12, 8, 12, 3, 2.0**10, (9,)), "3 epochs of 4 batches, the tenth overflows"),
+        Case((13, 8, 12, 2, 2.0**16, (), SMALL), "2 epochs of 4 batches, a small loss"),
     ]
 
 
 def use_with_validation(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(seed: int, width: int, size: int, epochs: int) -> dict[str, Any]:
-        run = Run(seed, width, noisy=True, rate=0.3)
-        all_ = batches(seed, 4 * epochs, size)
+    def play(
+        seed: int,
+        width: int,
+        size: int,
+        epochs: int,
+        init_scale: float,
+        overflows: tuple[int, ...] = (),
+        weight: float = 1.0,
+    ) -> dict[str, Any]:
+        run = Run(seed, width, noisy=True, rate=0.3, weight=weight, init_scale=init_scale)
+        all_ = batches(seed, 4 * epochs, size, overflows)
         validation = batches(seed + 30, 1, size + 5)[0]
         parts = [all_[4 * i : 4 * i + 4] for i in range(epochs)]
         trained, evaluated = [], []

@@ -1,0 +1,155 @@
+# %% statement points=1 minutes=5
+# # Broken loop 4: steps missing
+#
+# This loop loses steps in every epoch, not only in the first. Here it starts with a scale that is
+# far too large. A later phase of a real run may also start with a scale that doesn't suit it.
+
+
+# %% demo
+def by_epoch(model, optimizer, loss_fn, epochs, init_scale):
+    for batches in epochs:
+        scaler = torch.amp.GradScaler("cpu", init_scale=init_scale)
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        print(f"this epoch went from scale {init_scale:g} to {scaler.get_scale():g}")
+    return scaler.get_scale()
+
+
+last = by_epoch(*fresh()[:2], cross_entropy, [some_batches(5)] * 3, init_scale=2.0**30)
+
+# %% text
+# Fix it. Call your version `fix_epochs` and keep the arguments. Train on all epochs, start with
+# `init_scale`, and return the scale at the end as a float.
+#
+# The check's epochs are short. So that the scale can grow too, every scaler that you make during
+# the check grows after 4 clean steps and not after 2000.
+
+
+# %% answer
+def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
+    """Train on a list of epochs, each a list of batches; return the last scale, a float."""
+    ### BEGIN SOLUTION
+    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale)
+    for batches in epochs:
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    return scaler.get_scale()
+    ### END SOLUTION
+
+
+# %% hints
+# - How many steps are skipped in the first epoch, and how many in the second?
+# - What does a scaler know after an epoch that a new one doesn't?
+# - It knows two things: the scale, and how many clean steps there were since the scale changed.
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.training_loops.stage_plays import epoch_cases, use_by_epoch
+
+probe = Probe(epoch_cases, play=use_by_epoch)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.checks.wording import describe
+from amp_lessons.exercises.training_loops.stage import part
+
+judge = Judge(same=within(1e-3))
+
+# %% passed
+# One run, one scaler. The scale and the count of clean steps are what it has learned.
+
+
+# %% right one_chain
+from itertools import chain
+
+
+def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
+    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale)
+    for images, labels in chain.from_iterable(epochs):
+        with torch.autocast("cpu", dtype=torch.half):
+            loss = loss_fn(model(images), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    return scaler.get_scale()
+
+
+# %% right state_carried_over
+def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
+    state = None
+    for batches in epochs:
+        scaler = torch.amp.GradScaler("cpu", init_scale=init_scale)
+        if state:
+            scaler.load_state_dict(state)
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        state = scaler.state_dict()
+    return scaler.get_scale()
+
+
+# %% rule another-precision
+def breaks(seen, right):
+    dtypes = part(seen, "dtype of the model's outputs")
+    return bool(dtypes) and "x float16" not in dtypes
+
+
+# %% rule scale-not-a-float
+def breaks(seen, right):
+    scale = part(seen, "scale returned")
+    if "value" not in seen or type(scale) in (int, float):
+        return None
+    return {"got": describe(scale)}
+
+
+# %% wrong scaler-each-epoch
+# You make a new scaler for each epoch. It knows nothing of the scale that the last one found, so
+# the first steps of every epoch are skipped again. One scaler lives as long as the run.
+move("scaler =", before="for x, y")
+of("state_carried_over", drop("if state"))
+
+# %% wrong count-forgotten
+# You make a new scaler for each epoch and hand it the last scale. But it also counts the clean
+# steps since the scale changed, and that count starts again at 0, so the scale grows too late. Keep
+# one scaler, or carry its whole `state_dict()` over.
+(move("scaler =", before="for x, y") & put("init_scale = scaler.get_scale()", after="for x, y"))
+of(
+    "state_carried_over",
+    swap("scaler.load_state_dict(state)", 'scaler = torch.amp.GradScaler("cpu", state["scale"])'),
+)
+
+# %% wrong scaler-each-batch
+# You make a new scaler for each batch, so the scale can never come down. What overflows once
+# overflows every time, and no step is taken. One scaler lives as long as the run.
+move("scaler =", before="optimizer")
+of("state_carried_over", drop("if state") & move("scaler =", before="with torch"))
+
+# %% wrong scaler-bypassed
+# No step is skipped any more, because nothing is scaled. The gradients of this small loss are zero
+# in FP16, so the model doesn't move. A few skipped steps at the beginning are the price of finding
+# a scale; pay it once.
+swap("init_scale=init_scale", "enabled=False")
+swap("init_scale=init_scale", "init_scale=1.0")
+swap("init_scale=init_scale", "init_scale=1.0, growth_factor=1.0001")
+
+# %% wrong init-scale-ignored
+# Your scaler doesn't start with `init_scale`. It may find the same range in the end, but the caller
+# asked for another start.
+swap(", init_scale=init_scale", "")
+swap("init_scale=init_scale", "init_scale=2.0**16")

@@ -1,0 +1,208 @@
+# %% statement points=1 minutes=10
+# # Broken loop 6: the validation
+#
+# After each epoch this loop computes the loss of the validation images. Here it does so twice for
+# the same model, and the results differ.
+
+
+# %% demo
+def with_validation(model, optimizer, scaler, loss_fn, epochs, validation):
+    losses = []
+    for batches in epochs:
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        images, labels = validation
+        losses.append(loss_fn(model(images), labels).item())
+    return losses
+
+
+model, optimizer, scaler = fresh()
+model = torch.nn.Sequential(model[:2], torch.nn.Dropout(0.5), model[2:])
+validation = (digits.validation_images, digits.validation_labels)
+torch.manual_seed(0)
+(once,) = with_validation(model, optimizer, scaler, cross_entropy, [[]], validation)
+(again,) = with_validation(model, optimizer, scaler, cross_entropy, [[]], validation)
+print(f"validation loss {once:.4f}, and again {again:.4f}")
+
+# %% text
+# That is not the only thing wrong with it. Fix it, call your version `fix_evaluation`, and keep the
+# arguments. Return the validation loss after each epoch:
+#
+# - of the model that is being trained, without dropout and with the statistics that batch norm has
+#   collected,
+# - in the precision in which it is trained,
+# - with nothing recorded for a backward pass.
+#
+# The check's model has dropout and batch norm, and it comes in training mode.
+
+
+# %% answer
+def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
+    """Train on each epoch in FP16; return the validation loss after each, a list of floats."""
+    ### BEGIN SOLUTION
+    losses = []
+    images, labels = validation
+    for batches in epochs:
+        model.train()
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        model.eval()
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            losses.append(loss_fn(model(images), labels).item())
+    return losses
+    ### END SOLUTION
+
+
+# %% hints
+# - An evaluation needs three switches: one for dropout and batch norm, one for autograd, and one
+#   for the precision.
+# - `model.eval()`, `torch.no_grad()` and `torch.autocast` are independent of each other.
+# - Which of the three must be switched back before the next epoch?
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.training_loops.stage_plays import evaluation_cases, use_with_validation
+
+probe = Probe(evaluation_cases, play=use_with_validation)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.exercises.training_loops.stage import part
+
+judge = Judge(same=within(1e-3))
+
+# %% passed
+# `eval()` is for dropout and batch norm, `no_grad()` for recording, autocast for the precision.
+# They solve different problems; you need all three.
+
+
+# %% right inference_mode_and_back
+def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
+    losses = []
+    for batches in epochs:
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        model.eval()
+        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.float16):
+            losses.append(float(loss_fn(model(validation[0]), validation[1])))
+        model.train()
+    return losses
+
+
+# %% right on_a_copy
+import copy
+
+
+def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
+    losses = []
+    for batches in epochs:
+        for x, y in batches:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x).float(), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        still = copy.deepcopy(model).eval()
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+            losses.append(loss_fn(still(validation[0]), validation[1]))
+    return torch.stack(losses)
+
+
+# %% rule parameters-in-16-bits
+# You cast the model to 16 bits for the validation. Casting it back doesn't restore the bits that
+# were rounded away, so your training loses small updates. Leave the model in float32 and run it
+# under autocast.
+def breaks(seen, right):
+    refused = "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
+    return refused or part(seen, "dtype of the parameters") not in (None, "float32")
+
+
+unwrap("with torch.no_grad") & swap("model(images)", "model.half()(images.half())")
+swap("model(images)", "model.half()(images)") & put("model.float()", after="with torch.no_grad")
+
+
+# %% rule evaluated-in-train-mode
+# You evaluate in training mode: dropout drops a part of the activations, and batch norm learns
+# from the validation images. `model.eval()` switches both. `no_grad()` doesn't: it only stops the
+# recording.
+def breaks(seen, right):
+    return "in training mode" in (part(seen, "forward passes in validation") or "")
+
+
+drop("model.eval")
+drop("model.eval") & swap(", dtype=torch.float16", "", nth=2)
+drop("model.train") & drop("model.eval") & unwrap("with torch.no_grad")
+
+
+# %% rule left-in-eval-mode
+# You train in eval mode, in all epochs or from the second on: without dropout, and with frozen
+# batch statistics. `eval()` lasts until `train()` is called. Call `model.train()` before each
+# epoch.
+def breaks(seen, right):
+    return "in eval mode" in (part(seen, "forward passes in training") or "")
+
+
+drop("model.train")
+drop("model.train") & move("model.eval", before="for batches")
+drop("model.train") & unwrap("with torch.no_grad")
+
+
+# %% rule another-precision
+def breaks(seen, right):
+    passes = part(seen, "forward passes in training")
+    return bool(passes) and ", float16" not in passes
+
+
+# %% rule evaluated-in-another-precision
+# You train in FP16 and evaluate in something else. So you measure a model that you don't train, and
+# an FP16 overflow won't show in the validation loss. Evaluate under
+# `torch.autocast("cpu", dtype=torch.float16)` too.
+def breaks(seen, right):
+    passes = part(seen, "forward passes in validation") or ""
+    return "float32" in passes or "bfloat16" in passes
+
+
+swap('with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):', "with torch.no_grad():")
+swap(", dtype=torch.float16", "", nth=2)
+unwrap("with torch.no_grad")
+
+
+# %% rule recorded-for-backward
+# Your evaluation records everything for a backward pass that never comes, and that takes memory.
+# Use `torch.no_grad()` or `torch.inference_mode()`. `eval()` doesn't stop the recording: it only
+# switches dropout and batch norm. `detach()` comes too late.
+def breaks(seen, right):
+    return ", recorded" in (part(seen, "forward passes in validation") or "")
+
+
+swap("with torch.no_grad(), ", "with ")
+swap("with torch.no_grad(), ", "with ") & swap("model(images)", "model(images).detach()")
+
+# %% wrong validated-once
+# You evaluate once, at the end. The task asks for a loss after each epoch.
+move("with torch.no_grad", after="for batches") & move("model.eval", after="for batches")
+wrap("if batches is epochs[-1]:", "model.eval", to="with torch.no_grad")
+swap("return losses", "return losses[-1:]")
+
+# %% wrong training-loss-returned
+# You return losses of the training batches. The task asks for the loss of the validation images.
+swap("loss_fn(model(images), labels).item()", "loss.item()")
+put("losses.append(loss.item())", after="for x, y") & drop("with torch.no_grad")
+put("losses.append(loss.item())", after="scaler.update") & drop("with torch.no_grad")

@@ -1,0 +1,238 @@
+# %% statement points=1 minutes=5
+# # Broken loop 3: the norm of the gradient
+#
+# This loop is meant to record the norm of the gradient before clipping, and then to clip it.
+
+
+# %% given
+def total_norm(model):
+    """The norm of all gradients as they are now."""
+    return torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]).item()
+
+
+# %% demo
+def norms(model, optimizer, scaler, loss_fn, batches, max_norm):
+    found = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)  # to see the true gradients
+        found.append(total_norm(model))
+        scaler.unscale_(optimizer)  # to clip the true gradients
+        clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return found
+
+
+try:
+    norms(*fresh(), cross_entropy, some_batches(2), max_norm=0.25)
+except RuntimeError as error:
+    print("RuntimeError:", error)
+
+# %% text
+# Fix it. Call your version `fix_norms` and keep the arguments. Return a list with one norm for each
+# batch, also for a batch that overflows: its norm is inf or NaN. Clip the norm of all gradients
+# together to `max_norm`, as here. You may use `total_norm`.
+
+
+# %% answer
+def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
+    """Train with clipping; return the norm of each batch's gradient before it is clipped."""
+    ### BEGIN SOLUTION
+    found = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = clip_grad_norm_(model.parameters(), max_norm)
+        found.append(norm.item())
+        scaler.step(optimizer)
+        scaler.update()
+    return found
+    ### END SOLUTION
+
+
+# %% hints
+# - How often may `unscale_()` be called between two updates?
+# - After that call the gradients stay true until `step()`.
+# - What does `clip_grad_norm_` return?
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.training_loops.stage_plays import norm_cases, use_with_norms
+
+probe = Probe(norm_cases, play=use_with_norms)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.exercises.training_loops.stage import part
+
+judge = Judge(same=within(1e-3))
+
+# %% passed
+# Call `unscale_()` once. Everything that looks at the gradients after it sees the true ones.
+
+
+# %% right second_unscale_removed
+def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
+    norms = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(total_norm(model))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% right with_a_scaled_limit
+def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
+    norms = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scale = scaler.get_scale()
+        norms.append(clip_grad_norm_(model.parameters(), max_norm * scale) / scale)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    return torch.stack(norms)
+
+
+# %% right clipped_by_hand
+def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
+    found = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = total_norm(model)
+        found.append(float("inf") if norm != norm else norm)
+        for p in model.parameters():
+            p.grad.mul_(min(1.0, max_norm / (norm + 1e-6)))
+        scaler.step(optimizer)
+        scaler.update()
+    return tuple(found)
+
+
+# %% rule another-precision
+def breaks(seen, right):
+    dtypes = part(seen, "dtype of the model's outputs")
+    return bool(dtypes) and "x float16" not in dtypes
+
+
+# %% wrong unscaled-twice
+# You may call `unscale_()` once for each optimizer and `update()`. A second call would divide by
+# the scale again, so it raises an error. The first call has already made the gradients what you
+# want to see and to clip.
+of("second_unscale_removed", put("scaler.unscale_(optimizer)", before="torch."))
+put("scaler.unscale_(optimizer)", before="scaler.step")
+
+# %% wrong update-to-silence
+# `update()` makes the scaler forget that the gradients are unscaled. So the second `unscale_()`
+# doesn't raise, it divides by the scale once more, and the step is far too small. Call `update()`
+# only once, at the end.
+put("scaler.update()\nscaler.unscale_(optimizer)", before="scaler.step")
+of(
+    "second_unscale_removed",
+    put("scaler.update()\nscaler.unscale_(optimizer)", before="torch."),
+)
+of("second_unscale_removed", put("scaler.update()", before="torch."))
+put("scaler.update()", before="scaler.step")
+
+# %% wrong norm-of-scaled-gradients
+# You measure the norm before `unscale_()`, so it is too large by the scale. You clip the right
+# gradients, but you report the wrong norm.
+of("second_unscale_removed", move("norms.append", before="scaler.unscale_"))
+of("with_a_scaled_limit", swap(" / scale)", ")"))
+
+# %% wrong clipped-before-unscale
+# You clip gradients that are still multiplied by the scale. Nearly all of them are cut, and after
+# the division the model hardly moves. Call `unscale_()` once, right after the backward pass.
+drop("scaler.unscale_(optimizer)")
+move("scaler.unscale_(optimizer)", before="scaler.step")
+of("with_a_scaled_limit", swap("max_norm * scale", "max_norm"))
+of("second_unscale_removed", move("torch.", before="scaler.unscale_"))
+
+# %% wrong norm-after-clipping
+# You measure the norm after clipping. It can never be above `max_norm`, so it won't show you when
+# the gradients explode. Measure it before.
+of("second_unscale_removed", move("norms.append", after="torch."))
+swap("norm.item()", "total_norm(model)")
+
+# %% wrong not-clipped
+# You report the right norms, but nothing is clipped to `max_norm`: the clip is missing, or it comes
+# after the step.
+of("second_unscale_removed", drop("torch."))
+of("second_unscale_removed", move("torch.", after="scaler.step"))
+swap("parameters(), max_norm)", 'parameters(), float("inf"))')
+
+# %% wrong each-clipped-alone
+# You clip each parameter's gradient by its own norm. That changes the direction of the step. Clip
+# the norm of all gradients together: pass all parameters to one call of `clip_grad_norm_`.
+of(
+    "second_unscale_removed",
+    wrap("for p in model.parameters():", "torch.") & swap("(model.parameters(), max", "(p, max"),
+)
+of(
+    "clipped_by_hand",
+    swap("max_norm / (norm + 1e-6)", "max_norm / (p.grad.norm().item() + 1e-6)"),
+)
+
+# %% wrong values-clipped
+# You clip each element to `max_norm`, not the norm of all gradients together. That changes the
+# direction of the step. Use `clip_grad_norm_`.
+of("second_unscale_removed", swap("clip_grad_norm_", "clip_grad_value_"))
+of(
+    "clipped_by_hand",
+    swap("mul_(min(1.0, max_norm / (norm + 1e-6)))", "clamp_(-max_norm, max_norm)"),
+)
+
+# %% wrong always-rescaled
+# You bring every gradient to the norm `max_norm`, also those that are smaller. Clipping only makes
+# gradients shorter: leave them alone where their norm is below the limit.
+of("clipped_by_hand", swap("min(1.0, max_norm / (norm + 1e-6))", "max_norm / norm"))
+of(
+    "second_unscale_removed",
+    swap(
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)",
+        "for p in model.parameters(): p.grad *= max_norm / norms[-1]",
+    ),
+)
+
+# %% wrong norm-left-out
+# Your list has no norm for a batch that overflows. The task asks for one for each batch: an inf in
+# the list is how a log shows the overflow.
+of("second_unscale_removed", wrap("if loss.isfinite():", "norms.append"))
+wrap("if norm.isfinite():", "found.append")
+of("clipped_by_hand", wrap('if 0 <= norm < float("inf"):', "found.append"))
+
+# %% wrong last-norm-only
+# You return one norm in place of a list. The task asks for one norm for each batch.
+swap("return found", "return found[-1]")
+of("clipped_by_hand", swap("tuple(found)", "norm"))
+
+# %% wrong stepped-without-the-scaler
+swap("scaler.step(optimizer)", "optimizer.step()")
+of("clipped_by_hand", swap("scaler.step(optimizer)", "optimizer.step()"))
+swap("scaler.step(optimizer)", "if loss.isfinite(): optimizer.step()")
+of("second_unscale_removed", swap("scaler.step(optimizer)", "if loss < 1e4: optimizer.step()"))
+
+# %% wrong scaler-bypassed
+(
+    swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward()")
+    & swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")
+)
