@@ -181,8 +181,6 @@ of("second_unscale_removed", move("torch.", after="scaler.step"))
 swap("parameters(), max_norm)", 'parameters(), float("inf"))')
 
 # %% wrong each-clipped-alone
-# You clip each parameter's gradient by its own norm. That changes the direction of the step. Clip
-# the norm of all gradients together: pass all parameters to one call of `clip_grad_norm_`.
 of(
     "second_unscale_removed",
     wrap("for p in model.parameters():", "torch.") & swap("(model.parameters(), max", "(p, max"),
@@ -193,8 +191,6 @@ of(
 )
 
 # %% wrong values-clipped
-# You clip each element to `max_norm`, not the norm of all gradients together. That changes the
-# direction of the step. Use `clip_grad_norm_`.
 of("second_unscale_removed", swap("clip_grad_norm_", "clip_grad_value_"))
 of(
     "clipped_by_hand",

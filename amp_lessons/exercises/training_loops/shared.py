@@ -100,7 +100,7 @@ swap("scaler.scale(loss).backward()", "(loss * scaler.get_scale()).backward()")
 # `scaler.unscale_(optimizer)` if you need true gradients early: `step` knows about it.
 swap("scaler.scale(loss)", "loss") & put("scaler.scale(loss)", before="loss.backward()")
 put("scaler.scale(torch.ones(()))", before="for x, y") & swap("scaler.scale(loss)", "loss")
-put("for p in model.parameters(): p.grad.div_(scaler.get_scale())", before="scaler.step")
+put("for p in model.parameters(): p.grad.div_(scaler.get_scale())", before="scaler.step(opti")
 
 # %% wrong never-updated
 # `scaler.update()` is missing, or comes only after the loop, so the second `step()` raises an
@@ -113,3 +113,22 @@ move("scaler.update()", after="for x, y")
 # it. Don't use `scaler._scale`: that is a private tensor, and it changes in place.
 swap("return scaler.get_scale()", "return scaler._scale")
 drop("return scaler.get_scale()")
+
+# %% wrong each-clipped-alone
+# You clip each parameter's gradient by its own norm. That changes the direction of the step. Clip
+# the norm of all gradients together: pass all parameters to one call of `clip_grad_norm_`.
+wrap("for p in model.parameters():", "clip_grad_norm_") & swap(
+    "(model.parameters(), max", "(p, max"
+)
+put(
+    "for p in model.parameters():\n    p.grad.mul_(min(1.0, max_norm / (p.grad.norm() + 1e-6)))",
+    before="clip_grad_norm_",
+) & drop("clip_grad_norm_")
+
+# %% wrong values-clipped
+# You clip each element to `max_norm`, not the norm of all gradients together. That changes the
+# direction of the step. Use `clip_grad_norm_`.
+swap("clip_grad_norm_(model", "torch.nn.utils.clip_grad_value_(model")
+put(
+    "for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="clip_grad_norm_"
+) & drop("clip_grad_norm_")

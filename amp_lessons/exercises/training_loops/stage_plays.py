@@ -214,11 +214,11 @@ def use_in_groups(train: Callable[..., Any]) -> Callable[..., Any]:
         too_large: float = TOO_LARGE,
     ) -> dict[str, Any]:
         run = Run(seed, width)
-        sizes: list[str] = []
-        run.model.register_forward_hook(lambda *seen: sizes.append(f"{len(seen[-1])} images"))
+        sizes: list[int] = []
+        run.model.register_forward_hook(lambda *seen: sizes.append(len(seen[-1])))
         given = batches(seed, count, size, overflows, too_large)
         train(run.model, run.optimizer, run.scaler, run.loss_fn, given, every)
-        return {"forward passes": in_runs(sizes), **run.left_behind()}
+        return {"images in the largest batch": max(sizes, default=0), **run.left_behind()}
 
     return play
 
@@ -232,7 +232,8 @@ def two_cases() -> list[Case]:
         Case((12, 9, (), (1, 4)), "9 batches, the second model overflows twice"),
         Case((13, 9, (2,), (5,)), "9 batches, each model overflows once"),
         Case((15, 8, (3,), (), LARGE), "8 batches, gradients of the first model overflow"),
-        Case((18, 7, (1,), (), LARGE), "7 batches, gradients of the first model overflow"),
+        Case((19, 7, (1,), (), LARGE), "7 batches, gradients of the first model overflow"),
+        Case((18, 8, (4,), ()), "8 batches, the first model overflows"),
     ]
 
 

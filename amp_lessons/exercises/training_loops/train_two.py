@@ -1,0 +1,237 @@
+# %% statement points=2 minutes=10
+# # Two models, two optimizers
+#
+# Write `train_two(models, optimizers, scaler, loss_fn, batches)`. It trains two models, each with
+# its own loss and its own optimizer, and one scaler for both.
+#
+# - `models` and `optimizers` are pairs, and each batch is `(x, z, y)`.
+# - The first model makes a guess from `x`. Its loss is `loss_fn(guess, y)`.
+# - The second model sees `z` and corrects the guess. Its loss is
+#   `loss_fn(guess.detach() + correction, y)`.
+#
+# Both run in FP16. If the gradients of one model overflow, the step of *that* model is skipped, and
+# the other model still steps.
+
+
+# %% answer
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    """Train both models on each batch once."""
+    ### BEGIN SOLUTION
+    first, second = models
+    for x, z, y in batches:
+        for opt in optimizers:
+            opt.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            first_loss = loss_fn(guess, y)
+            second_loss = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(first_loss).backward()
+        scaler.scale(second_loss).backward()
+        for opt in optimizers:
+            scaler.step(opt)
+        scaler.update()
+    ### END SOLUTION
+
+
+# %% hints
+# - The scaler notes for each optimizer whether it found an inf. What do both optimizers share?
+# - There are two backward passes and two steps. How many updates of the scale?
+
+# %% probe
+from amp_lessons.checks.probe import Probe
+from amp_lessons.exercises.training_loops.stage_plays import two_cases, use_for_two
+
+probe = Probe(two_cases, play=use_for_two)
+
+# %% judge
+from amp_lessons.checks.compare import within
+from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.exercises.training_loops.stage import part
+
+judge = Judge(same=within(1e-3))
+
+# %% passed
+# One scaler and one update for each batch. An optimizer is skipped only for its own inf.
+
+
+# %% right sum_of_the_losses
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    first, second = models
+    for x, z, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss_1 = loss_fn(guess, y)
+            loss_2 = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss_1 + loss_2).backward()
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+
+
+# %% right list_of_losses
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    for x, z, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            one = models[0](x)
+            with torch.no_grad():
+                fixed = models[0](x)
+            losses = [loss_fn(one, y), loss_fn(fixed + models[1](z), y)]
+        torch.autograd.backward(scaler.scale(losses))
+        for optimizer in reversed(optimizers):
+            scaler.step(optimizer)
+            optimizer.zero_grad()
+        scaler.update()
+
+
+# %% right first_steps_early
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    (first, second), (one, two) = models, optimizers
+    for x, z, y in batches:
+        one.zero_grad()
+        two.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            guess = first(x)
+            loss = loss_fn(guess.float(), y)
+        scaler.scale(loss).backward()
+        scaler.step(one)
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(guess.detach() + second(z), y)
+        scaler.scale(loss).backward()
+        scaler.step(two)
+        scaler.update()
+
+
+# %% rule another-precision
+# The {which} model doesn't always run in FP16: the dtype of its outputs is {dtypes}. Run both
+# models under `torch.autocast("cpu", dtype=torch.float16)`.
+def breaks(seen, right):
+    for which in ("first", "second"):
+        dtypes = part(seen, f"dtype of the model's outputs ({which} model)") or ""
+        if "bfloat16" in dtypes or "float32" in dtypes:
+            return {"which": which, "dtypes": dtypes}
+    return None
+
+
+of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
+
+# %% wrong updated-twice
+# You call `update()` twice for each batch, so each batch counts as two and the scale grows too
+# soon. And if both backward passes came before, the second optimizer divides by another scale than
+# its loss was multiplied by. Call `update()` once, after all steps.
+move("scaler.update()", after="scaler.step(opt)")
+of("sum_of_the_losses", move("scaler.update()", after="scaler.step"))
+swap(
+    "for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
+    "scaler.step(optimizers[0])\nscaler.update()\nscaler.step(optimizers[1])\nscaler.update()",
+)
+of("first_steps_early", put("scaler.update()", after="scaler.step(one)"))
+of("list_of_losses", move("scaler.update()", after="optimizer.zero_grad"))
+
+# %% wrong two-scalers
+# You made a second scaler, so the caller's scaler knows nothing of the second model's overflows.
+# One scaler serves any number of losses and optimizers: it notes for each optimizer whether it
+# found an inf.
+(
+    put('other = torch.amp.GradScaler("cpu")', before="for x, z")
+    & put("other.load_state_dict(scaler.state_dict())", before="for x, z")
+    & swap("scaler.scale(second_loss)", "other.scale(second_loss)")
+    & swap(
+        "for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
+        "scaler.step(optimizers[0])\nother.step(optimizers[1])\nscaler.update()\nother.update()",
+    )
+)
+
+
+# %% program a_scaler_a_model
+def train_two(models, optimizers, scaler, loss_fn, batches):
+    scale, interval = scaler.get_scale(), scaler.get_growth_interval()
+    new = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
+    for x, z, y in batches:
+        guess = None
+        for model, opt, own, given in zip(models, optimizers, (scaler, new), (x, z), strict=True):
+            with torch.autocast("cpu", dtype=torch.float16):
+                out = model(given)
+                loss = loss_fn(out if guess is None else guess + out, y)
+            guess = out.detach()
+            opt.zero_grad()
+            own.scale(loss).backward()
+            own.step(opt)
+            own.update()
+
+
+# %% wrong all-or-none
+# You skip both optimizers when one of them has an inf. The scaler is finer than that: its `step()`
+# skips only the optimizer whose own gradients are not finite. Call it for both.
+(
+    put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)")
+    & wrap(
+        "if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
+        "for opt in optimizers:",
+        nth=3,
+    )
+)
+of(
+    "sum_of_the_losses",
+    wrap(
+        "if all(p.grad.isfinite().all() for p in first.parameters()):",
+        "for optimizer in optimizers:",
+        nth=3,
+    ),
+)
+
+# %% wrong batch-left-out
+put("if not (first_loss + second_loss).isfinite(): continue", before="scaler.scale(first_loss)")
+(
+    wrap("if first_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update")
+    & wrap("if second_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update")
+)
+
+# %% wrong one-loss-not-scaled
+# One of the two losses isn't scaled, but its optimizer divides by the scale, so its model hardly
+# moves. Scale every loss that belongs to this scaler.
+swap("scaler.scale(second_loss)", "second_loss")
+swap("scaler.scale(first_loss)", "first_loss")
+of("sum_of_the_losses", swap("scaler.scale(loss_1 + loss_2)", "(scaler.scale(loss_1) + loss_2)"))
+
+# %% wrong guess-not-detached
+# The second loss also goes back through the guess into the first model. So that model learns from
+# both losses, and is skipped when the second one overflows. Call `guess.detach()` for the second
+# loss.
+swap("guess.detach()", "guess") & swap(
+    "scaler.scale(first_loss).backward()", "scaler.scale(first_loss).backward(retain_graph=True)"
+)
+of("sum_of_the_losses", swap("guess.detach()", "guess"))
+swap("guess.detach()", "guess")
+of("first_steps_early", swap("guess.detach()", "guess"))
+
+# %% wrong guess-forgotten
+# The second model's loss doesn't contain the guess. The second model should correct the guess, so
+# add the two: `guess.detach() + correction`.
+swap("guess.detach() + second(z)", "second(z)")
+of("list_of_losses", swap("fixed + ", ""))
+
+# %% wrong second-never-zeroed
+# You remove only the first optimizer's gradients. Those of the second add up, and after an overflow
+# it is skipped forever. Call `zero_grad()` for both.
+swap("for opt in optimizers:\n    opt.zero_grad()", "optimizers[0].zero_grad()")
+of("first_steps_early", drop("two.zero_grad"))
+
+# %% wrong never-zeroed
+drop("for opt in", nth=1)
+of("list_of_losses", drop("optimizer.zero_grad"))
+
+# %% wrong second-step-past-the-scaler
+# The second optimizer steps past the scaler: with gradients that are still scaled, and without
+# looking for inf. Call `scaler.step` for both.
+swap(
+    "for opt in optimizers:\n    scaler.step(opt)",
+    "scaler.step(optimizers[0])\noptimizers[1].step()",
+)
+of("first_steps_early", swap("scaler.step(two)", "two.step()"))
+
+# %% wrong never-updated
+move("scaler.update()", after="for x, z")
