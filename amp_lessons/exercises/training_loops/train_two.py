@@ -183,6 +183,15 @@ of(
     ),
 )
 
+of(
+    "sum_of_the_losses",
+    wrap(
+        "if all(map(torch.isfinite, [p.grad.sum() for m in models for p in m.parameters()])):",
+        "for optimizer in optimizers:",
+        nth=3,
+    ),
+)
+
 # %% wrong batch-left-out
 put("if not (first_loss + second_loss).isfinite(): continue", before="scaler.scale(first_loss)")
 (
