@@ -54,21 +54,6 @@ judge = Judge(same=within(1e-3))
 # `update` belong to the group.
 
 
-# %% right gradients_divided_once
-def accumulate(model, optimizer, scaler, loss_fn, batches, every):
-    for start in range(0, len(batches), every):
-        optimizer.zero_grad()
-        for x, y in batches[start : start + every]:
-            with torch.autocast("cpu", dtype=torch.float16):
-                loss = loss_fn(model(x), y)
-            scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        for parameter in model.parameters():
-            parameter.grad /= every
-        scaler.step(optimizer)
-        scaler.update()
-
-
 # %% right zeroed_after_the_step
 def accumulate(model, optimizer, scaler, loss_fn, batches, every):
     optimizer.zero_grad()
@@ -111,13 +96,11 @@ def breaks(seen, right):
     return (part(seen, largest) or 0) > part(right, largest)
 
 
-of(
-    "gradients_divided_once",
-    swap(
-        "for x, y in batches[start : start + every]:",
-        "for x, y in [map(torch.cat, zip(*batches[start : start + every]))]:",
-    )
-    & swap("parameter.grad /= every", "pass"),
+(
+    swap("enumerate(batches)", "enumerate(zip(*[iter(batches)] * every))")
+    & swap("(x, y)", "group")
+    & swap("loss_fn(model(x), y) / every", "loss_fn(model(x), y)")
+    & put("x, y = map(torch.cat, zip(*group))\nevery = 1", before="with torch")
 )
 
 
@@ -140,14 +123,13 @@ swap(" / every", "") & put('optimizer.param_groups[0]["lr"] /= every', before="f
 # The gradients of the small batches add up to a sum, and the big batch's gradient is their mean. So
 # your steps are too large by the factor `every`. Divide each loss by `every`.
 swap(" / every", "")
-of("gradients_divided_once", drop("for parameter"))
 of("one_backward_for_the_mean", swap("mean()", "sum()"))
 
 # %% wrong divided-by-all
 # You divide by the number of all batches. A step sees only `every` of them. Divide each loss by
 # `every`.
 swap("/ every", "/ len(batches)")
-of("gradients_divided_once", swap("grad /= every", "grad /= len(batches)"))
+of("zeroed_after_the_step", swap("1 / every", "1 / len(batches)"))
 
 # %% wrong gradients-thrown-away
 # A step sees only the last small batch of its group. Either you remove the gradients before each
@@ -156,19 +138,16 @@ of("gradients_divided_once", swap("grad /= every", "grad /= len(batches)"))
 unwrap("if number % every")
 move("scaler.scale", before="scaler.step")
 swap(" / every", "") & unwrap("if number % every")
-swap(" / every", "") & move("scaler.scale", before="scaler.step")
 
 # %% wrong never-zeroed
 swap("number % every == 0:", "number == 0:", nth=1)
 of("zeroed_after_the_step", drop("optimizer.zero_grad()", nth=2))
-of("zeroed_after_the_step", drop("optimizer.zero_grad()", nth=2) & swap(" * (1 / every)", ""))
 of("one_backward_for_the_mean", drop("optimizer.zero_grad()"))
 
 # %% wrong group-ends-too-soon
 # Your first step comes after the very first small batch, and each later one a batch too soon: 0 is
 # a multiple of `every` too. Step where `number + 1` is a multiple of `every`, counting from 0.
 of("zeroed_after_the_step", swap("(i + 1)", "i"))
-of("zeroed_after_the_step", swap("(i + 1)", "i") & swap(" * (1 / every)", ""))
 (
     swap("(number + 1)", "number")
     & swap("if number % every == 0:\n    optimizer.zero_grad()", "pass")
@@ -186,9 +165,9 @@ of("zeroed_after_the_step", wrap("if abs(loss.item()) < 1e9:", "scaler.scale"))
 # You step after every small batch, so nothing is accumulated. Step once for each `every` batches.
 unwrap("if (number") & unwrap("if number")
 unwrap("if (number")
+of("zeroed_after_the_step", drop("if (i + 1)"))
 unwrap("if (number") & unwrap("if number") & swap(" / every", "")
 unwrap("if (number") & swap(" / every", "")
-of("zeroed_after_the_step", drop("if (i + 1)"))
 
 # %% wrong updated-each-small-batch
 # You call `update()` for each small batch. It may change the scale, and within one step all
@@ -196,7 +175,6 @@ of("zeroed_after_the_step", drop("if (i + 1)"))
 # once, after `step()`.
 move("scaler.update()", after="if (number")
 of("zeroed_after_the_step", move("scaler.update()", before="if (i + 1)"))
-of("zeroed_after_the_step", move("scaler.update()", after="scaler.scale"))
 
 # %% wrong unscaled-each-small-batch
 # You unscale after each small batch. The next gradients are still scaled, and they are added to
@@ -210,31 +188,15 @@ put("scaler.unscale_(optimizer)\nscaler.update()", after="scaler.scale")
 swap("scaler.step(optimizer)", "optimizer.step()") & put(
     "scaler.unscale_(optimizer)", before="optimizer.step"
 )
-of(
-    "zeroed_after_the_step",
-    swap(
-        "scaler.step(optimizer)\nscaler.update()",
-        "scaler.unscale_(optimizer)\noptimizer.step()\nscaler.update()",
-    ),
+swap(
+    "scaler.step(optimizer)\nscaler.update()",
+    "scaler.unscale_(optimizer)\noptimizer.step()\nscaler.update()",
 )
-
-
-# %% program remembers_bad_losses
-def accumulate(model, optimizer, scaler, loss_fn, batches, every):
-    good = True
-    for i, (x, y) in enumerate(batches):
-        if i % every == 0:
-            optimizer.zero_grad()
-            good = True
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = loss_fn(model(x), y) / every
-        good = good and bool(loss.isfinite())
-        scaler.scale(loss).backward()
-        if (i + 1) % every == 0:
-            scaler.unscale_(optimizer)
-            if good:
-                optimizer.step()
-            scaler.update()
+(
+    swap("scaler.step(optimizer)", "if good: optimizer.step()")
+    & put("good = (number % every == 0 or good) and loss.isfinite()", before="scaler.scale")
+    & put("scaler.unscale_(optimizer)", before="if good")
+)
 
 
 # %% wrong never-unscaled

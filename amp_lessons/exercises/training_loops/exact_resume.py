@@ -60,18 +60,22 @@ probe = Probe(resume_cases, play=interrupt)
 # %% judge
 from amp_lessons.checks.compare import differing, exactly
 from amp_lessons.checks.diagnosis import Judge
-from amp_lessons.exercises.training_loops.stage import part
+from amp_lessons.exercises.training_loops.stage import part as part_of
 
 
 def tell(case, right, seen):
     wrong = differing(right["value"], seen["value"], exactly)
     if "file" in wrong:
-        return f"{case.label}: the file: {part(seen, 'file')}"
+        return f"{case.label}: the file: {part_of(seen, 'file')}"
     return f"{case.label}: not as it was: {', '.join(wrong)}"
 
 
-def differs(seen, right, key):
-    return part(seen, key) is not None and not exactly(part(right, key), part(seen, key))
+def differs(key):
+    def breaks(seen, right):
+        value = part_of(seen, key)
+        return value is not None and not exactly(part_of(right, key), value)
+
+    return breaks
 
 
 judge = Judge(tell=tell)
@@ -79,22 +83,6 @@ judge = Judge(tell=tell)
 # %% passed
 # There are six parts: model, optimizer, scaler, scheduler, random numbers, data order. With all of
 # them the run goes on as if nothing had happened, to the last bit.
-
-# %% right by_a_loop
-PARTS = ("model", "optimizer", "scaler", "scheduler")
-
-
-def capture(run):
-    state = {part: getattr(run, part).state_dict() for part in PARTS}
-    return [state, torch.random.get_rng_state(), run.order.get_state()]
-
-
-def restore(run, state):
-    states, dropout, order = state
-    run.order.set_state(order)
-    for part in reversed(PARTS):
-        getattr(run, part).load_state_dict(states[part])
-    torch.random.set_rng_state(dropout)
 
 
 # %% right new_parts_for_the_run
@@ -121,88 +109,75 @@ def restore(run, state):
 # dicts, and no other objects, so that a file cannot run code. Save what `state_dict()` and
 # `get_state()` return, not the objects themselves.
 def breaks(seen, right):
-    return part(seen, "file") == "torch.load refuses it"
+    return part_of(seen, "file") == "torch.load refuses it"
 
 
 swap("run.model.state_dict()", "run.model") & swap('state["model"]', 'state["model"].state_dict()')
-swap("run.scheduler.state_dict()", "run.scheduler")
 
 
 # %% rule nothing-in-the-file
 # `capture` returns nothing that could be saved, so the file is empty. After a crash, what your
 # program kept in memory is gone. Return the state.
 def breaks(seen, right):
-    return part(seen, "file") == "nothing is in it"
+    return part_of(seen, "file") == "nothing is in it"
 
 
 # %% program kept_in_memory
-import copy
-
 KEPT = {}
 
 
 def capture(run):
-    parts = (run.model, run.optimizer, run.scaler, run.scheduler)
-    KEPT["parts"] = [copy.deepcopy(part.state_dict()) for part in parts]
-    KEPT["random"] = torch.get_rng_state(), run.order.get_state()
+    for part in ("model", "optimizer", "scaler", "scheduler"):
+        KEPT[part] = getattr(run, part).state_dict()
     return {}
 
 
 def restore(run, state):
-    parts = (run.model, run.optimizer, run.scaler, run.scheduler)
-    for part, saved in zip(parts, KEPT["parts"], strict=True):
-        part.load_state_dict(saved)
-    torch.set_rng_state(KEPT["random"][0])
-    run.order.set_state(KEPT["random"][1])
+    for part, saved in KEPT.items():
+        getattr(run, part).load_state_dict(saved)
 
 
 # %% rule run-changed-by-capture
 # `capture` changed the run that it should only describe. That run continues afterwards as if
 # nothing had happened. Read its state and leave it as it is.
-def breaks(seen, right):
-    return differs(seen, right, "run after capture")
-
+breaks = differs("run after capture")
 
 put("run.model.eval()", before="return {")
 put("torch.manual_seed(7)\nrun.order.manual_seed(7)", before="return {")
-put("torch.rand(1)", before="return {")
-
 
 # %% rule run-untouched
 # After `restore` the run is what it was before. Load the state into the parts of the `run` that
 # `restore` was given. A copy of it, or a new object under the same name, is lost when the function
 # returns.
-def breaks(seen, right):
-    return differs(seen, right, "run after restore")
-
+breaks = differs("run after restore")
 
 put("import copy\nrun = copy.deepcopy(run)", before="run.model.load")
 put("from copy import deepcopy\nrun = deepcopy(run)", before="run.model.load") & put(
     "return run", after="run.order.set"
 )
 
-
 # %% rule model-differs
 # After `restore` the model is not what it was. Its `state_dict()` holds the weights, and also the
 # running statistics of batch norm, which are buffers and not parameters.
-def breaks(seen, right):
-    return differs(seen, right, "model") or differs(seen, right, "mode")
-
+breaks = differs("model")
 
 (
     swap("run.model.state_dict()", "{n: p.detach() for n, p in run.model.named_parameters()}")
     & swap('state["model"]', 'state["model"], strict=False')
 )
 drop("run.model.load")
-put("run.model.eval()", after="run.model.load")
 
+# %% rule left-in-eval-mode
+# After `restore` the model is in eval mode: it trains without dropout, and with frozen batch
+# statistics. The run that goes on was in training mode.
+breaks = differs("mode")
+
+put("run.model.eval()", after="run.model.load")
 
 # %% rule optimizer-differs
 # After `restore` the optimizer is not what it was. Its momentum and its learning rate belong to the
 # checkpoint too. A `scheduler.step()` after they were loaded changes the rate again.
-def breaks(seen, right):
-    return differs(seen, right, "optimizer")
-
+breaks = differs("optimizer")
 
 drop("run.optimizer.load")
 (
@@ -213,58 +188,39 @@ drop("run.optimizer.load")
     )
 )
 
-
 # %% rule scaler-differs
 # After `restore` the scaler is not what it was. It has two things to remember: the scale, without
 # which the next steps are skipped, and the count of clean steps, which says when the scale grows.
 # Its `state_dict()` holds both.
-def breaks(seen, right):
-    return differs(seen, right, "scaler")
-
+breaks = differs("scaler")
 
 drop("run.scaler.load")
 (
     swap("run.scaler.state_dict()", "run.scaler.get_scale()")
     & swap('state["scaler"]', 'run.scaler.state_dict() | {"scale": state["scaler"]}')
 )
-(
-    swap("run.scaler.state_dict()", "run.scaler.get_scale()")
-    & swap(
-        'run.scaler.load_state_dict(state["scaler"])',
-        'run.scaler = torch.amp.GradScaler("cpu", init_scale=state["scaler"], growth_interval=3)',
-    )
-)
-
 
 # %% rule scheduler-differs
 # After `restore` the scheduler has forgotten how many epochs it has seen. The learning rate is
 # right for now, because the optimizer holds it. Later it will come down at the wrong epochs.
-def breaks(seen, right):
-    return differs(seen, right, "scheduler")
-
+breaks = differs("scheduler")
 
 drop("run.scheduler.load")
-
 
 # %% rule random-numbers-differ
 # After `restore` torch's global random numbers are not where they were, so dropout draws another
 # mask. A seed doesn't help: it starts from the beginning. Use `torch.get_rng_state()` and
 # `torch.set_rng_state()`, and draw no numbers afterwards.
-def breaks(seen, right):
-    return differs(seen, right, "random numbers")
-
+breaks = differs("random numbers")
 
 drop("torch.set_rng_state")
 swap("get_rng_state()", "initial_seed()") & swap("torch.set_rng_state", "torch.manual_seed")
 put("run.model(torch.zeros(2, 6))\nrun.model.load_state_dict(state['model'])", after="torch.set")
 
-
 # %% rule data-order-differs
 # After `restore` the generator that shuffles the images is not where it was, so the run sees other
 # images. Save `run.order.get_state()`, and set it in the run's own generator.
-def breaks(seen, right):
-    return differs(seen, right, "data order")
-
+breaks = differs("data order")
 
 drop("run.order.set_state")
 swap("order.get_state()", "order.initial_seed()") & swap("order.set_state", "order.manual_seed")

@@ -87,24 +87,6 @@ judge = Judge(same=within(1e-3))
 # They solve different problems; you need all three.
 
 
-# %% right inference_mode_and_back
-def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
-    losses = []
-    for batches in epochs:
-        for x, y in batches:
-            optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.float16):
-                loss = loss_fn(model(x), y)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        model.eval()
-        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.float16):
-            losses.append(float(loss_fn(model(validation[0]), validation[1])))
-        model.train()
-    return losses
-
-
 # %% right on_a_copy
 import copy
 
@@ -120,7 +102,7 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
             scaler.step(optimizer)
             scaler.update()
         still = copy.deepcopy(model).eval()
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.float16):
             losses.append(loss_fn(still(validation[0]), validation[1]))
     return torch.stack(losses)
 

@@ -83,24 +83,6 @@ def fix_half(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 
-# %% right half_copy_and_master_weights
-import copy
-
-
-def fix_half(model, optimizer, scaler, loss_fn, batches):
-    half = copy.deepcopy(model).half()
-    pairs = list(zip(half.parameters(), model.parameters(), strict=True))
-    for x, y in batches:
-        for copied, master in pairs:
-            copied.data.copy_(master.data)
-            copied.grad = None
-        scaler.scale(loss_fn(half(x.half()).float(), y)).backward()
-        for copied, master in pairs:
-            master.grad = copied.grad.float()
-        scaler.step(optimizer)
-        scaler.update()
-
-
 # %% rule half-parameters
 # The parameters are FP16, so their gradients are too, and the scaler refuses to unscale them:
 # divided by the scale, small gradients would be zero again. Leave the model in float32 and let
@@ -133,18 +115,6 @@ def breaks(seen, right):
 )
 put("model.bfloat16()", before="for x, y")
 put("model.half()\nmodel.float()", after="scaler.update")
-
-
-# %% program scaled_by_hand
-def fix_half(model, optimizer, scaler, loss_fn, batches):
-    model.half()
-    for x, y in batches:
-        optimizer.zero_grad()
-        scale = scaler.get_scale()
-        (loss_fn(model(x.half()), y) * scale).backward()
-        for p in model.parameters():
-            p.grad /= scale
-        optimizer.step()
 
 
 # %% rule dtypes-mixed

@@ -69,20 +69,6 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
         model.zero_grad(set_to_none=False)
 
 
-# %% right gradients_set_and_not_added
-def fix_stuck(model, optimizer, scaler, loss_fn, batches):
-    parameters = list(model.parameters())
-    for x, y in batches:
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = loss_fn(model(x).float(), y)
-        gradients = torch.autograd.grad(scaler.scale(loss), parameters)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        scaler.unscale_(optimizer)
-        scaler.step(optimizer)
-        scaler.update()
-
-
 # %% rule another-precision
 def breaks(seen, right):
     dtypes = part(seen, "dtype of the model's outputs")

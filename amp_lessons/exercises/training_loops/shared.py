@@ -86,6 +86,9 @@ swap(
     "loss.backward()\noptimizer.step()",
 )
 put('scaler = torch.amp.GradScaler("cpu", enabled=False)', before="for x, y")
+swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward()") & swap(
+    "scaler.step(optimizer)\nscaler.update()", "optimizer.step()"
+)
 
 # %% wrong loss-not-scaled
 # The scaler has never scaled anything when it is asked for a step, so it raises an AssertionError.
@@ -114,21 +117,49 @@ move("scaler.update()", after="for x, y")
 swap("return scaler.get_scale()", "return scaler._scale")
 drop("return scaler.get_scale()")
 
+# %% wrong clipped-before-unscale
+# You clip gradients that are still multiplied by the scale. Nearly all of them are cut, and after
+# the division the model hardly moves. Call `scaler.unscale_(optimizer)` once, before you clip.
+drop("scaler.unscale_(optimizer)")
+move("scaler.unscale_(optimizer)", before="scaler.step")
+
+# %% wrong not-clipped
+# Nothing is clipped to `max_norm`: the clip is missing, or it comes after the step.
+swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))')
+move("scaler.step(optimizer)", after="scaler.unscale_")
+
 # %% wrong each-clipped-alone
 # You clip each parameter's gradient by its own norm. That changes the direction of the step. Clip
 # the norm of all gradients together: pass all parameters to one call of `clip_grad_norm_`.
-wrap("for p in model.parameters():", "clip_grad_norm_") & swap(
-    "(model.parameters(), max", "(p, max"
+swap(
+    "clip_grad_norm_(model.parameters(), max_norm)",
+    "torch.stack([clip_grad_norm_(p, max_norm) for p in model.parameters()]).norm()",
 )
-put(
-    "for p in model.parameters():\n    p.grad.mul_(min(1.0, max_norm / (p.grad.norm() + 1e-6)))",
-    before="clip_grad_norm_",
-) & drop("clip_grad_norm_")
+swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
+    "for p in model.parameters(): p.grad.mul_(min(1.0, max_norm / p.grad.norm()))",
+    before="scaler.step",
+)
 
 # %% wrong values-clipped
 # You clip each element to `max_norm`, not the norm of all gradients together. That changes the
 # direction of the step. Use `clip_grad_norm_`.
-swap("clip_grad_norm_(model", "torch.nn.utils.clip_grad_value_(model")
-put(
-    "for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="clip_grad_norm_"
-) & drop("clip_grad_norm_")
+swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
+    "for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="scaler.step"
+)
+swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
+    "torch.nn.utils.clip_grad_value_(model.parameters(), max_norm)", before="scaler.step"
+)
+
+# %% wrong always-rescaled
+# You bring every gradient to the norm `max_norm`, also those that are smaller. Clipping only makes
+# gradients shorter: leave them alone where their norm is below the limit.
+swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
+    "total = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])\n"
+    "for p in model.parameters(): p.grad *= max_norm / total",
+    before="scaler.step",
+)
+swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
+    "total = sum((p.grad**2).sum() for p in model.parameters()).sqrt()\n"
+    "for p in model.parameters(): p.grad = p.grad / total * max_norm",
+    before="scaler.step",
+)

@@ -276,7 +276,9 @@ def any_cases() -> list[Case]:
         Case(("bf16", 32, 1.0, (), 0.2), "bf16", "bf16"),
         Case(("bf16", 35, SMALL, (), 1.0), "bf16, a loss with a small weight", "bf16"),
         Case(("fp16", 33, 1.0, (2,), 0.2), "fp16, the third batch overflows", "fp16"),
+        Case(("fp16", 38, 1.0, (0, 4), 0.4), "fp16, two batches overflow", "fp16"),
         Case(("fp16", 36, 1.0, (1,), 0.2, LARGE), "fp16, gradients of the second overflow", "fp16"),
+        Case(("fp16", 39, 1.0, (3,), 0.4, LARGE), "fp16, gradients of the fourth overflow", "fp16"),
         Case(("fp16", 34, SMALL, (), 1.0), "fp16, a loss with a small weight", "fp16"),
     ]
 

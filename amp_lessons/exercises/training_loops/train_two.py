@@ -54,24 +54,6 @@ judge = Judge(same=within(1e-3))
 # One scaler and one update for each batch. An optimizer is skipped only for its own inf.
 
 
-# %% right sum_of_the_losses
-def train_two(models, optimizers, scaler, loss_fn, batches):
-    first, second = models
-    for x, z, y in batches:
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
-            guess = first(x)
-            loss_1 = loss_fn(guess, y)
-            loss_2 = loss_fn(guess.detach() + second(z), y)
-        scaler.scale(loss_1 + loss_2).backward()
-        for optimizer in optimizers:
-            scaler.unscale_(optimizer)
-        for optimizer in optimizers:
-            scaler.step(optimizer)
-        scaler.update()
-
-
 # %% right list_of_losses
 def train_two(models, optimizers, scaler, loss_fn, batches):
     for x, z, y in batches:
@@ -123,73 +105,48 @@ of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
 # soon. And if both backward passes came before, the second optimizer divides by another scale than
 # its loss was multiplied by. Call `update()` once, after all steps.
 move("scaler.update()", after="scaler.step(opt)")
-of("sum_of_the_losses", move("scaler.update()", after="scaler.step"))
 swap(
     "for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
     "scaler.step(optimizers[0])\nscaler.update()\nscaler.step(optimizers[1])\nscaler.update()",
 )
 of("first_steps_early", put("scaler.update()", after="scaler.step(one)"))
-of("list_of_losses", move("scaler.update()", after="optimizer.zero_grad"))
 
 # %% wrong two-scalers
 # You made a second scaler, so the caller's scaler knows nothing of the second model's overflows.
 # One scaler serves any number of losses and optimizers: it notes for each optimizer whether it
 # found an inf.
 (
-    put('other = torch.amp.GradScaler("cpu")', before="for x, z")
-    & put("other.load_state_dict(scaler.state_dict())", before="for x, z")
-    & swap("scaler.scale(second_loss)", "other.scale(second_loss)")
+    put('new = torch.amp.GradScaler("cpu")', before="for x, z")
+    & put("new.load_state_dict(scaler.state_dict())", before="for x, z")
+    & swap("scaler.scale(second_loss)", "new.scale(second_loss)")
     & swap(
         "for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
-        "scaler.step(optimizers[0])\nother.step(optimizers[1])\nscaler.update()\nother.update()",
+        "for s, opt in zip([scaler, new], optimizers):\n    s.step(opt)\n    s.update()",
     )
 )
-
-
-# %% program a_scaler_a_model
-def train_two(models, optimizers, scaler, loss_fn, batches):
-    scale, interval = scaler.get_scale(), scaler.get_growth_interval()
-    new = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=interval)
-    for x, z, y in batches:
-        guess = None
-        for model, opt, own, given in zip(models, optimizers, (scaler, new), (x, z), strict=True):
-            with torch.autocast("cpu", dtype=torch.float16):
-                out = model(given)
-                loss = loss_fn(out if guess is None else guess + out, y)
-            guess = out.detach()
-            opt.zero_grad()
-            own.scale(loss).backward()
-            own.step(opt)
-            own.update()
-
+of(
+    "first_steps_early",
+    put('new = torch.amp.GradScaler("cpu", scaler.get_scale(), growth_interval=3)', before="for x")
+    & swap("scaler.scale(loss)", "new.scale(loss)", nth=2)
+    & swap("scaler.step(two)", "new.step(two)")
+    & put("new.update()", after="scaler.update"),
+)
 
 # %% wrong all-or-none
 # You skip both optimizers when one of them has an inf. The scaler is finer than that: its `step()`
 # skips only the optimizer whose own gradients are not finite. Call it for both.
-(
-    put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)")
-    & wrap(
-        "if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
-        "for opt in optimizers:",
-        nth=3,
-    )
+put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") & wrap(
+    "if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
+    "for opt in optimizers:",
+    nth=3,
 )
-of(
-    "sum_of_the_losses",
-    wrap(
-        "if all(p.grad.isfinite().all() for p in first.parameters()):",
-        "for optimizer in optimizers:",
-        nth=3,
-    ),
+put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") & wrap(
+    "if all(o.param_groups[0]['params'][0].grad.isfinite().all() for o in optimizers):",
+    "for opt in optimizers:",
+    nth=3,
 )
-
-of(
-    "sum_of_the_losses",
-    wrap(
-        "if all(map(torch.isfinite, [p.grad.sum() for m in models for p in m.parameters()])):",
-        "for optimizer in optimizers:",
-        nth=3,
-    ),
+put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") & wrap(
+    "if all(p.grad.isfinite().all() for p in first.parameters()):", "for opt in optimizers:", nth=3
 )
 
 # %% wrong batch-left-out
@@ -204,18 +161,22 @@ put("if not (first_loss + second_loss).isfinite(): continue", before="scaler.sca
 # moves. Scale every loss that belongs to this scaler.
 swap("scaler.scale(second_loss)", "second_loss")
 swap("scaler.scale(first_loss)", "first_loss")
-of("sum_of_the_losses", swap("scaler.scale(loss_1 + loss_2)", "(scaler.scale(loss_1) + loss_2)"))
+of("list_of_losses", swap("scaler.scale(losses)", "[scaler.scale(losses[0]), losses[1]]"))
 
 # %% wrong guess-not-detached
 # The second loss also goes back through the guess into the first model. So that model learns from
 # both losses, and is skipped when the second one overflows. Call `guess.detach()` for the second
 # loss.
-swap("guess.detach()", "guess") & swap(
-    "scaler.scale(first_loss).backward()", "scaler.scale(first_loss).backward(retain_graph=True)"
-)
-of("sum_of_the_losses", swap("guess.detach()", "guess"))
 swap("guess.detach()", "guess")
 of("first_steps_early", swap("guess.detach()", "guess"))
+of("list_of_losses", swap("fixed + models", "one + models"))
+swap("guess.detach()", "guess") & swap(
+    "first_loss).backward()", "first_loss).backward(retain_graph=True)"
+)
+swap("guess.detach()", "guess") & swap(
+    "scaler.scale(first_loss).backward()\nscaler.scale(second_loss).backward()",
+    "scaler.scale(first_loss + second_loss).backward()",
+)
 
 # %% wrong guess-forgotten
 # The second model's loss doesn't contain the guess. The second model should correct the guess, so
