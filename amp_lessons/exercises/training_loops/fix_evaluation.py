@@ -4,7 +4,6 @@
 # After each epoch this loop computes the loss of the validation images. Here it does so twice for
 # the same model, and the results differ.
 
-
 # %% demo
 def with_validation(model, optimizer, scaler, loss_fn, epochs, validation):
     losses = []
@@ -40,7 +39,6 @@ print(f"validation loss {once:.4f}, and again {again:.4f}")
 #
 # The check's model has dropout and batch norm, and it comes in training mode.
 
-
 # %% answer
 def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
     """Train on each epoch in FP16; return the validation loss after each, a list of floats."""
@@ -62,7 +60,6 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
     return losses
     ### END SOLUTION
 
-
 # %% hints
 # - An evaluation needs three switches: one for dropout and batch norm, one for autograd, and one
 #   for the precision.
@@ -70,26 +67,22 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
 # - Which of the three must be switched back before the next epoch?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.training_loops.stage_plays import evaluation_cases, use_with_validation
 
 probe = Probe(evaluation_cases, play=use_with_validation)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
-judge = Judge(same=within(1e-3))
+judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
 # `eval()` is for dropout and batch norm, `no_grad()` for recording, autocast for the precision.
 # They solve different problems; you need all three.
 
-
 # %% right on_a_copy
 import copy
-
 
 def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
     losses = []
@@ -106,7 +99,6 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
             losses.append(loss_fn(still(validation[0]), validation[1]))
     return torch.stack(losses)
 
-
 # %% rule parameters-in-16-bits
 # You cast the model to 16 bits for the validation. Casting it back doesn't restore the bits that
 # were rounded away, so your training loses small updates. Leave the model in float32 and run it
@@ -114,11 +106,8 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
 def breaks(seen, right):
     refused = "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
     return refused or part(seen, "dtype of the parameters") not in (None, "float32")
-
-
 unwrap("with torch.no_grad") & swap("model(images)", "model.half()(images.half())")
 swap("model(images)", "model.half()(images)") & put("model.float()", after="with torch.no_grad")
-
 
 # %% rule evaluated-in-train-mode
 # You evaluate in training mode: dropout drops a part of the activations, and batch norm learns
@@ -126,12 +115,9 @@ swap("model(images)", "model.half()(images)") & put("model.float()", after="with
 # recording.
 def breaks(seen, right):
     return "in training mode" in (part(seen, "forward passes in validation") or "")
-
-
 drop("model.eval")
 drop("model.eval") & swap(", dtype=torch.float16", "", nth=2)
 drop("model.train") & drop("model.eval") & unwrap("with torch.no_grad")
-
 
 # %% rule left-in-eval-mode
 # You train in eval mode, in all epochs or from the second on: without dropout, and with frozen
@@ -139,18 +125,14 @@ drop("model.train") & drop("model.eval") & unwrap("with torch.no_grad")
 # epoch.
 def breaks(seen, right):
     return "in eval mode" in (part(seen, "forward passes in training") or "")
-
-
 drop("model.train")
 drop("model.train") & move("model.eval", before="for batches")
 drop("model.train") & unwrap("with torch.no_grad")
-
 
 # %% rule another-precision
 def breaks(seen, right):
     passes = part(seen, "forward passes in training")
     return bool(passes) and ", float16" not in passes
-
 
 # %% rule evaluated-in-another-precision
 # You train in FP16 and evaluate in something else. So you measure a model that you don't train, and
@@ -159,12 +141,9 @@ def breaks(seen, right):
 def breaks(seen, right):
     passes = part(seen, "forward passes in validation") or ""
     return "float32" in passes or "bfloat16" in passes
-
-
 swap('with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):', "with torch.no_grad():")
 swap(", dtype=torch.float16", "", nth=2)
 unwrap("with torch.no_grad")
-
 
 # %% rule recorded-for-backward
 # Your evaluation records everything for a backward pass that never comes, and that takes memory.
@@ -172,8 +151,6 @@ unwrap("with torch.no_grad")
 # switches dropout and batch norm. `detach()` comes too late.
 def breaks(seen, right):
     return ", recorded" in (part(seen, "forward passes in validation") or "")
-
-
 swap("with torch.no_grad(), ", "with ")
 swap("with torch.no_grad(), ", "with ") & swap("model(images)", "model(images).detach()")
 

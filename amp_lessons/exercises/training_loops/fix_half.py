@@ -3,7 +3,6 @@
 #
 # "Mixed precision means half precision, so I cast the model."
 
-
 # %% demo
 def in_half(model, optimizer, scaler, loss_fn, batches):
     model.half()
@@ -24,7 +23,6 @@ except ValueError as error:
 # Fix it. Call your version `fix_half` and keep the arguments. The matrix products run in FP16, and
 # the parameters stay in float32.
 
-
 # %% answer
 def fix_half(model, optimizer, scaler, loss_fn, batches):
     """Train on each batch once, in mixed precision with FP16 and the scaler."""
@@ -38,27 +36,23 @@ def fix_half(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
     ### END SOLUTION
 
-
 # %% hints
 # - Which dtype must the parameters have, so that an update of 0.0001 is not lost?
 # - What makes the 16-bit copies of the weights if you don't?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.training_loops.stage import SMALL, loop_cases, plain_loop
 
 probe = Probe(loop_cases, play=plain_loop(weight=SMALL, init_scale=2.0**16))
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
 judge = Judge(same=within(1e-3))
 
 # %% passed
 # The model stays in float32. Autocast makes 16-bit copies of the weights in each forward pass.
-
 
 # %% right half_inputs_under_autocast
 def fix_half(model, optimizer, scaler, loss_fn, batches):
@@ -71,7 +65,6 @@ def fix_half(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
         optimizer.zero_grad()
 
-
 # %% right weights_cast_by_hand
 def fix_half(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
@@ -82,19 +75,15 @@ def fix_half(model, optimizer, scaler, loss_fn, batches):
         scaler.step(optimizer)
         scaler.update()
 
-
 # %% rule half-parameters
 # The parameters are FP16, so their gradients are too, and the scaler refuses to unscale them:
 # divided by the scale, small gradients would be zero again. Leave the model in float32 and let
 # autocast make the 16-bit copies.
 def breaks(seen, right):
     return "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
-
-
 put("model.half()", before="for x, y")
 swap("model(x)", "model.half()(x)")
 of("weights_cast_by_hand", put("model.half()", before="for x, y"))
-
 
 # %% rule parameters-in-16-bits
 # Nothing raises, but your parameters are {kept} at the end. 16 bits lose small updates. Leave the
@@ -102,46 +91,28 @@ of("weights_cast_by_hand", put("model.half()", before="for x, y"))
 def breaks(seen, right):
     kept = part(seen, "dtype of the parameters")
     return {"kept": kept} if kept and kept != "float32" else None
-
-
-(
-    put("model.half()", before="for x, y")
-    & swap("model(x)", "model(x.half())")
-    & unwrap("with torch.autocast")
-    & swap(
-        "scaler.scale(loss).backward()\nscaler.step(optimizer)", "loss.backward()\noptimizer.step()"
-    )
-    & drop("scaler.update")
-)
+(put("model.half()", before="for x, y") & swap("model(x)", "model(x.half())") &
+    unwrap("with torch.autocast") & swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "loss.backward()\noptimizer.step()") & drop("scaler.update"))
 put("model.bfloat16()", before="for x, y")
 put("model.half()\nmodel.float()", after="scaler.update")
-
 
 # %% rule dtypes-mixed
 # A layer got float32 and FP16 at once, its weights in one and its input in the other, and a linear
 # layer refuses that. Under autocast you don't need to cast anything by hand.
 def breaks(seen, right):
     return "same dtype" in seen.get("error", {}).get("message", "")
-
-
 unwrap("with torch.autocast") & swap("model(x)", "model(x.half())")
 unwrap("with torch.autocast") & swap("model(x)", "model.half()(x)")
 of("weights_cast_by_hand", swap("x.half()", "x"))
-
 
 # %% rule another-precision
 def breaks(seen, right):
     dtypes = part(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
-
 # %% wrong scaler-bypassed
 # The model is float32 and autocast does the casting, as it should be. But the scaler is gone, or
 # switched off: the FP16 gradients of this small loss are zero, and an overflow is not skipped.
-of(
-    "half_inputs_under_autocast",
-    swap(
-        "scaler.scale(loss).backward()\nscaler.step(optimizer)", "loss.backward()\noptimizer.step()"
-    )
-    & drop("scaler.update"),
-)
+of("half_inputs_under_autocast", swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "loss.backward()\noptimizer.step()") & drop("scaler.update"))

@@ -4,7 +4,6 @@
 # This loop trains well until a batch overflows. That happens in every FP16 run, and it should cost
 # one step. Here it costs every step that follows.
 
-
 # %% demo
 def stuck(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
@@ -21,7 +20,6 @@ stuck(*fresh(), cross_entropy, some_batches(6, overflow=1))
 # %% text
 # Fix it. Call your version `fix_stuck` and keep the arguments. It doesn't need to print.
 
-
 # %% answer
 def fix_stuck(model, optimizer, scaler, loss_fn, batches):
     """Train on each batch once, in FP16 with the scaler."""
@@ -35,28 +33,24 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
     ### END SOLUTION
 
-
 # %% hints
 # - Print a gradient after each update. When does it become finite again?
 # - `backward()` adds to `.grad`. inf plus anything stays inf.
 # - One call of `optimizer.zero_grad()` for each batch is enough. Where may it stand?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
 
 probe = Probe(loop_cases, play=plain_loop(init_scale=2.0))
 
 # %% judge
 from amp_lessons.plain_data.compare import within
-from amp_lessons.checks.diagnosis import Judge
 from amp_lessons.exercises.training_loops.stage import part
 
 judge = Judge(same=within(1e-3))
 
 # %% passed
 # A skipped step leaves its inf in `.grad`. Only `zero_grad()` takes it out.
-
 
 # %% right after_the_step
 def fix_stuck(model, optimizer, scaler, loss_fn, batches):
@@ -68,12 +62,10 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
         model.zero_grad(set_to_none=False)
 
-
 # %% rule another-precision
 def breaks(seen, right):
     dtypes = part(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
-
 
 # %% wrong never-zeroed
 # The gradients of one batch are still there when the next ones are added. After one overflow they
@@ -92,12 +84,8 @@ of("after_the_step", move("model.zero_grad", before="scaler.step"))
 # You remove the gradients only after a skipped step. That brings the loop back to life, but between
 # two overflows old gradients are added to new ones. With a large scale they hardly count, with a
 # small one they do.
-(
-    move("optimizer.zero_grad()", after="scaler.update")
-    & wrap("if scaler.get_scale() < before:", "optimizer.zero_grad()")
-    & put("before = scaler.get_scale()", before="scaler.update")
-)
-
+(move("optimizer.zero_grad()", after="scaler.update") & wrap("if scaler.get_scale() < before:",
+    "optimizer.zero_grad()") & put("before = scaler.get_scale()", before="scaler.update"))
 
 # %% program looks_at_the_old_gradients
 def fix_stuck(model, optimizer, scaler, loss_fn, batches):
@@ -109,7 +97,6 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-
 
 # %% wrong stepped-without-the-scaler
 

@@ -3,7 +3,6 @@
 #
 # Interview sites ask which error this loop raises. Ask PyTorch instead:
 
-
 # %% demo
 def unscaled(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
@@ -26,7 +25,6 @@ except AssertionError as error:
 # In most of the check's cases the loss has a small weight, as one of many losses may have. Without
 # a loss scale, FP16 cannot hold its gradients: they become zero.
 
-
 # %% answer
 def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
     """Train on each batch once, in FP16 with the scaler."""
@@ -40,28 +38,24 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
     ### END SOLUTION
 
-
 # %% hints
 # - The message speaks of `_scale`. Which call of the scaler sets it for the first time?
 # - Three calls belong together: one for the loss, one for the optimizer, one for the scale.
 # - `scaler.scale(loss)` returns a new tensor. Which of the two should go backward?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.training_loops.stage import SMALL, loop_cases, plain_loop
 
 probe = Probe(loop_cases, play=plain_loop(weight=SMALL, init_scale=2.0**16))
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
 judge = Judge(same=within(1e-3))
 
 # %% passed
 # `scale`, `step` and `update` come as a set. If you leave one out, the other two go wrong.
-
 
 # %% right scaled_under_autocast
 def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
@@ -74,7 +68,6 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.step(optimizer)
         scaler.update()
 
-
 # %% right scale_as_gradient_of_the_loss
 def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:
@@ -86,12 +79,10 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.step(optimizer)
         scaler.update()
 
-
 # %% rule another-precision
 def breaks(seen, right):
     dtypes = part(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
-
 
 # %% wrong loss-not-scaled
 # `scaler.step` still meets a scaler that has never scaled anything. Only `scaler.scale(loss)` sets
@@ -102,7 +93,6 @@ of("scaled_under_autocast", swap("scaler.scale(loss_fn(model(x), y))", "loss_fn(
 # The error is gone because you go past the scaler, or because it is switched off. Now nothing
 # raises, and nothing trains: without a scale, the gradients of this small loss are zero in FP16.
 
-
 # %% program steps_by_hand
 def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
     for images, labels in batches:
@@ -112,12 +102,9 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
         optimizer.step()
         optimizer.zero_grad()
 
-
 # %% wrong backward-twice
 # You call `backward()` twice, with the scale and without it, and the two gradients are added up.
 # With a large scale you hardly notice, with a small one you do. Keep only the scaled call.
 swap("scaler.scale(loss).backward()", "(scaler.scale(loss) + loss).backward()")
-(
-    put("loss.backward()", after="scaler.scale")
-    & swap("scaler.scale(loss).backward()", "scaler.scale(loss).backward(retain_graph=True)")
-)
+(put("loss.backward()", after="scaler.scale") & swap("scaler.scale(loss).backward()",
+    "scaler.scale(loss).backward(retain_graph=True)"))

@@ -51,6 +51,13 @@ swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
     "(loss * scaler.get_scale()).backward()\noptimizer.step()",
 )
+drop("scaler.unscale_(optimizer)") & swap(
+    "scaler.step(optimizer)\nscaler.update()", "optimizer.step()"
+)
+swap(
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)",
+    "(loss * scaler.get_scale()).backward()",
+) & swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")
 
 # %% wrong stepped-without-the-scaler
 # You call `optimizer.step()` yourself, so the scaler cannot skip the step when a gradient

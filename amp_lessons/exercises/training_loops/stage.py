@@ -30,7 +30,7 @@ Batch = tuple[Tensor, Tensor]
 def network(seed: int, width: int = 8, *, noisy: bool = False) -> nn.Sequential:
     """Two layers, float32; ``noisy`` adds batch norm and dropout."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
         between = [nn.BatchNorm1d(width), nn.Dropout(0.4)] if noisy else []
         layers = [nn.Linear(INPUTS, width), *between, nn.ReLU(), nn.Linear(width, CLASSES)]
         return nn.Sequential(*layers)
@@ -154,7 +154,7 @@ class Training:
     @classmethod
     def fresh(cls, seed: int) -> Training:
         """A run at its beginning, with weights and data order from ``seed``."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
         model = network(seed, 10, noisy=True)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
         return cls(

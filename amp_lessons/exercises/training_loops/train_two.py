@@ -12,7 +12,6 @@
 # Both run in FP16. If the gradients of one model overflow, the step of *that* model is skipped, and
 # the other model still steps.
 
-
 # %% answer
 def train_two(models, optimizers, scaler, loss_fn, batches):
     """Train both models on each batch once."""
@@ -32,27 +31,23 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
         scaler.update()
     ### END SOLUTION
 
-
 # %% hints
 # - The scaler notes for each optimizer whether it found an inf. What do both optimizers share?
 # - There are two backward passes and two steps. How many updates of the scale?
 
 # %% probe
-from amp_lessons.checks.probe import Probe
 from amp_lessons.exercises.training_loops.stage_plays import two_cases, use_for_two
 
 probe = Probe(two_cases, play=use_for_two)
 
 # %% judge
-from amp_lessons.checks.compare import within
-from amp_lessons.checks.diagnosis import Judge
+from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
 judge = Judge(same=within(1e-3))
 
 # %% passed
 # One scaler and one update for each batch. An optimizer is skipped only for its own inf.
-
 
 # %% right list_of_losses
 def train_two(models, optimizers, scaler, loss_fn, batches):
@@ -67,7 +62,6 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
             scaler.step(optimizer)
             optimizer.zero_grad()
         scaler.update()
-
 
 # %% right first_steps_early
 def train_two(models, optimizers, scaler, loss_fn, batches):
@@ -86,7 +80,6 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
         scaler.step(two)
         scaler.update()
 
-
 # %% rule another-precision
 # The {which} model doesn't always run in FP16: the dtype of its outputs is {dtypes}. Run both
 # models under `torch.autocast("cpu", dtype=torch.float16)`.
@@ -96,8 +89,6 @@ def breaks(seen, right):
         if "bfloat16" in dtypes or "float32" in dtypes:
             return {"which": which, "dtypes": dtypes}
     return None
-
-
 of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
 
 # %% wrong updated-twice
@@ -105,56 +96,41 @@ of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
 # soon. And if both backward passes came before, the second optimizer divides by another scale than
 # its loss was multiplied by. Call `update()` once, after all steps.
 move("scaler.update()", after="scaler.step(opt)")
-swap(
-    "for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
-    "scaler.step(optimizers[0])\nscaler.update()\nscaler.step(optimizers[1])\nscaler.update()",
-)
+swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
+    "scaler.step(optimizers[0])\nscaler.update()\nscaler.step(optimizers[1])\nscaler.update()")
 of("first_steps_early", put("scaler.update()", after="scaler.step(one)"))
 
 # %% wrong two-scalers
 # You made a second scaler, so the caller's scaler knows nothing of the second model's overflows.
 # One scaler serves any number of losses and optimizers: it notes for each optimizer whether it
 # found an inf.
-(
-    put('new = torch.amp.GradScaler("cpu")', before="for x, z")
-    & put("new.load_state_dict(scaler.state_dict())", before="for x, z")
-    & swap("scaler.scale(second_loss)", "new.scale(second_loss)")
-    & swap(
-        "for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
-        "for s, opt in zip([scaler, new], optimizers):\n    s.step(opt)\n    s.update()",
-    )
-)
-of(
-    "first_steps_early",
-    put('new = torch.amp.GradScaler("cpu", scaler.get_scale(), growth_interval=3)', before="for x")
-    & swap("scaler.scale(loss)", "new.scale(loss)", nth=2)
-    & swap("scaler.step(two)", "new.step(two)")
-    & put("new.update()", after="scaler.update"),
-)
+(put('new = torch.amp.GradScaler("cpu")', before="for x, z") &
+    put("new.load_state_dict(scaler.state_dict())", before="for x, z") &
+    swap("scaler.scale(second_loss)", "new.scale(second_loss)") &
+    swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
+    "for s, opt in zip([scaler, new], optimizers):\n    s.step(opt)\n    s.update()"))
+of("first_steps_early",
+    put('new = torch.amp.GradScaler("cpu", scaler.get_scale(), growth_interval=3)',
+    before="for x") & swap("scaler.scale(loss)", "new.scale(loss)", nth=2) &
+    swap("scaler.step(two)", "new.step(two)") & put("new.update()", after="scaler.update"))
 
 # %% wrong all-or-none
 # You skip both optimizers when one of them has an inf. The scaler is finer than that: its `step()`
 # skips only the optimizer whose own gradients are not finite. Call it for both.
-put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") & wrap(
-    "if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
-    "for opt in optimizers:",
-    nth=3,
-)
-put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") & wrap(
-    "if all(o.param_groups[0]['params'][0].grad.isfinite().all() for o in optimizers):",
-    "for opt in optimizers:",
-    nth=3,
-)
-put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") & wrap(
-    "if all(p.grad.isfinite().all() for p in first.parameters()):", "for opt in optimizers:", nth=3
-)
+(put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
+    wrap("if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
+    "for opt in optimizers:", nth=3))
+(put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
+    wrap("if all(o.param_groups[0]['params'][0].grad.isfinite().all() for o in optimizers):",
+    "for opt in optimizers:", nth=3))
+(put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
+    wrap("if all(p.grad.isfinite().all() for p in first.parameters()):", "for opt in optimizers:",
+    nth=3))
 
 # %% wrong batch-left-out
 put("if not (first_loss + second_loss).isfinite(): continue", before="scaler.scale(first_loss)")
-(
-    wrap("if first_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update")
-    & wrap("if second_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update")
-)
+(wrap("if first_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update") &
+    wrap("if second_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update"))
 
 # %% wrong one-loss-not-scaled
 # One of the two losses isn't scaled, but its optimizer divides by the scale, so its model hardly
@@ -170,13 +146,11 @@ of("list_of_losses", swap("scaler.scale(losses)", "[scaler.scale(losses[0]), los
 swap("guess.detach()", "guess")
 of("first_steps_early", swap("guess.detach()", "guess"))
 of("list_of_losses", swap("fixed + models", "one + models"))
-swap("guess.detach()", "guess") & swap(
-    "first_loss).backward()", "first_loss).backward(retain_graph=True)"
-)
-swap("guess.detach()", "guess") & swap(
-    "scaler.scale(first_loss).backward()\nscaler.scale(second_loss).backward()",
-    "scaler.scale(first_loss + second_loss).backward()",
-)
+(swap("guess.detach()", "guess") & swap("first_loss).backward()",
+    "first_loss).backward(retain_graph=True)"))
+(swap("guess.detach()", "guess") &
+    swap("scaler.scale(first_loss).backward()\nscaler.scale(second_loss).backward()",
+    "scaler.scale(first_loss + second_loss).backward()"))
 
 # %% wrong guess-forgotten
 # The second model's loss doesn't contain the guess. The second model should correct the guess, so
@@ -197,10 +171,8 @@ of("list_of_losses", drop("optimizer.zero_grad"))
 # %% wrong second-step-past-the-scaler
 # The second optimizer steps past the scaler: with gradients that are still scaled, and without
 # looking for inf. Call `scaler.step` for both.
-swap(
-    "for opt in optimizers:\n    scaler.step(opt)",
-    "scaler.step(optimizers[0])\noptimizers[1].step()",
-)
+swap("for opt in optimizers:\n    scaler.step(opt)",
+    "scaler.step(optimizers[0])\noptimizers[1].step()")
 of("first_steps_early", swap("scaler.step(two)", "two.step()"))
 
 # %% wrong never-updated
