@@ -361,27 +361,18 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("36 claims about AMP, each tried, with its verdict"),
             Shown("30 pitfalls, triggered or cited, explained and fixed"),
         ),
-        exercises=(
-            ExerciseInfo(
-                "mend_finetune", "Case 1: a new head that does not learn", points=3, minutes=15
-            ),
-            ExerciseInfo("mend_guard", "Case 2: a guard against bad batches", points=3, minutes=15),
-            ExerciseInfo(
-                "mend_adapter", "Case 3: an adapter on a half model", points=3, minutes=15
-            ),
-            ExerciseInfo(
-                "mend_uneven", "Case 4: micro-batches of unequal size", points=3, minutes=20
-            ),
-            ExerciseInfo(
-                "mend_decay", "Case 5: weight decay that does nothing", points=3, minutes=15
-            ),
-            ExerciseInfo("mend_closure", "Case 6: a trainer with a closure", points=3, minutes=15),
-            ExerciseInfo("mend_moments", "Case 7: an Adam in two bytes", points=3, minutes=20),
-            ExerciseInfo("mend_entropy", "Case 8: an entropy of NaN", points=3, minutes=15),
-            ExerciseInfo("mend_similarity", "Case 9: a scale that sinks", points=3, minutes=15),
-            ExerciseInfo(
-                "mend_recompute", "Case 10: memory saved, precision lost", points=3, minutes=25
-            ),
+        exercises=_of(
+            "myths_and_clinic",
+            "fix_finetune",
+            "fix_guard",
+            "fix_adapter",
+            "fix_uneven",
+            "fix_decay",
+            "fix_closure",
+            "fix_moments",
+            "fix_entropy",
+            "fix_similarity",
+            "fix_recompute",
         ),
         topics=("myths_and_clinic",),
     ),

@@ -1,0 +1,179 @@
+# %% statement points=3 minutes=15
+# # Case 3: an adapter on a half model
+#
+# A large model is frozen and kept in FP16, because it doesn't fit into memory otherwise. A small
+# adapter is trained beside it. The adapter was loaded from a file, in FP16 too.
+
+# %% demo
+class Adapter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Linear(6, 2, bias=False), nn.Linear(2, 3, bias=False)
+
+    def forward(self, x):
+        return self.up(self.down(x))
+
+
+def train_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+base = nn.Linear(6, 3).half().requires_grad_(False)
+try:
+    train_adapter(base, Adapter().half(), scaler(), cross_entropy, some_batches(3), 0.5)
+except ValueError as error:
+    print("ValueError:", error)
+
+# %% text
+# Fix it. Call your version `fix_adapter` and keep the arguments. `adapter` comes in FP16. The base
+# stays in FP16, and all matrix products run in FP16.
+#
+# The check's loss has a small weight, so its gradients need the scale. In some runs the learning
+# rate is small too: one update is then less than half an FP16 ulp of most weights. Many of them
+# together still have to move them. At the end `adapter` holds the trained weights, in either dtype.
+
+# %% answer
+def fix_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    """Train the adapter beside the frozen base, in FP16 with the scaler."""
+    ### BEGIN SOLUTION
+    adapter.float()
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ### END SOLUTION
+
+# %% hints
+# - Which of the two modules has the gradients that the scaler complains about?
+# - Which module is trained? In which dtype do weights have to be while you train them?
+# - Under autocast, a layer with FP32 weights still computes in FP16.
+
+# %% probe
+from amp_lessons.exercises.myths_and_clinic.stage_cases import adapter_cases, play_adapter
+
+probe = Probe(adapter_cases, play_adapter)
+
+# %% judge
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(1e-3))
+
+def noted(entry, key):
+    """What an entry holds under a key, or "" if the program raised."""
+    return entry["value"]["dict"][key] if "value" in entry else ""
+
+# %% passed
+# Weights that are trained are kept in FP32. Frozen weights may have any dtype that autocast casts.
+
+# %% right masters
+def fix_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    params = list(adapter.parameters())
+    masters = [p.detach().float().requires_grad_() for p in params]
+    optimizer = torch.optim.SGD(masters, lr=rate)
+    for x, y in batches:
+        adapter.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(base(x) + adapter(x), y)
+        scaler.scale(loss).backward()
+        for m, p in zip(masters, params, strict=True):
+            m.grad = p.grad.float()
+        scaler.step(optimizer)
+        scaler.update()
+        with torch.no_grad():
+            for m, p in zip(masters, params, strict=True):
+                p.copy_(m)
+
+# %% right copies
+def fix_adapter(base, adapter, scaler, loss_fn, batches, rate):
+    masters = {n: p.detach().float().requires_grad_() for n, p in adapter.named_parameters()}
+    optimizer = torch.optim.SGD(masters.values(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            small = torch.func.functional_call(adapter, masters, (x,))
+            loss = loss_fn(base(x) + small, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    for n, p in adapter.named_parameters():
+        p.data = masters[n].detach()
+
+# %% rule scaler-thrown-out
+# The error is gone, but its reason is not. The adapter is in {dtype}, and so are its gradients
+# and its updates, so small ones are lost. Weights that are trained have to be FP32.
+def breaks(seen, right):
+    names = {"float16": "FP16", "bfloat16": "BF16"}
+    found = names.keys() & set(noted(seen, "dtype of the gradients").split(", "))
+    return {"dtype": " and ".join(sorted(names[dtype] for dtype in found))} if found else None
+(drop("adapter.float()") &
+    swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "loss.backward()\noptimizer.step()"))
+swap(
+    "adapter.float()",
+    "old = scaler._unscale_grads_\n"
+    "    scaler._unscale_grads_ = lambda o, i, f, a: old(o, i, f, True)",
+)
+swap("adapter.float()", "adapter.bfloat16()")
+
+# %% rule base-in-fp32
+# You cast the base to FP32 as well. It trains, but the base was kept in FP16 to save memory. It is
+# frozen, so it has no updates that could be lost. Cast only the adapter.
+def breaks(seen, right):
+    return noted(seen, "dtype of the base's weights") == "float32"
+swap("adapter.float()", "base, adapter = base.float(), adapter.float()")
+put("base.float()", before="optimizer =") & unwrap("with torch.autocast")
+
+# %% wrong fp16-gradients
+# The adapter's parameters are FP16, so their gradients are FP16, and the scaler refuses to unscale
+# them: divided by the scale, the small ones would be zero again. Weights that are trained have to
+# be FP32. The frozen base can stay FP16.
+drop("adapter.float()")
+swap("adapter.float()", "base.requires_grad_(False)")
+swap("adapter.float()", "base.float()")
+
+# %% wrong master-weights-missing
+# You round the adapter's weights to FP16 again and again during training. An update of less than
+# half an FP16 ulp is lost each time, so at a small learning rate most weights never move. Keep the
+# weights in FP32 from the first batch to the last.
+put("adapter.half().float()", after="scaler.update()")
+put("for p in adapter.parameters(): p.data = p.data.half().float()", before="optimizer.zero_grad")
+
+# %% wrong copy-of-the-adapter
+# You train an FP32 copy, and the caller's `adapter` keeps its old weights. Train the module that
+# was passed in, or copy the weights back at the end.
+swap("adapter.float()", "import copy; adapter = copy.deepcopy(adapter).float()")
+of("copies", drop("for n, p in adapter"))
+
+# %% wrong masters-not-copied-back
+# You update FP32 copies of the weights, but the forward pass uses the adapter's own weights, and
+# these never change. Copy the FP32 weights into the adapter after each step.
+of("masters", drop("with torch.no_grad()"))
+of("masters", swap("p.copy_(m)", "m.copy_(m)"))
+
+# %% wrong another-precision
+# The matrix products don't run in FP16 under autocast. Keep the region with its
+# `dtype=torch.float16`: it brings FP32 weights, an FP16 base and an FP32 input together, without
+# any cast of yours.
+unwrap("with torch.autocast")
+unwrap("with torch.autocast") & swap("base(x)", "base(x.half())")
+unwrap("with torch.autocast") & swap("base(x)", "base(x.half()).float()")
+put("adapter.forward = torch.autocast('cpu', enabled=False)(adapter.forward)", before="for x, y")
+
+# %% wrong scaler-bypassed
+# The adapter is FP32 now, but the loss is no longer scaled. The backward pass runs in FP16, and
+# there the gradients of this small loss are zero. You need both: FP32 weights, and the scaler.
+
+# %% wrong batch-left-out
+put("if not loss.isfinite(): continue", before="scaler.scale")
+wrap("if loss.isfinite():", "scaler.scale", to="scaler.update()")

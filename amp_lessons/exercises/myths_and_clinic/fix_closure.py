@@ -1,0 +1,174 @@
+# %% statement points=3 minutes=15
+# # Case 6: a trainer with a closure
+#
+# This trainer works with every optimizer, even with those that need a closure. With the scaler it
+# raises no error, and it trains nothing.
+
+# %% demo
+def with_closure(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+
+        def closure(x=x, y=y):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            loss.backward()
+            return loss
+
+        scaler.scale(closure())
+        scaler.step(optimizer, closure)
+        scaler.update()
+
+
+model, small = network(), 2.0**-24
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5 / small)
+before = model[0].weight.clone()
+with_closure(model, optimizer, scaler(), lambda a, b: cross_entropy(a, b) * small, some_batches(5))
+print("largest change of a weight:", (model[0].weight - before).abs().max().item())
+
+# %% text
+# Fix it. Call your version `fix_closure` and keep the arguments. The optimizer is plain SGD. The
+# check's loss has a weight of $2^{-24}$, as above, so its gradients need the scale.
+
+# %% answer
+def fix_closure(model, optimizer, scaler, loss_fn, batches):
+    """Train on each batch once, in FP16 with the scaler."""
+    ### BEGIN SOLUTION
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ### END SOLUTION
+
+# %% hints
+# - How often does the program run the forward pass for one batch?
+# - Which gradients does the optimizer use in the end? Has the scaler checked those?
+# - SGD needs no closure. Which calls of the usual loop are left without one?
+
+# %% probe
+from amp_lessons.exercises.myths_and_clinic.stage import plain_loop
+from amp_lessons.exercises.myths_and_clinic.stage_cases import closure_cases
+
+probe = Probe(closure_cases, plain_loop)
+
+# %% judge
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(1e-2))
+
+# %% passed
+# With a scaler, don't use a closure. Scale, backward, step and update are separate calls, and the
+# scaler checks the gradients between them.
+
+# %% right called_before
+def fix_closure(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+
+        def closure(x=x, y=y):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+            return loss
+
+        closure()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% right closure_that_does_nothing
+def fix_closure(model, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.float16):
+            scaled = scaler.scale(loss_fn(model(x).float(), y))
+        scaled.backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer, lambda loss=scaled: loss)
+        scaler.update()
+        model.zero_grad()
+
+# %% rule loss-called-twice
+# The weights are right, but you call `loss_fn` more than once for a batch. Each forward pass costs
+# time and memory. Keep the loss in a variable and use it again.
+def breaks(seen, right):
+    calls = "calls of loss_fn with a finite loss"
+    if "value" not in seen:
+        return False
+    got, wanted = seen["value"]["dict"], right["value"]["dict"]
+    same = all(
+        judge.same(wanted[k], got[k]) for k in ("optimizer steps", "the model's weights at the end")
+    )
+    return same and got[calls] > wanted[calls]
+put('with torch.autocast("cpu", torch.half): loss_fn(model(x), y)', before="optimizer.zero_grad()")
+of("called_before", put("closure()", after="closure()"))
+
+# %% wrong closure-behind-the-scaler
+# The scaler unscales and checks one set of gradients. Then `optimizer.step` calls your closure: its
+# `zero_grad()` clears them, and what it computes is neither scaled nor checked. Run forward and
+# backward before `scaler.step(optimizer)`, and pass no closure.
+of("called_before", swap("scaler.scale(loss)", "loss") & swap("        closure()\n",
+    "        scaler.scale(closure())\n") & swap("scaler.step(optimizer)",
+    "scaler.step(optimizer, closure)"))
+swap("scaler.step(optimizer)", "scaler.step(optimizer, closure)") & put(
+    """
+    def closure():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        return loss
+    """,
+    before="optimizer.zero_grad()",
+)
+of("called_before", drop("scaler.scale(loss)") & swap("        closure()\n",
+    "        scaler.scale(closure()).backward()\n") & swap("scaler.step(optimizer)",
+    "scaler.step(optimizer, closure)"))
+swap("scaler.step(optimizer)", "scaler.step(optimizer, closure)") & put(
+    """
+    def closure():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            return loss_fn(model(x), y)
+    """,
+    before="optimizer.zero_grad()",
+)
+
+# %% wrong closure-by-name
+# If you pass the closure by name, the scaler sees it and refuses. A scaler doesn't work with a
+# closure: forward and backward have to happen before `step()`, not inside it.
+of("called_before", swap("step(optimizer)", "step(optimizer, closure=closure)"))
+swap("scaler.step(optimizer)", "scaler.step(optimizer, closure=lambda: loss)")
+
+# %% wrong closure-not-unscaled
+# Now the closure scales its loss. But it runs inside `optimizer.step()`, after the scaler has
+# unscaled. So these gradients still carry the scale when they change the weights. Call the closure
+# before `scaler.step(optimizer)`, and don't pass it.
+of("called_before", swap("step(optimizer)", "step(optimizer, closure)"))
+swap("scaler.step(optimizer)", "scaler.step(optimizer, closure)") & put(
+    """
+    def closure():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+    """,
+    before="optimizer.zero_grad()",
+)
+
+# %% wrong divided-and-not-scaled
+# You call `backward()` on the plain loss. `scaler.scale(loss)` returns a new tensor and doesn't
+# change the loss. So `step()` divides gradients that were never multiplied. Write
+# `scaler.scale(loss).backward()`.
+swap("scaler.scale(loss).backward()", "scaler.scale(loss)\n        loss.backward()")
+of("called_before", swap("scaler.scale(loss)", "loss") & swap("        closure()\n",
+    "        scaler.scale(closure())\n"))
+
+# %% wrong scaler-bypassed
+of("called_before", swap("scaler.scale(loss)", "loss") & drop("closure()") &
+    swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step(closure)"))
+
+# %% wrong batch-left-out
+put("if not loss.isfinite(): continue", before="scaler.scale")
+wrap("if loss.isfinite():", "scaler.scale", to="scaler.update()")

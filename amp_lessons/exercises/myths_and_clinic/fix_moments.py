@@ -1,0 +1,205 @@
+# %% statement points=3 minutes=20
+# # Case 7: an Adam in two bytes
+#
+# This is Adam, written by hand. Its two averages are FP16, which halves their memory. The forward
+# pass runs in BF16, so there is no scaler. After one step the loss is NaN.
+
+# %% demo
+def half_adam(model, loss_fn, batches, rate):
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    squares = [torch.zeros_like(p, dtype=torch.float16) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            g = g.half()
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+
+
+model = network()
+half_adam(model, lambda a, b: cross_entropy(a, b) * 1e-3, some_batches(2), rate=0.05)
+print("share of the weights that are finite:", model[0].weight.isfinite().float().mean().item())
+
+# %% text
+# Fix it. Call your version `fix_moments` and keep the arguments. The result has to be that of Adam
+# in FP32: betas of 0.9 and 0.999, both averages with bias correction, an eps of 1e-8 added to the
+# root, and no weight decay. Autocast stays in BF16, and the parameters stay in FP32. You may write
+# it by hand or use `torch.optim`.
+
+# %% answer
+def fix_moments(model, loss_fn, batches, rate):
+    """Train on each batch once with Adam, the forward pass under BF16 autocast."""
+    ### BEGIN SOLUTION
+    parameters = list(model.parameters())
+    means = [torch.zeros_like(p) for p in parameters]
+    squares = [torch.zeros_like(p) for p in parameters]
+    for number, (x, y) in enumerate(batches, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        gradients = torch.autograd.grad(loss, parameters)
+        for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
+            m.mul_(0.9).add_(g, alpha=0.1)
+            v.mul_(0.999).add_(g * g, alpha=0.001)
+            m_hat, v_hat = m / (1 - 0.9**number), v / (1 - 0.999**number)
+            p.data -= rate * m_hat / (v_hat.sqrt() + 1e-8)
+    ### END SOLUTION
+
+# %% hints
+# - Compute `1e-4 * 1e-4` in FP16. And what is `1e-8` in FP16?
+# - Which tensors of the program are FP16? Which of them live on from batch to batch?
+# - Look at one argument of `torch.zeros_like`, and at one cast of the gradient.
+
+# %% probe
+from amp_lessons.exercises.myths_and_clinic.stage_losses import moments_cases, play_moments
+
+probe = Probe(moments_cases, play_moments)
+
+# %% judge
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(2e-3), pairs=False)
+
+# %% passed
+# Values that pass through once can have 16 bits. What is kept and added to, as an optimizer's
+# averages are, needs FP32.
+
+# %% right torchs
+def fix_moments(model, loss_fn, batches, rate):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+# %% right wide
+def fix_moments(model, loss_fn, batches, rate):
+    state = {p: [torch.zeros_like(p).double() for _ in range(2)] for p in model.parameters()}
+    for number, (x, y) in enumerate(batches, 1):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_fn(model(x).float(), y)
+        loss.backward()
+        with torch.no_grad():
+            for p, (m, v) in state.items():
+                g = p.grad.double()
+                m.lerp_(g, 0.1)
+                v.mul_(0.999).addcmul_(g, g, value=0.001)
+                step = m / (1 - 0.9**number) / ((v / (1 - 0.999**number)) ** 0.5 + 1e-8)
+                p -= (rate * step).float()
+
+# %% wrong moments-in-fp16
+# Your averages are FP16. A gradient of 1e-4 squared is 1e-8, and in FP16 that is 0. An FP16 eps of
+# 1e-8 is 0 too. So the step divides by zero, or by eps alone. Keep both averages in FP32.
+(swap("zeros_like(p)", "zeros_like(p, dtype=torch.float16)", nth=0) & put("g = g.half()",
+    before="m.mul_"))
+(swap("zeros_like(p)", "zeros_like(p).half()", nth=0) & swap("add_(g, alpha",
+    "add_(g.half(), alpha") & swap("g * g", "g.half() ** 2"))
+swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0)
+swap("zeros_like(p)", "zeros_like(p).half()", nth=0) & swap("v_hat.sqrt", "v_hat.float().sqrt")
+
+# %% wrong counted-from-zero
+# You count the batches from 0. The bias correction then divides by `1 - 0.9**0`, which is 0, and
+# the first step is NaN. Count from 1.
+swap("enumerate(batches, 1)", "enumerate(batches)")
+put("number -= 1", before="with torch.autocast")
+
+# %% wrong squared-in-fp16
+# The averages are FP32 now, but you still square the gradient in FP16. `1e-4 * 1e-4` is 0 there,
+# and an average of zeros is 0 in any dtype. Don't cast the gradient to FP16.
+put("g = g.half()", before="m.mul_")
+swap("g * g", "g.half() * g.half()")
+swap("g * g", "g.half() ** 2")
+
+# %% wrong means-in-fp16
+# The squares are right now. But the average of the gradients is FP16, or the gradients are rounded
+# to FP16 on the way into it. FP16 stores a gradient of 1e-6 with an error of up to 3 percent. Keep
+# this average in FP32 as well.
+swap("zeros_like(p)", "zeros_like(p, dtype=torch.float16)", nth=1)
+swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=1)
+put("g = g.half().float()", before="m.mul_")
+swap("add_(g,", "add_(g.half(),")
+
+# %% wrong eps-raised
+# You raised eps. Where the squares are small, or zero in FP16, the step is now the mean divided by
+# a constant. Adam's step then depends on the size of the gradient, and it shouldn't. Keep 1e-8, and
+# keep the averages in FP32.
+swap("1e-8", "1e-4")
+of("torchs", swap("lr=rate", "lr=rate, eps=1e-4"))
+swap("1e-8", "1e-6")
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & swap("1e-8", "1e-3"))
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & swap("1e-8", "1e-4"))
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & swap("1e-8", "1e-5"))
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & swap("1e-8", "1e-6"))
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & swap("1e-8", "1e-7"))
+
+# %% wrong moments-in-bfloat16
+# Your averages are BF16. It has the range, but only 8 significant bits. `v` times 0.999 rounds back
+# to `v`, and what one step adds is lost beside what is there. Keep both averages in FP32.
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).bfloat16()", nth=0) & put("g = g.bfloat16()",
+    before="m.mul_"))
+swap("zeros_like(p)", "zeros_like(p, dtype=torch.bfloat16)", nth=0)
+swap("torch.zeros_like(p)", "torch.zeros_like(p).bfloat16()", nth=0)
+swap("zeros_like(p)", "zeros_like(p, dtype=torch.bfloat16)", nth=1)
+swap("zeros_like(p)", "zeros_like(p, dtype=torch.bfloat16)", nth=2)
+
+# %% wrong infinities-replaced
+# You replaced steps that are not finite by 0. Where the squares are zero in FP16, no step is made
+# at all: weights with small gradients don't move. Keep the averages in FP32.
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & swap("m_hat / (v_hat.sqrt() + 1e-8)",
+    "torch.nan_to_num(m_hat / v_hat.sqrt(), 0, 0, 0)"))
+(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
+    before="m.mul_") & put("g = m_hat / v_hat.sqrt()", before="p.data") &
+    swap("m_hat / (v_hat.sqrt() + 1e-8)", "torch.where(g.isfinite(), g, 0)"))
+
+# %% wrong bias-not-corrected
+# The bias correction is missing, for one average or for both. They start at 0, so the first values
+# are too small. Divide `m` by `1 - 0.9**number` and `v` by `1 - 0.999**number`.
+swap("m / (1 - 0.9**number), v / (1 - 0.999**number)", "m, v")
+drop("m_hat, v_hat") & swap("m_hat", "m") & swap("v_hat", "v")
+swap("m / (1 - 0.9**number)", "m")
+swap("v / (1 - 0.999**number)", "v")
+
+# %% wrong weights-decayed
+# Your weights decay: that is AdamW, whose default is a decay of 0.01. This program uses Adam, with
+# no weight decay.
+of("torchs", swap("Adam(", "AdamW("))
+put("p.data *= 1 - 0.01 * rate", before="p.data -=")
+
+# %% wrong eps-in-the-root
+# You add eps to the average before the root. The root of 1e-8 is 1e-4, so your eps is as large as
+# the gradients themselves. Adam adds eps to the root.
+swap("(v_hat.sqrt() + 1e-8)", "(v_hat + 1e-8).sqrt()")
+swap("(v_hat.sqrt() + 1e-8)", "(1e-8 + v_hat) ** 0.5")
+
+# %% wrong parameters-in-16-bits
+# The parameters are 16 bits now. They have to stay in FP32: a small step is lost when it is added
+# to a weight with 8 or 11 significant bits. Autocast casts them for the forward pass.
+put("model.bfloat16()", before="parameters =")
+put("for p in model.parameters(): p.data = p.data.to(torch.bfloat16)", before="parameters =")
+put("model.half()", before="parameters =")
+
+# %% wrong another-precision
+# The forward pass doesn't run in BF16 any more. The fault is in the averages, not in autocast. Keep
+# `torch.autocast("cpu", dtype=torch.bfloat16)`.
+unwrap("with torch.autocast")
+wrap('with torch.autocast("cpu", enabled=False):', "loss = ")
+swap("dtype=torch.bfloat16", "dtype=torch.float16")
+
+# %% wrong never-zeroed
+# You never clear the gradients, so each batch adds to those of the batches before. Call
+# `optimizer.zero_grad()` once for each batch.
+of("torchs", drop("optimizer.zero_grad()"))
+of("wide", drop("model.zero_grad()"))

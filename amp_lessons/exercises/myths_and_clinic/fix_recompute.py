@@ -1,0 +1,216 @@
+# %% statement points=3 minutes=25
+# # Case 10: memory saved, precision lost
+#
+# To save memory, each block of a deep model is a checkpoint. Its forward pass keeps only its input,
+# and the backward pass runs the block a second time. The head is kept in FP32 on purpose.
+
+# %% given
+class Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block, x):
+        ctx.block = block
+        ctx.save_for_backward(x)
+        return block(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            output = ctx.block(x)
+        torch.autograd.backward(output, gradient)
+        return None, x.grad
+
+# %% demo
+def recomputed(blocks, head, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        hidden = x.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.float16):
+            for block in blocks:
+                hidden = Recompute.apply(block, hidden)
+            with torch.autocast("cpu", enabled=False):
+                loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(2))
+head = nn.Linear(6, 3)
+optimizer = torch.optim.SGD([*blocks.parameters(), *head.parameters()], lr=0.5)
+try:
+    recomputed(blocks, head, optimizer, scaler(), cross_entropy, some_batches(1))
+except RuntimeError as error:
+    print("RuntimeError:", error)
+
+# %% text
+# Fix it. Call your version `fix_recompute` and keep the arguments. The backward pass runs the
+# blocks a second time, in the precision of their forward pass. The head stays in FP32, forward and
+# backward.
+#
+# You may write a Function of your own above it, or use torch's `checkpoint`. Make a checkpoint of
+# each block, or one of several blocks: the check accepts both.
+
+# %% answer
+def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    """Train on each batch once, in FP16 with the scaler, with the blocks in checkpoints."""
+    ### BEGIN SOLUTION
+    for x, y in batches:
+        optimizer.zero_grad()
+        hidden = x
+        with torch.autocast("cpu", dtype=torch.float16):
+            for block in blocks:
+                hidden = checkpoint(block, hidden, use_reentrant=False)
+            with torch.autocast("cpu", enabled=False):
+                loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ### END SOLUTION
+
+# %% text
+# That was the last exercise of the course. Now try a model of your own. `amp-lessons explain` shows
+# what autocast does to it, and `amp-lessons bench` shows what you gain.
+
+# %% hints
+# - Is autocast on when the `backward` of the Function runs?
+# - What needs the FP16 region: the second run of a block, or the whole backward pass?
+# - `torch.utils.checkpoint` remembers the region for you.
+
+# %% probe
+from amp_lessons.exercises.myths_and_clinic.stage_losses import play_recompute, recompute_cases
+
+probe = Probe(recompute_cases, play_recompute)
+
+# %% judge
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(1e-2), pairs=False)
+
+# %% passed
+# Code that runs a forward pass a second time has to open the same autocast region again.
+# `torch.utils.checkpoint` does.
+
+# %% right own
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block, x):
+        ctx.block = block
+        ctx.save_for_backward(x)
+        return block(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad(), torch.autocast("cpu", dtype=torch.float16):
+            output = ctx.block(x)
+        torch.autograd.backward(output, gradient)
+        return None, x.grad
+
+def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        hidden = x.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.float16):
+            for block in blocks:
+                hidden = Again.apply(block, hidden)
+            with torch.autocast("cpu", enabled=False):
+                loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% right all_blocks_in_one_and_reentrant
+def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    def body(x):
+        for block in blocks:
+            x = block(x)
+        return x
+
+    for x, y in batches:
+        optimizer.zero_grad()
+        x = x.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.float16):
+            hidden = checkpoint(body, x, use_reentrant=True)
+        loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% right opened_by_the_block
+def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        hidden = x.clone().requires_grad_()
+        for block in blocks:
+            hidden = Recompute.apply(torch.autocast("cpu", dtype=torch.float16)(block), hidden)
+        loss = loss_fn(head(hidden.float()), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% wrong recomputed-outside
+# The backward pass is outside autocast, as it should be. So the second run of a block is outside
+# too, and an FP16 input meets FP32 weights there. Open the FP16 region again in `backward`, around
+# that run.
+of("own", swap("Again.apply(", "Recompute.apply("))
+of("own", unwrap("with torch.enable_grad()") & wrap("with torch.enable_grad():", "output ="))
+
+# %% wrong recomputed-in-float32
+# You cast the input to FP32, so the error is gone. But the second run of the block is in FP32: that
+# is slower, and its gradient belongs to another forward pass than the loss. Open the FP16 region
+# again around that run.
+of("own", swap('enable_grad(), torch.autocast("cpu", dtype=torch.float16)', "enable_grad()") &
+    swap("ctx.block(x)", "ctx.block(x.float())"))
+of("own", unwrap("with torch.enable_grad()") &
+    wrap("with torch.enable_grad(), torch.autocast('cpu', enabled=False):", "output =") &
+    swap("ctx.block(x)", "ctx.block(x.float())"))
+
+# %% wrong recomputed-in-bfloat16
+# You open a region for the second run, but not the same as in the forward pass.
+# `torch.autocast("cpu")` without a dtype means BF16. Write `dtype=torch.float16` there too.
+of("own", swap('enable_grad(), torch.autocast("cpu", dtype=torch.float16)',
+    'enable_grad(), torch.autocast("cpu")'))
+of("own", put("ctx.block = torch.autocast('cpu', dtype=torch.bfloat16)(ctx.block)",
+    before="with torch.enable_grad()"))
+
+# %% wrong backward-in-the-region
+# The whole backward pass is in the region now. The blocks run in FP16 again, but so do the matrix
+# products for the gradient of the head, which was kept in FP32 on purpose. Open the region only
+# around the second run of a block.
+of("own", swap("Again.apply(", "Recompute.apply(") &
+    wrap('with torch.autocast("cpu", dtype=torch.float16):', "scaler.scale(loss)"))
+wrap('with torch.autocast("cpu", dtype=torch.float16):', "scaler.scale(loss)")
+
+# %% wrong checkpoint-removed
+# Little or nothing runs a second time: you keep the activations of most layers for the backward
+# pass. The program is there to save that memory. Make every block part of a checkpoint.
+swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)")
+(swap("for block in blocks:", "for block in blocks[:1]:") &
+    put("for block in blocks[1:]: hidden = block(hidden)", after="for block in blocks[:1]"))
+(swap("for block in blocks:", "for block in blocks[:1]:") &
+    put("hidden = nn.Sequential(*blocks[1:])(hidden)", after="for block in blocks[:1]"))
+(swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)") &
+    wrap("with torch.autograd.graph.save_on_cpu():", "for block in blocks"))
+
+# %% wrong blocks-untrained
+# The blocks get no gradient, and only the head is trained. To autograd, a Function of your own or
+# `checkpoint(..., use_reentrant=True)` depends only on its inputs, not on the parameters inside. So
+# one input must require a gradient, and a batch doesn't. Use `use_reentrant=False`, or
+# `x.clone().requires_grad_()`.
+swap("use_reentrant=False", "use_reentrant=True")
+of("own", swap("hidden = x.clone().requires_grad_()", "hidden = x"))
+wrap("with torch.no_grad():", "for block in blocks")
+
+# %% wrong head-in-the-region
+# The head runs in FP16 now. It was kept in FP32 on purpose. Leave autocast switched off around the
+# head and the loss, and give the head an FP32 input.
+swap('torch.autocast("cpu", enabled=False)', 'torch.autocast("cpu", dtype=torch.float16)')
+of("own", unwrap('with torch.autocast("cpu", enabled=False)'))
+
+# %% wrong another-precision
+# Your blocks don't run in FP16 any more. The task is to fix the program in FP16: keep
+# `dtype=torch.float16` around the forward pass of the blocks.
+swap("checkpoint(block, hidden, ",
+    "checkpoint(torch.autocast('cpu', enabled=False)(block), hidden, ")
+swap('torch.autocast("cpu", dtype=torch.float16)', 'torch.autocast("cpu", enabled=False)')

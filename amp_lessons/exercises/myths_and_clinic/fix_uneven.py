@@ -1,0 +1,195 @@
+# %% statement points=3 minutes=20
+# # Case 4: micro-batches of unequal size
+#
+# Texts have different lengths, so micro-batches have different numbers of rows. Each group of
+# micro-batches makes one step, as if it were one batch. The program divides each loss as if all
+# micro-batches had the same size.
+
+# %% demo
+def uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        optimizer.zero_grad()
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def weight_after(groups):
+    model = network()
+    uneven(model, torch.optim.SGD(model.parameters(), lr=0.5), scaler(), cross_entropy, groups)
+    return model[0].weight[0, 0].item()
+
+
+(whole,) = some_batches(1, rows=16)
+parts = [(x, y) for x, y in zip(whole[0].split([2, 14]), whole[1].split([2, 14]), strict=True)]
+print("16 rows at once", weight_after([[whole]]))
+print("2 and 14 rows  ", weight_after([parts]))
+
+# %% text
+# Fix it. Call your version `fix_uneven` and keep the arguments. The gradient of a group is that of
+# the mean loss over all its rows. `loss_fn` gives the mean over one micro-batch.
+#
+# The activations of two micro-batches don't fit into memory together. So run the backward pass of
+# each micro-batch before the forward pass of the next one.
+
+# %% answer
+def fix_uneven(model, optimizer, scaler, loss_fn, groups):
+    """Train with one step for each group of micro-batches (x, y), in FP16 with the scaler."""
+    ### BEGIN SOLUTION
+    for group in groups:
+        optimizer.zero_grad()
+        rows = sum(len(y) for _, y in group)
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) * (len(y) / rows)
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ### END SOLUTION
+
+# %% hints
+# - You have a mean over 2 rows and a mean over 14 rows. How do you get the mean over all 16?
+# - Which share of the group's rows does a micro-batch hold?
+# - Count the rows of the group before the first backward pass. Or divide the gradients after the
+#   last one, once they are unscaled.
+
+# %% probe
+from amp_lessons.exercises.myths_and_clinic.stage_cases import play_uneven, uneven_cases
+
+probe = Probe(uneven_cases, play_uneven)
+
+# %% judge
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(3e-3))
+
+# %% passed
+# Accumulation has to average over rows, or over tokens, and not over micro-batches.
+
+# %% right divided_last
+def fix_uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        optimizer.zero_grad()
+        rows = 0
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x).float(), y)
+            scaler.scale(loss * x.shape[0]).backward()
+            rows += x.shape[0]
+        scaler.unscale_(optimizer)
+        for parameter in model.parameters():
+            parameter.grad.div_(rows)
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% right shares
+def fix_uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        counts = [y.numel() for _, y in group]
+        for (x, y), count in zip(group, counts, strict=True):
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y)
+            (scaler.scale(loss) * count / sum(counts)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+# %% rule one-big-batch
+# Several micro-batches of a group go forward before the first backward pass. Until then their
+# activations are in memory together, and they don't fit. Run `backward()` for each micro-batch
+# before the forward pass of the next one.
+def breaks(seen, right):
+    rows = "most rows in memory at once"
+    return "value" in seen and seen["value"]["dict"][rows] > right["value"]["dict"][rows]
+put("group = [tuple(torch.cat(part) for part in zip(*group))]", before="optimizer.zero_grad()")
+
+# %% program backward_at_the_end
+def fix_uneven(model, optimizer, scaler, loss_fn, groups):
+    for group in groups:
+        optimizer.zero_grad()
+        losses, rows = [], 0
+        for x, y in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                losses.append(loss_fn(model(x), y) * len(y))
+            rows += len(y)
+        for loss in losses:
+            scaler.scale(loss / rows).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% rule stepped-each-micro-batch
+# You make a step after every micro-batch. A group has to make one step, after its last micro-batch.
+def breaks(seen, right):
+    wanted, steps = right["value"]["dict"], "optimizer steps"
+    finite = wanted["calls of loss_fn with a finite loss"]
+    return "value" in seen and seen["value"]["dict"][steps] >= finite > wanted[steps]
+move("scaler.step(", after="scaler.scale(") & move("scaler.update()", after="scaler.step(")
+(put("scaler.step(optimizer); scaler.update(); optimizer.zero_grad()", after="scaler.scale(") &
+    swap("scaler.step(optimizer)\n    scaler.update()", "pass"))
+
+# %% wrong mean-of-means
+# You divide each loss by the number of micro-batches. That gives the mean of their means: the row
+# in a micro-batch of one counts as much as twenty rows in another. Weight each micro-batch by its
+# share of the group's rows.
+swap("(len(y) / rows)", "(1 / len(group))")
+of("shares", swap("count / sum(counts)", "1 / len(counts)"))
+
+# %% wrong loss-not-divided
+# You add up the losses and divide by nothing. A step is too large by the number of micro-batches
+# in its group. Weight each loss by its share of the group's rows.
+swap(" * (len(y) / rows)", "")
+of("shares", swap(" * count / sum(counts)", ""))
+
+# %% wrong rows-not-divided
+# Each row has the same weight now, but nothing divides by the number of rows before the step. A
+# step is too large by that number. Divide each loss by the rows of the whole group, or divide the
+# unscaled gradients before `scaler.step`.
+swap("(len(y) / rows)", "len(y)")
+of("divided_last", move("for parameter in", after="scaler.step"))
+
+# %% wrong rows-so-far
+# You divide by the rows that you have counted so far, not by the rows of the whole group. The first
+# micro-batches get too much weight. Count the group's rows before its first forward pass.
+swap("sum(len(y) for _, y in group)", "0") & put("rows += len(y)", before="with torch.autocast")
+of("shares", swap("for (x, y), count in zip(group, counts, strict=True):",
+    "for n, (x, y) in enumerate(group):") & swap("count / sum(counts)",
+    "counts[n] / sum(counts[: n + 1])"))
+
+# %% wrong rows-of-all-groups
+# You divide by the rows of all groups together, so each step is too small. A step averages over the
+# rows of its own group.
+swap("for _, y in group)", "for part in groups for _, y in part)")
+move("rows =", before="for group in groups") & swap("in group)", "in sum(groups, []))")
+
+# %% wrong zeroed-each-micro-batch
+# You clear the gradients before every micro-batch. Only the last micro-batch of a group is left for
+# the step. Clear them once for each group.
+move("optimizer.zero_grad()", before="with torch.autocast")
+put("optimizer.zero_grad(set_to_none=False)", before="scaler.scale(")
+
+# %% wrong never-zeroed
+# You never clear the gradients, so each group adds to those of the groups before. After one
+# overflow they hold inf or NaN, and the scaler skips every step. Call `optimizer.zero_grad()` once
+# for each group.
+drop("optimizer.zero_grad()")
+move("optimizer.zero_grad()", before="for group in")
+
+# %% wrong update-forgotten
+move("scaler.update()", after="for group in")
+
+# %% wrong not-unscaled
+swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")
+swap("scaler.step(optimizer)", "optimizer.step()") & drop("scaler.update()")
+
+# %% wrong another-precision
+wrap("with torch.autocast('cpu', enabled=False):", "loss = ")
+
+# %% wrong scaler-bypassed
+put("given, scaler = scaler, torch.amp.GradScaler('cpu', enabled=False)", before="for group in")
+
+# %% wrong batch-left-out
+put("if not loss.isfinite(): continue", before="scaler.scale")
+wrap("if loss.isfinite():", "scaler.scale")

@@ -1,0 +1,188 @@
+"""The cases of each program, and how a program is used that takes more than a network and batches.
+
+The plain way to use a program is `stage.plain_loop`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.myths_and_clinic.stage import (
+    CLASSES,
+    INPUTS,
+    NAN,
+    SMALL,
+    TOO_LARGE,
+    Chart,
+    Play,
+    Setting,
+    case,
+    network,
+    seeded,
+)
+
+# ---- case 1: train(model, head, scaler, loss_fn, batches, rate) ---------------------------------
+
+
+class Tuned(nn.Module):
+    """A backbone and a head that can be exchanged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(INPUTS, 12), nn.ReLU())
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.backbone(x))
+
+
+def finetune_cases() -> list[Case]:
+    return [
+        case("4 batches, a smaller rate", 56, 4, rows=8, rate=0.2),
+        case("5 batches, none overflows", 31, 5),
+        case("8 batches, the third overflows", 32, 8, {2: TOO_LARGE}),
+        case("6 batches, two overflow", 55, 6, {1: TOO_LARGE, 4: -TOO_LARGE}),
+    ]
+
+
+def play_finetune(train: Callable[..., Any]) -> Play:
+    def play(setting: Setting) -> dict[str, Any]:
+        chart, model = Chart(setting), seeded(setting.seed, Tuned)
+        old, head = model.head, seeded(setting.seed + 1, lambda: nn.Linear(12, CLASSES))
+        chart.listen(layers=nn.ModuleList([model, head]))
+        with chart.watching():
+            train(model, head, chart.scaler, chart.loss_fn, chart.batches, setting.rate)
+        seen = chart.left_behind(head=model.head, backbone=model.backbone)
+        heads = {id(head): "the new head", id(old): "the old head"}
+        return {"model.head at the end": heads.get(id(model.head), "another module")} | seen
+
+    return play
+
+
+# ---- case 2: train(model, optimizer, scaler, loss_fn, batches) ----------------------------------
+
+
+def guard_cases() -> list[Case]:
+    """Runs with a NaN in some batches; with a large scale, gradients overflow as well."""
+    large = "a scale that is too large"
+    two = "12 batches, two hold a NaN, a scale of 2**22"
+    one = "10 batches, the third holds a NaN, a scale of 2**20"
+    return [
+        case("5 batches, none holds a NaN", 58, 5),
+        case("6 batches, the second holds a NaN", 33, 6, {1: NAN}),
+        case("9 batches, the first and the last hold a NaN", 35, 9, {0: NAN, 8: NAN}),
+        case(two, 34, 12, {5: NAN, 6: NAN}, kind=large, init_scale=2.0**22),
+        case(one, 57, 10, {2: NAN}, kind=large, init_scale=2.0**20),
+    ]
+
+
+# ---- case 3: train(base, adapter, scaler, loss_fn, batches, rate) -------------------------------
+
+
+class Adapter(nn.Module):
+    """A product of two thin matrices, as in LoRA."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Linear(INPUTS, 2, bias=False)
+        self.up = nn.Linear(2, CLASSES, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.up(self.down(x))
+
+
+def adapter_cases() -> list[Case]:
+    """Runs whose loss is so small that its gradients need the scale. At the small rates an update
+    is less than half an FP16 ulp of most weights."""
+    tiny: dict[str, Any] = {"init_scale": 2.0**16, "weight": SMALL}
+    small = tiny | {"rows": 4, "kind": "a small learning rate"}
+    return [
+        case("5 batches, the second overflows", 59, 5, {1: TOO_LARGE}, rate=0.3, **tiny),
+        case("6 batches, none overflows", 36, 6, rate=0.2, **tiny),
+        case("7 batches, the fourth overflows", 37, 7, {3: TOO_LARGE}, rate=0.2, **tiny),
+        case("40 batches, a small rate", 60, 40, rate=5e-4, **small),
+        case("48 batches, a small rate", 61, 48, rate=4e-4, **small),
+    ]
+
+
+def play_adapter(train: Callable[..., Any]) -> Play:
+    def play(setting: Setting) -> dict[str, Any]:
+        chart = Chart(setting)
+        base = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES)).half()
+        adapter = seeded(setting.seed, Adapter).half()
+        base.requires_grad_(False)
+        chart.listen(layers=nn.ModuleList([base, adapter]))
+        rate = setting.rate / setting.weight
+        with chart.watching():
+            train(base, adapter, chart.scaler, chart.loss_fn, chart.batches, rate)
+        seen = chart.left_behind(adapter=adapter, base=base)
+        del seen["dtype of the adapter's weights"]  # FP16 again at the end is right too
+        return seen
+
+    return play
+
+
+# ---- case 4: train(model, optimizer, scaler, loss_fn, groups) -----------------------------------
+
+
+def uneven_cases() -> list[Case]:
+    more = ((1, 20, 3), (12, 2), (1, 1, 18), (6, 5))
+    return [
+        _groups("2 groups, none overflows", 63, ((11, 1), (2, 3, 12))),
+        _groups("groups of 2, 3 and 1 micro-batches", 38, ((2, 14), (9, 3, 4), (16,))),
+        _groups("4 groups, the second overflows", 39, more, {4: TOO_LARGE}),
+        _groups("3 groups, the first overflows", 62, ((3, 9, 1), (10, 2), (4, 4, 7)), {1: -3e5}),
+    ]
+
+
+def _groups(
+    label: str, seed: int, groups: tuple[tuple[int, ...], ...], bad: dict[int, float] | None = None
+) -> Case:
+    sizes, lengths = tuple(itertools.chain(*groups)), tuple(map(len, groups))
+    return Case((Setting(seed, sizes, bad or {}, more=lengths),), label)
+
+
+def play_uneven(train: Callable[..., Any]) -> Play:
+    def play(setting: Setting) -> dict[str, Any]:
+        chart, model = Chart(setting), network(setting.seed)
+        chart.listen(layers=model)
+        batches = iter(chart.batches)
+        groups = [list(itertools.islice(batches, length)) for length in setting.more]
+        with chart.watching():
+            train(model, setting.optimizer(model), chart.scaler, chart.loss_fn, groups)
+        return {"most rows in memory at once": chart.most_rows} | chart.left_behind(model=model)
+
+    return play
+
+
+# ---- case 5: train(model, optimizer, scaler, loss_fn, batches, decay) ---------------------------
+
+
+def decay_cases() -> list[Case]:
+    large = {"init_scale": 2.0**12}
+    second = "6 batches, the second overflows, a decay of 0.15"
+    two = "9 batches, two overflow, a decay of 0.3"
+    return [
+        case(second, 66, 6, {1: TOO_LARGE}, rate=0.4, more=(0.15,), **large),
+        case("8 batches, a decay of 0.2", 40, 8, more=(0.2,), **large),
+        case(two, 41, 9, {3: TOO_LARGE, 7: TOO_LARGE}, more=(0.3,), **large),
+        case("8 batches, a scale of 2, a decay of 0.3", 52, 8, init_scale=2.0, more=(0.3,)),
+    ]
+
+
+# ---- case 6: train(model, optimizer, scaler, loss_fn, batches) ----------------------------------
+
+
+def closure_cases() -> list[Case]:
+    """Runs whose loss is so small that its gradients need the scale."""
+    tiny: dict[str, Any] = {"init_scale": 2.0**16, "weight": SMALL}
+    return [
+        case("6 batches, none overflows", 42, 6, **tiny),
+        case("8 batches, the third overflows", 43, 8, {2: TOO_LARGE}, **tiny),
+        case("6 batches, two overflow", 65, 6, {1: TOO_LARGE, 4: TOO_LARGE}, rate=0.3, **tiny),
+    ]
