@@ -20,12 +20,14 @@ _DEVICES = ("cpu", "cuda")
 @contextmanager
 def usual_torch() -> Iterator[None]:
     """Within this context torch is as after its import: float32 and the CPU by default, gradients
-    on, no inference mode, no autocast. Then these are put back as they were before, and with them
-    the random numbers and the number of threads.
+    on, no inference mode, no autocast; and one thread for an op, since the tensors of a check are
+    small, and sums in several threads are other sums. Then these are put back as they were before,
+    and with them the random numbers.
     """
     with _one_at_a_time, _put_back(), torch.inference_mode(False), torch.enable_grad():
         torch.set_default_dtype(torch.float32)
         _set_default_device(torch.device("cpu"))
+        torch.set_num_threads(1)
         for device in _DEVICES:
             torch.set_autocast_enabled(device, False)
         yield

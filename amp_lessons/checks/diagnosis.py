@@ -14,6 +14,7 @@ import contextlib
 import io
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -109,6 +110,7 @@ class Diagnosis:
         right: the solutions by name; that of the course is ``""``.
         mistakes: in the order in which they are tried.
         answer: makes what `check` is given out of a program's source.
+        seconds: how long the solution took in each case, once `expected` is known.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Diagnosis:
     right: Mapping[str, str]
     mistakes: tuple[Mistake, ...]
     answer: Callable[[str], tuple[Any, ...]]
+    seconds: dict[int, float] = field(default_factory=dict, repr=False)
     _outcomes: dict[tuple[str, int], Entry] = field(default_factory=dict, repr=False)
 
     def outcome(self, source: str, number: int) -> Entry:
@@ -135,7 +138,12 @@ class Diagnosis:
     @cached_property
     def expected(self) -> list[Entry]:
         """What the solution does, case by case."""
-        return [self.outcome(self.right[""], n) for n in range(len(self.probe.all_cases))]
+        found = []
+        for n in range(len(self.probe.all_cases)):
+            began = time.perf_counter()
+            found.append(self.outcome(self.right[""], n))
+            self.seconds[n] = time.perf_counter() - began
+        return found
 
     # ---- one answer -----------------------------------------------------------------------------
 
@@ -182,8 +190,15 @@ class Diagnosis:
 
     @cached_property
     def pairs(self) -> tuple[tuple[frozenset[str], str], ...]:
-        """Programs with two mistakes: the two slugs, and the source."""
-        edited = [(m, a) for m, a in self.models() if a.edit is not None]
+        """Programs with two mistakes: the two slugs, and the source.
+
+        For each mistake and each right answer its first edit stands for all.
+        """
+        first_ones: dict[tuple[str, str], tuple[Mistake, WrongAnswer]] = {}
+        for mistake, answer in self.models():
+            if answer.edit is not None:
+                first_ones.setdefault((mistake.slug, answer.edit.of), (mistake, answer))
+        edited = list(first_ones.values())
         found: dict[str, frozenset[str]] = {}
         for (one, first), (other, second) in itertools.permutations(edited, 2):
             if one.slug == other.slug or first.edit.of != second.edit.of:  # type: ignore[union-attr]
@@ -252,8 +267,10 @@ class _Seen:
         return outcome["error"]["message"] == seen["error"].get("message")
 
     def explains_all(self, source: str) -> bool:
+        """The quickest wrong case is asked first: most programs differ there already."""
+        quick = sorted(self.failed, key=self.all.seconds.__getitem__)
         passed = [n for n in self.numbers if n not in self.failed]
-        return all(self.explains(source, n) for n in [*self.failed, *passed])
+        return all(self.explains(source, n) for n in [*quick, *passed])
 
     def one(self) -> Finding | None:
         """The mistake that explains every case."""
