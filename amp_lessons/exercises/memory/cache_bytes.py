@@ -1,0 +1,254 @@
+# %% statement points=3 minutes=15
+# # What the cast cache holds
+#
+# Write `cache_bytes(model, x)`. Run `model(x)` in a region of
+# `torch.autocast("cpu", dtype=torch.bfloat16)`. How many bytes of 16-bit copies does the cache of
+# autocast hold just before the region ends?
+#
+# `model` is any small module. Some parameters are frozen, shared, used twice or not used, some are
+# bfloat16 already, and not every layer casts its parameters. Return a whole number. Leave the model
+# as it is: remove your hooks, and leave no gradient on it.
+
+# %% answer
+def cache_bytes(model, x):
+    """Bytes of the casts of parameters that autocast keeps until its region ends."""
+    ### BEGIN SOLUTION
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    trained = {id(p) for p in model.parameters() if p.requires_grad}
+    copies = {}
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten._to_copy.default and id(args[0]) in trained:
+                copies[id(args[0])] = result.nbytes
+            return result
+
+    with Watch(), torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    return sum(copies.values())
+    ### END SOLUTION
+
+# %% hints
+# - Three questions: which parameters does autocast cast at all, which of the copies does it keep,
+#   and how often is one parameter cast?
+# - A `TorchDispatchMode` sees each cast as `aten::_to_copy`, with its source and its result.
+#   The lesson on autocast regions uses one.
+# - Keep the results whose source is a parameter that requires a gradient. Count each source once.
+
+# %% probe
+from amp_lessons.exercises.memory.stage import cache_cases, play_on_a_model
+
+probe = Probe(cache_cases, play=play_on_a_model)
+
+# %% judge
+judge = Judge(asked_for="a whole number of bytes")
+
+# %% passed
+# The cache holds two bytes for each trained float32 parameter that a 16-bit op has used. The batch
+# doesn't matter.
+
+# %% right sees_the_calls
+def cache_bytes(model, x):
+    from torch.overrides import TorchFunctionMode
+
+    casting, used = ("linear", "conv2d", "matmul"), []
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func.__name__.strip("_") in casting:
+                given = [*args, *(kwargs or {}).values()]
+                used.extend(a for a in given if isinstance(a, nn.Parameter))
+            return func(*args, **(kwargs or {}))
+
+    with Watch(), torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    total = 0
+    for p in set(used):
+        if p.requires_grad and p.dtype == torch.float32:
+            total += 2 * p.numel()
+    return total
+
+# %% right copies_that_outlive_the_forward
+def cache_bytes(model, x):
+    from torch.multiprocessing.reductions import StorageWeakRef
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    made = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten._to_copy.default and out.dtype == torch.bfloat16:
+                made.append((StorageWeakRef(out.untyped_storage()), out.nbytes))
+            return out
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with Watch():
+            model(x)
+        return sum(size for copy, size in made if not copy.expired())
+
+# %% right the_course_counts
+def cache_bytes(model, x):
+    from amp_lessons.memory import training_memory
+
+    return training_memory(model, x, precision="amp bf16").cast_cache
+
+# %% wrong every-parameter
+# You counted all parameters of the model. Autocast casts only what a 16-bit op takes: not a
+# LayerNorm or an Embedding, not what is bfloat16 already, and not a layer that doesn't run. And it
+# keeps no copies of frozen parameters.
+of("sees_the_calls", put("used = list(model.parameters())", before="total ="))
+put("return sum(2 * p.numel() for p in model.parameters())", before="from")
+put("return sum(2 * p.numel() for p in model.parameters() if p.requires_grad)", before="from")
+
+# %% program all_that_could_be_cast
+def cache_bytes(model, x):
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return 2 * sum(p.numel() for p in trained if p.dtype != torch.bfloat16)
+
+# %% wrong frozen-counted
+# You counted the copies of frozen parameters. Autocast casts them too, but it keeps only the copies
+# of parameters that require a gradient.
+swap(" if p.requires_grad", "")
+of("sees_the_calls", swap("p.requires_grad and ", ""))
+
+# %% wrong bfloat16-counted
+# You counted parameters that are bfloat16 already. There is nothing to cast, so the cache holds
+# nothing for them.
+of("sees_the_calls", swap(" and p.dtype == torch.float32", ""))
+of("sees_the_calls", swap("p.dtype == torch.float32", "p.is_floating_point()"))
+
+# %% wrong float32-layers-counted
+# You counted the parameters of layers that don't cast them. A LayerNorm computes in float32 under
+# autocast, and an Embedding only looks rows up.
+of("sees_the_calls", swap('func.__name__.strip("_") in casting', "True"))
+
+# %% program every_layer_that_runs
+def cache_bytes(model, x):
+    used, handles = set(), []
+    for layer in model.modules():
+        own = list(layer.parameters(recurse=False))
+        handles.append(layer.register_forward_hook(lambda *_, own=own: used.update(own)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return sum(2 * p.numel() for p in used if p.requires_grad and p.dtype == torch.float32)
+
+# %% wrong activations-counted
+# You counted casts of activations. They are new in each batch, and the cache keeps only casts of
+# parameters.
+of("copies_that_outlive_the_forward", swap(" if not copy.expired()", ""))
+(swap("id(args[0]) in trained", "result.dtype == torch.bfloat16") & swap("copies[id(args[0])]",
+    "copies[len(copies)]"))
+
+# %% wrong saved-for-backward
+# You counted what autograd saves for backward. The cache doesn't ask who needs a copy. It also
+# keeps those of the biases, and of a first weight that no backward pass reads.
+of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
+    swap("        return sum", "    return sum"))
+of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
+    put("torch.clear_autocast_cache()", before="return sum"))
+
+# %% program what_autograd_saves
+def cache_bytes(model, x):
+    saved = {}
+
+    def pack(tensor):
+        if tensor.dtype == torch.bfloat16:
+            saved[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    return sum(saved.values())
+
+# %% wrong weights-only
+# You left out the biases. A 16-bit layer casts its bias too, and the cache keeps that copy.
+swap("if p.requires_grad", "if p.requires_grad and p.dim() > 1")
+of("sees_the_calls", swap("if p.requires_grad", "if p.dim() > 1 and p.requires_grad"))
+
+# %% program weights_by_type
+def cache_bytes(model, x):
+    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv2d))]
+    trained = [m.weight for m in layers if m.weight.requires_grad]
+    return sum(2 * w.numel() for w in trained if w.dtype == torch.float32)
+
+# %% wrong bytes-of-the-original
+# You counted the float32 parameters that were cast. A copy in the cache takes two bytes per number,
+# not four.
+swap("result.nbytes", "args[0].nbytes")
+of("sees_the_calls", swap("2 * p.numel()", "4 * p.numel()"))
+
+# %% wrong numbers-counted
+# You counted numbers. The task asks for bytes, and a bfloat16 number takes two.
+swap("result.nbytes", "result.numel()")
+of("sees_the_calls", swap("2 * p.numel()", "p.numel()"))
+
+# %% wrong counted-at-each-use
+# You counted a parameter each time that it is used. Autocast casts it once and takes the copy out
+# of the cache from then on.
+of("sees_the_calls", swap("set(used)", "used"))
+(swap("copies[id(args[0])]", "copies[len(copies)]") & swap("dtype=torch.bfloat16",
+    "dtype=torch.bfloat16, cache_enabled=False"))
+
+# %% wrong known-layers-only
+# You looked for certain types of layers. Autocast looks at ops. It also casts and keeps a parameter
+# that the model multiplies by without an `nn.Linear` around it.
+of("sees_the_calls",
+    put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
+    after="with") & put("own = {p for layer in known for p in layer.parameters()}",
+    before="total =") & put("used = [p for p in used if p in own]", before="total ="))
+
+# %% program hooks_and_a_set
+def cache_bytes(model, x):
+    used = set()
+
+    def note(layer, *_):
+        if isinstance(layer, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+            used.update(layer.parameters())
+
+    handles = [layer.register_forward_hook(note) for layer in model.modules()]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return sum(2 * p.numel() for p in used if p.requires_grad and p.dtype == torch.float32)
+
+# %% wrong unused-counted
+# You looked at which layers the model has. A layer that doesn't run casts nothing. Run the model
+# and watch what happens.
+of("sees_the_calls",
+    put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
+    after="with") & put("used = [p for layer in known for p in layer.parameters()]",
+    before="total ="))
+put(
+    "known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]\n"
+    "return sum(2 * p.numel() for layer in known for p in layer.parameters())",
+    before="from",
+)
+put(
+    "known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]\n"
+    "trained = {p for layer in known for p in layer.parameters() if p.requires_grad}\n"
+    "return 2 * sum(p.numel() for p in trained if p.dtype == torch.float32)",
+    before="from",
+)
+
+# %% wrong one-copy-per-shape
+# You told copies apart by their shape or size, so of two equally large ones you counted one. Count
+# each parameter, by its `id` for example.
+swap("copies[id(args[0])]", "copies[args[0].shape]")
+swap("copies[id(args[0])]", "copies[args[0].numel()]")
+
+# %% wrong no-region
+# Nothing was cast, because you ran the model outside the autocast region, or autocast was off.
+# Call `model(x)` inside `with torch.autocast("cpu", dtype=torch.bfloat16):`.
+swap('Watch(), torch.autocast("cpu", dtype=torch.bfloat16)', "Watch()")
+swap("dtype=torch.bfloat16", "dtype=torch.bfloat16, enabled=False")
+
+# %% wrong changed-argument
+put("model.register_forward_hook(lambda *_: None)", before="with Watch()")
+put("model.eval()", before="with Watch()")

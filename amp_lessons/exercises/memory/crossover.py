@@ -1,0 +1,143 @@
+# %% statement points=2 minutes=10
+# # The batch at which AMP pays
+#
+# Write `crossover(added, fp32_each, amp_each)`. It returns the smallest batch at which AMP needs
+# less memory than FP32.
+#
+# - `added` is how many bytes AMP adds, whatever the batch. These are its casts.
+# - `fp32_each` and `amp_each` are how many bytes each example needs in FP32 and with AMP.
+#
+# All three are whole numbers, and `added` is at least 0. The smallest batch is 1. If AMP never
+# needs less memory, return `None`.
+
+# %% answer
+def crossover(added, fp32_each, amp_each):
+    """The smallest batch with added + amp_each * batch < fp32_each * batch; None for never."""
+    ### BEGIN SOLUTION
+    gain = fp32_each - amp_each
+    if gain <= 0:
+        return None
+    return added // gain + 1
+    ### END SOLUTION
+
+# %% hints
+# - With a batch of B, FP32 needs `fp32_each * B` bytes and AMP needs `added + amp_each * B`. For
+#   which B is the second number smaller?
+# - B must be greater than `added` divided by what AMP saves with each example. Which whole number
+#   comes next? Try 1000 bytes added and 40 saved.
+# - What does each example save if `amp_each` is equal to `fp32_each`, or larger?
+
+# %% probe
+from amp_lessons.exercises.memory.stage import crossover_cases
+
+probe = Probe(crossover_cases)
+
+# %% judge
+judge = Judge(asked_for="a whole number, or None")
+
+# %% passed
+# What AMP adds is fixed, and what it saves grows with the batch. So one quotient tells you from
+# which batch on it pays, if it pays at all.
+
+# %% right halves_the_range
+def crossover(added, fp32_each, amp_each):
+    if fp32_each <= amp_each:
+        return None
+    low, high = 0, added + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if added + amp_each * middle < fp32_each * middle:
+            high = middle
+        else:
+            low = middle
+    return high
+
+# %% right one_byte_more
+def crossover(added, fp32_each, amp_each):
+    import math
+    from fractions import Fraction
+
+    if fp32_each > amp_each:
+        return math.ceil(Fraction(added + 1, fp32_each - amp_each))
+
+# %% wrong equal-is-not-less
+# At your batch both sometimes need the same number of bytes. The task asks for less. If the
+# division leaves no remainder, take the next batch.
+swap("added // gain + 1", "-(-added // gain)")
+swap("added // gain + 1", "max(1, -(-added // gain))")
+of("halves_the_range", swap("amp_each * middle < fp", "amp_each * middle <= fp"))
+of("one_byte_more", swap("added + 1", "added"))
+
+# %% wrong rounded-down
+# You rounded the quotient down. At that batch, the savings are at most what AMP added, so AMP
+# doesn't need less yet. Take the next whole number.
+swap("added // gain + 1", "added // gain")
+of("one_byte_more", swap("math.ceil(Fraction(added + 1,", "math.floor(Fraction(added,"))
+
+# %% wrong one-too-many
+# You rounded up and then added one. If the division leaves a remainder, that is a batch too many:
+# rounding up alone already gives less.
+swap("added // gain", "-(-added // gain)")
+of("one_byte_more", swap("math.ceil(Fraction(added + 1, fp32_each - amp_each))",
+    "math.ceil(added / (fp32_each - amp_each)) + 1"))
+
+# %% wrong rounded-to-the-nearest
+# You rounded the quotient to the nearest whole number. If that is below the quotient, AMP still
+# needs more memory. Always take the next whole number above.
+swap("added // gain + 1", "round(added / gain)")
+swap("added // gain + 1", "(2 * added + gain) // (2 * gain)")
+
+# %% wrong not-whole
+# You returned the quotient itself. A batch is a whole number of examples. Return the smallest one
+# at which AMP needs less.
+swap("added // gain + 1", "added / gain")
+swap("added // gain + 1", "added / gain + 1")
+of("one_byte_more", swap("math.ceil(Fraction(added + 1, fp32_each - amp_each))",
+    "added / (fp32_each - amp_each)"))
+
+# %% wrong one-precision-only
+# You divided by the bytes of one precision. What AMP saves with each example is the difference
+# between the two.
+put("return added // fp32_each + 1", before="gain")
+swap("added // gain + 1", "added // fp32_each + 1")
+put("return added // amp_each + 1", before="gain")
+of("one_byte_more", swap("fp32_each - amp_each", "fp32_each"))
+
+# %% wrong never-forgotten
+# You returned a batch where there is none. If AMP needs as much for each example as FP32, or more,
+# it never makes up for what it added. Then the answer is `None`.
+drop("if gain")
+swap("gain <= 0", "gain == 0")
+swap("gain <= 0", "gain < 0")
+of("halves_the_range", swap("fp32_each <= amp_each", "fp32_each < amp_each"))
+swap("gain <= 0", "amp_each > fp32_each")
+put("if gain < 0: return 1", before="if gain")
+
+# %% wrong never-by-another-name
+# You found out that AMP never needs less, but you returned something other than `None` to say so.
+swap("return None", "return 0")
+swap("return None", "return -1")
+swap("return None", "return float('inf')")
+swap("return None", "return 'never'")
+of("one_byte_more", put("return 0", after="if"))
+
+# %% wrong subtracted-the-wrong-way
+# You subtracted the bytes of FP32 from those of AMP. AMP saves memory when its examples are
+# *smaller*: the gain is `fp32_each - amp_each`.
+swap("fp32_each - amp_each", "amp_each - fp32_each")
+of("one_byte_more", swap("fp32_each > amp_each", "fp32_each < amp_each") &
+    swap("fp32_each - amp_each", "amp_each - fp32_each"))
+
+# %% wrong search-ends-early
+# You search batch by batch and stop too early. A model that saves few bytes with each example may
+# need a batch of millions. Divide instead of searching.
+put("if added // gain >= 1_000: return None", before="return added")
+put("if added // gain >= 1_000_000: return None", before="return added")
+put("if added // gain >= 100_000: return None", before="return added")
+
+# %% program gives_up_at_100_000
+def crossover(added, fp32_each, amp_each):
+    for batch in range(1, 100_000):
+        if added + amp_each * batch < fp32_each * batch:
+            return batch
+    return None

@@ -1,0 +1,210 @@
+# %% statement points=2 minutes=15
+# # Fix a comparison that lies
+#
+# A comparison can lie although both of its times are right. Here the candidate is really 1.25 times
+# as fast:
+
+# %% demo
+def lying_comparison(gpu, baseline, candidate, warm_up, repeats):
+    gpu.tf32 = False  # "a clean baseline"
+    medians = []
+    for step in (baseline, candidate):
+        samples = []
+        for _ in range(warm_up + repeats):
+            start = gpu.clock()
+            step(None)
+            samples.append(gpu.clock() - start)
+        medians.append(statistics.median(samples[warm_up:]))
+    return medians[0] / medians[1]
+
+
+gpu = PretendGpu(tf32=True, warming=0.01, asynchronous=False)  # it waits for each step
+baseline = gpu.program("TF32", seconds=5e-3, fp32=True)  # 2.5 ms with TF32 on
+candidate = gpu.program("BF16", seconds=2e-3)
+print(f"{lying_comparison(gpu, baseline, candidate, 5, 21):.2f} times as fast")
+
+# %% text
+# Fix it, as `compare_steps`. Return the speed-up: the baseline's median time divided by the
+# candidate's. These are two medians, each over `repeats` samples. Before the samples, run each of
+# the two `warm_up` times without counting. The result must also be right on devices that only queue
+# the work.
+#
+# Leave the device's switches as the user has set them. Some chips get slower as they get warm, and
+# the step that is measured second must not pay for that. The order of the warm-up runs doesn't
+# matter. One batch, made once by `gpu.make_batch()`, is enough. Making it is not part of a step.
+
+# %% answer
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    """How many times as fast `candidate(batch)` is as `baseline(batch)`."""
+    ### BEGIN SOLUTION
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        baseline(batch)
+        candidate(batch)
+    old, new = [], []
+    for _ in range(repeats):
+        for step, times in ((baseline, old), (candidate, new)):
+            gpu.synchronize()
+            start = gpu.clock()
+            step(batch)
+            gpu.synchronize()
+            times.append(gpu.clock() - start)
+    return statistics.median(old) / statistics.median(new)
+    ### END SOLUTION
+
+# %% hints
+# - Only the step itself may differ between the two measurements. What else differs in the loop
+#   above: the switches, the warm-up, the temperature of the chip?
+# - Let the two take turns: one loop, with one sample of each in every turn, into two lists.
+# - Run both `warm_up` times first. Synchronize before each reading of the clock.
+
+# %% probe
+from amp_lessons.exercises.speed.stage import pair_cases, play_benchmark
+
+probe = Probe(pair_cases, play=play_benchmark)
+
+# %% judge
+from amp_lessons.exercises.speed.stage import noted, off, same_times, teller, too_few_runs
+
+judge = Judge(same_times, "the speed-up", tell=teller("the speed-up is"))
+
+# %% passed
+# Both steps are warm, they take turns, and the switches are the user's. Then the speed-up is about
+# the steps and nothing else.
+
+# %% right events_in_random_order
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    import random
+
+    import torch
+
+    def sample(step):
+        batch = gpu.make_batch()
+        start, end = gpu.event(), gpu.event()
+        start.record()
+        step(batch)
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end)
+
+    for step in (baseline, candidate):
+        for _ in range(warm_up):
+            sample(step)
+    times = {baseline: [], candidate: []}
+    for _ in range(repeats):
+        for step in random.sample([baseline, candidate], 2):
+            times[step].append(sample(step))
+    return torch.tensor(times[baseline]).median() / torch.tensor(times[candidate]).median()
+
+# %% right one_chain_of_readings
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    batch = gpu.make_batch()
+    gpu.synchronize()
+    times, last = ([], []), gpu.clock()
+    for i in range(2 * (warm_up + repeats)):
+        (baseline, candidate)[i % 2](batch)
+        gpu.synchronize()
+        now = gpu.clock()
+        times[i % 2].append(now - last)
+        last = now
+    return statistics.median(times[0][warm_up:]) / statistics.median(times[1][warm_up:])
+
+# %% rule another-clock
+# You never asked the pretend GPU for the time. `time.perf_counter` and `torch.cuda.Event` time your
+# own machine, where none of this runs. Use `gpu.clock()` or `gpu.event()`.
+breaks = noted("no clock of the device read")
+swap("gpu.clock()", "__import__('time').perf_counter()", nth=0)
+
+# %% rule moved-baseline
+# You changed the device's TF32 switch while you measured, and with it the baseline. Against IEEE
+# FP32 the same candidate looks twice as good as against TF32. Measure with the switches that the
+# user has set, and report them.
+breaks = noted("TF32 switched while a step ran")
+put("gpu.tf32 = False", before="batch =")
+put("gpu.tf32 = True", before="batch =")
+put("gpu.tf32, user = False, gpu.tf32", before="batch =") & put("gpu.tf32 = user", before="return")
+
+# %% rule data-on-the-clock
+# You make the batch while your clock runs. That takes equally long for both steps, so it hides part
+# of the gain. Make the batch before you start any clock.
+breaks = off("data that is slow to make")
+swap("step(batch)", "step(gpu.make_batch())")
+of("events_in_random_order", move("batch =", before="step(batch)"))
+
+# %% rule not-synchronised
+# A launch only queues the work. If you don't wait, the clock stops before the step is done, or
+# starts while earlier work is still running. Synchronize before each reading of the clock, the
+# first and the second, or use events.
+breaks = off("a queue", "data to be copied")
+drop("gpu.synchronize()", nth=2)
+drop("gpu.synchronize()", nth=1) & put("batch = gpu.make_batch()", before="start =")
+
+# %% rule cold-start
+# The first runs of a step are slow, and some of them are among your samples. Both steps need a
+# warm-up of their own, otherwise one of them pays for its slow start.
+breaks = off("a baseline that starts slowly", "a candidate that starts slowly")
+drop("candidate(batch)")
+drop("baseline(batch)")
+drop("for _ in range(warm_up)")
+drop("for _ in range(warm_up)") & swap("range(repeats)", "range(warm_up + repeats)")
+
+# %% rule too-few-runs
+# You ran a step {runs} times, and {asked} runs were asked for: `warm_up` runs that don't count, and
+# then `repeats` samples.
+breaks = too_few_runs
+swap("range(repeats)", "range(1)")
+of("one_chain_of_readings", swap("(warm_up + repeats)", "repeats"))
+
+# %% rule mean-with-spikes
+# A few runs took fifty times as long, and they are in your result. Take one sample for each run,
+# and the median of the samples for each of the two steps.
+breaks = off("spikes")
+swap("statistics.median(old) / statistics.median(new)", "sum(old) / sum(new)")
+of("one_chain_of_readings", swap("median", "mean", nth=0))
+
+# %% rule one-after-the-other
+# Most samples of one step came before most samples of the other. This chip slows down as it gets
+# warm, so the step that you measured later looks slower than it is. Let the two take turns: then
+# whatever changes with time affects both.
+breaks = off("a chip that slows down")
+swap("for _ in range(repeats):\n    for step, times in ((baseline, old), (candidate, new)):",
+    "for step, times in ((baseline, old), (candidate, new)):\n    for _ in range(repeats):")
+
+# %% wrong median-of-quotients
+# You took one quotient for each turn, and the median of these. Asked for is the quotient of the two
+# medians. The two differ where both steps vary: a slow run of one need not meet a slow run of the
+# other.
+swap("statistics.median(old) / statistics.median(new)",
+    "statistics.median(a / b for a, b in zip(old, new))")
+put("return sorted(a / b for a, b in zip(old, new))[repeats // 2]", before="return")
+
+# %% rule not-the-median
+# What you divided are not the medians. Your result is right where all runs take the same time, and
+# wrong where they vary. The fastest run is luck, and so is the first or the last one. Compare what
+# typical runs take.
+breaks = off("a baseline that varies")
+swap("statistics.median", "min", nth=0)
+(swap("median", "mean", nth=0) &
+    put("old, new = (sorted(t)[repeats // 4 : -repeats // 4] for t in (old, new))",
+    before="return"))
+
+# %% rule switch-left
+# You left the device's TF32 switch in another position than you found it. Whatever the user runs
+# next runs under it. Don't touch the switch.
+breaks = noted("TF32 left switched")
+put("gpu.tf32 = False", before="return")
+of("one_chain_of_readings", put("gpu.tf32 = not gpu.tf32", before="return"))
+
+# %% wrong upside-down
+# You divided the wrong way round. A speed-up is the baseline's time divided by the candidate's, so
+# it is above 1 where the candidate is faster.
+swap("(old) / statistics.median(new)", "(new) / statistics.median(old)")
+of("one_chain_of_readings", swap("times[i % 2].append", "times[1 - i % 2].append"))
+
+# %% wrong saved-share
+# You returned the share of the time that was saved or gained. Asked for is the speed-up: the
+# baseline's time divided by the candidate's.
+swap("statistics.median(new)", "statistics.median(new) - 1")
+swap("return ", "return 100 * ") & swap("median(new)", "median(new) - 100")
+swap("statistics.median(old) /", "1 - statistics.median(new) /") & swap("(new)", "(old)", nth=2)
+of("one_chain_of_readings", swap("[1][warm_up:])", "[1][warm_up:]) - 1"))

@@ -1,0 +1,163 @@
+"""Times to summarise, runs to judge, and sizes to count with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from amp_lessons import roofline
+from amp_lessons.checks.probe import Case
+
+Run = dict[str, Any]
+
+
+def sample_cases() -> list[Case]:
+    """Lists of times: noisy, with spikes, and at the limit of 3%."""
+    random = Random(3)
+    noisy = [round(random.gauss(20, 1.5), 3) for _ in range(15)]
+    quiet = [round(random.gauss(50, 0.4), 3) for _ in range(24)]
+    return [
+        Case(([12.0, 10.0, 11.0, 10.5, 11.5],)),
+        Case((noisy,), "15 samples around 20"),
+        Case((quiet,), "24 samples around 50"),
+        Case(([8.0, 8.1, 7.9, 8.05, 400.0, 7.95, 8.02, 7.98, 8.0, 8.01],), "10, one of them 400"),
+        Case(([5.0, 9.0, 5.1, 9.1, 5.2, 9.2, 5.3, 9.3],), "8 that come in two groups"),
+        Case(([30.0, 30.0, 30.0, 30.0, 30.0, 90.0],), "5 times 30, once 90"),
+        Case(([3.0, 1.0],)),
+        Case(([98.5, 101.5, 100.0, 98.5, 101.5],)),  # exactly 3%
+        Case(([197.0, 203.0, 200.0, 197.0, 203.0],)),
+        Case(([98.52, 101.49, 100.0, 98.52, 101.49],)),  # more than 3% of the first quartile
+        Case(([197.04, 202.98, 200.0, 197.04, 202.98],)),
+        Case(([98.0, 102.0, 100.0, 98.0, 102.0],)),  # 2% to either side
+        Case(([49.0, 51.0, 50.0, 49.0, 51.0],)),
+        Case(([8.0, 8.3, 7.8, 8.2, 400.0, 7.9, 8.1],)),  # at most 3% of the mean
+        Case(([20.0, 20.8, 19.6, 20.9, 900.0, 19.7, 20.2, 20.6],)),
+        Case(([0.00213, 0.00225, 0.00208, 0.00231, 0.00219, 0.00224],)),  # seconds
+        Case(([0.04153, 0.04092, 0.04267, 0.04128, 0.04316],)),
+    ]
+
+
+# ---- speed_verdict ------------------------------------------------------------------------------
+
+
+def run(center: float, width: float, *end: float, early: Sequence[float] = ()) -> Run:
+    """A run: 12 times around ``center``, with spikes at neither end, and 25 losses.
+
+    Args:
+        center, width: the times lie between ``center * (1 - width)`` and ``center * (1 + width)``.
+        end: the last losses; one alone stands for all of the last ten.
+        early: the first losses; 2.0 by default, and in between.
+    """
+    seconds = [center * (1 + width * (i * 5 % 12 - 5.5) / 5.5) for i in range(12)]
+    last = list(end) if len(end) > 1 else [end[0] * (1.01 if i % 2 else 0.99) for i in range(10)]
+    first = list(early) + [2.0] * (25 - len(early) - len(last))
+    return {"seconds": seconds, "losses": first + last}
+
+
+def _with(one: Run, *seconds: float) -> Run:
+    """The same run, with these times."""
+    return one | {"seconds": list(map(float, seconds))}
+
+
+def verdict_cases() -> list[Case]:
+    """Pairs of runs: baseline and candidate."""
+    nan, inf = math.nan, math.inf
+    half = 0.5
+    base, fast = run(20, 0.02, half), run(10, 0.02, half)
+    tens = [0.495, 0.505] * 5
+
+    def case(label: str, candidate: Run, baseline: Run = base, kind: str = "") -> Case:
+        return Case((baseline, candidate), label, kind)
+
+    def times(label: str, old: Sequence[float], new: Sequence[float]) -> Case:
+        return case(label, _with(fast, *new), _with(base, *old), "the times")
+
+    def losses(label: str, *end: float, early: Sequence[float] = ()) -> Case:
+        return case(f"half the time, {label}", run(10, 0.02, *end, early=early), kind="the losses")
+
+    return [
+        case("half the time, the same loss", fast),
+        case("twice the time, the same loss", run(40, 0.02, half)),
+        losses("a loss 30% higher", 0.65),
+        losses("a loss 3% higher", 0.515),
+        losses("the last losses are nan", *[nan] * 10),
+        losses("one of the last losses is nan", *tens[:8], nan, half),
+        losses("one of the last losses is inf", *tens[:8], inf, half),
+        losses("the last loss but eight is inf", half, inf, *tens[:8]),
+        losses("lower at first, 10% higher at the end", 0.55, early=[0.8] * 15),
+        losses("higher at first, the same at the end", half, early=[9.0] * 12),
+        losses("the loss a little lower", 0.48),
+        losses("the loss 30% lower", 0.35),
+        losses("an early loss that was inf", half, early=[2.0, inf]),
+        losses("an early loss that was nan", half, early=[nan]),
+        losses("the very last loss is lucky", *[0.62] * 9, 0.3),
+        losses("the very last loss is unlucky", *[0.49] * 9, 0.56),
+        losses("the first five of the last ten are higher", *[0.6] * 5, *tens[:5]),
+        losses("the first two of the last ten are higher", *[0.8] * 2, *tens[:8]),
+        losses("the loss before the last ten was high", 9.0, *tens),
+        losses("two of the last ten losses are high", *tens[:4], 1.5, 1.5, *tens[:4]),
+        losses("one of the last ten losses is high", *tens[:3], 1.5, *tens[:6]),
+        case("half the time, a large loss 1% higher", run(10, 0.02, 5.05), run(20, 0.02, 5)),
+        case("half the time, a large loss 1.5% higher", run(10, 0.02, 8.12), run(20, 0.02, 8)),
+        case("half the time, a small loss 30% higher", run(10, 0.02, 6.5e-3), run(20, 0.02, 5e-3)),
+        case("half the time, a small loss 50% higher", run(10, 0.02, 3e-3), run(20, 0.02, 2e-3)),
+        case("the baseline's last losses are nan", fast, run(20, 0.02, *[nan] * 10)),
+        case("a late loss of the baseline is inf", fast, run(20, 0.02, half, inf, *tens[:8])),
+        case("the baseline's very last loss is inf", fast, run(20, 0.02, *tens[:9], inf)),
+        case("an early loss of the baseline is inf", fast, run(20, 0.02, half, early=[inf])),
+        case("3% less, within the spread", run(19.4, 0.1, half), run(20, 0.1, half)),
+        case("3% more, within the spread", run(20.6, 0.1, half), run(20, 0.1, half)),
+        case("3% less, beyond the spread", run(19.4, 0.005, half), run(20, 0.005, half)),
+        case("3% less, within the spread, a loss 30% higher",
+             run(19.4, 0.1, 0.65), run(20, 0.1, half)),
+        case("3% more, within the spread, a late nan",
+             run(20.6, 0.1, *tens[:9], nan), run(20, 0.1, half)),
+        case("3% more, from a narrow half into a wide one",
+             run(20.6, 0.3, half), run(20, 0.005, half)),
+        case("3% less, from a narrow half into a wide one",
+             run(19.4, 0.3, half), run(20, 0.005, half)),
+        case("3% more, from a wide half into a narrow one",
+             run(20.6, 0.005, half), run(20, 0.3, half)),
+        times("middle halves that touch, 18 to 22 and 14 to 18",
+              [16, 18, 20, 22, 24], [12, 14, 16, 18, 20]),
+        times("middle halves that touch, 18 to 22 and 22 to 26",
+              [16, 18, 20, 22, 24], [20, 22, 24, 26, 28]),
+        times("60% of the time, with two spikes", [20.0, 20.2] * 6, [12.0, 12.1] * 5 + [300.0] * 2),
+        times("90% of the time, with one spike", [20.0] * 9, [18.0] * 8 + [90.0]),
+        times("110% of the time, the baseline has a spike", [20.0] * 8 + [99.0], [22.0] * 9),
+        times("5 samples each, the candidate a little faster",
+              [20, 21, 22, 23, 30], [16, 17, 18, 20.8, 22]),
+        times("5 samples each, the candidate a little slower",
+              [10, 11, 12, 13, 16], [12, 13.5, 14, 17, 18]),
+        times("8 samples each",
+              [18, 20, 24, 24, 25, 26, 27, 28], [15, 16, 17, 18, 19, 23.2, 23.6, 24]),
+        times("5 samples against 12", [20.0, 20.1] * 6, [9.0, 8, 10, 9.5, 30]),
+    ]  # fmt: skip
+
+
+# ---- step_flops and least_seconds ---------------------------------------------------------------
+
+
+def flop_cases() -> list[Case]:
+    """Widths and a batch: one layer, many, wide and narrow ends."""
+    widths = [4096] * 4, [784, 512, 10], [10, 20], [3, 5, 7, 11, 13], [64, 1000, 64], [7, 1, 90, 5]
+    return [
+        Case((list(w), batch)) for w, batch in zip(widths, (4096, 64, 7, 2, 1, 33), strict=True)
+    ]
+
+
+def floor_cases() -> list[Case]:
+    """Sizes, with the peaks and bandwidths of two GPUs: large, with one small side, and tiny."""
+    random = Random(10)
+    h200, t4 = roofline.find_gpu("H200"), roofline.find_gpu("T4")
+    sizes = [(4096, 4096, 4096), (8, 4096, 4096), (1, 8192, 1024), (128, 128, 128)]
+    sizes += [(1, 1, 100), (2, 3, 4)]
+    sizes += [tuple(random.choice((64, 200, 1000, 5000)) for _ in range(3)) for _ in range(5)]
+    where = [(h200, "fp16"), (h200, "fp32"), (t4, "fp16"), (t4, "fp32")]
+    return [
+        Case((*size, roofline.BYTES[d], gpu.peak(d), gpu.bytes_per_second()))
+        for i, size in enumerate(sizes)
+        for gpu, d in (where[i % 4], where[(i + 1) % 4])
+    ]

@@ -1,0 +1,154 @@
+# %% statement points=1 minutes=10
+# # Median and spread
+#
+# Write `summarise_times(samples)`. It takes a list of two or more times and returns what to report
+# of them, as a dict:
+#
+# - `"median"`: the median;
+# - `"iqr"`: the interquartile range, which is the third quartile minus the first. Where a quartile
+#   falls between two samples, interpolate between them, as `numpy.percentile`, `torch.quantile` and
+#   `statistics.quantiles(…, n=4, method="inclusive")` do;
+# - `"steady"`: True if the interquartile range is at most 3% of the median.
+#
+# Leave the list as it is. The caller still needs the samples in their order.
+
+# %% answer
+def summarise_times(samples):
+    """Median, interquartile range, and whether the times are steady, as a dict."""
+    ### BEGIN SOLUTION
+    median = statistics.median(samples)
+    low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
+    iqr = high - low
+    return {"median": median, "iqr": iqr, "steady": iqr <= 0.03 * median}
+    ### END SOLUTION
+
+# %% hints
+# - Sort a copy first. Where is the middle if there are ten samples?
+# - `statistics`, `numpy` and `torch` can all do this. By hand: the first quartile lies at position
+#   (n - 1) / 4 of the sorted samples, counted from 0.
+# - `steady` is a bool. Compare the interquartile range with 0.03 times the median.
+
+# %% probe
+from amp_lessons.exercises.speed.stage_runs import sample_cases
+
+probe = Probe(sample_cases)
+
+# %% judge
+from amp_lessons.exercises.speed.stage import relatively
+
+judge = Judge(relatively(1e-4), "a dict with median, iqr and steady")  # float32 is exact enough
+
+# %% passed
+# The median says what a typical run takes, and the interquartile range says how typical it is.
+# Spikes touch neither of them.
+
+# %% right numpy
+def summarise_times(samples):
+    import numpy as np
+
+    low, median, high = np.percentile(samples, [25, 50, 75])
+    iqr = high - low
+    return {"median": median, "iqr": iqr, "steady": iqr / median <= 0.03}
+
+# %% right torch_in_float32
+def summarise_times(samples):
+    import torch
+
+    low, median, high = torch.quantile(torch.tensor(samples), torch.tensor([0.25, 0.5, 0.75]))
+    iqr = high - low
+    return {"median": median, "iqr": iqr, "steady": bool(iqr / median <= 0.03)}
+
+# %% wrong mean
+# You took the mean. One run of 400 among runs of 8 moves it to 47, a time that no run took. The
+# median stays at 8.
+swap("statistics.median", "statistics.mean")
+of("numpy", put("median = np.mean(samples)", before="iqr ="))
+
+# %% wrong not-sorted
+# You took the middle of the list as it came. The median is the middle of the *sorted* samples. If
+# their number is even, it is half-way between the two middle ones.
+swap("statistics.median(samples)", "samples[len(samples) // 2]")
+of("numpy", put("median = samples[int(len(samples) / 2)]", before="iqr ="))
+
+# %% wrong upper-middle
+# You took one of the two samples in the middle. With an even number of samples, the median is
+# half-way between these two.
+swap("statistics.median(samples)", "sorted(samples)[len(samples) // 2]")
+swap("statistics.median(", "statistics.median_high(")
+swap("statistics.median(", "statistics.median_low(")
+
+# %% wrong standard-deviation
+# Your spread is a standard deviation. It squares the distance of each outlier. The interquartile
+# range ignores the outer quarters of the samples.
+swap("high - low", "statistics.stdev(samples)")
+swap("high - low", "statistics.pstdev(samples)")
+of("numpy", swap("high - low", "np.std(samples)"))
+
+# %% wrong full-range
+# You took the range from the smallest to the largest sample. One spike decides it. Take the range
+# of the middle half.
+swap("high - low", "max(samples) - min(samples)")
+of("numpy", swap("[25, 50, 75]", "[0, 50, 100]"))
+
+# %% wrong other-quartiles
+# Your quartiles follow another rule than the one asked for. They lie at positions (n - 1) / 4 and
+# 3 (n - 1) / 4 of the sorted samples, counted from 0, and are interpolated in between. Of the
+# methods of `statistics.quantiles`, only `"inclusive"` does that.
+swap(', method="inclusive"', "")
+put("n = len(samples)\nlow, high = (sorted(samples)[i * n // 4] for i in (1, 3))", before="iqr =")
+of("numpy", put("low, high = np.sort(samples)[[len(samples) // 4, 3 * len(samples) // 4]]",
+    before="iqr ="))
+of("numpy", put("low, high = np.percentile(samples, [25, 75], method='nearest')", before="iqr ="))
+
+# %% program medians_of_the_two_halves
+def summarise_times(samples):
+    ordered, n = sorted(samples), len(samples)
+    median = statistics.median(ordered)
+    iqr = statistics.median(ordered[(n + 1) // 2 :]) - statistics.median(ordered[: n // 2])
+    return {"median": median, "iqr": iqr, "steady": iqr <= 0.03 * median}
+
+# %% wrong spread-as-share
+# You returned the spread as a share of the median. `"iqr"` is a time: the third quartile minus the
+# first. Only `"steady"` compares it with the median.
+swap('"iqr": iqr', '"iqr": iqr / median')
+swap('"iqr": iqr', '"iqr": 100 * iqr / median')
+of("numpy", swap('"iqr": iqr', '"iqr": high / median - low / median'))
+
+# %% wrong not-relative
+# You compared the spread with 0.03 itself. A spread of 0.03 is little beside 50 and much beside
+# 0.1. Compare it with 3% of the median.
+swap(" * median", "")
+of("numpy", swap("iqr / median", "iqr"))
+
+# %% wrong less-than
+# You ask for less than 3%. At most 3% includes 3% itself.
+swap("<=", "<")
+of("numpy", swap("<=", "<"))
+of("numpy", swap("iqr / median <= 0.03", "0.03 * median > iqr"))
+
+# %% wrong each-side
+# You compared the distance from the median to each quartile with 3%. Asked for is the whole
+# interquartile range, from the first quartile to the third.
+swap("iqr <= 0.03 * median", "max(median - low, high - median) <= 0.03 * median")
+swap("iqr <= 0.03 * median", "0.97 * median <= low and high <= 1.03 * median")
+
+# %% wrong share-of-something-else
+# You compared the spread with 3% of something other than the median, such as the mean or a
+# quartile. One spike moves the mean far, and with it your limit.
+swap("0.03 * median", "0.03 * statistics.mean(samples)")
+of("numpy", swap("iqr / median", "iqr / np.mean(samples)"))
+swap("0.03 * median", "0.03 * low")
+
+# %% wrong rounded
+# You rounded your numbers. In seconds a time may be 0.00219, and rounding takes most of it away.
+# Return the numbers as they are, and round only where you print them.
+swap('"median": median, "iqr": iqr', '"median": round(median, 4), "iqr": round(iqr, 4)')
+swap('"median": median, "iqr": iqr', '"median": round(median, 3), "iqr": round(iqr, 3)')
+swap('"median": median, "iqr": iqr', '"median": round(median, 2), "iqr": round(iqr, 2)')
+put("median, iqr = (float(f'{x:.4f}') for x in (median, iqr))", before="return")
+
+# %% wrong changed-argument
+put("samples.sort()", before="median =")
+
+# %% wrong wrong-type
+swap('{"median": median, "iqr": iqr, "steady": iqr <= 0.03 * median}', "(median, iqr)")

@@ -1,0 +1,196 @@
+# %% statement points=3 minutes=20
+# # Fix a benchmark that lies
+#
+# This benchmark looks like many that are published. The step really takes 2 ms:
+
+# %% demo
+def lying_time_step(gpu, step, warm_up, repeats):
+    times = []
+    for _ in range(repeats):
+        start = gpu.clock()
+        batch = gpu.make_batch()
+        step(batch)
+        times.append(gpu.clock() - start)
+    return sum(times) / len(times)
+
+
+gpu = PretendGpu(batch_seconds=1e-3, copy_seconds=0.5e-3)
+step = gpu.program("step", seconds=2e-3, cold=5, spike_every=9)
+print(f"{1e3 * lying_time_step(gpu, step, 5, 21):.3f} ms")
+
+# %% text
+# Fix it, as `time_step`. Return the median time of one step in seconds, over `repeats` samples of
+# one step each. Before them, run the step `warm_up` times without counting. Making a batch is not
+# part of the step. You may make one batch for each run, or one for all of them.
+#
+# `gpu` works like CUDA, where a launch only queues the work:
+#
+# - `clock()` reads the host's clock, in seconds, and `synchronize()` waits for the queue;
+# - `make_batch()` makes a batch on the host and queues its copy to the device;
+# - `event()` is like `torch.cuda.Event`: it has `record()`, `synchronize()` and
+#   `elapsed_time(end)`.
+#
+# Only these clocks tell the device's time. `time.perf_counter` and `torch.cuda.Event` would time
+# your own machine. Your answer is tried on devices with one trap each, and on one with several.
+
+# %% answer
+def time_step(gpu, step, warm_up, repeats):
+    """The median seconds of one `step(batch)` on `gpu`, measured without a lie."""
+    ### BEGIN SOLUTION
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    samples = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        gpu.synchronize()
+        start = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        samples.append(gpu.clock() - start)
+    return statistics.median(samples)
+    ### END SOLUTION
+
+# %% hints
+# - For one sample, write down which lines run on the host and which on the device. When do you read
+#   the clock?
+# - One sample with the clock: make the batch, synchronize, read the clock, launch, synchronize,
+#   read the clock. With events: record one before the launch and one after it, and synchronize
+#   before you ask for the time between them.
+# - Run `warm_up` steps first. Then collect `repeats` samples in a list and take their median.
+
+# %% probe
+from amp_lessons.exercises.speed.stage import play_benchmark, time_cases
+
+probe = Probe(time_cases, play=play_benchmark)
+
+# %% judge
+from amp_lessons.exercises.speed.stage import noted, off, same_times, teller, too_few_runs
+
+judge = Judge(same_times, "the seconds of one step", tell=teller("a step takes", " s"))
+
+# %% passed
+# Warm up, synchronize before and after, keep the data out, and take the median of many samples. A
+# benchmark that leaves one of these out still prints a number.
+
+# %% right events
+def time_step(gpu, step, warm_up, repeats):
+    for _ in range(warm_up):
+        step(gpu.make_batch())
+    pairs = []
+    for _ in range(repeats):
+        batch = gpu.make_batch()
+        start, end = gpu.event(), gpu.event()
+        start.record()
+        step(batch)
+        end.record()
+        pairs.append((start, end))
+    gpu.synchronize()
+    return statistics.median(a.elapsed_time(b) for a, b in pairs) / 1e3
+
+# %% right one_batch_and_more_samples
+def time_step(gpu, step, warm_up, repeats):
+    batch = gpu.make_batch()
+
+    def sample():
+        gpu.synchronize()
+        before = gpu.clock()
+        step(batch)
+        gpu.synchronize()
+        return gpu.clock() - before
+
+    times = [sample() for _ in range(warm_up + 2 * repeats + 1)]
+    return sorted(times[warm_up:])[repeats]
+
+# %% rule another-clock
+# You never asked the pretend GPU for the time. `time.perf_counter` and `torch.cuda.Event` time your
+# own machine, where none of this runs. Use `gpu.clock()` or `gpu.event()`.
+breaks = noted("no clock of the device read")
+swap("gpu.clock()", "__import__('time').perf_counter()", nth=0)
+
+# %% rule data-on-the-clock
+# You make the batch while your clock runs. The batch is not part of the step, and its time would
+# hide any gain that the step makes. Make it before you start the clock.
+breaks = off("data that is slow to make", above=True)
+move("batch =", before="step(batch")
+of("events", move("batch =", before="step(batch"))
+
+# %% rule not-synchronised
+# A launch only queues the work and returns at once. You read the clock before the step was done, so
+# you timed Python. Synchronize before you stop the clock, or let two events time the device.
+breaks = off("a queue", "data to be copied", above=False)
+drop("gpu.synchronize", nth=2)
+drop("gpu.synchronize", nth=1) & drop("gpu.synchronize")
+move("gpu.synchronize", after="samples.append", nth=2)
+
+# %% rule queue-on-the-clock
+# You wait for the step, but not for what was queued before it. The copy of the batch or a run of
+# the warm-up was still running when your clock started. Synchronize before you start the clock too.
+breaks = off("a queue", "data to be copied", above=True)
+drop("gpu.synchronize", nth=1)
+move("gpu.synchronize", before="batch =", nth=1)
+
+# %% rule no-warm-up
+# The first runs are slow: kernels are chosen, memory is allocated, clock rates go up. Some of these
+# runs are among your samples. Run the step `warm_up` times first, and don't count those times.
+breaks = off("a slow start", above=True)
+drop("for _ in range(warm_up)")
+swap("for _ in range(warm_up):", "for _ in range(1):")
+drop("for _ in range(warm_up)") & swap("range(repeats)", "range(warm_up + repeats)")
+
+# %% rule too-few-runs
+# You ran the step {runs} times, and {asked} runs were asked for: `warm_up` runs that don't count,
+# and then `repeats` samples.
+breaks = too_few_runs
+drop("for _ in range(warm_up)") & swap("(samples)", "(samples[warm_up:])")
+swap("range(repeats)", "range(1)")
+
+# %% rule mean-with-spikes
+# A few runs took fifty times as long because something else ran on the machine, and they are in
+# your result. Time each run by itself and take the median: it doesn't move until half of the
+# samples are spoiled. A mean, or one clock around all runs, counts every spike.
+breaks = off("spikes", above=True)
+swap("statistics.median(samples)", "sum(samples) / repeats")
+of("events", swap("median", "mean"))
+
+# %% program one_clock_around_all
+def time_step(gpu, step, warm_up, repeats):
+    batch = gpu.make_batch()
+    for _ in range(warm_up):
+        step(batch)
+    gpu.synchronize()
+    start = gpu.clock()
+    for _ in range(repeats):
+        step(batch)
+    gpu.synchronize()
+    return (gpu.clock() - start) / repeats
+
+# %% rule not-the-median
+# Your result is right where all runs take the same time, and wrong where they vary. It is not the
+# median of the samples. The fastest run is luck, and so is the first or the last one. Report what a
+# typical run takes.
+breaks = off("times that vary")
+swap("statistics.median", "min")
+swap("statistics.median(samples)", "samples[-1]")
+swap("statistics.median(samples)", "statistics.mean(sorted(samples)[repeats // 4 : -repeats // 4])")
+(put("samples = [s for s in samples if s < 3 * statistics.median(samples)]", before="return") &
+    swap("statistics.median(samples)", "statistics.mean(samples)", nth=2))
+
+# %% wrong milliseconds
+# Your result is a thousand times too large. It is in milliseconds, as `elapsed_time` gives them,
+# and seconds were asked for.
+of("events", swap(" / 1e3", ""))
+swap("gpu.clock() - start", "1e3 * (gpu.clock() - start)")
+
+# %% wrong microseconds
+# Your result is a thousand times too small. `gpu.clock()` is in seconds already. Only the
+# `elapsed_time` of events is in milliseconds.
+swap("statistics.median(samples)", "statistics.median(samples) / 1000")
+of("one_batch_and_more_samples", swap("gpu.clock() - before", "(gpu.clock() - before) / 1e3"))
+
+# %% wrong all-steps-together
+# You returned the time of all samples together. One step was asked for.
+swap("statistics.median(samples)", "sum(samples)")
+of("events", swap("statistics.median", "sum"))
+
+# %% wrong wrong-type
+swap("statistics.median(samples)", "samples")
