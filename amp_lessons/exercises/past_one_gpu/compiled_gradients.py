@@ -1,0 +1,147 @@
+# %% statement points=2 minutes=10
+# # Compiled equals eager
+#
+# Write `compiled_gradients(model, loss_fn, x, backend)`. It returns the gradients of a compiled
+# model, and they must equal those of eager mode.
+#
+# - Compile the model with `backend=backend`. This backend needs no C++ compiler, and it counts the
+#   backward passes of what it compiles.
+# - Run the model on `x` under `torch.autocast("cpu", dtype=torch.float16)`.
+# - The loss is `loss_fn(output)`. Call `backward()` outside of autocast.
+# - Return the gradients of `model.parameters()` in a list.
+#
+# The model keeps its last layer in FP32, because the gradient of that layer doesn't fit in FP16.
+
+# %% answer
+def compiled_gradients(model, loss_fn, x, backend):
+    """Forward compiled and under FP16 autocast, backward outside; the gradients, as a list."""
+
+    ### BEGIN SOLUTION
+    @torch.compile(backend=backend)
+    def forward(x):
+        with torch.autocast("cpu", dtype=torch.float16):
+            return model(x)
+
+    output = forward(x)
+    loss_fn(output).backward()
+    return [parameter.grad for parameter in model.parameters()]
+    ### END SOLUTION
+
+# %% hints
+# - Compare with eager mode. Which layer's gradient differs, and in which dtype does it seem to be
+#   computed?
+# - The lesson shows two ways out: a setting that must hold when the model is first called, or
+#   another place for the autocast region.
+# - Put the region into a small function and compile that function. Or set
+#   `backward_pass_autocast="off"` with `torch._functorch.config.patch(...)` around the call.
+
+# %% probe
+from amp_lessons.exercises.past_one_gpu.stage import compile_cases, play_compiled
+
+probe = Probe(compile_cases, play=play_compiled)
+
+# %% judge
+import math
+
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(1e-4), asked_for="a list of gradients", pairs=False)
+
+def noted(seen):
+    """What the probe noted; nothing where the answer raised."""
+    return seen["value"]["dict"] if "value" in seen else {}
+
+# %% passed
+# AOTAutograd traces the backward pass under the autocast that is on when the forward is compiled.
+# You kept that trace out of autocast, so the compiled gradients equal those of eager mode.
+
+# %% right patched_around_the_call
+def compiled_gradients(model, loss_fn, x, backend):
+    from torch._functorch import config
+
+    compiled = torch.compile(model, backend=backend)
+    with config.patch(backward_pass_autocast="off"), torch.autocast("cpu", dtype=torch.float16):
+        output = compiled(x)
+    loss_fn(output).backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+# %% right set_once_and_compared
+def compiled_gradients(model, loss_fn, x, backend):
+    import torch._functorch.config
+
+    torch._functorch.config.backward_pass_autocast = "off"
+    found = []
+    for run in (model, torch.compile(model, backend=backend)):
+        with torch.autocast("cpu", torch.float16):
+            output = run(x)
+        found.append(torch.autograd.grad(loss_fn(output), list(model.parameters())))
+    assert all(map(torch.allclose, *found))
+    return found[1]
+
+# %% right layer_by_layer
+def compiled_gradients(model, loss_fn, x, backend):
+    for name, child in list(model.named_children()):
+        setattr(model, name, torch.compile(child, backend=backend))
+    with torch.autocast("cpu", dtype=torch.float16):
+        out = model(x)
+    loss_fn(out).backward()
+    return [p.grad for p in model.parameters()]
+
+# %% rule not-compiled
+# You returned eager gradients: no backward pass went through what `backend` compiled. Pass
+# `backend=backend` to `torch.compile`, and call the model that it returns.
+def breaks(seen, right):
+    return noted(seen).get("compiled backward passes") == "none ran"
+swap("@torch.compile(backend=backend)", "")
+of("patched_around_the_call", swap("compiled(x)", "model(x)"))
+of("patched_around_the_call", swap("backend=backend", 'backend="aot_eager"'))
+
+# %% rule no-autocast
+# Your forward pass ran in FP32. That avoids the trap, but it gives up mixed precision too. Run the
+# model under `torch.autocast("cpu", dtype=torch.float16)`.
+def breaks(seen, right):
+    return noted(seen).get("the first layer's gradients are numbers of") == "float32"
+unwrap("with torch.autocast")
+of("patched_around_the_call", swap(', torch.autocast("cpu", dtype=torch.float16)', ""))
+
+# %% rule another-precision
+# Your forward pass ran in BF16. That is what `torch.autocast("cpu")` means without a dtype. This
+# exercise asks for `dtype=torch.float16`.
+def breaks(seen, right):
+    return noted(seen).get("the first layer's gradients are numbers of") == "bfloat16"
+swap(", dtype=torch.float16", "")
+of("patched_around_the_call", swap("torch.float16", "torch.bfloat16"))
+
+# %% rule backward-in-the-region
+# You called `backward()` under autocast. There, operations of the backward pass can be cast to FP16
+# once more, and then the last layer's gradient is inf. Leave the region before you call it.
+def breaks(seen, right):
+    return noted(seen).get("autocast when backward() was called") == "on"
+wrap('with torch.autocast("cpu", dtype=torch.float16):', "loss_fn(output)")
+of("patched_around_the_call", move("loss_fn(output)", after="output = "))
+
+# %% rule traced-under-autocast
+# The last layer's gradient is inf. Its backward pass was traced under the autocast of the forward
+# pass, so it runs in FP16. `backward_pass_autocast` is read at the first call of the compiled
+# model, not where `torch.compile` stands. Set it to "off" there, or compile a function that
+# contains the autocast region.
+def breaks(seen, right):
+    gradients = noted(seen).get("gradients of the last layer")
+    return isinstance(gradients, list) and math.inf in gradients
+of("patched_around_the_call", swap('config.patch(backward_pass_autocast="off"), ', ""))
+of("patched_around_the_call", wrap('with config.patch(backward_pass_autocast="off"):',
+    "compiled = ") & swap('config.patch(backward_pass_autocast="off"), ', ""))
+
+# %% rule gradients-added-up
+# Your gradients are twice as large as they should be. You ran two backward passes, perhaps one of
+# them in eager mode, and the second added to the gradients of the first. Clear the gradients in
+# between.
+def breaks(seen, right):
+    got, wanted = (noted(one).get("gradients of the last layer") for one in (seen, right))
+    return isinstance(got, list) and got == [2 * number for number in wanted]
+put("loss_fn(forward(x)).backward()", before="output")
+
+# %% rule returned-none
+def breaks(seen, right):
+    return noted(seen).get("returned") == "NoneType"
+drop("return [")

@@ -1,0 +1,204 @@
+# %% statement points=2 minutes=15
+# # Accumulate, exchange once
+#
+# Write `few_exchanges(model, optimizer, scaler, loss_fn, batches)`. It makes one optimizer step
+# over several micro-batches, and the ranks exchange their gradients once.
+#
+# `model` is a `DistributedDataParallel`. `batches` is a list of pairs (x, y), at least one, and the
+# pairs may have different numbers of rows.
+#
+# - Clear the gradients.
+# - For each micro-batch, run the model and `loss_fn(output, y)` under
+#   `torch.autocast("cpu", dtype=torch.float16)`. Then run the backward pass of the scaled loss,
+#   before the next micro-batch begins.
+# - The step is that of the *mean* of the losses. Each micro-batch counts the same.
+# - DDP may exchange gradients only once, and then all of them. Call no collective yourself.
+# - Call `scaler.step` and `scaler.update` once.
+
+# %% answer
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    """One step over all the micro-batches, with a single all-reduce; nothing is returned."""
+    ### BEGIN SOLUTION
+    optimizer.zero_grad()
+    for number, (x, y) in enumerate(batches, 1):
+        last = number == len(batches)
+        with contextlib.nullcontext() if last else model.no_sync():
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / len(batches)
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    ### END SOLUTION
+
+# %% hints
+# - Under `model.no_sync()` DDP keeps the gradients on this rank. Which micro-batches belong there?
+# - DDP decides in the forward pass whether the backward pass will exchange. So both passes go under
+#   `no_sync()`.
+# - For the last micro-batch, `contextlib.nullcontext()` is a context that does nothing.
+
+# %% probe
+from amp_lessons.exercises.past_one_gpu.stage_group import exchange_cases, play_exchanges
+
+probe = Probe(exchange_cases, play=play_exchanges)
+
+# %% judge
+from amp_lessons.plain_data.compare import within
+
+judge = Judge(same=within(2e-3))
+
+def noted(seen, key):
+    return seen["value"]["dict"][key] if "value" in seen else None
+
+# %% passed
+# One exchange in each step, and one scale for all the gradients that are added up.
+
+# %% right last_one_apart
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    def backward(x, y):
+        with torch.autocast("cpu", dtype=torch.float16):
+            output = model(x)
+            loss = loss_fn(output, y)
+        scaler.scale(loss / len(batches)).backward()
+
+    *others, last = batches
+    with model.no_sync():
+        for x, y in others:
+            backward(x, y)
+    backward(*last)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+
+# %% right gradients_divided
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad(set_to_none=False)
+    count = len(batches)
+    while batches:
+        x, y = batches.pop(0)
+        model.require_backward_grad_sync = not batches
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    for p in model.parameters():
+        p.grad /= count
+    scaler.step(optimizer)
+    scaler.update()
+
+# %% rule no-autocast
+# Your model ran in FP32. Run it under `torch.autocast("cpu", dtype=torch.float16)`.
+def breaks(seen, right):
+    return noted(seen, "dtype of the outputs") == "float32"
+unwrap("with torch.autocast")
+of("last_one_apart", swap('torch.autocast("cpu", dtype=torch.float16)', "contextlib.nullcontext()"))
+
+# %% rule another-precision
+# Your model ran in BF16, which is what `torch.autocast("cpu")` means without a dtype. Pass
+# `dtype=torch.float16`.
+def breaks(seen, right):
+    return noted(seen, "dtype of the outputs") == "bfloat16"
+swap(", dtype=torch.float16", "")
+
+# %% rule own-collective
+# You call a collective yourself. DDP does it for you, with several gradients in one call, while the
+# backward pass still runs. Leave the last micro-batch outside of `no_sync()`.
+def breaks(seen, right):
+    return noted(seen, "calls of all_reduce") == "your own"
+(swap("contextlib.nullcontext() if last else model.no_sync()", "model.no_sync()") &
+    put("for p in model.parameters(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG)",
+    before="scaler.step"))
+
+# %% rule all-at-once
+# You run several forward passes in a row, or one pass over all rows. Then their activations are in
+# memory together, and micro-batches are meant to avoid that. Run each backward
+# pass before the next forward pass.
+def breaks(seen, right):
+    rows, wanted = (noted(one, "rows of the forward passes") for one in (seen, right))
+    together = (noted(seen, "forward passes before a backward pass") or 0) > 1
+    return together or (rows and len(rows) < len(wanted) and sum(rows) == sum(wanted))
+put("batches = [[torch.cat(part) for part in zip(*batches)]]", before="for number")
+
+# %% program sum_of_the_losses
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = sum(loss_fn(model(x), y) for x, y in batches) / len(batches)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+# %% rule no-scaler-step
+# You step without `scaler.step`. It divides the gradients by the scale, and it skips the step if
+# one of them is inf or NaN.
+def breaks(seen, right):
+    return max(noted(seen, "calls of scaler.step in each step") or [1]) == 0
+swap("scaler.step(optimizer)", "optimizer.step()") & drop("scaler.update")
+(put("scaler.unscale_(optimizer)", before="scaler.step") & swap("scaler.step(optimizer)",
+    "optimizer.step()"))
+
+# %% rule stepped-each-time
+# You call `scaler.step` for each micro-batch. All micro-batches together get one step and one
+# update of the scaler.
+def breaks(seen, right):
+    return max(noted(seen, "calls of scaler.step in each step") or [0]) > 1
+move("scaler.step", after="scaler.scale") & move("scaler.update", after="scaler.step")
+of("last_one_apart", put("scaler.step(optimizer)\nscaler.update()", after="scaler.scale"))
+
+# %% wrong exchanged-each-time
+# DDP exchanges gradients in every micro-batch. Put all but the last under `model.no_sync()`, and
+# the forward pass too. DDP decides there whether the backward pass will exchange.
+unwrap("with contextlib")
+of("last_one_apart", unwrap("with model.no_sync"))
+(unwrap("with contextlib") & wrap("with contextlib.nullcontext() if last else model.no_sync():",
+    "scaler.scale"))
+
+# %% wrong never-exchanged
+# DDP never exchanges a gradient, so each rank trains a model of its own. The last micro-batch must
+# not run under `no_sync()`, and no micro-batch may call `model.module` past DDP.
+swap("contextlib.nullcontext() if last else model.no_sync()", "model.no_sync()")
+swap("model(x)", "model.module(x)")
+
+# %% wrong exchanged-too-early
+# You exchange with the first micro-batch. What the others add stays on this rank. The *last*
+# backward pass exchanges the sum of all.
+swap("number == len(batches)", "number == 1")
+of("gradients_divided", swap("not batches\n", "len(batches) == count - 1\n"))
+
+# %% wrong loss-not-divided
+# The gradients of the micro-batches add up, so your step is too large by their number. Divide each
+# loss by `len(batches)`.
+swap(" / len(batches)", "")
+of("gradients_divided", drop("for p in"))
+
+# %% wrong weighted-by-rows
+# You weight each loss by the rows of its micro-batch. That gives the mean over all rows, which is
+# often what you want. This exercise asks for the mean of the losses: each micro-batch counts the
+# same.
+swap("/ len(batches)", "* len(y) / sum(len(b) for _, b in batches)")
+of("last_one_apart", swap("/ len(batches)", "* (len(y) / sum(map(len, (y for _, y in batches))))"))
+
+# %% wrong gradients-not-cleared
+# The gradients of the step before are still there when the next step begins. After a skipped step
+# they are inf, and from then on every step is skipped. Clear them first.
+drop("optimizer.zero_grad")
+of("gradients_divided", swap("optimizer.zero_grad(set_to_none=False)", "scaler.get_scale()"))
+
+# %% wrong cleared-in-between
+# You clear the gradients for each micro-batch, so only the last one counts. Clear them once, before
+# the first.
+move("optimizer.zero_grad()", after="last = ")
+move("optimizer.zero_grad()", before="scaler.scale")
+of("last_one_apart", put("optimizer.zero_grad()", before="with torch"))
+
+# %% wrong update-forgotten
+# You never call `scaler.update()`. The scale stays too large after an overflow, and the second step
+# raises an error. Call it once, after `scaler.step`.
+drop("scaler.update")
+put("return model", before="scaler.update")
+
+# %% wrong partly-scaled
+# You scale the losses of some micro-batches only. Their gradients are added to the others, and the
+# scaler divides the sum by one scale. Scale every loss.
+swap("scaler.scale(loss)", "(scaler.scale(loss) if last else loss)")
+swap("scaler.scale(loss)", "(loss if number == 1 else scaler.scale(loss))")
+of("gradients_divided", swap("scaler.scale(loss)", "(loss if batches else scaler.scale(loss))"))
