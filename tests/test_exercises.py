@@ -17,7 +17,6 @@ import nbformat
 import pytest
 
 from amp_lessons import checks, course, renamed
-from amp_lessons.checks import display
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.course import LESSONS
@@ -139,7 +138,7 @@ class _Preformatted(HTMLParser):
 def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
     """What ``solution(give_up=True)`` lets a learner copy: from the box, and from a terminal."""
     boxes: list[dict[str, str]] = []
-    monkeypatch.setattr(display, "_notebook", object)
+    monkeypatch.setattr(boxes, "_notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: boxes.append(data))
     exercise.solution(give_up=True)
     (box,) = boxes

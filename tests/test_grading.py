@@ -13,7 +13,6 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -21,7 +20,8 @@ from types import SimpleNamespace
 import pytest
 
 from amp_lessons import checks, course, grading, ipynb
-from amp_lessons.checks.exercise import Finding
+from amp_lessons.checks.exercise import Exercise
+from amp_lessons.checks.verdict import Finding
 from amp_lessons.grading import Limits, notebook, report, scratch, watch
 from amp_lessons.ipynb import NotebookError
 
@@ -456,7 +456,8 @@ def test_references_run_one_at_a_time_though_notebooks_run_together(monkeypatch)
         return Finding()
 
     info = course.exercise_info("survives")
-    exercise = replace(checks.find(info.name), judge=judge)
+    exercise = Exercise(checks.find(info.name).path)
+    monkeypatch.setattr(exercise, "find", judge)
     monkeypatch.setattr(checks, "find", lambda name: exercise)
     submission = SimpleNamespace(steps_of=lambda name: ())
     run = SimpleNamespace(stopped={}, evidence={info.name: []})

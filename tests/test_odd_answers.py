@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from amp_lessons import checks
+from amp_lessons import boxes, checks
 from amp_lessons.checks import display
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.course import LESSONS
 from amp_lessons.plain_data import MAX_DEPTH, MAX_ITEMS, as_json, plain
 
 EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
-FUNCTIONS = {"stable_losses": 4, "mend_mismatches": 5}
+FUNCTIONS = {"stable_losses": 4, "fix_mismatches": 5}
 """How many functions a check takes, where it is more than one."""
 
 
@@ -94,7 +94,7 @@ def verdicts(monkeypatch) -> list[Verdict]:
     def publish(data, raw):
         json.dumps(data, ensure_ascii=False).encode()  # as a notebook's kernel does
 
-    monkeypatch.setattr(display, "_notebook", object)
+    monkeypatch.setattr(boxes, "_notebook", object)
     monkeypatch.setattr(display, "show_verdict", show_and_keep)
     monkeypatch.setattr("IPython.display.display", publish)
     return shown

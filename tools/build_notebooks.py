@@ -1,18 +1,13 @@
 """Build notebooks/, exercises/ and solutions/ from sources/: `make notebooks`.
 
-A source is a py:percent script (jupytext). A lesson becomes one executed notebook. An exercise
-sheet becomes two: the solutions, executed, and the exercises, with each solution cut out. With
-nothing changed, a second build gives the same bytes: cell ids come from the cells' text, and what
-differs from run to run is left out.
+A lesson's source is a py:percent script (jupytext) and becomes one executed notebook. The exercises
+of a topic become two (`sheets`): the solutions, executed, and the sheet, with each solution cut
+out. With nothing changed, a second build gives the same bytes: cell ids come from the cells' text,
+and what differs from run to run is left out.
 
 Each notebook gets a line of links at its top, each lesson a last cell that marks it as done, and
 links in the text are written out (`links`). The home page comes from `sources/home.py`; its drawn
 cells show here what somebody sees who has done nothing yet.
-
-In an exercise sheet, a code cell `# %% exercise="next_float"` holds an answer, with the solution
-between `### BEGIN SOLUTION` and `### END SOLUTION`. Its heading, its check and its help cell are
-generated. The metadata is nbgrader's, so the solutions are an nbgrader source and the exercises
-its release version.
 """
 
 from __future__ import annotations
@@ -41,7 +36,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons import home, plots
-from amp_lessons.course import HOME, LESSONS, Lesson, after, exercise_info, lesson_of
+from amp_lessons.authoring.cells import ExerciseFileError
+from amp_lessons.course import HOME, LESSONS, Lesson, after
 from amp_lessons.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,8 +45,6 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("notebooks", "exercises", "solutions")
 MAX_BYTES = 400_000
 CELL_TIMEOUT = 120
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes it
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CHECK_COMMENT, CHECK_TAG = "# NBVAL_CHECK_OUTPUT", "nbval-check-output"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -84,7 +78,7 @@ def read_source(path: Path) -> NotebookNode:
 def lesson_product(lesson: Lesson, sources: Path) -> Product:
     source = sources / "lessons" / f"{lesson.id}.py"
     notebook = read_source(source)
-    *cells, closing = (each for cell in notebook.cells for each in whiteboard(cell, sources))
+    *cells, closing = (each for cell in notebook.cells for each in whiteboard(cell))
     call = f'from amp_lessons import home\n\nhome.finished("{lesson.slug}")'
     mark = new_code_cell(call, metadata={"tags": ["live"]})
     invite = new_markdown_cell("Run this cell when you have finished. It saves your progress.")
@@ -94,28 +88,16 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     return Product(lesson.notebook, finish(notebook), execute=True)
 
 
-def whiteboard(cell: NotebookNode, sources: Path) -> list[NotebookNode]:
+def whiteboard(cell: NotebookNode) -> list[NotebookNode]:
     """A cell ``# %% [markdown] whiteboard="next_float"`` asks for that exercise from its sheet:
     statement, stub and check. Any other cell stays as it is."""
     name = cell.metadata.pop("whiteboard", None)
     if name is None:
         return [cell]
-    if (sheets.FOLDER / lesson_of(name).slug / sheets.SHEET).exists():
+    try:
         return sheets.whiteboard(name, cell.source)
-    lesson, info = lesson_of(name), exercise_info(name)
-    sheet = read_source(sources / "exercises" / f"{lesson.id}.py").cells
-    start = next(n for n, each in enumerate(sheet) if each.metadata.get("heading") == name)
-    answer = next(n for n, each in enumerate(sheet) if each.metadata.get("exercise") == name)
-    if answer != start + 1:
-        raise BuildError(f"{name} needs what stands between its statement and its stub")
-    about = f"*about {info.minutes} minutes, from [[exercises {lesson.slug}]]*"
-    statement = f"{cell.source} {info.title}\n\n{about}\n\n{sheet[start].source}"
-    call = sheet[answer].metadata.get("answer", name)
-    return [
-        new_markdown_cell(statement),
-        new_code_cell(cut_solution(sheet[answer].source, name)),
-        new_code_cell(f"{lesson.slug}.{name}.check({call})"),
-    ]
+    except ExerciseFileError as error:
+        raise BuildError(str(error)) from error
 
 
 def home_product(sources: Path) -> Product:
@@ -163,83 +145,16 @@ def add_navigation(opening: NotebookNode, lesson: Lesson, other: str) -> None:
 
 def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:
     """The solution notebook and the exercise notebook of one sheet."""
-    if (sheets.FOLDER / lesson.slug / sheets.SHEET).exists():
+    try:
         solved = sheets.solved(lesson)
-    else:
-        source = sources / "exercises" / f"{lesson.id}.py"
-        solved = sheet_cells(read_source(source), lesson, source)
+    except ExerciseFileError as error:
+        raise BuildError(str(error)) from error
     add_navigation(solved[0], lesson, lesson.notebook)
     write_out_links(solved, lesson.sheet, sources)
-    stubbed = sheets.unsolved(solved)
     return [
         Product(lesson.solutions, finish(_notebook(solved)), execute=True),
-        Product(lesson.sheet, finish(_notebook(stubbed)), execute=False),
+        Product(lesson.sheet, finish(_notebook(sheets.unsolved(solved))), execute=False),
     ]
-
-
-def sheet_cells(sheet: NotebookNode, lesson: Lesson, source: Path) -> list[NotebookNode]:
-    """The cells of a sheet, with heading, check and help cells put around each answer."""
-    cells: list[NotebookNode] = []
-    names: list[str] = []
-    for cell in sheet.cells:
-        heading = cell.metadata.pop("heading", None)
-        name = cell.metadata.pop("exercise", None)
-        answer = cell.metadata.pop("answer", name)
-        if heading:
-            info = exercise_info(heading)
-            number = [e.name for e in lesson.exercises].index(heading) + 1
-            points = "1 point" if info.points == 1 else f"{info.points} points"
-            title = f"## {number}. {info.title}\n\n*{points}, about {info.minutes} minutes*\n\n"
-            cell.source = title + cell.source
-        cells.append(cell)
-        if name:
-            names.append(name)
-            cell.metadata["nbgrader"] = _nbgrader(name, solution=True)
-            cells += [check_cell(name, answer), help_cell(name)]
-    expected = [info.name for info in lesson.exercises]
-    if names != expected:
-        raise BuildError(f"{source}: the catalogue lists {expected}, the sheet has {names}")
-    return cells
-
-
-def check_cell(name: str, answer: str) -> NotebookNode:
-    metadata = {
-        "nbgrader": _nbgrader(f"{name}_check", points=exercise_info(name).points),
-        "tags": [CHECK_TAG],
-        "editable": False,
-        "deletable": False,
-    }
-    return new_code_cell(f"ex.{name}.check({answer})", metadata=metadata)
-
-
-def help_cell(name: str) -> NotebookNode:
-    return new_code_cell(f"# ex.{name}.hint()\n# ex.{name}.solution()")
-
-
-def _nbgrader(grade_id: str, *, solution: bool = False, points: int | None = None) -> dict:
-    graded = {} if points is None else {"points": points}
-    return graded | {
-        "schema_version": 3,
-        "grade_id": grade_id,
-        "solution": solution,
-        "grade": points is not None,
-        "locked": points is not None,
-        "task": False,
-    }
-
-
-def cut_solution(source: str, path: Path | str = "") -> str:
-    """Replace each solution by the stub. At the left margin, where a stub that raises would stop
-    the whole notebook, the solution is left out and what stands above it is the stub."""
-    pattern = re.compile(rf"^([ \t]*){BEGIN}\n.*?^[ \t]*{END}[ \t]*\n?", re.MULTILINE | re.DOTALL)
-    if source.count(BEGIN) != source.count(END) or not pattern.search(source):
-        raise BuildError(f"{path}: an answer needs {BEGIN} and {END}, as a pair:\n{source}")
-
-    def stub(match: re.Match[str]) -> str:
-        indent = match[1]
-        return "".join(f"{indent}{line}\n" for line in STUB) if indent else ""
-
-    return pattern.sub(stub, source).rstrip("\n")
 
 
 def _notebook(cells: list[NotebookNode]) -> NotebookNode:
@@ -349,8 +264,6 @@ def products(sources: Path) -> list[Product]:
         listed.add(sources / "lessons" / f"{lesson.id}.py")
         wanted.append(lesson_product(lesson, sources))
         if lesson.exercises:
-            if not (sheets.FOLDER / lesson.slug / sheets.SHEET).exists():
-                listed.add(sources / "exercises" / f"{lesson.id}.py")
             wanted += exercise_products(lesson, sources)
     stray = sorted(set(sources.glob("*/*.py")) - listed)
     if stray:

@@ -14,21 +14,14 @@ if TYPE_CHECKING:
 
 
 def find(name: str) -> Exercise:
-    """The exercise with this name.
+    """The exercise with this name, or with one that it once had.
 
     Raises:
         UnknownExercise: if the catalogue has no such exercise.
     """
-    import importlib
-
     from amp_lessons.checks import topic
-    from amp_lessons.course import exercise_info, lesson_of
 
-    slug, name = lesson_of(name).slug, exercise_info(name).name
-    if (topic.FOLDER / slug / f"{name}.py").exists():
-        return topic.exercise(name)
-    module = importlib.import_module(f"amp_lessons.checks.{slug}")
-    return getattr(module, name)
+    return topic.exercise(name)
 
 
 _FORMER = {"start_here": "amp_in_20_minutes"}

@@ -33,7 +33,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from amp_lessons.checks import (
+from amp_lessons.exercises import (
     amp_from_scratch,
     autocast_regions,
     grad_scaler,

@@ -9,8 +9,7 @@ import pytest
 from lab import CONNECTED, Lab, Notebook, faults, save
 from playwright.sync_api import expect
 
-from amp_lessons import progress, workspace
-from amp_lessons.checks.solutions import solution_of
+from amp_lessons import checks, progress, workspace
 from amp_lessons.course import HOME, LESSONS, lesson_called, lesson_of
 
 pytestmark = pytest.mark.browser
@@ -100,7 +99,7 @@ def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
     sheet = page_of(lesson_of("smallest_scale").sheet)
     page = sheet.page
     sheet.run_cell("import")
-    sheet.type_into("def smallest_scale", solution_of("smallest_scale"))
+    sheet.type_into("def smallest_scale", checks.find("smallest_scale").solved())
     sheet.run_cell("def smallest_scale")
     sheet.run_cell("ex.smallest_scale.check")
     box = page.locator(".amp-lessons-box")
