@@ -264,6 +264,7 @@ LESSONS: tuple[Lesson, ...] = (
             "fix_half",
             "fix_evaluation",
             "accumulate",
+            "accumulate_tokens",
             "train_two",
             "exact_resume",
             "train_any",

@@ -1,0 +1,189 @@
+# %% statement points=3 minutes=15
+# # Accumulate over texts of different lengths
+#
+# A batch of texts is filled up with padding, and padding has the label -100, which `cross_entropy`
+# leaves out. So two micro-batches can hold different numbers of real tokens, and the mean of their
+# means is not the mean over all tokens. Large training scripts had this error for years.
+#
+# Write `accumulate_tokens(model, optimizer, scaler, batches, every)`. It makes one step for each
+# `every` micro-batches. The gradient of a step is that of the mean loss over all real tokens of its
+# group.
+#
+# - A micro-batch is `(x, labels)`: `x` is (texts, places, features), `labels` is (texts, places).
+#   `model(x)` is (texts, places, classes).
+# - The last group may be smaller. A micro-batch may be padding alone, a whole group never is.
+# - Train in FP16 with the scaler. The model sees one micro-batch at a time. If one of them
+#   overflows, the step of its group is skipped.
+
+# %% answer
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    """Train with one step for each `every` micro-batches of texts."""
+    ### BEGIN SOLUTION
+    for start in range(0, len(batches), every):
+        group = batches[start : start + every]
+        tokens = sum((labels != -100).sum() for _, labels in group)
+        optimizer.zero_grad()
+        for x, labels in group:
+            with torch.autocast("cpu", dtype=torch.float16):
+                logits = model(x)
+                loss = cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
+            scaler.scale(loss / tokens).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ### END SOLUTION
+
+# %% hints
+# - A mean over 2 tokens and a mean over 9 tokens: how do you get the mean over all 11?
+# - You need the number of real tokens in the whole group before the first backward pass. Which
+#   labels are real?
+# - `cross_entropy(..., reduction="sum")` adds up the losses of the real tokens. Divide by the
+#   number of real tokens in the group.
+
+# %% probe
+from amp_lessons.exercises.training_loops.stage_tokens import token_cases, use_on_texts
+
+probe = Probe(token_cases, play=use_on_texts)
+
+# %% judge
+judge = Judge(same=within(1e-3))
+
+# %% passed
+# Sum the losses of a micro-batch and divide by the real tokens of its whole group. Then it doesn't
+# matter how the texts were split.
+
+# %% right means_weighted
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    groups = [batches[i : i + every] for i in range(0, len(batches), every)]
+    for group in groups:
+        model.zero_grad()
+        counts = [int((labels >= 0).sum()) for _, labels in group]
+        for (x, labels), count in zip(group, counts, strict=True):
+            if count == 0:
+                continue
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = cross_entropy(model(x).transpose(1, 2), labels)
+            scaler.scale(loss * (count / sum(counts))).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% right divided_at_the_end
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    tokens = 0
+    optimizer.zero_grad()
+    for number, (x, labels) in enumerate(batches, start=1):
+        real = labels != -100
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+        scaler.scale(cross_entropy(logits[real], labels[real], reduction="sum")).backward()
+        tokens += int(real.sum())
+        if number % every == 0 or number == len(batches):
+            scaler.unscale_(optimizer)
+            for parameter in model.parameters():
+                parameter.grad /= tokens
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            tokens = 0
+
+# %% wrong mean-of-means
+# You took the mean over each micro-batch and averaged those means. A token in a short text then
+# counts more than one in a long text. Divide the sum of the losses by the tokens of the group.
+swap(', reduction="sum")', ")") & swap("loss / tokens", "loss / len(group)")
+
+# %% program a_mean_for_each_step
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    for i, (x, y) in enumerate(batches):
+        last = min(i // every * every + every, len(batches))
+        with torch.autocast("cpu", torch.float16):
+            loss = cross_entropy(model(x).view(-1, 3), y.view(-1)) / (last - i // every * every)
+        scaler.scale(loss).backward()
+        if i + 1 == last:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+# %% wrong padding-counted
+# You divided by all places, padding too. The gradient is then too small, and the more padding a
+# group holds, the smaller it is. Count the labels that aren't -100.
+swap("(labels != -100).sum()", "labels.numel()")
+of("divided_at_the_end", swap("int(real.sum())", "real.numel()"))
+
+# %% wrong tokens-of-the-micro-batch
+# You divided the sum by the tokens of the micro-batch, so each micro-batch counts as much as any
+# other. Divide by the tokens of its whole group.
+swap("loss / tokens", "loss / (labels != -100).sum().clamp(min=1)")
+
+# %% program clamped_mean
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    for i in range(0, len(batches), every):
+        optimizer.zero_grad()
+        for x, y in batches[i : i + every]:
+            with torch.autocast("cpu", torch.float16):
+                total = cross_entropy(model(x).transpose(1, 2), y, reduction="sum")
+                loss = total / max(int((y >= 0).sum()), 1)
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% wrong sum-not-divided
+# You never divided by the number of tokens. The gradient is that of the sum, so the step is as many
+# times too large as the group has tokens.
+swap("loss / tokens", "loss")
+of("divided_at_the_end", drop("for parameter in"))
+swap("scaler.scale(loss / tokens)", "scaler.scale(loss).div(1)")
+
+# %% wrong tokens-of-one-step
+# Your count of tokens goes on from one group to the next, so each step is smaller than the one
+# before it. Start counting at 0 in each group.
+of("divided_at_the_end", drop("tokens = 0", nth=2))
+
+# %% program all_tokens_of_the_epoch
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    seen = 0
+    for i in range(0, len(batches), every):
+        group = batches[i : i + every]
+        seen += sum(int((y != -100).sum()) for _, y in group)
+        optimizer.zero_grad()
+        for x, y in group:
+            with torch.autocast("cpu", torch.float16):
+                total = cross_entropy(model(x).transpose(1, 2), y, reduction="sum")
+            scaler.scale(total / seen).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+# %% wrong last-group-lost
+# The last micro-batches never make a step, because they don't fill a group. Step after the last
+# micro-batch too.
+of("divided_at_the_end", swap(" or number == len(batches)", ""))
+swap("range(0, len(batches), every)", "range(0, len(batches) - every + 1, every)")
+
+# %% wrong a-step-for-each
+# You step after every micro-batch. Step once for each group.
+move("scaler.step", after="scaler.scale") & move("scaler.update", after="scaler.step")
+of("means_weighted", move("scaler.step", after="scaler.scale") & move("scaler.update",
+    after="scaler.step"))
+wrap("for _ in [0]:", "scaler.scale") & move("scaler.step", after="scaler.scale") & move(
+    "scaler.update", after="scaler.step")
+
+# %% wrong never-zeroed
+drop("optimizer.zero_grad()")
+of("means_weighted", drop("model.zero_grad()"))
+
+# %% wrong zeroed-in-the-group
+# You remove the gradients before each micro-batch, so only the last one of a group counts. Remove
+# them once for each group.
+move("optimizer.zero_grad()", before="with torch")
+of("means_weighted", move("model.zero_grad()", before="if count"))
+put("model.zero_grad()", before="scaler.scale")
+
+# %% wrong batch-left-out
+of("divided_at_the_end", swap("if number % every", "if not logits.isfinite().all():\n"
+    "            continue\n        if number % every"))
+put("if logits.isnan().any(): continue", before="loss =")
+
+# %% wrong never-updated
+wrap("if not group:", "scaler.update()")
+of("divided_at_the_end", swap("scaler.update()", "scaler.get_scale()"))
+
+# %% wrong divided-too-often
+put("for p in model.parameters(): p.grad = p.grad / scaler.get_scale()", before="scaler.step")
