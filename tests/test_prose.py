@@ -11,23 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from amp_lessons.authoring.cells import Cell, read_cells
+
 ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = (
     "course",
     "home",
     "lab",
     "server",
-    "workspace",
     "standing",
     "overview",
     "renamed",
     "interrupts",
     "terminal",
     "cli",
-    "checks/display",
-    "checks/exercise",
-    "checks/solutions",
     "interview",
+    "boxes",
+    "messages",
+    "op_watch",
+    "torch_state",
     "policy_record",
     "widgets/quiz",
     "widgets/mock",
@@ -38,9 +40,24 @@ RETOLD = [
     ROOT / "sources/home.py",
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
     ROOT / "sources/lessons/13_interview_room.py",
-    ROOT / "sources/exercises/00_amp_in_20_minutes.py",
     *(ROOT / f"amp_lessons/{name}.py" for name in _PACKAGE),
-    *sorted((ROOT / "amp_lessons/quiz").rglob("*.py")),
+    *(
+        path
+        for room in (
+            "quiz",
+            "checks",
+            "authoring",
+            "exercises",
+            "foundations",
+            "plain_data",
+            "workspace",
+        )
+        for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))
+        if path.name != "__init__.py" or room == "quiz"
+    ),
+    ROOT / "tools/sheets.py",
+    ROOT / "tools/check_exercises.py",
+    ROOT / "tools/new_exercise.py",
     ROOT / "tools/install.py",
     ROOT / "tools/links.py",
 ]
@@ -68,6 +85,8 @@ def prose(path: Path) -> list[tuple[int, str]]:
     Of Python files in the package these are docstrings and comments too: learners read them.
     """
     text = path.read_text(encoding="utf-8")
+    if text.startswith("# %%") and "exercises" in path.parts:
+        return [found for cell in read_cells(path) for found in _paragraphs(cell)]
     if path.suffix == ".py" and path.parent.name != "lessons" and "sources" not in path.parts:
         return [(1 + text.count("\n", 0, m.start()), m[1]) for m in _QUOTED.finditer(text)]
     found: list[tuple[int, str]] = []
@@ -82,6 +101,12 @@ def prose(path: Path) -> list[tuple[int, str]]:
         else:
             found[-1] = (found[-1][0], f"{found[-1][1]} {words.strip()}")
     return [(number, plain(words)) for number, words in found if not words.startswith(("|", "```"))]
+
+
+def _paragraphs(cell: Cell) -> list[tuple[int, str]]:
+    """What a learner reads of an exercise's cell."""
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-|#]|\d+\.) )", cell.comment)
+    return [(cell.line, plain(" ".join(part.split()))) for part in parts if "|---" not in part]
 
 
 _QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)

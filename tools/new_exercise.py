@@ -2,7 +2,7 @@
 
     python tools/new_exercise.py training_loops stop_sinking "An alarm for a sinking scale"
 
-What is still missing in the file, and how to put it there, is told by `tools/check_exercises.py`.
+`tools/check_exercises.py` tells what is still missing in the file, and how to put it there.
 """
 
 from __future__ import annotations
