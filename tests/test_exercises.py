@@ -138,7 +138,7 @@ class _Preformatted(HTMLParser):
 def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
     """What ``solution(give_up=True)`` lets a learner copy: from the box, and from a terminal."""
     boxes: list[dict[str, str]] = []
-    monkeypatch.setattr(boxes, "_notebook", object)
+    monkeypatch.setattr("amp_lessons.boxes._notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: boxes.append(data))
     exercise.solution(give_up=True)
     (box,) = boxes
