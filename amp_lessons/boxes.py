@@ -7,6 +7,7 @@ word in it is escaped.
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,6 +69,12 @@ def show(markup: str, text: str) -> None:
     display({"text/html": markup, "text/plain": text}, raw=True)
 
 
+def _with_code(text: str) -> str:
+    """Escaped, and what stands in backticks set as code."""
+    style = "font-size:0.95em;background:rgba(128,128,128,0.14);padding:0 3px;border-radius:3px"
+    return re.sub("`([^`]+)`", rf'<code style="{style};color:inherit">\1</code>', html.escape(text))
+
+
 def _notebook() -> object | None:
     """The IPython shell, if it can show HTML."""
     try:
@@ -104,7 +111,7 @@ def as_html(
     """The box. Every word in it is escaped: some of them are the learner's own."""
     parts = [f'<div style="font-weight:600">{html.escape(heading)}</div>']
     if message:
-        parts.append(f'<div style="margin-top:4px">{html.escape(message)}</div>')
+        parts.append(f'<div style="margin-top:4px">{_with_code(message)}</div>')
     if lines:
         code = html.escape("\n".join(lines))
         parts.append(
@@ -113,7 +120,7 @@ def as_html(
             f'line-height:1.45">{code}</pre>'
         )
     for line in foot:
-        shown = line.as_html() if isinstance(line, Links) else html.escape(line)
+        shown = line.as_html() if isinstance(line, Links) else _with_code(line)
         parts.append(f'<div style="margin-top:6px;font-size:0.92em">{shown}</div>')
     return (
         f'<div role="group" aria-label="{html.escape(heading)}" class="amp-lessons-box" '

@@ -369,6 +369,12 @@ def test_box_takes_its_text_colour_from_the_theme(shown):
     assert set(colours) == {"inherit"}
 
 
+def test_box_sets_what_stands_in_backticks_as_code(shown):
+    boxes.show_box("Hint", "Call `scaler.step(<opt>)`, and ` alone stays.")
+    assert ">scaler.step(&lt;opt&gt;)</code>, and ` alone stays." in shown[0]["text/html"]
+    assert "Call `scaler.step(<opt>)`" in shown[0]["text/plain"]
+
+
 def test_box_escapes_what_the_learner_wrote(shown):
     def answer(x):
         raise ValueError("<script>alert(1)</script>")
