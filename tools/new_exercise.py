@@ -20,7 +20,6 @@ TEMPLATE = '''\
 #
 # TODO: What is given, what is asked for, and what counts. One idea a sentence.
 
-
 # %% answer
 def {name}(x):
     """TODO: what it returns."""
@@ -34,24 +33,20 @@ def {name}(x):
 # - TODO: almost the answer, in words.
 
 # %% probe
-from amp_lessons.checks.probe import Case, Probe
-
 # A mistake is named only if it shows in two cases, so let no case stand alone.
-probe = Probe(lambda: [Case((1.0,)), Case((2.0,)), Case((-3.0,))])
+probe = Probe(lambda: [Case((1.0,)), Case((-2.0,)), Case((-3.0,))])
 
 # %% passed
 # TODO: what somebody who passes has learned.
-
 
 # %% right in_another_way
 def {name}(x):
     return 1 * x
 
-
 # %% wrong sign-lost
 # TODO: what they did, why it is wrong, and what to do.
 swap("return x", "return abs(x)")
-
+of("in_another_way", swap("1 * x", "max(x, -x)"))
 
 # %% program without_its_sign
 def {name}(x):
