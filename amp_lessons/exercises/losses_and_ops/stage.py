@@ -70,6 +70,7 @@ def unit_row_cases() -> list[Case]:
         case(100 * noise, BFLOAT, "4 larger rows"),
         case([[0.0] * 5, [2.0, 1.0, 3.0, -1.0, 5.0]], BFLOAT, "a row of zeros"),
         case([[0.003, -0.001, 0.002], [40.0, 10.0, -30.0]], BFLOAT, "entries of 0.003"),
+        case([[0.003, -0.001, 0.002], [40.0, 10.0, -30.0]], SINGLE, "entries of 0.003"),
         case([[0.0, 3, -1, -2], [-1, -3, -2, 0], [1, 2, 3, 4]], BFLOAT, "a 0 in two rows"),
         case(100 * noise[:2, :3], SINGLE, "2 random rows"),
         case([[0.0, 0.0], [300.0, 100.0]], SINGLE, "a row of zeros"),

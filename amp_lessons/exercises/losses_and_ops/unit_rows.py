@@ -6,7 +6,8 @@
 #
 # `x` has the shape (rows, width) and is float16, bfloat16 or float32. A row is either all zeros, or
 # its largest magnitude lies between 0.003 and 50,000. A row of zeros stays a row of zeros. Return a
-# tensor with the dtype and the shape of `x`, with each entry right to within four ulp.
+# tensor with the dtype and the shape of `x`. Each entry is right to within four ulp if it has 16
+# bits, and to within 100 ulp in float32.
 
 # %% answer
 def unit_rows(x):
@@ -32,8 +33,11 @@ probe = Probe(unit_row_cases)
 # %% judge
 import math
 
+def same(expected, seen):
+    single = is_tensor(expected) and expected["dtype"] == "float32"
+    return within_ulps(100 if single else 4)(expected, seen)
 
-judge = Judge(same=within_ulps(4), asked_for="a tensor with the dtype and shape of x")
+judge = Judge(same, "a tensor with the dtype and shape of x")
 
 def rows_beside(seen, right):
     """Pairs of rows, what was seen and what is right, of a tensor like the right one."""
@@ -41,8 +45,8 @@ def rows_beside(seen, right):
     alike = is_tensor(got) and all(got[key] == wanted[key] for key in ("dtype", "shape"))
     return list(zip(got["values"], wanted["values"], strict=True)) if alike else []
 
-def close(row, wanted):
-    return all(abs(a - b) <= 0.01 for a, b in zip(row, wanted, strict=True))
+def close(row, wanted, within=0.01):
+    return all(abs(a - b) <= within for a, b in zip(row, wanted, strict=True))
 
 def one_is_right(rows):
     """Whether a row that isn't zeros came out right."""
@@ -72,16 +76,6 @@ def unit_rows(x):
     y = x / largest
     return y / y.norm(dim=-1, keepdim=True).clamp_min(0.5)
 
-# %% right plain_python
-def unit_rows(x):
-    import math
-
-    rows = []
-    for row in x.tolist():
-        length = math.hypot(*row) or 1.0
-        rows.append([entry / length for entry in row])
-    return torch.tensor(rows, dtype=x.dtype)
-
 # %% rule no-eps
 # A row of zeros gives NaN, in float32 too. Its length is 0, and your code divides by it. Give the
 # length a small lower bound, such as `clamp_min(1e-6)` in float32.
@@ -89,24 +83,17 @@ def breaks(seen, right):
     float32 = right["value"]["dtype"] == "float32"
     return float32 and zeros_gave_nan(rows_beside(seen, right))
 drop("length = length.clamp_min")
-swap("clamp_min(1e-6)", "clamp_min(1e-50)")
 of("zeros_by_where", swap("torch.where(length > 0, w / length, 0.0)", "(w / length)"))
-swap("x.float()", "x") & drop("length = length.clamp_min")
 
 # %% rule eps-underflows
 # Your eps becomes 0 in FP16, so a row of zeros gives 0/0. 1e-8, and the 1e-12 of `F.normalize`, are
-# smaller than the smallest number of FP16. Compute in float32, and cast only the result back. That
-# also takes care of large rows, whose length FP16 cannot store.
+# smaller than the smallest number of FP16. Compute in float32, and cast only the result back.
 def breaks(seen, right):
     half = right["value"]["dtype"] == "float16"
     return half and zeros_gave_nan(rows_beside(seen, right))
 of("torchs_own_in_float32", swap("x.float()", "x"))
 swap("x.float()", "x") & swap("length.clamp_min(1e-6)", "length + 1e-8")
 swap("(wide / length).to(x.dtype)", "x / length.to(x.dtype)") & swap("1e-6", "1e-8")
-
-# %% program squares_and_an_eps
-def unit_rows(x):
-    return x * (x.pow(2).sum(-1, keepdim=True) + 1e-8).sqrt().reciprocal()
 
 # %% rule length-overflows
 # A large row comes back as zeros: its length became inf in FP16. The square of 300 is already
@@ -119,33 +106,27 @@ def breaks(seen, right):
 swap("x.float()", "x")
 swap("(wide / length).to(x.dtype)", "x / length.to(x.dtype)")
 swap("x.float()", "x") & swap("clamp_min(1e-6)", "clamp_min(torch.finfo(x.dtype).tiny)")
-swap("x.float()", "x") & swap("length.clamp_min(1e-6)", "length + torch.finfo(x.dtype).eps")
-
-# %% program squares_in_half
-def unit_rows(x):
-    length = torch.sqrt((x * x).sum(dim=-1, keepdim=True)).clamp(min=1e-6)
-    return x / length
 
 # %% rule eps-too-large
-# Your eps changes rows that are not zeros: a small row comes out with length {length:.3g}. Next to
-# a length of 0.004 your eps is not small. Under the root it is compared with the *square* of the
-# length. Compute in float32, where a much smaller eps is enough.
+# Your eps changes rows that are not zeros: one comes out with length {length:.7g}, not 1. What you
+# add to a length, or set as its lower bound, is too large next to a length of 0.004. Under the root
+# it is compared with the *square* of that. A lower bound of 1e-6 on a float32 length is safe.
 def breaks(seen, right):
-    rows = rows_beside(seen, right)
+    rows, single = rows_beside(seen, right), right["value"]["dtype"] == "float32"
     for row, wanted in rows if one_is_right(rows) else ():
         length = sum(a * b for a, b in zip(row, wanted, strict=True))
-        if 0.02 < length < 0.99 and close(row, [length * b for b in wanted]):
+        scaled = close(row, [length * b for b in wanted], 1e-6 if single else 0.01)
+        if scaled and 0.02 < length < (1 - 1e-5 if single else 0.99):
             return {"length": length}
     return False
-swap("length.clamp_min(1e-6)", "length + 1e-3")
+swap("length.clamp_min(1e-6)", "length + 1e-6")
 swap("1e-6", "torch.finfo(x.dtype).eps")
 swap("1e-6", "0.1")
 of("zeros_by_where", swap("squares.sqrt()", "(squares + 1e-6).sqrt()"))
 
 # %% wrong another-measure
-# You divide by another measure of the row than its length. The length is the square root of the
-# sum of the squares. The sum of the magnitudes, the largest of them, the mean square and the sum of
-# squares without a root are different numbers.
+# You divide by another measure of the row than its length, such as the sum or the largest of the
+# magnitudes, or the mean square. The length is the square root of the sum of the squares.
 swap("wide.norm(dim=-1, keepdim=True)", "wide.abs().sum(-1, keepdim=True)")
 of("torchs_own_in_float32", swap("dim=-1", "p=1, dim=-1"))
 swap("wide.norm(dim=-1, keepdim=True)", "wide.abs().amax(-1, keepdim=True)")
@@ -168,19 +149,12 @@ of("zeros_by_where", swap("sum(-1", "sum(0"))
 # You look for rows of zeros with a test that other rows pass too. A sum, a maximum or a single
 # entry can be 0 in a row with a length. Ask whether all entries are 0, or whether the length is.
 of("zeros_by_where", swap("length > 0", "w.sum(-1, keepdim=True) != 0"))
-of("zeros_by_where", swap("length > 0", "w[:, :1] != 0"))
 of("zeros_by_where", swap("length > 0", "w.amax(-1, keepdim=True) > 0"))
 of("zeros_by_where", swap("length > 0", "(w != 0).all(-1, keepdim=True)"))
-
-# %% program by_their_first_entry
-def unit_rows(x):
-    unit = F.normalize(x.float(), dim=-1)
-    unit[x[:, 0] == 0] = 0
-    return unit.to(x.dtype)
+of("torchs_own_in_float32", swap("dim=-1)", "dim=-1).where(x[:, :1] != 0, 0.0)"))
 
 # %% wrong wrong-type
 swap(".to(x.dtype)", "")
-swap(".to(x.dtype)", ".half()")
 
 # %% wrong changed-argument
 put("x /= length", before="return") & swap("(wide / length).to(x.dtype)", "x")
