@@ -63,14 +63,6 @@ def residual_stream(x, blocks, region):
             total = total + block(total.float())
     return total.float()
 
-# %% right in_place_on_a_copy
-def residual_stream(x, blocks, region):
-    stream = x.detach().float().clone()
-    with torch.no_grad(), torch.autocast("cpu", region):
-        for block in blocks:
-            stream.add_(block(stream))
-    return stream
-
 # %% right modules_in_a_row
 class Residual(torch.nn.Module):
     def __init__(self, inner):
@@ -91,18 +83,8 @@ def residual_stream(x, blocks, region):
 def breaks(seen, right):
     return "float16 weights" in str(noted(seen, "the blocks afterwards"))
 swap("block(stream)", "block.to(region)(stream.to(region))") & unwrap("with torch.autocast")
-
-# %% program linear_layers_cast
-def residual_stream(x, blocks, region):
-    x = x.float()
-    for block in blocks:
-        for layer in block.modules():
-            if isinstance(layer, torch.nn.Linear):
-                layer.to(region)
-    with torch.autocast("cpu", dtype=region):
-        for block in blocks:
-            x = x + block(x)
-    return x
+(put("block.linear.to(region)", before="stream = stream") & swap("block(stream)",
+    "block.linear(block.norm(stream).to(region))"))
 
 # %% rule hooks-left
 # Your function leaves its hooks on the blocks, and they run again in every later call. Remove them
@@ -121,10 +103,11 @@ def breaks(seen, right):
     unwrap("with torch.autocast"))
 
 # %% rule blocks-run-twice
-# A block runs more than once in your function, or not at all. Call each block once and keep what it
-# returns.
+# A block should run once, and in your function it runs {count} times. Call each block once and keep
+# what it returns.
 def breaks(seen, right):
-    return noted(seen, "runs of each block") not in (None, [1])
+    runs = noted(seen, "runs of each block")
+    return runs not in (None, [1]) and {"count": " or ".join(map(str, runs))}
 put("block(stream)", before="stream = stream")
 
 # %% rule blocks-in-float32
@@ -144,6 +127,14 @@ def breaks(seen, right):
 swap(", dtype=region", "")
 swap("dtype=region", "dtype=torch.float16")
 
+# %% rule x-changed
+# Your function writes into `x`: a float32 `x` comes back changed. `float()`
+# makes no copy of it, so `+=` or `add_` changes the caller's tensor. Write `stream = stream + …`.
+def breaks(seen, right):
+    return seen.get("changed") == 0
+put("stream = stream.detach()", before="with") & swap("stream = stream + block", "stream += block")
+of("region_per_block", swap("stream = stream + update.float()", "stream.data.add_(update)"))
+
 # %% wrong stream-as-it-comes
 # The stream keeps the dtype that `x` came with. A sum takes the wider of two dtypes, and here both
 # have 16 bits: FP16 overflows at 65504, and BF16 loses what is added to 300. Cast `x` to float32
@@ -151,23 +142,14 @@ swap("dtype=region", "dtype=torch.float16")
 swap("stream = x.float()", "stream = x")
 of("region_per_block", swap("x.to(torch.float32)", "x") & swap("update.float()", "update"))
 swap("stream = x.float()", "stream = x") & swap("return stream", "return stream.float()")
-of("region_per_block", swap("x.to(torch.float32)", "x") & swap("update.float()", "update") &
-    swap("return stream", "return stream.float()"))
 
 # %% wrong first-sum-in-16-bits
 # You cast to float32 only after the first block, so the first sum still runs in 16 bits. It can
 # overflow, or lose what the block adds. Cast `x` before the first block.
 (swap("stream = x.float()", "stream = x") & swap("stream + block(stream)",
     "(stream + block(stream)).float()"))
-
-# %% program first_block_apart
-def residual_stream(x, blocks, region):
-    with torch.autocast("cpu", dtype=region):
-        x = x + blocks[0](x)
-        x = x.float()
-        for block in blocks[1:]:
-            x = x + block(x)
-    return x
+of("region_per_block", swap("x.to(torch.float32)", "x") & swap("stream + update.float()",
+    "(stream + update).float()"))
 
 # %% wrong stream-in-the-regions-dtype
 # You store the stream in the region's dtype. FP16 overflows at 65504, and BF16 loses small updates.
@@ -177,32 +159,22 @@ swap("x.float()", "x.to(region)") & swap("return stream", "return stream.float()
 swap("stream + block(stream)", "(stream + block(stream)).to(region)")
 (swap("stream + block(stream)", "(stream + block(stream)).to(region)") & swap("return stream",
     "return stream.float()"))
-of("region_per_block", swap("stream + update.float()", "(stream + update).to(region)"))
 of("region_per_block", swap("x.to(torch.float32)", "x.to(region)") & swap(".float()", ""))
 
 # %% wrong blocks-fed-in-16-bits
-# Your sums run in float32, but you cast the stream to 16 bits before each block. A stream beyond
-# 65504 becomes inf there, and the block's norm gets rounded values. Hand the float32 stream to the
-# block: autocast casts where it is safe.
+# You cast the stream to 16 bits before each block. A stream beyond 65504 becomes inf there, and the
+# block's norm gets rounded values. Hand it the float32 stream: autocast casts where it is safe.
 swap("block(stream)", "block(stream.to(region))")
-
-# %% program blocks_fed_by_hand
-def residual_stream(x, blocks, region):
-    stream = x.float()
-    for block in blocks:
-        with torch.autocast("cpu", dtype=region):
-            stream = stream + block(stream.to(region)).float()
-    return stream
+of("double_sums", swap("total.float()", "total.to(region)", nth=1))
 
 # %% wrong result-cast-down
-# Your sums run in float32, and then you cast the result to 16 bits. The next layer gets a rounded
-# stream, or inf. Return it in float32.
+# You cast the result to 16 bits. The next layer gets a rounded stream, or inf. Return it in float32.
 swap("return stream", "return stream.to(x.dtype)")
 of("double_sums", swap("total.float()", "total.type_as(x)", nth=2))
 swap("return stream", "return stream.to(region)")
 
 # %% wrong float64-returned
-# The values are right, but the stream comes back in float64. Return it in float32.
+# The stream comes back in float64. Return it in float32.
 of("double_sums", swap("return total.float()", "return total"))
 swap("return stream", "return stream.double()")
 
@@ -210,18 +182,9 @@ swap("return stream", "return stream.double()")
 # Each block replaces the stream. Add what the block returns to it: `x + block(x)`.
 swap("stream + block(stream)", "block(stream)")
 swap("stream + block(stream)", "block(stream).float()")
-of("region_per_block", swap("stream + update.float()", "update"))
 of("region_per_block", swap("stream + update.float()", "update.float()"))
 
 # %% wrong every-block-on-x
 # Every block gets `x` itself. Each block should get the stream as the blocks before it left it.
 swap("block(stream)", "block(x.float())")
-
-# %% program sum_of_the_blocks
-def residual_stream(x, blocks, region):
-    x = x.float()
-    with torch.autocast("cpu", dtype=region):
-        return x + sum(block(x).float() for block in blocks)
-
-# %% wrong changed-argument
-put("stream = stream.detach()", before="with") & swap("stream = stream + block", "stream += block")
+of("region_per_block", swap("block(stream)", "block(x)"))

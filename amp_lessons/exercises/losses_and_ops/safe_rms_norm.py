@@ -51,14 +51,6 @@ def safe_rms_norm(x, weight, eps):
     root = torch.sqrt(squares + eps)
     return (w / root).to(x.dtype) * weight.to(x.dtype)
 
-# %% right divided_by_the_largest
-def safe_rms_norm(x, weight, eps):
-    w = x.float()
-    largest = w.abs().amax(-1, keepdim=True).clamp_min(1e-20)
-    y = w / largest
-    root = torch.sqrt(y.square().mean(-1, keepdim=True) + eps / largest**2)
-    return (y / root * weight).to(x.dtype)
-
 # %% right plain_python
 def safe_rms_norm(x, weight, eps):
     import math
@@ -71,8 +63,8 @@ def safe_rms_norm(x, weight, eps):
 
 # %% rule squares-in-16-bits
 # A large row comes back as zeros: you squared it in FP16. From 256 on a square is inf there, and
-# dividing by inf gives 0 without a warning. Small squares become 0, and an eps of 1e-8 does too.
-# Cast `x` to float32 before you square it, and cast back at the end.
+# dividing by inf gives 0 without a warning. Cast `x` to float32 before you square it, and cast back
+# at the end.
 def breaks(seen, right):
     got, wanted = seen.get("value"), right["value"]
     if not is_tensor(got) or [got["dtype"], got["shape"]] != ["float16", wanted["shape"]]:
@@ -85,13 +77,7 @@ def breaks(seen, right):
     return lost and fine
 swap("x.float()", "x")
 swap("wide.square().mean(-1, keepdim=True)", "(x * x).mean(-1, keepdim=True).float()")
-swap("wide.square()", "x.square().float()")
 swap("wide.square().mean(-1", "x.square().mean(-1, dtype=torch.float32")
-
-# %% program divided_by_the_root
-def safe_rms_norm(x, weight, eps):
-    rms = torch.sqrt(x.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x / rms * weight).to(x.dtype)
 
 # %% wrong scale-in-16-bits
 # You rounded the inverse root to 16 bits before you multiplied by it. For zeros or tiny entries and
@@ -100,12 +86,7 @@ def safe_rms_norm(x, weight, eps):
 (swap("torch.rsqrt(mean_square + eps)", "torch.rsqrt(mean_square + eps).to(x.dtype)") &
     swap("(normed * weight).to(x.dtype)", "normed.to(x.dtype) * weight.to(x.dtype)"))
 swap("wide * torch.rsqrt(mean_square + eps)", "x * (mean_square + eps).rsqrt().type_as(x)")
-
-# %% program inverse_root_cast
-def safe_rms_norm(x, weight, eps):
-    w = x.float()
-    inverse = torch.rsqrt(w.pow(2).mean(-1, keepdim=True) + eps).to(x.dtype)
-    return x * inverse * weight.to(x.dtype)
+of("by_the_root", swap("w / root", "x * (1 / root).to(x.dtype)"))
 
 # %% wrong mean-subtracted
 # You subtracted the mean. That is layer norm. The root mean square is taken of `x` as it is.
@@ -131,13 +112,17 @@ of("by_the_root", swap("torch.sqrt(squares + eps)", "torch.sqrt(squares) + eps")
 swap("mean_square + eps", "mean_square")
 of("by_the_root", swap("squares + eps", "squares"))
 
+# %% wrong eps-rounded
+# You cast eps to the dtype of `x` before you add it. In FP16 an eps of 1e-8 is 0. Add it in float32.
+swap("mean_square + eps", "mean_square + torch.tensor(eps, dtype=x.dtype)")
+of("by_the_root", swap("squares + eps", "squares + x.new_tensor(eps)"))
+
 # %% wrong eps-of-your-own
 # Your norm uses an eps of its own and not the argument. If you call `F.rms_norm` without an eps, it
 # takes that of the dtype, 1.2e-7 for float32. Use the eps that is passed.
 of("torchs_own", swap("shape, weight, eps", "shape, weight"))
 swap("mean_square + eps", "mean_square + torch.finfo(torch.float32).eps")
 swap("mean_square + eps", "mean_square + 1e-5")
-swap("mean_square + eps", "mean_square + 1e-6")
 swap("mean_square + eps", "mean_square + 1e-8")
 of("by_the_root", swap("squares + eps", "squares + 1e-6"))
 

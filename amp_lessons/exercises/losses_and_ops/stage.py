@@ -178,7 +178,7 @@ def play_stream(function: Callable[..., Any]) -> Callable[..., Any]:
             "runs of each block": sorted({len(block.ran_in) for block in blocks}),
             "the blocks afterwards": ", ".join(sorted({w for b in blocks for w in b.marks()})),
             "autocast afterwards": "on" if left_on else "off",
-            "added to x": (stream.detach().double() - start).flatten().tolist(),
+            "added to x": (stream.detach().double() - start).float(),
             "dtype of the stream": name_of(stream.dtype),
         }
 
