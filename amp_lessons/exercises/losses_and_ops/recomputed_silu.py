@@ -2,8 +2,8 @@
 # # Decorate a Function
 #
 # This Function saves memory. It keeps `x` and the weight, and computes their product again in the
-# backward pass. Nothing raises an error, and the gradients look right. But under autocast its
-# backward pass runs in another precision than its forward pass.
+# backward pass. But under autocast its backward pass runs in another precision than its forward
+# pass, and nothing raises an error.
 
 # %% demo
 class Silent(torch.autograd.Function):
@@ -83,9 +83,8 @@ class RecomputedSilu(torch.autograd.Function):
 
 # %% hints
 # - Is autocast on while `forward` runs? And while `backward` runs?
-# - Two decorators solve it: one notes the state, and one restores it. They stand below
-#   `@staticmethod` and take a `device_type`.
-# - They are `torch.amp.custom_fwd` for the forward and `torch.amp.custom_bwd` for the backward.
+# - Two decorators, below `@staticmethod`, solve it: one notes the state, and one restores it.
+# - `torch.amp.custom_fwd` and `torch.amp.custom_bwd` both take a `device_type`.
 
 # %% probe
 from amp_lessons.exercises.losses_and_ops import stage_functions as stage
@@ -95,9 +94,8 @@ probe = Probe(stage.silu_cases, play=stage.play_function)
 # %% judge
 from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
 
-judge = Judge(
-    stage.same_function, "a tensor", tell=stage.tell, own=stage.as_given("recomputed_silu")
-)
+own = stage.as_given("recomputed_silu")
+judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=own)
 
 # %% passed
 # The backward of your Function now runs in the state in which its forward ran, wherever it is
@@ -150,10 +148,7 @@ recomputed_silu = Recomputed.apply
 # through your backward. Call the `apply` of your class.
 def breaks(seen, right):
     return fact(seen, "computed by") == "operations of torch"
-
-# %% program operations_of_torch
-def recomputed_silu(x, weight):
-    return F.silu(x @ weight)
+swap("RecomputedSilu.apply(x, weight)", "F.silu(x @ weight)")
 
 # %% rule bwd-without-fwd
 # `custom_bwd` restores what `custom_fwd` noted, and nothing was noted here. Either `forward` has no
@@ -165,32 +160,24 @@ of("by_hand", swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n   
     swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'))
 
 # %% rule dtypes-meet
-# Two dtypes meet in a matrix product. Cast everything that goes into it, or let autocast do it: run
-# the product in the state in which the forward ran.
+# Two dtypes meet in a matrix product. Cast all that goes into it, or restore the forward's state.
 def breaks(seen, right):
     return stage.two_dtypes_met(seen)
 of("by_hand", unwrap("with torch") & put("x = x.to(grad.dtype)", before="h = x @ weight"))
 
-# %% rule forward-in-float32
-# In a region your forward runs its product in float32. Autocast is off inside, as it is with
-# `cast_inputs=torch.float32`. 16 bits were asked for: leave autocast on.
-def breaks(seen, right):
-    return "float32" in products(seen, right, "forward")
-swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float32')
-
 # %% rule forward-in-another-dtype
-# Your forward runs its product in {got}, where {right} is right. A dtype is written into the code,
-# as with `cast_inputs=torch.float16`. Leave the choice to the region that the caller has open.
+# Your forward runs its product in {got}, where {right} is right. A dtype in the code or in
+# `cast_inputs` doesn't follow the caller. Leave the choice to the open region.
 def breaks(seen, right):
     wrong = products(seen, right, "forward")
     return wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
+swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float32')
 swap('custom_fwd(device_type="cpu"', 'custom_fwd(device_type="cpu", cast_inputs=torch.float16')
 of("by_hand", swap("F.silu(x @ weight)", "F.silu(x.bfloat16() @ weight.bfloat16())"))
 
 # %% rule other-device
-# `custom_fwd` noted that autocast was off, in a region of the CPU, because it asked about another
-# device. `torch.cuda.amp.custom_fwd` always asks about CUDA. These tensors are on the CPU:
-# `device_type="cpu"`.
+# `custom_fwd` asked about another device, and noted that autocast was off, in a region of the CPU.
+# `torch.cuda.amp.custom_fwd` always asks about CUDA. Pass `device_type="cpu"`.
 def breaks(seen, right):
     return fact(right, "forward in") != "no region" and fact(seen, "custom_fwd noted") == "off"
 swap('"cpu"', '"cuda"', 0)
@@ -213,71 +200,54 @@ def breaks(seen, right):
 of("by_hand", swap("ctx.on", "type(ctx).on", 0) & swap("ctx.dtype", "type(ctx).dtype", 0))
 
 # %% rule backward-in-float32
-# The product of your forward ran in 16 bits, and your backward runs products in float32. Either it
-# is called outside the region, where nothing casts, or you switched autocast off inside. Restore
-# the state that the forward ran in.
+# The product of your forward ran in 16 bits, and your backward runs one in float32. Outside a
+# region, or with autocast off, nothing casts for you. Restore the state that the forward ran in.
 def breaks(seen, right):
     return products(seen, right, "backward") == {"float32"}
 of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", "enabled=False"))
 
 # %% rule backward-in-another-dtype
-# Your forward ran in {right}, and your backward runs a product in {got}, with no region open around
-# it. A dtype is written into the code. Use the dtype that the forward ran in.
+# Your forward ran in {right}, and your backward, called in no region, runs a product in {got}. Note
+# whether autocast was on, and its dtype. `get_autocast_dtype` gives one even when it is off.
 def breaks(seen, right):
-    wrong = products(seen, right, "backward")
-    outside = fact(right, "forward in") != "no region" == fact(right, "backward in")
-    return outside and wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
+    wrong = fact(right, "backward in") == "no region" and products(seen, right, "backward")
+    return wrong and {"got": wrong.pop(), "right": fact(right, "dtype of the result")}
 of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", "dtype=torch.float16"))
-of("by_hand", swap("dtype=ctx.dtype, enabled=ctx.on", ""))
-
-# %% rule region-opened-anyway
-# Your function was called in no region, but your backward runs a product in {got}. It opens a
-# region in any case. `torch.get_autocast_dtype` gives a dtype even when autocast is off, so also
-# note whether it was on.
-def breaks(seen, right):
-    wrong = products(seen, right, "backward")
-    none = fact(right, "forward in") == "no region" == fact(right, "backward in")
-    return none and wrong and {"got": wrong.pop()}
 of("by_hand", swap(", enabled=ctx.on", ""))
 
 # %% rule backward-elsewhere
 # Your backward, or a part of it, follows the region in which `backward()` is called, not that of
-# the forward. Casting the tensors isn't enough: an open region casts them again.
+# the forward. An open region casts again what you cast.
 def breaks(seen, right):
     return fact(right, "backward in") in (products(seen, right, "backward") or ())
 of("cast", unwrap("with torch.autocast"))
-of("by_hand", unwrap("with torch.autocast") &
-    wrap('with torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.on):', "h = x @ weight") &
-    swap("grad_h @ weight.T, x.T", "grad_h @ weight.T.to(h.dtype), x.T.to(h.dtype)"))
 
 # %% rule state-left-behind
-# Your Function leaves autocast in another state than it found it in, so whatever runs next in the
-# caller's region runs in another precision. Use a `with`, which puts the state back.
+# Your Function leaves autocast in another state than it found it in, and the caller's next lines
+# run in another precision. Use a `with`, which puts the state back.
 def breaks(seen, right):
     return fact(seen, "autocast after the call") == "changed"
 of("cast", put('torch.set_autocast_enabled("cpu", False)', before="return h * torch.sigmoid"))
 
 # %% rule product-kept
-# The dtypes are right, but your backward doesn't compute the product of `x` and the weight again.
-# You kept it from the forward, and its memory with it. Keep `x` and the weight only.
+# Your backward runs {count} of the 3 products, so it doesn't compute the one of `x` and the weight
+# again. If you kept it from the forward, you kept its memory. Keep `x` and the weight only.
 def breaks(seen, right):
-    few = fact(seen, "number of products in the backward") in (1, 2)
-    return few and not products(seen, right, "backward")
+    few = fact(seen, "number of products in the backward")
+    return few in (1, 2) and not products(seen, right, "backward") and {"count": few}
 of("cast", swap("x.to(h.dtype), weight.to(h.dtype)", "x.to(h.dtype), weight.to(h.dtype), h") &
     swap("x, weight = ctx", "x, weight, h = ctx") & drop("h = torch.mm"))
 
 # %% rule another-dtype-returned
-# Your products have the right dtype, but the result is {got} where {right} was asked for. Return it
-# as it comes out of the product.
+# Your result is {got}, where {right} was asked for. Return it as it comes out of the product.
 def breaks(seen, right):
     got, wanted = fact(seen, "dtype of the result"), fact(right, "dtype of the result")
     return got not in (None, wanted) and {"got": got, "right": wanted}
 swap("RecomputedSilu.apply(x, weight)", "RecomputedSilu.apply(x, weight).float()")
 
 # %% rule formula-changed
-# Your Function computes something else now: in float32 and in no region, its result or its gradient
-# is no longer right. The formulas of the class were right as they stood. Only the state in which
-# the backward runs has to change.
+# Your Function computes something else now: its result or its gradient is wrong in float32, in no
+# region. The formulas were right as they stood. Only the backward's state has to change.
 def breaks(seen, right):
     plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
     return plain and fact(seen, "x") and not stage.same_function(right["value"], seen["value"])

@@ -168,7 +168,7 @@ swap("block(stream)", "block(stream.to(region))")
 of("double_sums", swap("total.float()", "total.to(region)", nth=1))
 
 # %% wrong result-cast-down
-# You cast the result to 16 bits. The next layer gets a rounded stream, or inf. Return it in float32.
+# You cast the result to 16 bits, so the next layer gets a rounded stream, or inf. Return float32.
 swap("return stream", "return stream.to(x.dtype)")
 of("double_sums", swap("total.float()", "total.type_as(x)", nth=2))
 swap("return stream", "return stream.to(region)")

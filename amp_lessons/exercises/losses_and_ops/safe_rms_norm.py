@@ -113,7 +113,7 @@ swap("mean_square + eps", "mean_square")
 of("by_the_root", swap("squares + eps", "squares"))
 
 # %% wrong eps-rounded
-# You cast eps to the dtype of `x` before you add it. In FP16 an eps of 1e-8 is 0. Add it in float32.
+# You cast eps to the dtype of `x`, and an eps of 1e-8 is 0 in FP16. Add it in float32.
 swap("mean_square + eps", "mean_square + torch.tensor(eps, dtype=x.dtype)")
 of("by_the_root", swap("squares + eps", "squares + x.new_tensor(eps)"))
 

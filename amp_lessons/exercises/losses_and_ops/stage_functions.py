@@ -134,9 +134,9 @@ def play_function(function: Callable[..., Any]) -> Callable[..., Any]:
         noted = {None: "nothing", True: "on", False: "off"}
         return {
             "computed by": "operations of torch" if node is None else "a Function",
-            "products of the forward": sorted({*ran}),
-            "products of the backward": sorted({*ran_back}),
-            "products of the backward after another call": sorted({*ran_later}),
+            "dtypes of products in the forward": sorted({*ran}),
+            "dtypes of products in the backward": sorted({*ran_back}),
+            "dtypes of products in the backward after another call": sorted({*ran_later}),
             "autocast after the call": "as before" if kept else "changed",
             "dtype of the result": name_of(result.dtype),
             "result": result,
@@ -227,7 +227,8 @@ def fact(entry: dict[str, Any], key: str) -> Any:
 
 def products(seen: dict[str, Any], right: dict[str, Any], half: str) -> set[str]:
     """The dtypes of the products that ran in this half, without those that are right."""
-    ran, wanted = (fact(entry, f"products of the {half}") or [] for entry in (seen, right))
+    key = f"dtypes of products in the {half}"
+    ran, wanted = (fact(entry, key) or [] for entry in (seen, right))
     return {*ran} - {*wanted} - _wider(wanted)
 
 
