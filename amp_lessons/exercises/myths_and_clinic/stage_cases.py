@@ -12,14 +12,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import (
+from amp_lessons.exercises.myths_and_clinic.stage import NAN, Chart, Play
+from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
-    NAN,
     SMALL,
     TOO_LARGE,
-    Chart,
-    Play,
     Setting,
     case,
     network,
@@ -131,30 +129,27 @@ def play_adapter(train: Callable[..., Any]) -> Play:
 
 
 def uneven_cases() -> list[Case]:
-    more = ((1, 20, 3), (12, 2), (1, 1, 18), (6, 5))
+    """The rows of each micro-batch, by group; ``more`` is how many micro-batches a group has."""
+
+    def case(label: str, seed: int, *groups: tuple[int, ...], **bad: Any) -> Case:
+        sizes, lengths = tuple(itertools.chain(*groups)), tuple(map(len, groups))
+        return Case((Setting(seed, sizes, **bad, more=lengths),), label)
+
+    second, first = {4: TOO_LARGE}, {1: -TOO_LARGE}
+    four, three = ((1, 20, 3), (12, 2), (1, 1, 18), (6, 5)), ((3, 9, 1), (10, 2), (4, 4, 7))
     return [
-        _groups("2 groups, none overflows", 63, ((11, 1), (2, 3, 12))),
-        _groups("groups of 2, 3 and 1 micro-batches", 38, ((2, 14), (9, 3, 4), (16,))),
-        _groups("4 groups, the second overflows", 39, more, {4: TOO_LARGE}),
-        _groups("3 groups, the first overflows", 62, ((3, 9, 1), (10, 2), (4, 4, 7)), {1: -3e5}),
+        case("2 groups, none overflows", 63, (11, 1), (2, 3, 12)),
+        case("groups of 2, 3 and 1 micro-batches", 38, (2, 14), (9, 3, 4), (16,)),
+        case("4 groups, the second overflows", 39, *four, spoiled=second),
+        case("3 groups, the first overflows", 62, *three, spoiled=first),
     ]
-
-
-def _groups(
-    label: str, seed: int, groups: tuple[tuple[int, ...], ...], bad: dict[int, float] | None = None
-) -> Case:
-    sizes, lengths = tuple(itertools.chain(*groups)), tuple(map(len, groups))
-    return Case((Setting(seed, sizes, bad or {}, more=lengths),), label)
 
 
 def play_uneven(train: Callable[..., Any]) -> Play:
     def play(setting: Setting) -> dict[str, Any]:
         chart, model = Chart(setting), network(setting.seed)
-        chart.listen(layers=model)
         batches = iter(chart.batches)
-        groups = [list(itertools.islice(batches, length)) for length in setting.more]
-        with chart.watching():
-            train(model, setting.optimizer(model), chart.scaler, chart.loss_fn, groups)
+        chart.watch(train, model, [list(itertools.islice(batches, n)) for n in setting.more])
         return {"most rows in memory at once": chart.most_rows} | chart.left_behind(model=model)
 
     return play
@@ -164,7 +159,7 @@ def play_uneven(train: Callable[..., Any]) -> Play:
 
 
 def decay_cases() -> list[Case]:
-    large = {"init_scale": 2.0**12}
+    large: dict[str, Any] = {"init_scale": 2.0**12}
     second = "6 batches, the second overflows, a decay of 0.15"
     two = "9 batches, two overflow, a decay of 0.3"
     return [

@@ -9,19 +9,26 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import (
+from amp_lessons.exercises.myths_and_clinic.stage import Chart, Play
+from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
     TOO_LARGE,
-    Chart,
-    Play,
     Setting,
     case,
     flat,
-    floats,
+    from_seed,
     network,
+    numbers,
     seeded,
 )
+
+
+def floats(losses: Any) -> Any:
+    """A list of floats, be they in a tensor or in several; anything else as it is."""
+    found = numbers(losses)
+    return losses if found is None else found
+
 
 # ---- case 7: train(model, loss_fn, batches, rate) -----------------------------------------------
 
@@ -49,8 +56,8 @@ def play_moments(train: Callable[..., Any]) -> Play:
 
         train(model, loss_fn, chart.batches, setting.rate)
         seen = chart.left_behind(model=model)
-        kept = ("calls of loss_fn with a finite loss", "dtype from the layers")
-        kept += ("dtype of the model's weights", "losses that are finite")
+        kept = ["calls of loss_fn with a finite loss", "dtype from the layers"]
+        kept += ["dtype of the model's weights", "losses that are finite"]
         last = "the model's weights at the end"
         after_one = {"the model's weights after one batch": weights[-1] if weights else []}
         return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
@@ -63,40 +70,31 @@ def play_moments(train: Callable[..., Any]) -> Play:
 
 def entropy_cases() -> list[Case]:
     """Runs in which FP16 stores some probabilities as 0. A class with logits 200 below the others
-    has a probability of 0 even in FP32."""
-    far = "a class with logits 200 below"
+    has a probability of 0 even in FP32. ``more`` is the bonus."""
+
+    def sure(
+        label: str, seed: int, count: int, bonus: float, below: float = 0.0, **more: Any
+    ) -> Case:
+        setting = Setting(seed, (10,) * count, rate=0.05, more=(bonus,), **more)
+        return Case((setting, below), label, "a class with logits 200 below" if below else "")
+
     return [
-        _sure("5 batches, a class with logits 250 below", 68, 5, 0.3, 250.0, kind=far),
-        _sure("7 batches, a scale of 2, a bonus of 0.5", 46, 7, 0.5, init_scale=2.0),
-        _sure("9 batches, a scale of 2**22, a bonus of 0.3", 47, 9, 0.3, init_scale=2.0**22),
-        _sure("6 batches, a scale of 1, a bonus of 0.4", 70, 6, 0.4, init_scale=1.0),
-        _sure("6 batches, a class with logits 200 below", 54, 6, 0.4, 200.0, kind=far),
+        sure("5 batches, a class with logits 250 below", 68, 5, 0.3, 250.0),
+        sure("7 batches, a scale of 2, a bonus of 0.5", 46, 7, 0.5, init_scale=2.0),
+        sure("9 batches, a scale of 2**22, a bonus of 0.3", 47, 9, 0.3, init_scale=2.0**22),
+        sure("6 batches, a scale of 1, a bonus of 0.4", 70, 6, 0.4, init_scale=1.0),
+        sure("6 batches, a class with logits 200 below", 54, 6, 0.4, 200.0),
     ]
-
-
-def _sure(
-    label: str, seed: int, count: int, bonus: float, below: float = 0.0, kind: str = "", **more: Any
-) -> Case:
-    setting = Setting(seed, (10,) * count, rate=0.05, more=(bonus,), **more)
-    return Case((setting, below), label, kind)
 
 
 def play_entropy(train: Callable[..., Any]) -> Play:
     def play(setting: Setting, below: float) -> dict[str, Any]:
         chart, model = Chart(setting), network(setting.seed)
+        weight, bias = model[-1].parameters()
         with torch.no_grad():
-            model[-1].weight.mul_(40.0)  # sure of itself from the start
-            model[-1].bias[1] -= below
-        chart.listen(layers=model)
-        with chart.watching():
-            losses = train(
-                model,
-                setting.optimizer(model),
-                chart.scaler,
-                chart.loss_fn,
-                chart.batches,
-                *setting.more,
-            )
+            weight.mul_(40.0)  # sure of itself from the start
+            bias[1] -= below
+        losses = chart.watch(train, model, chart.batches, *setting.more)
         return {"losses returned": floats(losses)} | chart.left_behind(model=model)
 
     return play
@@ -119,7 +117,7 @@ def similarity_cases() -> list[Case]:
 def play_similarity(train: Callable[..., Any]) -> Play:
     def play(setting: Setting) -> dict[str, Any]:
         chart, encoder = Chart(setting), seeded(setting.seed, lambda: nn.Linear(INPUTS, 16))
-        random = torch.Generator().manual_seed(setting.seed)
+        random = from_seed(setting.seed)
         batches = []
         for size in setting.sizes:
             x = 300 * torch.randn(size, INPUTS, generator=random)
