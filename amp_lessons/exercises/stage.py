@@ -192,7 +192,8 @@ class Setting:
         for number, size in enumerate(self.sizes):
             x = torch.randn(size, INPUTS, generator=random)
             y = (x @ rule).argmax(1)
-            x[0, 0] = self.spoiled.get(number, x[0, 0])
+            if number in self.spoiled:
+                x[0, 0] = self.spoiled[number]
             made.append((x, y))
         return made
 
