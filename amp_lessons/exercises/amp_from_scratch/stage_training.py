@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import flat, from_seed, in_words, name_of
 
 # ---- an optimizer: MasterSGD(parameters, lr, momentum) ------------------------------------------
 
@@ -96,14 +97,12 @@ def _update(
         row = rows[gradients[(number - 1) % len(gradients)]]
         for parameter, gradient in zip(parameters, row, strict=True):
             # A copy, as a backward pass gives one: the optimizer may zero it or work in it.
-            given = None if gradient is None else gradient.to(parameter.dtype, copy=True)
-            parameter.grad = given
+            parameter.grad = None if gradient is None else gradient.to(parameter.dtype, copy=True)
         optimizer.step()
         if number * RECORDS % steps < RECORDS:
             together = torch.cat([p.detach().flatten() for p in parameters])
             weights[f"weights after step {number}"] = together
-    dtypes = {str(p.dtype).removeprefix("torch.") for p in parameters}
-    return {"dtype of the parameters": ", ".join(sorted(dtypes)), **weights}
+    return {"dtype of the parameters": in_words(name_of(p.dtype) for p in parameters), **weights}
 
 
 # ---- a scaler: StaticScaler(scale) --------------------------------------------------------------
@@ -119,7 +118,7 @@ Batch = tuple[list[Any], list[Any], str]  # the gradients of w and v before scal
 def scaler_cases() -> list[Case]:
     """Training with and without overflows, in one parameter or in both, as inf and as NaN; large
     gradients that do not overflow; every kind of optimizer; scales to take and to refuse."""
-    random = torch.Generator().manual_seed(32)
+    random = from_seed(32)
 
     def batch(w: list[float], v: list[list[float]], dtype: str = "float16") -> Batch:
         return w, v, dtype
@@ -199,17 +198,13 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
         said.append(scaler.step(optimizer))
         losses.append(loss.item())
         gradients[f"gradients after step {number}"] = [
-            value for p in (w, v) for value in _numbers(p.grad, p.numel())
+            x for p in (w, v) for x in ([None] * p.numel() if p.grad is None else flat([p.grad]))
         ]
     return {
         "scale(loss) divided by loss": factors,
         "batches with a call of optimizer.step()": [n + 1 for n in calls],
         "step() returned": said,
         **gradients,
-        "weights at the end": [*_numbers(w, 3), *_numbers(v, 4)],
+        "weights at the end": flat([w, v]),
         "losses after scale(loss)": losses,
     }
-
-
-def _numbers(tensor: Tensor | None, count: int) -> list[float | None]:
-    return [None] * count if tensor is None else tensor.detach().double().flatten().tolist()
