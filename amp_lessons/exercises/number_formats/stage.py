@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import from_seed
 from amp_lessons.formats import FP16
 
 
@@ -114,7 +115,7 @@ GRADIENTS = (
 
 
 def small_gradients() -> list[Case]:
-    random = torch.Generator().manual_seed(3)
+    random = from_seed(3)
     cases = [
         Case((torch.tensor(values),), f"torch.tensor([{', '.join(map(written, values))}])")
         for values in GRADIENTS
