@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.plain_data.compare import as_number
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import flat, from_seed
 from amp_lessons.op_watch import watched
+from amp_lessons.plain_data import plain
+from amp_lessons.plain_data.compare import as_number
 
 BAD = {"i": math.inf, "-": -math.inf, "n": math.nan}
 WORDS = {"i": "inf", "-": "-inf", "n": "NaN"}
@@ -49,14 +50,9 @@ def listed(result: Any) -> Any:
     return result if values is None else values
 
 
-def flat(tensors: Sequence[Tensor]) -> list[float]:
-    """All the elements of some tensors in one list."""
-    return [x for t in tensors for x in t.detach().double().flatten().tolist()]
-
-
 def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Tensor], Callable]:
     """Parameters of these shapes, and a loss that pulls each to its own place."""
-    drawn = torch.Generator().manual_seed(seed)
+    drawn = from_seed(seed)
     weights = [torch.randn(s, generator=drawn).requires_grad_() for s in shapes]
     goals = [3 * torch.randn(s, generator=drawn) for s in shapes]
 
@@ -75,13 +71,12 @@ UNSCALED = "steps in which the caller has called `unscale_`"
 
 
 def scaler_cases() -> list[Case]:
+    more = {UNSCALED: ", `unscale_` called before `step`", BEYOND: ", large gradients", "": ""}
+
     def case(
         pattern: str, settings: tuple[float, ...], seed: int, kind: str = "", size: float = 1.0
     ) -> Case:
-        label = f"OwnScaler{settings}, {told(pattern)}"
-        label += {UNSCALED: ", `unscale_` called before `step`", BEYOND: ", large gradients"}.get(
-            kind, ""
-        )
+        label = f"OwnScaler{settings}, {told(pattern)}{more[kind]}"
         return Case((settings, pattern, kind == UNSCALED, seed, size), label, kind)
 
     return [
