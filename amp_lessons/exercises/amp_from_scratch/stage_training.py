@@ -35,7 +35,7 @@ def optimizer_cases() -> list[Case]:
         args = start, gradients, dtype, steps, lr, momentum
         return Case(args, f"{label}, {steps} steps", kind)
 
-    bf16 = {"kind": BFLOAT, "dtype": "bfloat16"}
+    bf16: dict[str, Any] = {"kind": BFLOAT, "dtype": "bfloat16"}
     matrix = (((1.5, -0.3), (0.7, -2.0), (0.1, 1.0)),)
     around_2 = tuple((((2.1, 1.9), (2.0, x), (1.8, 2.2)),) for x in (2.3, 1.7, 2.0))
     large = (((1.0, -0.25),), ((0.5, 0.25),))
@@ -75,20 +75,19 @@ def with_gradients(optimizer_class: Any) -> Callable[..., Any]:
 
 
 def _update(
-    optimizer_class: Callable[..., Any],
+    optimizer_class: Any,
     start: Row,
     gradients: tuple[Row, ...],
     dtype: str,
     steps: int,
-    lr: float,
-    momentum: float,
+    *options: Any,
 ) -> Any:
-    def tensor(values: Any) -> Tensor | None:
+    def tensor(values: Any) -> Any:
         return None if values is None else torch.tensor(values, dtype=getattr(torch, dtype))
 
     parameters = [nn.Parameter(tensor(values)) for values in start]
     # The optimizer gets a list of its own: putting other tensors into it trains no model.
-    optimizer = optimizer_class(list(parameters), lr, momentum)
+    optimizer = optimizer_class(list(parameters), *options)
     if not callable(getattr(optimizer, "step", None)):
         return optimizer
     rows = {row: [tensor(values) for values in row] for row in gradients}
@@ -120,13 +119,13 @@ def scaler_cases() -> list[Case]:
     gradients that do not overflow; every kind of optimizer; scales to take and to refuse."""
     random = from_seed(32)
 
-    def batch(w: list[float], v: list[list[float]], dtype: str = "float16") -> Batch:
+    def batch(w: list[Any], v: list[Any], dtype: str = "float16") -> Batch:
         return w, v, dtype
 
-    calm = [
-        batch(*(torch.randn(size, generator=random).half().tolist() for size in ((3,), (2, 2))))
-        for _ in range(4)
-    ]
+    def drawn(*size: int) -> list[Any]:
+        return torch.randn(size, generator=random).half().tolist()
+
+    calm = [batch(drawn(3), drawn(2, 2)) for _ in range(4)]
     # 100 * 2**10 overflows in FP16, so the gradient is inf although the loss is finite.
     first = batch([100.0, 1.0, 2.0], [[1.0, 2.0], [3.0, -4.0]])
     second = batch([1.0, -3.0, 2.0], [[1.0, -100.0], [3.0, 4.0]])
@@ -173,7 +172,7 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
     if kind == "Adam":
         optimizer: torch.optim.Optimizer = torch.optim.Adam([w, v], lr=0.1)
     elif kind == "two groups":
-        groups = [{"params": [w]}, {"params": [v], "lr": 0.02}]
+        groups: list[dict[str, Any]] = [{"params": [w]}, {"params": [v], "lr": 0.02}]
         optimizer = torch.optim.SGD(groups, lr=0.01)
     elif kind == "idle":  # one that the loss does not depend on
         optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2)), w, v], lr=0.01)

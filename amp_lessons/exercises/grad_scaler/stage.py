@@ -50,10 +50,10 @@ def listed(result: Any) -> Any:
     return result if values is None else values
 
 
-def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Tensor], Callable]:
+def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Any], Callable[[], Tensor]]:
     """Parameters of these shapes, and a loss that pulls each to its own place."""
     drawn = from_seed(seed)
-    weights = [torch.randn(s, generator=drawn).requires_grad_() for s in shapes]
+    weights: list[Any] = [torch.randn(s, generator=drawn).requires_grad_() for s in shapes]
     goals = [3 * torch.randn(s, generator=drawn) for s in shapes]
 
     def loss() -> Tensor:
@@ -104,7 +104,10 @@ def play_scaler(make: Callable[..., Any]) -> Callable[..., Any]:
             return {"methods that are missing": ", ".join(missing)}
         weights, loss = pulled([(2,), (3,), (2, 2)], seed)
         idle = torch.ones(2, requires_grad=True)
-        groups = [{"params": weights[:1]}, {"params": [*weights[1:], idle], "lr": 0.02 / size}]
+        groups: list[dict[str, Any]] = [
+            {"params": weights[:1]},
+            {"params": [*weights[1:], idle], "lr": 0.02 / size},
+        ]
         optimizer = torch.optim.SGD(groups, lr=0.05 / size, momentum=0.9, weight_decay=0.1)
         steps, losses, unscaled, scales, ops = [0], [], [], [], []
         optimizer.register_step_post_hook(lambda *_: steps.append(steps[0]))
@@ -211,7 +214,10 @@ def play_clip(clip_step: Callable[..., Any]) -> Callable[..., Any]:
             return gradient + extra[0]
 
         weights[1].register_hook(spoil)
-        groups = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.05}]
+        groups: list[dict[str, Any]] = [
+            {"params": weights[:1]},
+            {"params": weights[1:], "lr": 0.05},
+        ]
         optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.5)
         scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
         norms, moved, scales = [], [], []

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.grad_scaler.stage import listed, told
-from amp_lessons.exercises.stage import flat, from_seed, simply
+from amp_lessons.exercises.stage import flat, from_seed, seeded, simply
 
 FAULTS = {
     "o": "the gradients overflow",
@@ -25,16 +25,11 @@ FAULTS = {
 }
 
 
+BAD_TARGETS = {"o": (0, 0, 4e4), "l": (1, 2, 1e25), "n": (2, 1, math.nan)}
+
+
 def network(seed: int) -> nn.Sequential:
-    """Two layers. Their weights are drawn here: `torch.manual_seed` is slow, and it is global."""
-    drawn = from_seed(seed)
-    layers = [nn.utils.skip_init(nn.Linear, *sizes) for sizes in ((6, 8), (8, 3))]
-    with torch.no_grad():
-        for layer in layers:
-            limit = layer.in_features**-0.5
-            layer.weight.uniform_(-limit, limit, generator=drawn)
-            layer.bias.uniform_(-limit, limit, generator=drawn)
-    return nn.Sequential(layers[0], nn.Tanh(), layers[1])
+    return seeded(seed, lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
 
 
 def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
@@ -43,14 +38,11 @@ def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
     made = []
     for letter in pattern:
         x, y = (torch.randn(4, size, generator=drawn) for size in (6, 3))
-        if letter == "o":
-            y[0, 0] = 40_000.0
-        if letter == "l":
-            y[1, 2] = 1e25
         if letter == "b":  # with a scale of 1024, only the last bias overflows: it adds up a batch
             y[:, 0] = 130.0
-        if letter == "n":
-            y[2, 1] = math.nan
+        elif letter in BAD_TARGETS:
+            row, column, value = BAD_TARGETS[letter]
+            y[row, column] = value
         made.append((x, y))
     return made
 
@@ -216,7 +208,7 @@ def scene(
             elif what == "old":
                 for parameter in model.parameters():
                     parameter.grad = torch.ones_like(parameter)
-                bias.grad[1] = value
+                    parameter.grad[..., 1] = value if parameter is bias else 1.0
             elif what == "factor":
                 model[1] = nn.ReLU()
                 next(lower.parameters()).mul_(value)

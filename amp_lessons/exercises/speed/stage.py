@@ -64,7 +64,9 @@ def play_benchmark(function: Callable[..., Any]) -> Callable[..., Any]:
     """The experiment of one case."""
 
     def play(trap: str, device: Options, steps: list[Options], warm_up: int, repeats: int) -> Any:
-        plainly = [{key: s[key] for key in ("seconds", "fp32") if key in s} for s in steps]
+        plainly: list[Options] = [
+            {key: s[key] for key in ("seconds", "fp32") if key in s} for s in steps
+        ]
         quiet = Bench(function, WAITS, plainly, warm_up, repeats)
         if as_number(plain(quiet.result)) is None:
             return quiet.result
