@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,12 @@ from amp_lessons.plain_data.compare import Same, as_number, is_dict
 
 HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
 Use = Callable[[Callable[..., Any]], Callable[..., Any]]  # how what the learner wrote is used
+
+
+def as_play(use: Callable[..., Any]) -> Use:
+    """For `Probe.play`: ``use(answer, *args)`` shows what an answer does with a case's arguments."""
+    return lambda answer: partial(use, answer)
+
 
 # ---- what was noted -----------------------------------------------------------------------------
 

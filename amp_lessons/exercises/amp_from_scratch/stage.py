@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.stage import from_seed, name_of, simply
+from amp_lessons.exercises.stage import as_play, from_seed, name_of, simply
 from amp_lessons.plain_data import plain
 
 # ---- gradients to choose a scale for ------------------------------------------------------------
@@ -228,22 +228,19 @@ def _examined(number: int, run: Run) -> Case:
     return Case((run,), f"run {number}{dead}", f"runs that lack {run._missing}")
 
 
-def examining(missing_ingredient: Any) -> Callable[..., Any]:
+@as_play
+def examining(missing_ingredient: Any, run: Run) -> Any:
     """How a function is used that examines runs: it gets something to call, and no `Run`."""
+    calls = []
 
-    def play(run: Run) -> Any:
-        calls = []
+    @lru_cache(maxsize=0)  # an object made in C: unlike a closure, it can't be read
+    def closed(*args: Any, **kwargs: Any) -> Outcome:
+        calls.append(1)
+        return run(*args, **kwargs)
 
-        @lru_cache(maxsize=0)  # an object made in C: unlike a closure, it can't be read
-        def closed(*args: Any, **kwargs: Any) -> Outcome:
-            calls.append(1)
-            return run(*args, **kwargs)
-
-        del closed.__wrapped__
-        answer = missing_ingredient(closed)
-        said = plain(answer)
-        if not isinstance(said, str):
-            return answer
-        return {"answer": simply(said.replace("_", " ")), "calls": len(calls)}
-
-    return play
+    del closed.__wrapped__
+    answer = missing_ingredient(closed)
+    said = plain(answer)
+    if not isinstance(said, str):
+        return answer
+    return {"answer": simply(said.replace("_", " ")), "calls": len(calls)}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import flat, from_seed, in_words, name_of

@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from amp_lessons.checks.evidence import by_name
-from amp_lessons.plain_data import as_json, plain
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import (
     BFLOAT,
@@ -32,6 +31,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     region,
 )
+from amp_lessons.plain_data import as_json, plain
 
 # ---- result_dtype(op, device, region, inputs) ---------------------------------------------------
 

@@ -19,6 +19,7 @@ from torch.nn.functional import linear, mse_loss
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises import stage as exercises
 from amp_lessons.exercises.stage import (
+    as_play,
     flat,
     from_seed,
     in_words,
@@ -276,38 +277,35 @@ def score_cases() -> list[Case]:
     ]
 
 
-def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def scoring(scores_of: Callable[..., Any], seed: int, rows: int, dtype: str, training: bool) -> Any:
     """How a function of a backbone, a head, inputs and a dtype is used."""
-
-    def play(seed: int, rows: int, dtype: str, training: bool) -> Any:
-        draw, log = random.Random(seed), Log()
-        inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
-        width = inputs + draw.randint(1, 4)
-        lower, upper, last = seeded(
-            seed,
-            lambda: [nn.Linear(*s) for s in ((inputs, width), (width, width), (width, classes))],
-        )
-        body = nn.Sequential(lower, nn.ReLU(), upper)
-        backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
-        modules = backbone.train(training), head.train(training)
-        x = torch.randn(rows, inputs, generator=from_seed(seed))
-        with usual_torch():
-            before = state()
-            scores = scores_of(backbone, head, x, getattr(torch, dtype))
-            after = since(before)
-        if type(scores) is not Tensor:
-            return as_returned(scores)
-        modes = {module.training for module in modules}
-        return {
-            "dtype of the parameters": dtypes_of(backbone, head),
-            "autocast in the backbone": log.during("backbone"),
-            "autocast in the head": log.during("head"),
-            "dtype that the head took": log.taken_by("head"),
-            "dtype of the scores": name_of(scores.dtype),
-            "gradient for the backbone": reaches(scores, next(backbone.parameters())),
-            "autocast after the call": after,
-            "mode of the modules": "as they came" if modes == {training} else "changed",
-            "scores": scores,
-        }
-
-    return play
+    draw, log = random.Random(seed), Log()
+    inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
+    width = inputs + draw.randint(1, 4)
+    lower, upper, last = seeded(
+        seed,
+        lambda: [nn.Linear(*s) for s in ((inputs, width), (width, width), (width, classes))],
+    )
+    body = nn.Sequential(lower, nn.ReLU(), upper)
+    backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
+    modules = backbone.train(training), head.train(training)
+    x = torch.randn(rows, inputs, generator=from_seed(seed))
+    with usual_torch():
+        before = state()
+        scores = scores_of(backbone, head, x, getattr(torch, dtype))
+        after = since(before)
+    if type(scores) is not Tensor:
+        return as_returned(scores)
+    modes = {module.training for module in modules}
+    return {
+        "dtype of the parameters": dtypes_of(backbone, head),
+        "autocast in the backbone": log.during("backbone"),
+        "autocast in the head": log.during("head"),
+        "dtype that the head took": log.taken_by("head"),
+        "dtype of the scores": name_of(scores.dtype),
+        "gradient for the backbone": reaches(scores, next(backbone.parameters())),
+        "autocast after the call": after,
+        "mode of the modules": "as they came" if modes == {training} else "changed",
+        "scores": scores,
+    }

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.torch_state import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import (
     Log,
     Witness,
@@ -22,7 +21,8 @@ from amp_lessons.exercises.autocast_regions.stage import (
     since,
     state,
 )
-from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, from_seed, name_of, seeded
+from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of, seeded
+from amp_lessons.torch_state import usual_torch
 
 # ---- keep_float32 -------------------------------------------------------------------------------
 
@@ -72,43 +72,42 @@ def module_cases() -> list[Case]:
     ]
 
 
-def kept_module(keep: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def kept_module(
+    keep: Callable[..., Any], seed: int, region: str | None, given: str, more: Any
+) -> Any:
     """How a function that wraps a module is used: in a region, on inputs of some dtype."""
-
-    def play(seed: int, region: str | None, given: str, more: Any) -> Any:
-        log, width = Log(), 3 + seed
-        generator = from_seed(seed)
-        inner = seeded(seed, lambda: _Submodule(width))
-        module = _Raises(width) if more == "error" else Witness(inner, "module", log)
-        x = torch.randn(4, width, generator=generator).to(getattr(torch, given)).requires_grad_()
-        args = [x, more] if isinstance(more, float) else [x]
-        if more == "second":
-            args.append(torch.randn(4, 4, generator=generator).to(x.dtype))
-        if more == "indices":
-            args.append(torch.tensor([399, 1, 257, 301]))
-        with usual_torch():
-            kept = keep(module)
-            if not callable(kept):
-                return as_returned(kept)
-            with torch.autocast("cpu", getattr(torch, region)) if region else nullcontext():
-                before = state()
-                if more == "error":
-                    return {"autocast after the error": _after_the_error(kept, x)}
-                result = kept(*args)
-                after = since(before)
-        is_tensor = type(result) is Tensor
-        return {
-            "dtype of the parameters": dtypes_of(inner),
-            "autocast in the module": log.during("module"),
-            "dtypes that the module took": log.taken_by("module"),
-            "autocast after the call": after,
-            "dtype of the result": name_of(result.dtype) if is_tensor else "it is no tensor",
-            "gradient for the input": reaches(result, x),
-            "gradient for the parameters": reaches(result, inner.linear.weight),
-            "result": result,
-        }
-
-    return play
+    log, width = Log(), 3 + seed
+    generator = from_seed(seed)
+    inner = seeded(seed, lambda: _Submodule(width))
+    module = _Raises(width) if more == "error" else Witness(inner, "module", log)
+    x = torch.randn(4, width, generator=generator).to(getattr(torch, given)).requires_grad_()
+    args = [x, more] if isinstance(more, float) else [x]
+    if more == "second":
+        args.append(torch.randn(4, 4, generator=generator).to(x.dtype))
+    if more == "indices":
+        args.append(torch.tensor([399, 1, 257, 301]))
+    with usual_torch():
+        kept = keep(module)
+        if not callable(kept):
+            return as_returned(kept)
+        with torch.autocast("cpu", getattr(torch, region)) if region else nullcontext():
+            before = state()
+            if more == "error":
+                return {"autocast after the error": _after_the_error(kept, x)}
+            result = kept(*args)
+            after = since(before)
+    is_tensor = type(result) is Tensor
+    return {
+        "dtype of the parameters": dtypes_of(inner),
+        "autocast in the module": log.during("module"),
+        "dtypes that the module took": log.taken_by("module"),
+        "autocast after the call": after,
+        "dtype of the result": name_of(result.dtype) if is_tensor else "it is no tensor",
+        "gradient for the input": reaches(result, x),
+        "gradient for the parameters": reaches(result, inner.linear.weight),
+        "result": result,
+    }
 
 
 def _after_the_error(kept: Callable[..., Any], x: Tensor) -> str:

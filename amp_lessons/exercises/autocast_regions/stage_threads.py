@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.torch_state import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import as_returned, since, state
 from amp_lessons.exercises.autocast_regions.stage_calls import Expected
+from amp_lessons.exercises.stage import as_play
+from amp_lessons.torch_state import usual_torch
 
 SECONDS = 1.0
 Carry = Callable[[Callable[..., Any]], Any]
@@ -88,17 +89,15 @@ class _NoFunctionError(Exception):
     """What came back, in place of a function."""
 
 
-def carrying(carry: Carry) -> Callable[..., Any]:
-    def play(scene: Callable[..., Any], caller: str, own: str) -> Any:
-        with usual_torch():
-            try:
-                return scene(carry, caller, own)
-            except _NoFunctionError as error:
-                return as_returned(error.args[0])
-            finally:
-                torch.clear_autocast_cache()
-
-    return play
+@as_play
+def carrying(carry: Carry, scene: Callable[..., Any], caller: str, own: str) -> Any:
+    with usual_torch():
+        try:
+            return scene(carry, caller, own)
+        except _NoFunctionError as error:
+            return as_returned(error.args[0])
+        finally:
+            torch.clear_autocast_cache()
 
 
 def _wrapped(carry: Carry, caller: str, function: Callable[..., Any]) -> Callable[..., Any]:

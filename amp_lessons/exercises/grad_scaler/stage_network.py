@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.grad_scaler.stage import listed, told
-from amp_lessons.exercises.stage import flat, from_seed, seeded, simply
+from amp_lessons.exercises.stage import as_play, flat, from_seed, seeded, simply
 
 FAULTS = {
     "o": "the gradients overflow",
@@ -72,19 +72,19 @@ def log_cases() -> list[Case]:
     ]
 
 
-def play_log(skipped_steps: Callable[..., Any]) -> Callable[..., Any]:
-    def play(pattern: str, interval: int, lr: float, seed: int) -> dict[str, Any]:
-        model = network(seed)
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=interval)
-        result = skipped_steps(model, optimizer, scaler, batches(pattern, seed))
-        return {
-            "list that you returned": listed(result),
-            "scale at the end": scaler.get_scale(),
-            "parameters at the end": flat(model.parameters()),
-        }
-
-    return play
+@as_play
+def play_log(
+    skipped_steps: Callable[..., Any], pattern: str, interval: int, lr: float, seed: int
+) -> dict[str, Any]:
+    model = network(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=interval)
+    result = skipped_steps(model, optimizer, scaler, batches(pattern, seed))
+    return {
+        "list that you returned": listed(result),
+        "scale at the end": scaler.get_scale(),
+        "parameters at the end": flat(model.parameters()),
+    }
 
 
 # ---- schedule_step(scaler, optimizer, scheduler) ------------------------------------------------
@@ -115,31 +115,31 @@ def schedule_cases() -> list[Case]:
     ]
 
 
-def play_schedule(schedule_step: Callable[..., Any]) -> Callable[..., Any]:
-    def play(pattern: str, interval: int, init_scale: float, seed: int) -> dict[str, Any]:
-        model = network(seed)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with warnings.catch_warnings():  # a scheduler that runs ahead warns; the rates tell too
-            warnings.simplefilter("ignore")
-            scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-            scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
-            rates, answers, moved = [], [], []
-            for x, y in batches(pattern, seed):
-                optimizer.zero_grad()
-                scaler.scale(fp16_loss(model, x, y)).backward()
-                before = flat(model.parameters())
-                answers.append(schedule_step(scaler, optimizer, scheduler))
-                rates.append(optimizer.param_groups[0]["lr"])
-                moved.append(math.dist(before, flat(model.parameters())))
-        return {
-            "learning rate after each step": rates,
-            "what you returned": answers,
-            "how often the scheduler stepped": scheduler.last_epoch,
-            "scale at the end": scaler.get_scale(),
-            "how far each step moved the parameters": moved,
-        }
-
-    return play
+@as_play
+def play_schedule(
+    schedule_step: Callable[..., Any], pattern: str, interval: int, init_scale: float, seed: int
+) -> dict[str, Any]:
+    model = network(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with warnings.catch_warnings():  # a scheduler that runs ahead warns; the rates tell too
+        warnings.simplefilter("ignore")
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
+        rates, answers, moved = [], [], []
+        for x, y in batches(pattern, seed):
+            optimizer.zero_grad()
+            scaler.scale(fp16_loss(model, x, y)).backward()
+            before = flat(model.parameters())
+            answers.append(schedule_step(scaler, optimizer, scheduler))
+            rates.append(optimizer.param_groups[0]["lr"])
+            moved.append(math.dist(before, flat(model.parameters())))
+    return {
+        "learning rate after each step": rates,
+        "what you returned": answers,
+        "how often the scheduler stepped": scheduler.last_epoch,
+        "scale at the end": scaler.get_scale(),
+        "how far each step moved the parameters": moved,
+    }
 
 
 # ---- why_skipped(model, x, target, scale) -------------------------------------------------------
@@ -221,9 +221,9 @@ def scene(
     return model, x, y, scale
 
 
-def play_why(why_skipped: Callable[..., Any]) -> Callable[..., Any]:
-    def play(seed: int, scale: float, spoilt: dict[str, float]) -> Any:
-        result = why_skipped(*scene(seed, scale, spoilt))
-        return simply(result) if type(result) is str else result
-
-    return play
+@as_play
+def play_why(
+    why_skipped: Callable[..., Any], seed: int, scale: float, spoilt: dict[str, float]
+) -> Any:
+    result = why_skipped(*scene(seed, scale, spoilt))
+    return simply(result) if type(result) is str else result

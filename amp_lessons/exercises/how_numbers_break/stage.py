@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, from_seed, name_of
+from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of
 
 # ---- values to add up: kahan_sum(values) --------------------------------------------------------
 
@@ -65,18 +65,15 @@ def rows_of_logits() -> list[Case]:
     return cases
 
 
-def use_log_softmax(log_softmax: Callable[[Tensor], Any]) -> Callable[..., Any]:
+@as_play
+def use_log_softmax(log_softmax: Callable[[Tensor], Any], logits: Tensor, times: int) -> Any:
     """Repeat the logits, and look at the first columns only where there are very many."""
-
-    def play(logits: Tensor, times: int) -> Any:
-        if times == 1:
-            return log_softmax(logits)
-        rows = logits.repeat(1, times)
-        result = log_softmax(rows.clone())
-        whole = isinstance(result, Tensor) and result.shape == rows.shape
-        return result[:, :3] if whole else result
-
-    return play
+    if times == 1:
+        return log_softmax(logits)
+    rows = logits.repeat(1, times)
+    result = log_softmax(rows.clone())
+    whole = isinstance(result, Tensor) and result.shape == rows.shape
+    return result[:, :3] if whole else result
 
 
 # ---- scores with a mask: masked_softmax(scores, keep) -------------------------------------------

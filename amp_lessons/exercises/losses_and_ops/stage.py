@@ -13,11 +13,11 @@ from amp_lessons.exercises.stage import (
     BFLOAT,
     HALF,
     SINGLE,
+    as_play,
     from_seed,
     in_words,
     name_of,
     region,
-    seeded,
 )
 
 # ---- rows: unit_rows(x) and safe_rms_norm(x, weight, eps) ---------------------------------------
@@ -140,21 +140,21 @@ def stream_cases() -> list[Case]:
     ]
 
 
-def play_stream(function: Callable[..., Any]) -> Callable[..., Any]:
-    def played(x: Tensor, blocks: list[Block], inside: torch.dtype) -> Any:
-        start = x.detach().double()
-        with region(None):
-            stream = function(x, blocks, inside)
-            left_on = torch.is_autocast_enabled("cpu")
-        if not isinstance(stream, Tensor) or stream.shape != x.shape:
-            return stream
-        return {
-            "linear layers ran in": in_words(n for b in blocks for n in b.ran_in),
-            "runs of each block": sorted({len(block.ran_in) for block in blocks}),
-            "the blocks afterwards": in_words(w for b in blocks for w in b.marks()),
-            "autocast afterwards": "on" if left_on else "off",
-            "added to x": (stream.detach().double() - start).flatten().tolist(),
-            "dtype of the stream": name_of(stream.dtype),
-        }
-
-    return played
+@as_play
+def play_stream(
+    function: Callable[..., Any], x: Tensor, blocks: list[Block], inside: torch.dtype
+) -> Any:
+    start = x.detach().double()
+    with region(None):
+        stream = function(x, blocks, inside)
+        left_on = torch.is_autocast_enabled("cpu")
+    if not isinstance(stream, Tensor) or stream.shape != x.shape:
+        return stream
+    return {
+        "linear layers ran in": in_words(n for b in blocks for n in b.ran_in),
+        "runs of each block": sorted({len(block.ran_in) for block in blocks}),
+        "the blocks afterwards": in_words(w for b in blocks for w in b.marks()),
+        "autocast afterwards": "on" if left_on else "off",
+        "added to x": (stream.detach().double() - start).flatten().tolist(),
+        "dtype of the stream": name_of(stream.dtype),
+    }

@@ -16,8 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.plain_data.compare import is_dict, is_tensor
-from amp_lessons.plain_data import as_json
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.exercises.stage import (
@@ -25,6 +23,7 @@ from amp_lessons.exercises.stage import (
     HALF,
     SINGLE,
     Operations,
+    as_play,
     autocast_state,
     from_seed,
     name_of,
@@ -32,6 +31,8 @@ from amp_lessons.exercises.stage import (
     region,
     telling,
 )
+from amp_lessons.plain_data import as_json
+from amp_lessons.plain_data.compare import is_dict, is_tensor
 
 
 def _case(
@@ -76,64 +77,63 @@ def energy_cases() -> list[Case]:
     return cases
 
 
-def play_function(function: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_function(
+    function: Callable[..., Any],
+    x: Tensor,
+    other: Tensor,
+    forward: torch.dtype | None,
+    backward: torch.dtype | None,
+) -> Any:
     """Run both halves, the second one also after another call of the function in between."""
 
-    def played(
-        x: Tensor, other: Tensor, forward: torch.dtype | None, backward: torch.dtype | None
-    ) -> Any:
-        def call(*args: Tensor) -> tuple[Any, list[str], bool]:
-            with region(forward), Operations() as operations:
-                before = autocast_state()
-                result = function(*args)
-                return result, operations.of_products(), autocast_state() == before
+    def call(*args: Tensor) -> tuple[Any, list[str], bool]:
+        with region(forward), Operations() as operations:
+            before = autocast_state()
+            result = function(*args)
+            return result, operations.of_products(), autocast_state() == before
 
-        def gradients(result: Tensor, *args: Tensor) -> tuple[list[Any], list[str]]:
-            weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
-            inputs = [t for t in args if t.requires_grad]
-            with region(backward), Operations() as operations:
-                found = torch.autograd.grad(
-                    result, inputs, weights.to(result.dtype), allow_unused=True
-                )
-            return [_coarse(g, result.dtype) for g in found], operations.of_products()
+    def gradients(result: Tensor, *args: Tensor) -> tuple[list[Any], list[str]]:
+        weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
+        inputs = [t for t in args if t.requires_grad]
+        with region(backward), Operations() as operations:
+            found = torch.autograd.grad(result, inputs, weights.to(result.dtype), allow_unused=True)
+        return [_coarse(g, result.dtype) for g in found], operations.of_products()
 
-        copies, another = (
-            [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)]
-            for _ in range(2)
-        )
-        result, ran, kept = call(x, other)
-        if not isinstance(result, Tensor):
-            return result
-        node = _own_node(result)
-        found: list[Any] = [None, None]
-        ran_back, ran_later = list[str](), list[str]()
-        if result.requires_grad:
-            _, ran_back = gradients(result, x, other)
-            again, _, _ = call(*copies)
-            with region(HALF if forward is BFLOAT else BFLOAT):
-                function(*another)
-            found, ran_later = gradients(again, *copies)
-        states = {None: "nothing", True: "on", False: "off"}
-        return {
-            "computed by": "operations of torch" if node is None else "a Function",
-            "products of the forward": sorted({*ran}),
-            "products of the backward": sorted({*ran_back}),
-            "products of the backward after another call": sorted({*ran_later}),
-            "autocast after the call": "as before" if kept else "changed",
-            "dtype of the result": name_of(result.dtype),
-            "result": result,
-            "gradient of x": found[0],
-            "gradient of the other argument": found[1] if len(found) > 1 else None,
-            "details": {
-                "forward in": name_of(forward) or "no region",
-                "backward in": name_of(backward) or "no region",
-                "x": name_of(x.dtype),
-                "custom_fwd noted": states[getattr(node, "_fwd_used_autocast", None)],
-                "number of products in the backward": len(ran_back),
-            },
-        }
-
-    return played
+    copies, another = (
+        [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)] for _ in range(2)
+    )
+    result, ran, kept = call(x, other)
+    if not isinstance(result, Tensor):
+        return result
+    node = _own_node(result)
+    found: list[Any] = [None, None]
+    ran_back, ran_later = list[str](), list[str]()
+    if result.requires_grad:
+        _, ran_back = gradients(result, x, other)
+        again, _, _ = call(*copies)
+        with region(HALF if forward is BFLOAT else BFLOAT):
+            function(*another)
+        found, ran_later = gradients(again, *copies)
+    states = {None: "nothing", True: "on", False: "off"}
+    return {
+        "computed by": "operations of torch" if node is None else "a Function",
+        "products of the forward": sorted({*ran}),
+        "products of the backward": sorted({*ran_back}),
+        "products of the backward after another call": sorted({*ran_later}),
+        "autocast after the call": "as before" if kept else "changed",
+        "dtype of the result": name_of(result.dtype),
+        "result": result,
+        "gradient of x": found[0],
+        "gradient of the other argument": found[1] if len(found) > 1 else None,
+        "details": {
+            "forward in": name_of(forward) or "no region",
+            "backward in": name_of(backward) or "no region",
+            "x": name_of(x.dtype),
+            "custom_fwd noted": states[getattr(node, "_fwd_used_autocast", None)],
+            "number of products in the backward": len(ran_back),
+        },
+    }
 
 
 def _coarse(gradient: Tensor | None, dtype: torch.dtype) -> Tensor | None:

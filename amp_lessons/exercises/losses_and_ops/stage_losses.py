@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.plain_data.compare import is_dict
 from amp_lessons.checks.evidence import by_name
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import (
@@ -22,6 +21,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     region,
 )
+from amp_lessons.plain_data.compare import is_dict
 
 LOSSES = ("click_loss", "smoothed_loss", "contrastive_loss", "dice_loss")
 SAMPLE = 400  # gradients of large inputs are thinned out to about this many numbers

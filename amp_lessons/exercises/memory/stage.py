@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play
 
 # ---- numbers: training_bytes, crossover, step_ratio, best_lever ---------------------------------
 
@@ -150,18 +151,17 @@ def cache_cases() -> list[Case]:
     return made
 
 
-def play_on_a_model(function: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_on_a_model(
+    function: Callable[..., Any], notes: list[str], model: nn.Module, x: Tensor
+) -> Any:
     """Calls it as ``function(model, x)``. A note in the list says that it changed the model: the
     list is an argument, so the check sees that an argument was changed."""
-
-    def played(notes: list[str], model: nn.Module, x: Tensor) -> Any:
-        before = _marks(model)
-        result = function(model, x)
-        if _marks(model) != before:
-            notes.append("changed")
-        return result
-
-    return played
+    before = _marks(model)
+    result = function(model, x)
+    if _marks(model) != before:
+        notes.append("changed")
+    return result
 
 
 def _marks(model: nn.Module) -> list[Any]:

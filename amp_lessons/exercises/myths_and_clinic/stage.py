@@ -23,10 +23,9 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from amp_lessons.exercises.stage import Setting, flat, in_words, name_of, network
+from amp_lessons.exercises.stage import Setting, as_play, flat, in_words, name_of, network
 
 NAN = math.nan
-Play = Callable[..., dict[str, Any]]
 
 
 class Chart:
@@ -152,12 +151,9 @@ def _skips(optimizer: Optimizer) -> bool:
 # ---- train(model, optimizer, scaler, loss_fn, batches, *more) -----------------------------------
 
 
-def plain_loop(train: Callable[..., Any]) -> Play:
+@as_play
+def plain_loop(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     """How a loop over batches with one network is used."""
-
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        chart.watch(train, model, chart.batches, *setting.more)
-        return chart.left_behind(model=model)
-
-    return play
+    chart, model = Chart(setting), network(setting.seed)
+    chart.watch(train, model, chart.batches, *setting.more)
+    return chart.left_behind(model=model)

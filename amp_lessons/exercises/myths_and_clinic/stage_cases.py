@@ -12,13 +12,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import NAN, Chart, Play
+from amp_lessons.exercises.myths_and_clinic.stage import NAN, Chart
 from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
     SMALL,
     TOO_LARGE,
     Setting,
+    as_play,
     case,
     network,
     seeded,
@@ -48,18 +49,16 @@ def finetune_cases() -> list[Case]:
     ]
 
 
-def play_finetune(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), seeded(setting.seed, Tuned)
-        old, head = model.head, seeded(setting.seed + 1, lambda: nn.Linear(12, CLASSES))
-        chart.listen(layers=nn.ModuleList([model, head]))
-        with chart.watching():
-            train(model, head, chart.scaler, chart.loss_fn, chart.batches, setting.rate)
-        seen = chart.left_behind(head=model.head, backbone=model.backbone)
-        heads = {id(head): "the new head", id(old): "the old head"}
-        return {"model.head at the end": heads.get(id(model.head), "another module")} | seen
-
-    return play
+@as_play
+def play_finetune(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, model = Chart(setting), seeded(setting.seed, Tuned)
+    old, head = model.head, seeded(setting.seed + 1, lambda: nn.Linear(12, CLASSES))
+    chart.listen(layers=nn.ModuleList([model, head]))
+    with chart.watching():
+        train(model, head, chart.scaler, chart.loss_fn, chart.batches, setting.rate)
+    seen = chart.left_behind(head=model.head, backbone=model.backbone)
+    heads = {id(head): "the new head", id(old): "the old head"}
+    return {"model.head at the end": heads.get(id(model.head), "another module")} | seen
 
 
 # ---- case 2: train(model, optimizer, scaler, loss_fn, batches) ----------------------------------
@@ -108,21 +107,19 @@ def adapter_cases() -> list[Case]:
     ]
 
 
-def play_adapter(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart = Chart(setting)
-        base = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES)).half()
-        adapter = seeded(setting.seed, Adapter).half()
-        base.requires_grad_(False)
-        chart.listen(layers=nn.ModuleList([base, adapter]))
-        rate = setting.rate / setting.weight
-        with chart.watching():
-            train(base, adapter, chart.scaler, chart.loss_fn, chart.batches, rate)
-        seen = chart.left_behind(adapter=adapter, base=base)
-        del seen["dtype of the adapter's weights"]  # FP16 again at the end is right too
-        return seen
-
-    return play
+@as_play
+def play_adapter(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart = Chart(setting)
+    base = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES)).half()
+    adapter = seeded(setting.seed, Adapter).half()
+    base.requires_grad_(False)
+    chart.listen(layers=nn.ModuleList([base, adapter]))
+    rate = setting.rate / setting.weight
+    with chart.watching():
+        train(base, adapter, chart.scaler, chart.loss_fn, chart.batches, rate)
+    seen = chart.left_behind(adapter=adapter, base=base)
+    del seen["dtype of the adapter's weights"]  # FP16 again at the end is right too
+    return seen
 
 
 # ---- case 4: train(model, optimizer, scaler, loss_fn, groups) -----------------------------------
@@ -145,14 +142,12 @@ def uneven_cases() -> list[Case]:
     ]
 
 
-def play_uneven(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        batches = iter(chart.batches)
-        chart.watch(train, model, [list(itertools.islice(batches, n)) for n in setting.more])
-        return {"most rows in memory at once": chart.most_rows} | chart.left_behind(model=model)
-
-    return play
+@as_play
+def play_uneven(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, model = Chart(setting), network(setting.seed)
+    batches = iter(chart.batches)
+    chart.watch(train, model, [list(itertools.islice(batches, n)) for n in setting.more])
+    return {"most rows in memory at once": chart.most_rows} | chart.left_behind(model=model)
 
 
 # ---- case 5: train(model, optimizer, scaler, loss_fn, batches, decay) ---------------------------

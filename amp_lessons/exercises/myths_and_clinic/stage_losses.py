@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import Chart, Play
+from amp_lessons.exercises.myths_and_clinic.stage import Chart
 from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
     TOO_LARGE,
     Setting,
+    as_play,
     case,
     flat,
     from_seed,
@@ -43,26 +44,24 @@ def moments_cases() -> list[Case]:
     ]
 
 
-def play_moments(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        chart.listen(layers=model)
-        weights: list[list[float]] = []
+@as_play
+def play_moments(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, model = Chart(setting), network(setting.seed)
+    chart.listen(layers=model)
+    weights: list[list[float]] = []
 
-        def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
-            if len(weights) < 2:
-                weights.append(flat(model.parameters()))
-            return chart.loss_fn(outputs, labels)
+    def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
+        if len(weights) < 2:
+            weights.append(flat(model.parameters()))
+        return chart.loss_fn(outputs, labels)
 
-        train(model, loss_fn, chart.batches, setting.rate)
-        seen = chart.left_behind(model=model)
-        kept = ["calls of loss_fn with a finite loss", "dtype from the layers"]
-        kept += ["dtype of the model's weights", "losses that are finite"]
-        last = "the model's weights at the end"
-        after_one = {"the model's weights after one batch": weights[-1] if weights else []}
-        return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
-
-    return play
+    train(model, loss_fn, chart.batches, setting.rate)
+    seen = chart.left_behind(model=model)
+    kept = ["calls of loss_fn with a finite loss", "dtype from the layers"]
+    kept += ["dtype of the model's weights", "losses that are finite"]
+    last = "the model's weights at the end"
+    after_one = {"the model's weights after one batch": weights[-1] if weights else []}
+    return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
 
 
 # ---- case 8: train(model, optimizer, scaler, loss_fn, batches, bonus) ---------------------------
@@ -87,17 +86,15 @@ def entropy_cases() -> list[Case]:
     ]
 
 
-def play_entropy(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting, below: float) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        weight, bias = model[-1].parameters()
-        with torch.no_grad():
-            weight.mul_(40.0)  # sure of itself from the start
-            bias[1] -= below
-        losses = chart.watch(train, model, chart.batches, *setting.more)
-        return {"losses returned": floats(losses)} | chart.left_behind(model=model)
-
-    return play
+@as_play
+def play_entropy(train: Callable[..., Any], setting: Setting, below: float) -> dict[str, Any]:
+    chart, model = Chart(setting), network(setting.seed)
+    weight, bias = model[-1].parameters()
+    with torch.no_grad():
+        weight.mul_(40.0)  # sure of itself from the start
+        bias[1] -= below
+    losses = chart.watch(train, model, chart.batches, *setting.more)
+    return {"losses returned": floats(losses)} | chart.left_behind(model=model)
 
 
 # ---- case 9: train(encoder, optimizer, scaler, batches, temperature) ----------------------------
@@ -114,20 +111,18 @@ def similarity_cases() -> list[Case]:
     ]
 
 
-def play_similarity(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, encoder = Chart(setting), seeded(setting.seed, lambda: nn.Linear(INPUTS, 16))
-        random = from_seed(setting.seed)
-        batches = []
-        for size in setting.sizes:
-            x = 300 * torch.randn(size, INPUTS, generator=random)
-            batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
-        chart.listen(encoder=encoder)
-        with chart.watching():
-            losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
-        return {"losses returned": floats(losses)} | chart.left_behind(encoder=encoder)
-
-    return play
+@as_play
+def play_similarity(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, encoder = Chart(setting), seeded(setting.seed, lambda: nn.Linear(INPUTS, 16))
+    random = from_seed(setting.seed)
+    batches = []
+    for size in setting.sizes:
+        x = 300 * torch.randn(size, INPUTS, generator=random)
+        batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
+    chart.listen(encoder=encoder)
+    with chart.watching():
+        losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
+    return {"losses returned": floats(losses)} | chart.left_behind(encoder=encoder)
 
 
 # ---- case 10: train(blocks, head, optimizer, scaler, loss_fn, batches) --------------------------
@@ -163,40 +158,38 @@ def block() -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(16, INPUTS), nn.Tanh())
 
 
-def play_recompute(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart = Chart(setting)
-        blocks = seeded(setting.seed, lambda: nn.ModuleList(block() for _ in range(3)))
-        head = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES))
-        both = nn.ModuleList([blocks, head])
-        chart.listen(blocks=blocks, head=head)
-        layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
-        passes: list[nn.Module] = []
-        for layer in layers:
-            layer.register_forward_hook(lambda layer, *_: passes.append(layer))
-        saved, kept = Saved(both.parameters()), []
+@as_play
+def play_recompute(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart = Chart(setting)
+    blocks = seeded(setting.seed, lambda: nn.ModuleList(block() for _ in range(3)))
+    head = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES))
+    both = nn.ModuleList([blocks, head])
+    chart.listen(blocks=blocks, head=head)
+    layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
+    passes: list[nn.Module] = []
+    for layer in layers:
+        layer.register_forward_hook(lambda layer, *_: passes.append(layer))
+    saved, kept = Saved(both.parameters()), []
 
-        in_a_region: set[bool] = set()
+    in_a_region: set[bool] = set()
 
-        def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
-            kept.append(saved.stop())
-            if outputs.requires_grad:  # the hook runs in the backward pass, before the head's
-                outputs.register_hook(lambda _: in_a_region.add(torch.is_autocast_enabled("cpu")))
-            return chart.loss_fn(outputs, labels)
+    def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
+        kept.append(saved.stop())
+        if outputs.requires_grad:  # the hook runs in the backward pass, before the head's
+            outputs.register_hook(lambda _: in_a_region.add(torch.is_autocast_enabled("cpu")))
+        return chart.loss_fn(outputs, labels)
 
-        hooks = torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda tensor: tensor)
-        optimizer = setting.optimizer(both)
-        with chart.watching(), hooks:
-            train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
-        # Some 350 bytes a row without checkpoints, 70 with three, 180 with torch's
-        # checkpoint_sequential, which leaves the last block as it is.
-        many = bool(kept) and kept[0] > 240 * setting.sizes[0]
-        # Twice each; checkpoint_sequential runs a third of them once.
-        twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
-        return {
-            "activations kept for the backward pass": "those of most layers" if many else "few",
-            "layers run again in the backward pass": "most" if twice else "few or none",
-            "autocast in the head's backward pass": "on" if True in in_a_region else "off",
-        } | chart.left_behind(blocks=blocks, head=head)
-
-    return play
+    hooks = torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda tensor: tensor)
+    optimizer = setting.optimizer(both)
+    with chart.watching(), hooks:
+        train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
+    # Some 350 bytes a row without checkpoints, 70 with three, 180 with torch's
+    # checkpoint_sequential, which leaves the last block as it is.
+    many = bool(kept) and kept[0] > 240 * setting.sizes[0]
+    # Twice each; checkpoint_sequential runs a third of them once.
+    twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
+    return {
+        "activations kept for the backward pass": "those of most layers" if many else "few",
+        "layers run again in the backward pass": "most" if twice else "few or none",
+        "autocast in the head's backward pass": "on" if True in in_a_region else "off",
+    } | chart.left_behind(blocks=blocks, head=head)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amp_lessons import roofline
-from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play
 from amp_lessons.exercises.stage import noted as fact
+from amp_lessons.plain_data import plain
+from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor
 from amp_lessons.pretend_gpu import PretendGpu
 
 TOLERANCE = 0.03
@@ -60,29 +61,33 @@ class Bench:
         return step
 
 
-def play_benchmark(function: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_benchmark(
+    function: Callable[..., Any],
+    trap: str,
+    device: Options,
+    steps: list[Options],
+    warm_up: int,
+    repeats: int,
+) -> Any:
     """The experiment of one case."""
-
-    def play(trap: str, device: Options, steps: list[Options], warm_up: int, repeats: int) -> Any:
-        plainly: list[Options] = [
-            {key: s[key] for key in ("seconds", "fp32") if key in s} for s in steps
-        ]
-        quiet = Bench(function, WAITS, plainly, warm_up, repeats)
-        if as_number(plain(quiet.result)) is None:
-            return quiet.result
-        there = Bench(function, device, steps, warm_up, repeats)
-        return {
-            QUIETLY: quiet.result,
-            TRAPPED: there.result,
-            "trap": trap,
-            "runs of a step": min(quiet.runs, there.runs),
-            "runs asked for": warm_up + repeats,
-            "no clock of the device read": not min(quiet.gpu.readings, there.gpu.readings),
-            "TF32 switched while a step ran": quiet.moved or there.moved,
-            "TF32 left switched": quiet.left or there.left,
-        }
-
-    return play
+    plainly: list[Options] = [
+        {key: s[key] for key in ("seconds", "fp32") if key in s} for s in steps
+    ]
+    quiet = Bench(function, WAITS, plainly, warm_up, repeats)
+    if as_number(plain(quiet.result)) is None:
+        return quiet.result
+    there = Bench(function, device, steps, warm_up, repeats)
+    return {
+        QUIETLY: quiet.result,
+        TRAPPED: there.result,
+        "trap": trap,
+        "runs of a step": min(quiet.runs, there.runs),
+        "runs asked for": warm_up + repeats,
+        "no clock of the device read": not min(quiet.gpu.readings, there.gpu.readings),
+        "TF32 switched while a step ran": quiet.moved or there.moved,
+        "TF32 left switched": quiet.left or there.left,
+    }
 
 
 def time_cases() -> list[Case]:

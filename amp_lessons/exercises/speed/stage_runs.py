@@ -152,7 +152,7 @@ def floor_cases() -> list[Case]:
     """Sizes, with the peaks and bandwidths of two GPUs: large, with one small side, and tiny."""
     random = Random(10)
     h200, t4 = roofline.find_gpu("H200"), roofline.find_gpu("T4")
-    sizes: list[tuple[int, ...]] = [
+    sizes: list[Any] = [
         (4096, 4096, 4096),
         (8, 4096, 4096),
         (1, 8192, 1024),

@@ -25,6 +25,7 @@ from amp_lessons.exercises.stage import (
     SMALL,
     TOO_LARGE,
     Setting,
+    as_play,
     case,
     flat,
     in_words,
@@ -165,12 +166,9 @@ def loop_cases(**usual: Any) -> list[Case]:
     ]
 
 
-def plain_loop(train: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def plain_loop(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     """How a plain loop is used."""
-
-    def play(setting: Setting) -> dict[str, Any]:
-        run = Run(setting)
-        train(run.model, run.optimizer, run.scaler, run.loss_fn, run.batches)
-        return run.left_behind()
-
-    return play
+    run = Run(setting)
+    train(run.model, run.optimizer, run.scaler, run.loss_fn, run.batches)
+    return run.left_behind()

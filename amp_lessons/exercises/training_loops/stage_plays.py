@@ -13,7 +13,16 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises import stage
-from amp_lessons.exercises.stage import LARGE, SMALL, TOO_LARGE, Batch, Setting, case, name_of
+from amp_lessons.exercises.stage import (
+    LARGE,
+    SMALL,
+    TOO_LARGE,
+    Batch,
+    Setting,
+    as_play,
+    case,
+    name_of,
+)
 from amp_lessons.exercises.training_loops.stage import Run, few_rows, in_runs
 
 
@@ -46,14 +55,12 @@ def norm_cases() -> list[Case]:
     ]
 
 
-def use_with_norms(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(setting: Setting) -> dict[str, Any]:
-        run = Run(setting)
-        given = run.loss_fn, run.batches, *setting.more
-        norms = train(run.model, run.optimizer, run.scaler, *given)
-        return {"norms returned": numbers(norms), **run.left_behind()}
-
-    return play
+@as_play
+def use_with_norms(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    given = run.loss_fn, run.batches, *setting.more
+    norms = train(run.model, run.optimizer, run.scaler, *given)
+    return {"norms returned": numbers(norms), **run.left_behind()}
 
 
 # ---- several epochs: train(model, optimizer, loss_fn, epochs, init_scale) -----------------------
@@ -104,17 +111,15 @@ def scales_that_grow_soon() -> Iterator[None]:
         torch.amp.GradScaler.__init__ = made  # type: ignore[method-assign]
 
 
-def use_by_epoch(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(setting: Setting) -> dict[str, Any]:
-        run = Run(setting)
-        parts = epochs_of(setting.more[0], run.batches)
-        with scales_that_grow_soon():
-            scale = train(run.model, run.optimizer, run.loss_fn, parts, setting.init_scale)
-        left = run.left_behind()
-        del left["scale at the end"]  # of the run's own scaler, which nobody was handed
-        return {"scale returned": scale, **left}
-
-    return play
+@as_play
+def use_by_epoch(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    parts = epochs_of(setting.more[0], run.batches)
+    with scales_that_grow_soon():
+        scale = train(run.model, run.optimizer, run.loss_fn, parts, setting.init_scale)
+    left = run.left_behind()
+    del left["scale at the end"]  # of the run's own scaler, which nobody was handed
+    return {"scale returned": scale, **left}
 
 
 # ---- validation: train(model, optimizer, scaler, loss_fn, epochs, validation) -------------------
@@ -142,37 +147,35 @@ def evaluation_cases() -> list[Case]:
     ]
 
 
-def use_with_validation(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(setting: Setting) -> dict[str, Any]:
-        run, seed, size = Run(setting, noisy=True), setting.seed, setting.sizes[0]
-        validation = Setting(seed + 30, (size + 5,)).batches()[0]
-        parts = epochs_of(4, run.batches)
-        trained, evaluated = [], []
+@as_play
+def use_with_validation(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run, seed, size = Run(setting, noisy=True), setting.seed, setting.sizes[0]
+    validation = Setting(seed + 30, (size + 5,)).batches()[0]
+    parts = epochs_of(4, run.batches)
+    trained, evaluated = [], []
 
-        # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
-        # detached. What belongs to which is told by the number of images.
-        def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
-            mode = "in training mode" if module.training else "in eval mode"
-            graph = "recorded" if logits.requires_grad else "not recorded"
-            if len(logits) == size:
-                trained.append(f"{mode}, {name_of(logits.dtype)}")
-            else:
-                evaluated.append(f"{mode}, {name_of(logits.dtype)}, {graph}")
+    # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
+    # detached. What belongs to which is told by the number of images.
+    def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
+        mode = "in training mode" if module.training else "in eval mode"
+        graph = "recorded" if logits.requires_grad else "not recorded"
+        if len(logits) == size:
+            trained.append(f"{mode}, {name_of(logits.dtype)}")
+        else:
+            evaluated.append(f"{mode}, {name_of(logits.dtype)}, {graph}")
 
-        run.model.register_forward_hook(look)
-        torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
-        losses = train(run.model, run.optimizer, run.scaler, run.loss_fn, parts, validation)
-        left = run.left_behind()
-        del left["dtype of the model's outputs"]
-        return {
-            "forward passes in training": in_runs(trained),
-            "forward passes in validation": in_runs(evaluated),
-            "losses returned": numbers(losses),
-            **left,
-            "running mean of batch norm": run.model[1].state_dict()["running_mean"].clone(),
-        }
-
-    return play
+    run.model.register_forward_hook(look)
+    torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
+    losses = train(run.model, run.optimizer, run.scaler, run.loss_fn, parts, validation)
+    left = run.left_behind()
+    del left["dtype of the model's outputs"]
+    return {
+        "forward passes in training": in_runs(trained),
+        "forward passes in validation": in_runs(evaluated),
+        "losses returned": numbers(losses),
+        **left,
+        "running mean of batch norm": run.model[1].state_dict()["running_mean"].clone(),
+    }
 
 
 # ---- micro-batches: train(model, optimizer, scaler, loss_fn, batches, every) --------------------
@@ -192,16 +195,14 @@ def accumulate_cases() -> list[Case]:
     ]
 
 
-def use_in_groups(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(setting: Setting) -> dict[str, Any]:
-        run = Run(setting)
-        sizes: list[int] = []
-        run.model.register_forward_hook(lambda *seen: sizes.append(len(seen[-1])))
-        given = run.loss_fn, run.batches, *setting.more
-        train(run.model, run.optimizer, run.scaler, *given)
-        return {"images in the largest batch": max(sizes, default=0), **run.left_behind()}
-
-    return play
+@as_play
+def use_in_groups(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    sizes: list[int] = []
+    run.model.register_forward_hook(lambda *seen: sizes.append(len(seen[-1])))
+    given = run.loss_fn, run.batches, *setting.more
+    train(run.model, run.optimizer, run.scaler, *given)
+    return {"images in the largest batch": max(sizes, default=0), **run.left_behind()}
 
 
 # ---- two models: train(models, optimizers, scaler, loss_fn, batches) ----------------------------
@@ -219,23 +220,21 @@ def two_cases() -> list[Case]:
     ]
 
 
-def use_for_two(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(setting: Setting) -> dict[str, Any]:
-        spoiled = dict.fromkeys(setting.more, TOO_LARGE)
-        twos = replace(setting, seed=setting.seed + 70, spoiled=spoiled).batches()
-        a, b = Run(setting), Run(replace(setting, seed=setting.seed + 50, width=12, rate=0.3))
-        given = [(x, z, y) for (x, y), (z, _) in zip(a.batches, twos, strict=True)]
-        train((a.model, b.model), (a.optimizer, b.optimizer), a.scaler, a.loss_fn, given)
-        # A guess may be computed again for the second loss, before the first model has stepped.
-        first, second = a.left_behind(every_forward=False), b.left_behind()
-        second["scale at the end"] = first["scale at the end"]
-        return {
-            f"{name} ({which} model)" if name != "scale at the end" else name: parts[name]
-            for name in first
-            for which, parts in (("first", first), ("second", second))
-        }
-
-    return play
+@as_play
+def use_for_two(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    spoiled = dict.fromkeys(setting.more, TOO_LARGE)
+    twos = replace(setting, seed=setting.seed + 70, spoiled=spoiled).batches()
+    a, b = Run(setting), Run(replace(setting, seed=setting.seed + 50, width=12, rate=0.3))
+    given = [(x, z, y) for (x, y), (z, _) in zip(a.batches, twos, strict=True)]
+    train((a.model, b.model), (a.optimizer, b.optimizer), a.scaler, a.loss_fn, given)
+    # A guess may be computed again for the second loss, before the first model has stepped.
+    first, second = a.left_behind(every_forward=False), b.left_behind()
+    second["scale at the end"] = first["scale at the end"]
+    return {
+        f"{name} ({which} model)" if name != "scale at the end" else name: parts[name]
+        for name in first
+        for which, parts in (("first", first), ("second", second))
+    }
 
 
 # ---- three precisions: train(model, optimizer, loss_fn, batches, precision, max_norm) -----------
@@ -263,12 +262,10 @@ def any_cases() -> list[Case]:
     ]
 
 
-def use_in_any(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(setting: Setting) -> dict[str, Any]:
-        run = Run(setting)
-        scale = train(run.model, run.optimizer, run.loss_fn, run.batches, *setting.more)
-        left = run.left_behind()
-        del left["scale at the end"]  # of the run's own scaler, which nobody was handed
-        return {**left, "scale returned": scale}
-
-    return play
+@as_play
+def use_in_any(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    scale = train(run.model, run.optimizer, run.loss_fn, run.batches, *setting.more)
+    left = run.left_behind()
+    del left["scale at the end"]  # of the run's own scaler, which nobody was handed
+    return {**left, "scale returned": scale}
