@@ -25,7 +25,7 @@ Use = Callable[[Callable[..., Any]], Callable[..., Any]]  # how what the learner
 
 
 def as_play(use: Callable[..., Any]) -> Use:
-    """For `Probe.play`: ``use(answer, *args)`` shows what an answer does with a case's arguments."""
+    """For `Probe.play`: ``use(answer, *args)`` shows what an answer does with these arguments."""
     return lambda answer: partial(use, answer)
 
 
