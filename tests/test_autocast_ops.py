@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from amp_lessons import checks
-from amp_lessons.exercises.autocast_ops.stage import region
+from amp_lessons.exercises.stage import region
 from amp_lessons.policy import op_policy
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
@@ -46,7 +46,7 @@ OPS: dict[str, tuple[int, Callable[..., Tensor]]] = {
 def asked(op: str, device: str, dtype: torch.dtype, inputs: tuple[torch.dtype, ...]):
     """What autocast gives, live: the result's dtype, or None where torch raises."""
     function = OPS[op][1]
-    with region(device, dtype):
+    with region(dtype, device):
         tensors = [torch.ones(4, 4, dtype=given, device=device) for given in inputs]
         try:
             return function(*tensors).dtype
@@ -61,7 +61,7 @@ def test_region_is_open_inside_and_restored_after_an_exception(device, dtype):
     seen = []
 
     def inside():
-        with region(device, dtype):
+        with region(dtype, device):
             seen.append(torch.is_autocast_enabled(device))
             seen.append(torch.get_autocast_dtype(device))
             seen.append((torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)).dtype)
@@ -75,7 +75,7 @@ def test_region_is_open_inside_and_restored_after_an_exception(device, dtype):
 
 def test_region_without_a_dtype_casts_nothing():
     for device in ("cpu", "cuda"):
-        with region(device, None):
+        with region(None, device):
             ones = torch.ones(2, 2, device=device)
             assert (ones @ ones).dtype is SINGLE
 

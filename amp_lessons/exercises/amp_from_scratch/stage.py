@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play, from_seed, name_of, simply
+from amp_lessons.plain_data import plain
 
 # ---- gradients to choose a scale for ------------------------------------------------------------
 
@@ -26,7 +27,7 @@ ABOVE, BELOW = "gradients that need a scale above 1", "gradients that need a sca
 def gradient_cases() -> list[Case]:
     """Gradients with their largest in the first layer, in the last, negative, just below a power
     of two, and where FP16 rounds down to its largest number; some need a scale below 1."""
-    random = torch.Generator().manual_seed(33)
+    random = from_seed(33)
 
     def case(label: str, headroom: int, *layers: Any, kind: str = ABOVE) -> Case:
         named = {f"layer{i}": torch.as_tensor(t) for i, t in enumerate(layers)}
@@ -61,7 +62,7 @@ def gradient_cases() -> list[Case]:
 
 def loss_cases() -> list[Case]:
     """Batches of several sizes and shapes, with small and with large losses."""
-    random = torch.Generator().manual_seed(34)
+    random = from_seed(34)
 
     def case(rows: int, inputs: int, classes: int, size: float, label: str) -> Case:
         images = torch.randn(rows, inputs, generator=random)
@@ -108,7 +109,7 @@ def _lose(
 
 def _left_as(parameter: Tensor, was: Tensor) -> str:
     if parameter.dtype != was.dtype:
-        return plain(parameter)["dtype"]
+        return name_of(parameter.dtype)
     if torch.equal(parameter.detach(), was):
         return "as before"
     rounded = torch.equal(parameter.detach(), was.half().float())
@@ -227,22 +228,19 @@ def _examined(number: int, run: Run) -> Case:
     return Case((run,), f"run {number}{dead}", f"runs that lack {run._missing}")
 
 
-def examining(missing_ingredient: Any) -> Callable[..., Any]:
+@as_play
+def examining(missing_ingredient: Any, run: Run) -> Any:
     """How a function is used that examines runs: it gets something to call, and no `Run`."""
+    calls = []
 
-    def play(run: Run) -> Any:
-        calls = []
+    @lru_cache(maxsize=0)  # an object made in C: unlike a closure, it can't be read
+    def closed(*args: Any, **kwargs: Any) -> Outcome:
+        calls.append(1)
+        return run(*args, **kwargs)
 
-        @lru_cache(maxsize=0)  # an object made in C: unlike a closure, it can't be read
-        def closed(*args: Any, **kwargs: Any) -> Outcome:
-            calls.append(1)
-            return run(*args, **kwargs)
-
-        del closed.__wrapped__
-        answer = missing_ingredient(closed)
-        said = plain(answer)
-        if not isinstance(said, str):
-            return answer
-        return {"answer": " ".join(said.lower().replace("_", " ").split()), "calls": len(calls)}
-
-    return play
+    del closed.__wrapped__
+    answer = missing_ingredient(closed)
+    said = plain(answer)
+    if not isinstance(said, str):
+        return answer
+    return {"answer": simply(said.replace("_", " ")), "calls": len(calls)}

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import flat, from_seed, in_words, name_of
 
 # ---- an optimizer: MasterSGD(parameters, lr, momentum) ------------------------------------------
 
@@ -34,7 +35,7 @@ def optimizer_cases() -> list[Case]:
         args = start, gradients, dtype, steps, lr, momentum
         return Case(args, f"{label}, {steps} steps", kind)
 
-    bf16 = {"kind": BFLOAT, "dtype": "bfloat16"}
+    bf16: dict[str, Any] = {"kind": BFLOAT, "dtype": "bfloat16"}
     matrix = (((1.5, -0.3), (0.7, -2.0), (0.1, 1.0)),)
     around_2 = tuple((((2.1, 1.9), (2.0, x), (1.8, 2.2)),) for x in (2.3, 1.7, 2.0))
     large = (((1.0, -0.25),), ((0.5, 0.25),))
@@ -74,20 +75,19 @@ def with_gradients(optimizer_class: Any) -> Callable[..., Any]:
 
 
 def _update(
-    optimizer_class: Callable[..., Any],
+    optimizer_class: Any,
     start: Row,
     gradients: tuple[Row, ...],
     dtype: str,
     steps: int,
-    lr: float,
-    momentum: float,
+    *options: Any,
 ) -> Any:
-    def tensor(values: Any) -> Tensor | None:
+    def tensor(values: Any) -> Any:
         return None if values is None else torch.tensor(values, dtype=getattr(torch, dtype))
 
     parameters = [nn.Parameter(tensor(values)) for values in start]
     # The optimizer gets a list of its own: putting other tensors into it trains no model.
-    optimizer = optimizer_class(list(parameters), lr, momentum)
+    optimizer = optimizer_class(list(parameters), *options)
     if not callable(getattr(optimizer, "step", None)):
         return optimizer
     rows = {row: [tensor(values) for values in row] for row in gradients}
@@ -96,14 +96,12 @@ def _update(
         row = rows[gradients[(number - 1) % len(gradients)]]
         for parameter, gradient in zip(parameters, row, strict=True):
             # A copy, as a backward pass gives one: the optimizer may zero it or work in it.
-            given = None if gradient is None else gradient.to(parameter.dtype, copy=True)
-            parameter.grad = given
+            parameter.grad = None if gradient is None else gradient.to(parameter.dtype, copy=True)
         optimizer.step()
         if number * RECORDS % steps < RECORDS:
             together = torch.cat([p.detach().flatten() for p in parameters])
             weights[f"weights after step {number}"] = together
-    dtypes = {str(p.dtype).removeprefix("torch.") for p in parameters}
-    return {"dtype of the parameters": ", ".join(sorted(dtypes)), **weights}
+    return {"dtype of the parameters": in_words(name_of(p.dtype) for p in parameters), **weights}
 
 
 # ---- a scaler: StaticScaler(scale) --------------------------------------------------------------
@@ -119,15 +117,15 @@ Batch = tuple[list[Any], list[Any], str]  # the gradients of w and v before scal
 def scaler_cases() -> list[Case]:
     """Training with and without overflows, in one parameter or in both, as inf and as NaN; large
     gradients that do not overflow; every kind of optimizer; scales to take and to refuse."""
-    random = torch.Generator().manual_seed(32)
+    random = from_seed(32)
 
-    def batch(w: list[float], v: list[list[float]], dtype: str = "float16") -> Batch:
+    def batch(w: list[Any], v: list[Any], dtype: str = "float16") -> Batch:
         return w, v, dtype
 
-    calm = [
-        batch(*(torch.randn(size, generator=random).half().tolist() for size in ((3,), (2, 2))))
-        for _ in range(4)
-    ]
+    def drawn(*size: int) -> list[Any]:
+        return torch.randn(size, generator=random).half().tolist()
+
+    calm = [batch(drawn(3), drawn(2, 2)) for _ in range(4)]
     # 100 * 2**10 overflows in FP16, so the gradient is inf although the loss is finite.
     first = batch([100.0, 1.0, 2.0], [[1.0, 2.0], [3.0, -4.0]])
     second = batch([1.0, -3.0, 2.0], [[1.0, -100.0], [3.0, 4.0]])
@@ -174,7 +172,7 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
     if kind == "Adam":
         optimizer: torch.optim.Optimizer = torch.optim.Adam([w, v], lr=0.1)
     elif kind == "two groups":
-        groups = [{"params": [w]}, {"params": [v], "lr": 0.02}]
+        groups: list[dict[str, Any]] = [{"params": [w]}, {"params": [v], "lr": 0.02}]
         optimizer = torch.optim.SGD(groups, lr=0.01)
     elif kind == "idle":  # one that the loss does not depend on
         optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2)), w, v], lr=0.01)
@@ -199,17 +197,13 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
         said.append(scaler.step(optimizer))
         losses.append(loss.item())
         gradients[f"gradients after step {number}"] = [
-            value for p in (w, v) for value in _numbers(p.grad, p.numel())
+            x for p in (w, v) for x in ([None] * p.numel() if p.grad is None else flat([p.grad]))
         ]
     return {
         "scale(loss) divided by loss": factors,
         "batches with a call of optimizer.step()": [n + 1 for n in calls],
         "step() returned": said,
         **gradients,
-        "weights at the end": [*_numbers(w, 3), *_numbers(v, 4)],
+        "weights at the end": flat([w, v]),
         "losses after scale(loss)": losses,
     }
-
-
-def _numbers(tensor: Tensor | None, count: int) -> list[float | None]:
-    return [None] * count if tensor is None else tensor.detach().double().flatten().tolist()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amp_lessons.checks.probe import Case
 
-SMALL = (1e-3, -5e-4, 1e-4, 2e-5, 2.0**-24, -(2.0**-24), 6e-8, -6e-8, 5.5e-8, 5.2e-8, 4e-8)
-SMALL += (-4e-8, 3.5e-8, 3e-8, 2.0**-25, -(2.0**-25), 1e-8, -1e-8, 1e-30, 1e-43, 0.0, -0.0)
+SMALL = [1e-3, -5e-4, 1e-4, 2e-5, 2.0**-24, -(2.0**-24), 6e-8, -6e-8, 5.5e-8, 5.2e-8, 4e-8]
+SMALL += [-4e-8, 3.5e-8, 3e-8, 2.0**-25, -(2.0**-25), 1e-8, -1e-8, 1e-30, 1e-43, 0.0, -0.0]
 POWERS = {
     s * 2.0**p: f"survives({'-' if s < 0 else ''}2**{p})" for p in (-24, -25) for s in (1, -1)
 }

@@ -7,8 +7,7 @@ dtype and a shape but no values.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,63 +15,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.evidence import by_name
-from amp_lessons.plain_data import as_json, plain
 from amp_lessons.checks.probe import Case
-from amp_lessons.fakes.cuda import ensure_cuda_guard
-
-HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
-
-
-def name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-@contextmanager
-def region(device: str, dtype: torch.dtype | None) -> Iterator[None]:
-    """An autocast region on ``device``; for "cuda" one of fake tensors, which needs no GPU.
-
-    ``torch.autocast("cuda")`` disables itself where there is no CUDA, so the state is set by hand.
-    With ``dtype`` None no region is open.
-    """
-    if device == "cpu":
-        with torch.autocast("cpu", dtype) if dtype else nullcontext():
-            yield
-        return
-    ensure_cuda_guard()
-    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
-    with FakeTensorMode():
-        torch.set_autocast_enabled(device, dtype is not None)
-        torch.set_autocast_dtype(device, dtype or before[1])
-        try:
-            yield
-        finally:
-            torch.set_autocast_enabled(device, before[0])
-            torch.set_autocast_dtype(device, before[1])
-            torch.clear_autocast_cache()
-
-
-State = tuple[bool, torch.dtype, bool]
-
-
-def autocast_state(device: str) -> State:
-    """Whether autocast is on, its dtype, and whether it caches casts."""
-    return (
-        torch.is_autocast_enabled(device),
-        torch.get_autocast_dtype(device),
-        torch.is_autocast_cache_enabled(),
-    )
-
-
-def set_autocast_state(device: str, state: State) -> None:
-    torch.set_autocast_enabled(device, state[0])
-    torch.set_autocast_dtype(device, state[1])
-    torch.set_autocast_cache_enabled(state[2])
-
+from amp_lessons.exercises.stage import (
+    BFLOAT,
+    DOUBLE,
+    HALF,
+    SINGLE,
+    Operations,
+    autocast_state,
+    flat,
+    from_seed,
+    name_of,
+    region,
+)
+from amp_lessons.plain_data import as_json, plain
 
 # ---- result_dtype(op, device, region, inputs) ---------------------------------------------------
 
@@ -105,7 +64,7 @@ def oracle_cases() -> list[Case]:
 
 
 def gram_cases() -> list[Case]:
-    made = torch.Generator().manual_seed(4)
+    made = from_seed(4)
 
     def case(device: str, dtype: torch.dtype | None, rows: int, given: torch.dtype) -> Case:
         x = torch.randint(1, 200, (rows, 6), generator=made).to(given)
@@ -148,17 +107,14 @@ def play_gram(function: Callable[..., Any]) -> Any:
         return function
 
     def play(x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None) -> Any:
-        with region(device, dtype), _LastProduct() as product:
+        with region(dtype, device), _LastProduct() as product:
             if device == "cuda":
                 x, weight = (
                     torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight)
                 )
             before = autocast_state(device)
-            try:
-                result = function(x, weight)
-            finally:
-                after = autocast_state(device)
-                set_autocast_state(device, before)
+            result = function(x, weight)
+            after = autocast_state(device)
         if after != before and result is not ...:
             changed = "off" if dtype and not after[0] else "not as it was"
             return {"autocast after the call": changed}
@@ -191,7 +147,7 @@ def mismatch_cases() -> list[Case]:
 
 
 def _arguments(name: str, rows: int) -> tuple[Any, ...]:
-    made = torch.Generator().manual_seed(rows)
+    made = from_seed(rows)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=made)
@@ -202,22 +158,6 @@ def _arguments(name: str, rows: int) -> tuple[Any, ...]:
     if name in ("project", "classify"):
         return x, weight, head
     return (200 * x, weight) if name == "energy" else (x, weight)
-
-
-class _Products(TorchDispatchMode):
-    """Notes the dtype of each matrix product, below autocast, in order."""
-
-    names = ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dtypes: list[str] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in self.names:
-            self.dtypes.append(name_of(out.dtype))
-        return out
 
 
 def _is_mismatch(error: Exception) -> bool:
@@ -237,7 +177,7 @@ def _in_words(result: Any) -> str:
 def _numbers(result: Any) -> list[float]:
     if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
         result = torch.from_numpy(result.copy())
-    return result.detach().double().flatten().tolist() if isinstance(result, Tensor) else []
+    return flat([result]) if isinstance(result, Tensor) else []
 
 
 def _run(name: str, rows: int, function: Callable[..., Any], dtype: torch.dtype | None) -> Any:
@@ -245,29 +185,28 @@ def _run(name: str, rows: int, function: Callable[..., Any], dtype: torch.dtype 
     args = _arguments(name, rows)
     given = as_json(plain(args))
     own = name == "classify"  # it opens its own region
-    with region("cpu", None if own else dtype), _Products() as products:
-        before = autocast_state("cpu")
+    with region(None if own else dtype), Operations() as operations:
+        before = autocast_state()
         try:
             result = function(*args, dtype) if own else function(*args)
         except (RuntimeError, TypeError) as error:
             if isinstance(error, NotImplementedError) or not _is_mismatch(error):
                 raise
             return {"raised": f"{type(error).__name__}: {str(error)[:150]}"}
-        finally:
-            after = autocast_state("cpu")
-            set_autocast_state("cpu", before)
+        after = autocast_state()
     if result is ...:
         raise NotImplementedError
+    products = operations.of_products()
     found = {
         "raised": "nothing",
-        "x @ weight ran in": (products.dtypes or ["no product"])[0],
+        "x @ weight ran in": (products or ["no product"])[0],
         "returned": _in_words(result),
         "autocast after the call": "as it was" if after == before else "not as it was",
         "arguments": "as they were" if as_json(plain(args)) == given else "changed",
         "values": _numbers(result),
     }
     if own:
-        found["the head ran in"] = (products.dtypes[1:] or ["no product"])[-1]
+        found["the head ran in"] = (products[1:] or ["no product"])[-1]
     if name == "update_memory" and isinstance(result, Tensor) and result.shape == args[0].shape:
         kept = torch.equal(result[3:], args[0][3:])
         found["rows that nothing was added to"] = "unchanged" if kept else "rounded"

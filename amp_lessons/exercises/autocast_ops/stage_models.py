@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.autocast_ops.stage import BFLOAT, DOUBLE, HALF, SINGLE, region
+from amp_lessons.exercises.stage import BFLOAT, DOUBLE, HALF, SINGLE, region
 
 # ---- dtype_offenders(model, x, expected, region) ------------------------------------------------
 
@@ -70,8 +70,9 @@ def offender_cases() -> list[Case]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
         stack = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
-        nested = nn.Sequential(Island(5), nn.Sequential(nn.Linear(5, 4), nn.Softmax(-1)))
-        nested[0].norm.eval()  # as in fine-tuning: some parts in one mode, some in the other
+        island = Island(5)
+        nested = nn.Sequential(island, nn.Sequential(nn.Linear(5, 4), nn.Softmax(-1)))
+        island.norm.eval()  # as in fine-tuning: some parts in one mode, some in the other
         tied = Tied()
 
         def case(words: str, model: nn.Module, shape: tuple, expected: dict, dtype: Any) -> Case:
@@ -80,7 +81,7 @@ def offender_cases() -> list[Case]:
         inside = {"0": HALF, "0.body.0": SINGLE, "0.norm": HALF, "1.0": HALF, "1": BFLOAT}
         unused = {"0.spare": HALF, "0.norm": SINGLE}
         unused_too = {"0.body.1": HALF, "0.spare": SINGLE}
-        both = {"lower": HALF, "act": HALF}
+        both, narrow = {"lower": HALF, "act": HALF}, {"act": SINGLE}
         tied_first = {"encoder": HALF, "middle": BFLOAT}
         first, last = Twice(float_first=True), Twice(float_first=False)
         return [
@@ -93,9 +94,7 @@ def offender_cases() -> list[Case]:
             case("a module that runs twice", first, (3, 5), both, HALF),
             case("a module that runs twice, the other way round", last, (3, 5), both, HALF),
             case("a module that runs twice, in bfloat16", last, (2, 5), {"act": BFLOAT}, BFLOAT),
-            case(
-                "a module that runs twice, float32 expected", first, (4, 5), {"act": SINGLE}, HALF
-            ),
+            case("a module that runs twice, float32 expected", first, (4, 5), narrow, HALF),
             case("a module that runs twice, float32 first", first, (2, 5), {"act": BFLOAT}, BFLOAT),
             case("a GRU", Tagger(6), (3, 5, 4), {"rnn": SINGLE, "head": BFLOAT}, BFLOAT),
             case("a GRU in float16", Tagger(3), (2, 3, 4), {"rnn": SINGLE, "head": SINGLE}, HALF),
@@ -128,12 +127,9 @@ def play_offenders(function: Callable[..., Any]) -> Any:
         counter = model.register_forward_hook(lambda *_: calls.append(1))
         hooks, parameters = _hooks_on(model), _parameters_of(model)
         modes = [module.training for module in model.modules()]
-        with region("cpu", None):
-            try:
-                result = function(model, *rest)
-            finally:
-                is_on = torch.is_autocast_enabled("cpu")
-                torch.set_autocast_enabled("cpu", False)
+        with region(None):
+            result = function(model, *rest)
+            is_on = torch.is_autocast_enabled("cpu")
         faults = {
             "the model ran more than once": len(calls) > 1,
             "hooks are left on the model": bool(_hooks_on(model) - hooks),
@@ -163,18 +159,30 @@ class Attention(nn.Module):
         return torch.softmax(q @ k.transpose(1, 2), dim=-1) @ v
 
 
-class HeadInSingle(nn.Module):
-    """A body under autocast and a head outside it."""
+class OwnRegion(nn.Module):
+    """A part in a region of its own; with no dtype autocast is off, and the input float32."""
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, part: nn.Module, dtype: torch.dtype | None = None) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(width, 7), nn.ReLU(), nn.Linear(7, 5))
-        self.head = nn.Linear(5, classes)
+        self.part, self.dtype = part, dtype
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.body(x)
-        with torch.autocast(x.device.type, enabled=False):
-            return self.head(x.float())
+        if self.dtype is None:
+            with torch.autocast(x.device.type, enabled=False):
+                return self.part(x.float())
+        with torch.autocast(x.device.type, dtype=self.dtype):
+            return self.part(x)
+
+
+def head_in_single(width: int, classes: int) -> nn.Sequential:
+    body = nn.Sequential(nn.Linear(width, 7), nn.ReLU(), nn.Linear(7, 5))
+    return nn.Sequential(body, OwnRegion(nn.Linear(5, classes)))
+
+
+def inner_region(width: int, inner: torch.dtype) -> nn.Sequential:
+    """A part under the other 16-bit format, and a float32 head."""
+    lower, upper = nn.Linear(4, width), nn.Linear(width, 3)
+    return nn.Sequential(lower, OwnRegion(upper, inner), OwnRegion(nn.Linear(3, 5)))
 
 
 class DoubleDetour(nn.Module):
@@ -203,22 +211,6 @@ class ScoresInSingle(nn.Module):
         return weights @ self.v(x)
 
 
-class InnerRegion(nn.Module):
-    """A part that opens a region of its own, in the other 16-bit format, and a float32 head."""
-
-    def __init__(self, width: int, inner: torch.dtype) -> None:
-        super().__init__()
-        self.lower, self.upper, self.inner = nn.Linear(4, width), nn.Linear(width, 3), inner
-        self.head = nn.Linear(3, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.lower(x)
-        with torch.autocast(x.device.type, dtype=self.inner):
-            x = self.upper(x)
-        with torch.autocast(x.device.type, enabled=False):
-            return self.head(x.float())
-
-
 class CarefulHead(nn.Module):
     """A head that runs in float32 where its input is float16, which could overflow in it."""
 
@@ -238,15 +230,15 @@ def share_cases() -> list[Case]:
         stack = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 2))
         made = {
             "a stack of two layers": (stack, (3, 6), BFLOAT),
-            "a head in float32": (HeadInSingle(6, 11), (5, 6), HALF),
+            "a head in float32": (head_in_single(6, 11), (5, 6), HALF),
             "attention": (Attention(4), (2, 5, 4), BFLOAT),
             "attention, scores in float32": (ScoresInSingle(), (2, 7, 6), HALF),
             "attention on longer texts, scores in float32": (ScoresInSingle(), (1, 9, 6), BFLOAT),
             "a product in float64": (DoubleDetour(6), (2, 3, 8), BFLOAT),
             "a small product in float64": (DoubleDetour(2), (3, 3, 5), HALF),
-            "a large head in float32": (HeadInSingle(3, 40), (9, 3), BFLOAT),
-            "an inner region of bfloat16": (InnerRegion(6, BFLOAT), (4, 4), HALF),
-            "an inner region of float16": (InnerRegion(8, HALF), (3, 4), BFLOAT),
+            "a large head in float32": (head_in_single(3, 40), (9, 3), BFLOAT),
+            "an inner region of bfloat16": (inner_region(6, BFLOAT), (4, 4), HALF),
+            "an inner region of float16": (inner_region(8, HALF), (3, 4), BFLOAT),
             "a head that float16 would be too narrow for": (CarefulHead(5), (3, 4), HALF),
             "another such head": (CarefulHead(7), (2, 4), HALF),
             "the first such head, in bfloat16": (CarefulHead(5), (2, 4), BFLOAT),

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
-from amp_lessons.plain_data.compare import Same, as_number, is_dict
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises import stage as exercises
+from amp_lessons.exercises.stage import (
+    as_play,
+    flat,
+    from_seed,
+    in_words,
+    name_of,
+    noted,
+    numbers,
+    seeded,
+)
+from amp_lessons.plain_data import plain
+from amp_lessons.plain_data.compare import as_number
 from amp_lessons.torch_state import usual_torch
-from amp_lessons.checks.wording import describe, line
 
 # Bound once, before any learner's code runs.
 _is_on, _dtype_of, _is_cached = (
@@ -27,11 +38,6 @@ _is_on, _dtype_of, _is_cached = (
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
 )
-
-
-def noted(entry: dict[str, Any], key: str) -> Any:
-    """What `play` noted under a key; None if there is nothing."""
-    return entry["value"]["dict"].get(key) if is_dict(entry.get("value")) else None
 
 
 def among(key: str, *words: str) -> Callable[..., bool]:
@@ -49,24 +55,12 @@ def differs(key: str) -> Callable[..., dict[str, Any] | bool]:
     return compare
 
 
-def telling(same: Same) -> Callable[[Case, dict[str, Any], dict[str, Any]], str]:
-    """How a line is told: what `play` noted is no part of an answer that is of the wrong type."""
-
-    def tell(case: Case, expected: dict[str, Any], seen: dict[str, Any]) -> str:
-        if is_dict(expected["value"]) and not is_dict(seen["value"]):
-            return f"{case.label}: your function returned {describe(seen['value'])}"
-        return line("", case, expected, seen, same)
-
-    return tell
+telling = partial(exercises.telling, what="your function returned")
 
 
 def as_returned(value: Any) -> Any:
     """A value of a wrong type. A dict must not be taken for what `play` notes."""
     return type(type(value).__name__, (), {})() if isinstance(value, dict) else value
-
-
-def name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 class State(NamedTuple):
@@ -81,7 +75,7 @@ class State(NamedTuple):
 
 
 def state() -> State:
-    return State(_is_on("cpu"), name(_dtype_of("cpu")), _is_cached())
+    return State(_is_on("cpu"), name_of(_dtype_of("cpu")), _is_cached())
 
 
 def since(before: State) -> str:
@@ -105,7 +99,7 @@ class Log:
     def add(self, what: str, *args: Any) -> None:
         now = state()
         self.states.setdefault(what, []).append(f"on in {now.dtype}" if now.on else "off")
-        dtypes = ", ".join(name(t.dtype) for t in args if isinstance(t, Tensor))
+        dtypes = ", ".join(name_of(t.dtype) for t in args if isinstance(t, Tensor))
         self.took.setdefault(what, []).append(dtypes)
 
     def during(self, what: str) -> str:
@@ -143,7 +137,7 @@ def is_wide_or_narrow(value: Any) -> bool:
 
 
 def dtypes_of(*modules: nn.Module) -> str:
-    return ", ".join(sorted({name(p.dtype) for m in modules for p in m.parameters()}))
+    return in_words(name_of(p.dtype) for m in modules for p in m.parameters())
 
 
 def reaches(result: Any, source: Tensor) -> str:
@@ -155,13 +149,6 @@ def reaches(result: Any, source: Tensor) -> str:
     return "there is none" if grad is None else "there is one"
 
 
-def seeded(seed: int, *layers: Callable[[], nn.Module]) -> list[nn.Module]:
-    """Layers with the weights of a seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return [layer() for layer in layers]
-
-
 # ---- training: a step, and an epoch -------------------------------------------------------------
 
 
@@ -169,19 +156,17 @@ class Training:
     """A model, a loss, an optimizer and batches, drawn from a seed, all of which log."""
 
     def __init__(self, seed: int, count: int, old_gradients: bool) -> None:
-        draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+        draw, generator = random.Random(seed), from_seed(seed)
         inputs, width, outputs = draw.randint(3, 9), draw.randint(8, 24), draw.randint(2, 5)
         self.log, self.weights_used, self.reached = Log(), "the current ones", "none"
-        first, last = seeded(
-            seed, lambda: nn.Linear(inputs, width), lambda: nn.Linear(width, outputs)
-        )
+        first, last = seeded(seed, lambda: (nn.Linear(inputs, width), nn.Linear(width, outputs)))
         first.register_forward_hook(self._look_at_weights)
         self.model = nn.Sequential(
             Witness(first, "model", self.log), nn.Tanh(), Witness(last, "output", self.log)
         )
         for p in self.model.parameters():
             p.grad = torch.ones_like(p) if old_gradients else None
-            p.register_hook(self._note_gradient)
+            p.register_hook(lambda _: setattr(self, "reached", "computed"))
         project = torch.randn(outputs, 3, generator=generator)
 
         def distance(prediction: Tensor, target: Tensor) -> Tensor:
@@ -201,9 +186,6 @@ class Training:
             )
             for _ in range(count)
         ]
-
-    def _note_gradient(self, _: Tensor) -> None:
-        self.reached = "computed"
 
     def _look_at_weights(self, layer: Any, args: tuple[Tensor, ...], result: Tensor) -> None:
         """Compute the same without the cache: does it come out the same?"""
@@ -228,9 +210,7 @@ class Training:
             "autocast in the optimizer's step": self.log.during("step"),
             "autocast after the call": since(before),
             "losses": losses,
-            "parameters at the end": [
-                x for p in self.model.parameters() for x in p.detach().double().flatten().tolist()
-            ],
+            "parameters at the end": flat(self.model.parameters()),
         }
 
 
@@ -279,21 +259,10 @@ def _training(go: Callable[[Training], Any], odd: Callable[[Any], Any]) -> Calla
         with usual_torch():
             run, before = Training(seed, count, old_gradients), state()
             given = go(run)
-            losses = _losses(given)
+            losses = numbers(given)
             return as_returned(odd(given)) if losses is None else run.left_behind(losses, before)
 
     return play
-
-
-def _losses(given: Any) -> list[float] | None:
-    """The losses as a list, also where they come as one tensor or array."""
-    seen = plain(given)
-    if isinstance(seen, dict) and len(seen.get("shape", ())) == 1:
-        seen = seen["values"]
-    if not isinstance(seen, list):
-        return None
-    numbers = [as_number(item) for item in seen]
-    return None if None in numbers else numbers
 
 
 # ---- a backbone and a head ----------------------------------------------------------------------
@@ -308,38 +277,35 @@ def score_cases() -> list[Case]:
     ]
 
 
-def scoring(scores_of: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def scoring(scores_of: Callable[..., Any], seed: int, rows: int, dtype: str, training: bool) -> Any:
     """How a function of a backbone, a head, inputs and a dtype is used."""
-
-    def play(seed: int, rows: int, dtype: str, training: bool) -> Any:
-        draw, log = random.Random(seed), Log()
-        inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
-        width = inputs + draw.randint(1, 4)
-        body, last = seeded(
-            seed,
-            lambda: nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width)),
-            lambda: nn.Linear(width, classes),
-        )
-        backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
-        modules = backbone.train(training), head.train(training)
-        x = torch.randn(rows, inputs, generator=torch.Generator().manual_seed(seed))
-        with usual_torch():
-            before = state()
-            scores = scores_of(backbone, head, x, getattr(torch, dtype))
-            after = since(before)
-        if type(scores) is not Tensor:
-            return as_returned(scores)
-        modes = {module.training for module in modules}
-        return {
-            "dtype of the parameters": dtypes_of(backbone, head),
-            "autocast in the backbone": log.during("backbone"),
-            "autocast in the head": log.during("head"),
-            "dtype that the head took": log.taken_by("head"),
-            "dtype of the scores": name(scores.dtype),
-            "gradient for the backbone": reaches(scores, next(backbone.parameters())),
-            "autocast after the call": after,
-            "mode of the modules": "as they came" if modes == {training} else "changed",
-            "scores": scores,
-        }
-
-    return play
+    draw, log = random.Random(seed), Log()
+    inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
+    width = inputs + draw.randint(1, 4)
+    lower, upper, last = seeded(
+        seed,
+        lambda: [nn.Linear(*s) for s in ((inputs, width), (width, width), (width, classes))],
+    )
+    body = nn.Sequential(lower, nn.ReLU(), upper)
+    backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
+    modules = backbone.train(training), head.train(training)
+    x = torch.randn(rows, inputs, generator=from_seed(seed))
+    with usual_torch():
+        before = state()
+        scores = scores_of(backbone, head, x, getattr(torch, dtype))
+        after = since(before)
+    if type(scores) is not Tensor:
+        return as_returned(scores)
+    modes = {module.training for module in modules}
+    return {
+        "dtype of the parameters": dtypes_of(backbone, head),
+        "autocast in the backbone": log.during("backbone"),
+        "autocast in the head": log.during("head"),
+        "dtype that the head took": log.taken_by("head"),
+        "dtype of the scores": name_of(scores.dtype),
+        "gradient for the backbone": reaches(scores, next(backbone.parameters())),
+        "autocast after the call": after,
+        "mode of the modules": "as they came" if modes == {training} else "changed",
+        "scores": scores,
+    }

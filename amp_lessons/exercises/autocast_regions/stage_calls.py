@@ -12,18 +12,17 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.torch_state import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import (
     Log,
     Witness,
     as_returned,
     dtypes_of,
-    name,
     reaches,
-    seeded,
     since,
     state,
 )
+from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of, seeded
+from amp_lessons.torch_state import usual_torch
 
 # ---- keep_float32 -------------------------------------------------------------------------------
 
@@ -73,43 +72,42 @@ def module_cases() -> list[Case]:
     ]
 
 
-def kept_module(keep: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def kept_module(
+    keep: Callable[..., Any], seed: int, region: str | None, given: str, more: Any
+) -> Any:
     """How a function that wraps a module is used: in a region, on inputs of some dtype."""
-
-    def play(seed: int, region: str | None, given: str, more: Any) -> Any:
-        log, width = Log(), 3 + seed
-        generator = torch.Generator().manual_seed(seed)
-        (inner,) = seeded(seed, lambda: _Submodule(width))
-        module = _Raises(width) if more == "error" else Witness(inner, "module", log)
-        x = torch.randn(4, width, generator=generator).to(getattr(torch, given)).requires_grad_()
-        args = [x, more] if isinstance(more, float) else [x]
-        if more == "second":
-            args.append(torch.randn(4, 4, generator=generator).to(x.dtype))
-        if more == "indices":
-            args.append(torch.tensor([399, 1, 257, 301]))
-        with usual_torch():
-            kept = keep(module)
-            if not callable(kept):
-                return as_returned(kept)
-            with torch.autocast("cpu", getattr(torch, region)) if region else nullcontext():
-                before = state()
-                if more == "error":
-                    return {"autocast after the error": _after_the_error(kept, x)}
-                result = kept(*args)
-                after = since(before)
-        is_tensor = type(result) is Tensor
-        return {
-            "dtype of the parameters": dtypes_of(inner),
-            "autocast in the module": log.during("module"),
-            "dtypes that the module took": log.taken_by("module"),
-            "autocast after the call": after,
-            "dtype of the result": name(result.dtype) if is_tensor else "it is no tensor",
-            "gradient for the input": reaches(result, x),
-            "gradient for the parameters": reaches(result, inner.linear.weight),
-            "result": result,
-        }
-
-    return play
+    log, width = Log(), 3 + seed
+    generator = from_seed(seed)
+    inner = seeded(seed, lambda: _Submodule(width))
+    module = _Raises(width) if more == "error" else Witness(inner, "module", log)
+    x = torch.randn(4, width, generator=generator).to(getattr(torch, given)).requires_grad_()
+    args = [x, more] if isinstance(more, float) else [x]
+    if more == "second":
+        args.append(torch.randn(4, 4, generator=generator).to(x.dtype))
+    if more == "indices":
+        args.append(torch.tensor([399, 1, 257, 301]))
+    with usual_torch():
+        kept = keep(module)
+        if not callable(kept):
+            return as_returned(kept)
+        with torch.autocast("cpu", getattr(torch, region)) if region else nullcontext():
+            before = state()
+            if more == "error":
+                return {"autocast after the error": _after_the_error(kept, x)}
+            result = kept(*args)
+            after = since(before)
+    is_tensor = type(result) is Tensor
+    return {
+        "dtype of the parameters": dtypes_of(inner),
+        "autocast in the module": log.during("module"),
+        "dtypes that the module took": log.taken_by("module"),
+        "autocast after the call": after,
+        "dtype of the result": name_of(result.dtype) if is_tensor else "it is no tensor",
+        "gradient for the input": reaches(result, x),
+        "gradient for the parameters": reaches(result, inner.linear.weight),
+        "result": result,
+    }
 
 
 def _after_the_error(kept: Callable[..., Any], x: Tensor) -> str:
@@ -128,7 +126,7 @@ Work = Callable[[], Any]
 
 def _layers(
     seed: int,
-    dtype: torch.dtype = torch.bfloat16,
+    dtype: torch.dtype = BFLOAT,
     *,
     cache: bool = True,
     frozen: bool = False,
@@ -139,16 +137,15 @@ def _layers(
     """Work that runs a few layers in a region, several times."""
     draw = random.Random(seed)
     width, count, times = draw.randint(3, 6), draw.randint(1, 3), draw.randint(2, 5)
-    if dtype == torch.float16:  # slow on most CPUs
+    if dtype == HALF:  # slow on most CPUs
         count, times = 1, 2
 
     def work() -> None:
         with torch.inference_mode(False):
-            model = nn.Sequential(
-                *seeded(seed, *[lambda: nn.Linear(width, width) for _ in range(count)])
-            )
+            layers = seeded(seed, lambda: [nn.Linear(width, width) for _ in range(count)])
+            model = nn.Sequential(*layers)
             model.requires_grad_(not frozen)
-            x = torch.ones(3, width, dtype=dtype if narrow_input else torch.float32)
+            x = torch.ones(3, width, dtype=dtype if narrow_input else SINGLE)
         with around(), torch.autocast("cpu", dtype=dtype, cache_enabled=cache):
             for _ in range(times):
                 then(model(x))
@@ -159,7 +156,7 @@ def _layers(
 def _train(inputs: int) -> Work:
     def work() -> None:
         model = nn.Linear(inputs, 2)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=BFLOAT):
             loss = mse_loss(model(torch.ones(3, inputs)), torch.zeros(3, 2))
         loss.backward()
 
@@ -172,23 +169,17 @@ def _without_region(inputs: int) -> Work:
 
 def _other_casts(count: int) -> Work:
     """Casts and copies, none of them to 16 bits."""
-
-    def work() -> None:
-        for _ in range(count):
-            torch.ones(3, 4).clone().to(torch.float64).to(torch.float32).contiguous().long()
-
-    return work
+    return lambda: [
+        torch.ones(3, 4).clone().double().float().contiguous().long() for _ in range(count)
+    ]
 
 
 def _from_elsewhere(count: int) -> Work:
     """Casts to 16 bits that don't start from float32."""
-
-    def work() -> None:
-        for _ in range(count):
-            torch.ones(3, dtype=torch.float64).half()
-            torch.arange(5).bfloat16().half()
-
-    return work
+    return lambda: [
+        (torch.ones(3, dtype=torch.float64).half(), torch.arange(5).bfloat16().half())
+        for _ in range(count)
+    ]
 
 
 def _by_hand(*dtypes: torch.dtype) -> Work:
@@ -209,29 +200,28 @@ class _Staged:
     def __call__(self) -> None:
         self.times += 1
         for _ in range(self.most // self.times):
-            torch.ones(4).to(torch.bfloat16)
+            torch.ones(4).to(BFLOAT)
 
 
 def works() -> list[Case]:
     """Work with casts that autocast inserts, casts by hand, and others that don't count."""
-    bf16, fp16, no_grad = torch.bfloat16, torch.float16, torch.no_grad
-    inference = torch.inference_mode
+    no_grad, inference = torch.no_grad, torch.inference_mode
     by_kind: dict[str, list[tuple[Work, str]]] = {
         "casts by hand": [
             (_other_casts(1), "copies and casts, none to 16 bits"),
             (_other_casts(2), "more copies and casts, none to 16 bits"),
-            (_by_hand(fp16), "one cast by hand, no autocast"),
-            (_by_hand(bf16, fp16, bf16), "three casts by hand"),
+            (_by_hand(HALF), "one cast by hand, no autocast"),
+            (_by_hand(BFLOAT, HALF, BFLOAT), "three casts by hand"),
             (_from_elsewhere(1), "casts to 16 bits, none of them from float32"),
             (_from_elsewhere(2), "more casts to 16 bits, none of them from float32"),
         ],
         "`copy_`": [
-            (_copied(1, bf16), "copy_ into a bfloat16 tensor"),
-            (_copied(3, fp16), "copy_ into three float16 tensors"),
+            (_copied(1, BFLOAT), "copy_ into a bfloat16 tensor"),
+            (_copied(3, HALF), "copy_ into three float16 tensors"),
         ],
         "layers in a region": [
             (_layers(1), "a few layers, several times"),
-            (_layers(2, fp16), "a layer in float16, twice"),
+            (_layers(2, HALF), "a layer in float16, twice"),
             (_layers(2, cache=False), "layers without the cache"),
             (_layers(3, frozen=True), "frozen layers"),
             (_layers(4, around=no_grad), "under no_grad"),
@@ -241,7 +231,7 @@ def works() -> list[Case]:
             (_train(5), "another forward and backward pass"),
         ],
         "`inference_mode`": [
-            (_layers(5, fp16, around=inference), "in inference_mode, float16"),
+            (_layers(5, HALF, around=inference), "in inference_mode, float16"),
             (_layers(8, around=inference), "in inference_mode, bfloat16"),
         ],
         "layers outside a region": [

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.torch_state import usual_torch
 from amp_lessons.exercises.autocast_regions.stage import as_returned, since, state
 from amp_lessons.exercises.autocast_regions.stage_calls import Expected
+from amp_lessons.exercises.stage import as_play
+from amp_lessons.torch_state import usual_torch
 
 SECONDS = 1.0
 Carry = Callable[[Callable[..., Any]], Any]
@@ -33,24 +35,22 @@ def _region(words: str) -> Any:
 
 def _in_thread(work: Callable[[], Any], own: str) -> Callable[[], Any]:
     """Start work in a thread with a region of its own; what is returned waits for the result."""
-    found: list[Any] = []
+    found: Future[Any] = Future()
 
     def run() -> None:
         try:
             with _region(own):
-                found.extend((work(), None))
+                result = work()
+            found.set_result(result)
         except BaseException as error:
-            found[:] = [None, error]
+            found.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    threading.Thread(target=run, daemon=True).start()
 
     def result() -> Any:
-        while thread.is_alive():
-            thread.join(0.1)
-        if found[1] is not None:
-            raise found[1]
-        return found[0]
+        while not found.done():
+            wait([found], 0.1)
+        return found.result()
 
     return result
 
@@ -58,18 +58,9 @@ def _in_thread(work: Callable[[], Any], own: str) -> Callable[[], Any]:
 def carry_cases() -> list[Case]:
     """What is carried where; then what may happen while it is used."""
     bf16, fp16, bf16_uncached, fp16_uncached = _REGIONS
-    carried = (
-        (bf16, OFF),
-        (fp16, OFF),
-        (OFF, fp16),
-        (OFF, bf16),
-        (bf16_uncached, OFF),
-        (fp16_uncached, OFF),
-        (fp16, bf16),
-        (bf16, fp16),
-        (fp16, bf16_uncached),
-        (bf16, fp16_uncached),
-    )
+    carried = [(bf16, OFF), (fp16, OFF), (OFF, fp16), (OFF, bf16)]
+    carried += [(bf16_uncached, OFF), (fp16_uncached, OFF), (fp16, bf16), (bf16, fp16)]
+    carried += [(fp16, bf16_uncached), (bf16, fp16_uncached)]
     once = [(_once, *two, "wrapped {}; called in a thread {}".format(*two)) for two in carried]
     by_kind: dict[str, list[tuple[Any, ...]]] = {
         "one call at a time": once,
@@ -94,21 +85,19 @@ def carry_cases() -> list[Case]:
     return [Case(tuple(c[:3]), c[3], kind) for kind, cases in by_kind.items() for c in cases]
 
 
-def carrying(carry: Carry) -> Callable[..., Any]:
-    def play(scene: Callable[..., Any], caller: str, own: str) -> Any:
-        with usual_torch():
-            try:
-                return scene(carry, caller, own)
-            except _NoFunctionError as error:
-                return as_returned(error.args[0])
-            finally:
-                torch.clear_autocast_cache()
-
-    return play
-
-
 class _NoFunctionError(Exception):
     """What came back, in place of a function."""
+
+
+@as_play
+def carrying(carry: Carry, scene: Callable[..., Any], caller: str, own: str) -> Any:
+    with usual_torch():
+        try:
+            return scene(carry, caller, own)
+        except _NoFunctionError as error:
+            return as_returned(error.args[0])
+        finally:
+            torch.clear_autocast_cache()
 
 
 def _wrapped(carry: Carry, caller: str, function: Callable[..., Any]) -> Callable[..., Any]:

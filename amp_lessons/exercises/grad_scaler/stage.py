@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.plain_data.compare import as_number
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play, flat, from_seed
 from amp_lessons.op_watch import watched
+from amp_lessons.plain_data import plain
+from amp_lessons.plain_data.compare import as_number
 
 BAD = {"i": math.inf, "-": -math.inf, "n": math.nan}
 WORDS = {"i": "inf", "-": "-inf", "n": "NaN"}
@@ -49,15 +50,10 @@ def listed(result: Any) -> Any:
     return result if values is None else values
 
 
-def flat(tensors: Sequence[Tensor]) -> list[float]:
-    """All the elements of some tensors in one list."""
-    return [x for t in tensors for x in t.detach().double().flatten().tolist()]
-
-
-def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Tensor], Callable]:
+def pulled(shapes: Sequence[tuple[int, ...]], seed: int) -> tuple[list[Any], Callable[[], Tensor]]:
     """Parameters of these shapes, and a loss that pulls each to its own place."""
-    drawn = torch.Generator().manual_seed(seed)
-    weights = [torch.randn(s, generator=drawn).requires_grad_() for s in shapes]
+    drawn = from_seed(seed)
+    weights: list[Any] = [torch.randn(s, generator=drawn).requires_grad_() for s in shapes]
     goals = [3 * torch.randn(s, generator=drawn) for s in shapes]
 
     def loss() -> Tensor:
@@ -75,13 +71,12 @@ UNSCALED = "steps in which the caller has called `unscale_`"
 
 
 def scaler_cases() -> list[Case]:
+    more = {UNSCALED: ", `unscale_` called before `step`", BEYOND: ", large gradients", "": ""}
+
     def case(
         pattern: str, settings: tuple[float, ...], seed: int, kind: str = "", size: float = 1.0
     ) -> Case:
-        label = f"OwnScaler{settings}, {told(pattern)}"
-        label += {UNSCALED: ", `unscale_` called before `step`", BEYOND: ", large gradients"}.get(
-            kind, ""
-        )
+        label = f"OwnScaler{settings}, {told(pattern)}{more[kind]}"
         return Case((settings, pattern, kind == UNSCALED, seed, size), label, kind)
 
     return [
@@ -97,55 +92,60 @@ def scaler_cases() -> list[Case]:
     ]
 
 
-def play_scaler(make: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_scaler(
+    make: Callable[..., Any],
+    settings: tuple[float, ...],
+    pattern: str,
+    unscale_first: bool,
+    seed: int,
+    size: float,
+) -> dict[str, Any]:
     """Train three parameters for some steps; a fourth never has a gradient."""
+    scaler = make(*settings)
+    missing = [name for name in METHODS if not callable(getattr(scaler, name, None))]
+    if missing:
+        return {"methods that are missing": ", ".join(missing)}
+    weights, loss = pulled([(2,), (3,), (2, 2)], seed)
+    idle = torch.ones(2, requires_grad=True)
+    groups: list[dict[str, Any]] = [
+        {"params": weights[:1]},
+        {"params": [*weights[1:], idle], "lr": 0.02 / size},
+    ]
+    optimizer = torch.optim.SGD(groups, lr=0.05 / size, momentum=0.9, weight_decay=0.1)
+    steps, losses, unscaled, scales, ops = [0], [], [], [], []
+    optimizer.register_step_post_hook(lambda *_: steps.append(steps[0]))
 
-    def play(
-        settings: tuple[float, ...], pattern: str, unscale_first: bool, seed: int, size: float
-    ) -> dict[str, Any]:
-        scaler = make(*settings)
-        missing = [name for name in METHODS if not callable(getattr(scaler, name, None))]
-        if missing:
-            return {"methods that are missing": ", ".join(missing)}
-        weights, loss = pulled([(2,), (3,), (2, 2)], seed)
-        idle = torch.ones(2, requires_grad=True)
-        groups = [{"params": weights[:1]}, {"params": [*weights[1:], idle], "lr": 0.02 / size}]
-        optimizer = torch.optim.SGD(groups, lr=0.05 / size, momentum=0.9, weight_decay=0.1)
-        steps, losses, unscaled, scales, ops = [0], [], [], [], []
-        optimizer.register_step_post_hook(lambda *_: steps.append(steps[0]))
+    def train_step(i: int, letter: str) -> None:
+        optimizer.zero_grad()
+        scaled = scaler.scale(loss() * size)
+        scaled.backward()
+        losses.append(number(scaled))
+        if letter in BAD:
+            weights[i % 3].grad.view(-1)[i % 2] = BAD[letter]
+        if unscale_first:
+            scaler.unscale_(optimizer)
+            unscaled.append(number(weights[(i + 1) % 3].grad.norm()))
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(number(scaler.get_scale()))
 
-        def train_step(i: int, letter: str) -> None:
-            optimizer.zero_grad()
-            scaled = scaler.scale(loss() * size)
-            scaled.backward()
-            losses.append(number(scaled))
-            if letter in BAD:
-                weights[i % 3].grad.view(-1)[i % 2] = BAD[letter]
-            if unscale_first:
-                scaler.unscale_(optimizer)
-                unscaled.append(number(weights[(i + 1) % 3].grad.norm()))
-            scaler.step(optimizer)
-            scaler.update()
-            scales.append(number(scaler.get_scale()))
-
-        look = watched(lambda function: {"value": function()})
-        for i, letter in enumerate(pattern):
-            steps[0] = i + 1
-            if i or seed > 1:
-                train_step(i, letter)
-            else:  # one step of one case is watched, since that is slow
-                ops += look(functools.partial(train_step, i, letter))["ops"]
-        return {
-            "methods that are missing": "",
-            "operations of torch's own scaler": [op["op"] for op in ops if "_amp_" in op["op"]],
-            "steps that the optimizer made": steps[1:],
-            "scale after each update": scales,
-            "scaled losses": losses,
-            "norm of one gradient after `unscale_`": unscaled,
-            "parameters at the end": flat(weights),
-        }
-
-    return play
+    look = watched(lambda function: {"value": function()})
+    for i, letter in enumerate(pattern):
+        steps[0] = i + 1
+        if i or seed > 1:
+            train_step(i, letter)
+        else:  # one step of one case is watched, since that is slow
+            ops += look(functools.partial(train_step, i, letter))["ops"]
+    return {
+        "methods that are missing": "",
+        "operations of torch's own scaler": [op["op"] for op in ops if "_amp_" in op["op"]],
+        "steps that the optimizer made": steps[1:],
+        "scale after each update": scales,
+        "scaled losses": losses,
+        "norm of one gradient after `unscale_`": unscaled,
+        "parameters at the end": flat(weights),
+    }
 
 
 # ---- predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval) -------
@@ -204,37 +204,44 @@ def clip_cases() -> list[Case]:
     ]
 
 
-def play_clip(clip_step: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_clip(
+    clip_step: Callable[..., Any],
+    pattern: str,
+    max_norm: float,
+    init_scale: float,
+    interval: int,
+    seed: int,
+) -> Any:
     """Some steps with clipping; each loss is new, and the gradients are cleared before it."""
+    weights, loss = pulled([(3,), (2, 2), (4,)], seed)
+    extra, backward = [0.0], []
 
-    def play(pattern: str, max_norm: float, init_scale: float, interval: int, seed: int) -> Any:
-        weights, loss = pulled([(3,), (2, 2), (4,)], seed)
-        extra, backward = [0.0], []
+    def spoil(gradient: Tensor) -> Tensor:
+        backward.append(gradient.norm().item())
+        return gradient + extra[0]
 
-        def spoil(gradient: Tensor) -> Tensor:
-            backward.append(gradient.norm().item())
-            return gradient + extra[0]
-
-        weights[1].register_hook(spoil)
-        groups = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.05}]
-        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.5)
-        scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
-        norms, moved, scales = [], [], []
-        for letter in pattern:
-            extra[0] = BAD.get(letter, 0.0)
-            optimizer.zero_grad()
-            before = flat(weights)
-            norm = number(clip_step(scaler, optimizer, loss(), max_norm))
-            bad = isinstance(norm, float) and not math.isfinite(norm)
-            norms.append("not finite" if bad else norm)
-            moved.append(math.dist(before, flat(weights)))
-            scales.append(scaler.get_scale())
-        return {
-            "norms that you returned": norms,
-            "how far each step moved the parameters": moved,
-            "scale after each step": scales,
-            "parameters at the end": flat(weights),
-            "norm of one gradient in the backward pass": backward,
-        }
-
-    return play
+    weights[1].register_hook(spoil)
+    groups: list[dict[str, Any]] = [
+        {"params": weights[:1]},
+        {"params": weights[1:], "lr": 0.05},
+    ]
+    optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
+    norms, moved, scales = [], [], []
+    for letter in pattern:
+        extra[0] = BAD.get(letter, 0.0)
+        optimizer.zero_grad()
+        before = flat(weights)
+        norm = number(clip_step(scaler, optimizer, loss(), max_norm))
+        bad = isinstance(norm, float) and not math.isfinite(norm)
+        norms.append("not finite" if bad else norm)
+        moved.append(math.dist(before, flat(weights)))
+        scales.append(scaler.get_scale())
+    return {
+        "norms that you returned": norms,
+        "how far each step moved the parameters": moved,
+        "scale after each step": scales,
+        "parameters at the end": flat(weights),
+        "norm of one gradient in the backward pass": backward,
+    }

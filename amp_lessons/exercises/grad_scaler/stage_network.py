@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.grad_scaler.stage import flat, listed, told
+from amp_lessons.exercises.grad_scaler.stage import listed, told
+from amp_lessons.exercises.stage import as_play, flat, from_seed, seeded, simply
 
 FAULTS = {
     "o": "the gradients overflow",
@@ -24,33 +25,24 @@ FAULTS = {
 }
 
 
+BAD_TARGETS = {"o": (0, 0, 4e4), "l": (1, 2, 1e25), "n": (2, 1, math.nan)}
+
+
 def network(seed: int) -> nn.Sequential:
-    """Two layers. Their weights are drawn here: `torch.manual_seed` is slow, and it is global."""
-    drawn = torch.Generator().manual_seed(seed)
-    layers = [nn.utils.skip_init(nn.Linear, *sizes) for sizes in ((6, 8), (8, 3))]
-    with torch.no_grad():
-        for layer in layers:
-            limit = layer.in_features**-0.5
-            layer.weight.uniform_(-limit, limit, generator=drawn)
-            layer.bias.uniform_(-limit, limit, generator=drawn)
-    return nn.Sequential(layers[0], nn.Tanh(), layers[1])
+    return seeded(seed, lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
 
 
 def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
     """A batch for each letter: a clean one, or one with a target that spoils the step."""
-    drawn = torch.Generator().manual_seed(seed)
+    drawn = from_seed(seed)
     made = []
     for letter in pattern:
-        x = torch.randn(4, 6, generator=drawn)
-        y = torch.randn(4, 3, generator=drawn)
-        if letter == "o":
-            y[0, 0] = 40_000.0
-        if letter == "l":
-            y[1, 2] = 1e25
+        x, y = (torch.randn(4, size, generator=drawn) for size in (6, 3))
         if letter == "b":  # with a scale of 1024, only the last bias overflows: it adds up a batch
             y[:, 0] = 130.0
-        if letter == "n":
-            y[2, 1] = math.nan
+        elif letter in BAD_TARGETS:
+            row, column, value = BAD_TARGETS[letter]
+            y[row, column] = value
         made.append((x, y))
     return made
 
@@ -80,19 +72,19 @@ def log_cases() -> list[Case]:
     ]
 
 
-def play_log(skipped_steps: Callable[..., Any]) -> Callable[..., Any]:
-    def play(pattern: str, interval: int, lr: float, seed: int) -> dict[str, Any]:
-        model = network(seed)
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=interval)
-        result = skipped_steps(model, optimizer, scaler, batches(pattern, seed))
-        return {
-            "list that you returned": listed(result),
-            "scale at the end": scaler.get_scale(),
-            "parameters at the end": flat(list(model.parameters())),
-        }
-
-    return play
+@as_play
+def play_log(
+    skipped_steps: Callable[..., Any], pattern: str, interval: int, lr: float, seed: int
+) -> dict[str, Any]:
+    model = network(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=interval)
+    result = skipped_steps(model, optimizer, scaler, batches(pattern, seed))
+    return {
+        "list that you returned": listed(result),
+        "scale at the end": scaler.get_scale(),
+        "parameters at the end": flat(model.parameters()),
+    }
 
 
 # ---- schedule_step(scaler, optimizer, scheduler) ------------------------------------------------
@@ -123,31 +115,31 @@ def schedule_cases() -> list[Case]:
     ]
 
 
-def play_schedule(schedule_step: Callable[..., Any]) -> Callable[..., Any]:
-    def play(pattern: str, interval: int, init_scale: float, seed: int) -> dict[str, Any]:
-        model = network(seed)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with warnings.catch_warnings():  # a scheduler that runs ahead warns; the rates tell too
-            warnings.simplefilter("ignore")
-            scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-            scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
-            rates, answers, moved = [], [], []
-            for x, y in batches(pattern, seed):
-                optimizer.zero_grad()
-                scaler.scale(fp16_loss(model, x, y)).backward()
-                before = flat(list(model.parameters()))
-                answers.append(schedule_step(scaler, optimizer, scheduler))
-                rates.append(optimizer.param_groups[0]["lr"])
-                moved.append(math.dist(before, flat(list(model.parameters()))))
-        return {
-            "learning rate after each step": rates,
-            "what you returned": answers,
-            "how often the scheduler stepped": scheduler.last_epoch,
-            "scale at the end": scaler.get_scale(),
-            "how far each step moved the parameters": moved,
-        }
-
-    return play
+@as_play
+def play_schedule(
+    schedule_step: Callable[..., Any], pattern: str, interval: int, init_scale: float, seed: int
+) -> dict[str, Any]:
+    model = network(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with warnings.catch_warnings():  # a scheduler that runs ahead warns; the rates tell too
+        warnings.simplefilter("ignore")
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
+        rates, answers, moved = [], [], []
+        for x, y in batches(pattern, seed):
+            optimizer.zero_grad()
+            scaler.scale(fp16_loss(model, x, y)).backward()
+            before = flat(model.parameters())
+            answers.append(schedule_step(scaler, optimizer, scheduler))
+            rates.append(optimizer.param_groups[0]["lr"])
+            moved.append(math.dist(before, flat(model.parameters())))
+    return {
+        "learning rate after each step": rates,
+        "what you returned": answers,
+        "how often the scheduler stepped": scheduler.last_epoch,
+        "scale at the end": scaler.get_scale(),
+        "how far each step moved the parameters": moved,
+    }
 
 
 # ---- why_skipped(model, x, target, scale) -------------------------------------------------------
@@ -162,7 +154,7 @@ class Root(nn.Module):
 
 def why_cases() -> list[Case]:
     """Steps in which one thing goes wrong, or two of which the first counts."""
-    inf, nan = math.inf, math.nan
+    inf, nan, left = math.inf, math.nan, "left in .grad"
     scenes = [
         ("a clean batch", 2.0**10, {}),
         ("a target of 40,000", 1.0, {"target": 4e4}),
@@ -186,11 +178,7 @@ def why_cases() -> list[Case]:
         ("a square root of zero", 2.0**16, {"root": 0.0}),
         ("a square root of zero", 2.0**3, {"root": 0.0}),
         ("finite gradients left in .grad, and a clean batch", 2.0**10, {"old": 1.0}),
-        (
-            "finite gradients left in .grad, and a target of 40,000",
-            2.0**10,
-            {"old": 2, "target": 4e4},
-        ),
+        (f"finite gradients {left}, and a target of 40,000", 2.0**10, {"old": 2, "target": 4e4}),
         ("an inf left in .grad, and a clean batch", 2.0**10, {"old": inf}),
         ("a NaN left in .grad, and a target of 40,000", 2.0**10, {"old": nan, "target": 4e4}),
         ("an inf left in .grad, and a NaN among the targets", 2.0**10, {"old": inf, "target": nan}),
@@ -206,41 +194,36 @@ def scene(
     seed: int, scale: float, spoilt: dict[str, float]
 ) -> tuple[nn.Module, Tensor, Tensor, float]:
     """A model, a batch and a scale."""
-    model = network(seed)
-    x, y = batches(".", seed)[0]
+    model, ((x, y),) = network(seed), batches(".", seed)
+    lower, _, upper = model
+    weight, bias = upper.parameters()
     for what, value in spoilt.items():
-        if what == "target":
-            y[0, 0] = value
-        elif what == "input":
-            x[2, 1] = value
-        elif what == "row":
-            x[0] = value
-        elif what == "old":
-            for parameter in model.parameters():
-                parameter.grad = torch.ones_like(parameter)
-            model[2].bias.grad[1] = value
-        else:
-            _change(model, what, value)
-            x = 2 * value * x if what == "factor" else x
+        with torch.no_grad():
+            if what == "target":
+                y[0, 0] = value
+            elif what == "input":
+                x[2, 1] = value
+            elif what == "row":
+                x[0] = value
+            elif what == "old":
+                for parameter in model.parameters():
+                    parameter.grad = torch.ones_like(parameter)
+                    parameter.grad[..., 1] = value if parameter is bias else 1.0
+            elif what == "factor":
+                model[1] = nn.ReLU()
+                next(lower.parameters()).mul_(value)
+                x *= 2 * value
+            elif what == "bias":
+                bias[1] = value
+            elif what == "root":
+                model.append(Root())
+                weight[0] = bias[0] = value
     return model, x, y, scale
 
 
-def _change(model: nn.Sequential, what: str, value: float) -> None:
-    with torch.no_grad():
-        if what == "factor":
-            model[1] = nn.ReLU()
-            model[0].weight.mul_(value)
-        elif what == "bias":
-            model[2].bias[1] = value
-        elif what == "root":
-            model.append(Root())
-            model[2].weight[0] = value
-            model[2].bias[0] = value
-
-
-def play_why(why_skipped: Callable[..., Any]) -> Callable[..., Any]:
-    def play(seed: int, scale: float, spoilt: dict[str, float]) -> Any:
-        result = why_skipped(*scene(seed, scale, spoilt))
-        return " ".join(result.lower().split()) if type(result) is str else result
-
-    return play
+@as_play
+def play_why(
+    why_skipped: Callable[..., Any], seed: int, scale: float, spoilt: dict[str, float]
+) -> Any:
+    result = why_skipped(*scene(seed, scale, spoilt))
+    return simply(result) if type(result) is str else result

@@ -59,9 +59,10 @@ faults["d"] = "no fault"
 # - NaN and division by zero are symptoms. Their cause is one step earlier.
 
 # %% probe
-from amp_lessons.exercises.how_numbers_break.stage import FAULTS, answers, letters
+from amp_lessons.exercises.how_numbers_break.stage import FAULTS, letters
+from amp_lessons.exercises.stage import answers_to
 
-probe = Probe(letters, play=answers)
+probe = Probe(letters, play=answers_to)
 
 # %% judge
 def given(entry):

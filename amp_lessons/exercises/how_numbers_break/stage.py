@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-
-HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
+from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of
 
 # ---- values to add up: kahan_sum(values) --------------------------------------------------------
 
 
 def values_to_add() -> list[Case]:
     """Values of one sign. In two cases the sum of all losses is large itself."""
-    random = torch.Generator().manual_seed(4)
+    random = from_seed(4)
     falling = [32768.0] + [15.0] * 138 + [0.95] * 110
     lists = {
         "2048, then 24 ones": [2048.0] + [1.0] * 24,
@@ -38,7 +37,7 @@ def values_to_add() -> list[Case]:
 
 def rows_of_logits() -> list[Case]:
     """Logits in three dtypes, and how often each row of them is repeated, side by side."""
-    random = torch.Generator().manual_seed(5)
+    random = from_seed(5)
     given: list[tuple[Any, torch.dtype, str]] = [
         ([[1.0, 2.0, 3.0], [0.5, -0.5, 0.0]], HALF, "small logits"),
         ([[12.0, 11.0, -3.0], [0.0, 20.0, 19.0]], HALF, "logits up to 20"),
@@ -57,7 +56,7 @@ def rows_of_logits() -> list[Case]:
         (torch.randn(2, 4, generator=random), SINGLE, "2 random rows of 4"),
     ]
     cases = [
-        Case((torch.as_tensor(rows, dtype=SINGLE).to(kind), 1), f"{label}, {name(kind)}")
+        Case((torch.as_tensor(rows, dtype=SINGLE).to(kind), 1), f"{label}, {name_of(kind)}")
         for rows, kind, label in given
     ]
     for count, logit in ((70_000, 0.0), (128_000, 5.0)):
@@ -66,22 +65,15 @@ def rows_of_logits() -> list[Case]:
     return cases
 
 
-def use_log_softmax(log_softmax: Callable[[Tensor], Any]) -> Callable[..., Any]:
+@as_play
+def use_log_softmax(log_softmax: Callable[[Tensor], Any], logits: Tensor, times: int) -> Any:
     """Repeat the logits, and look at the first columns only where there are very many."""
-
-    def play(logits: Tensor, times: int) -> Any:
-        if times == 1:
-            return log_softmax(logits)
-        rows = logits.repeat(1, times)
-        result = log_softmax(rows.clone())
-        whole = isinstance(result, Tensor) and result.shape == rows.shape
-        return result[:, :3] if whole else result
-
-    return play
-
-
-def name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    if times == 1:
+        return log_softmax(logits)
+    rows = logits.repeat(1, times)
+    result = log_softmax(rows.clone())
+    whole = isinstance(result, Tensor) and result.shape == rows.shape
+    return result[:, :3] if whole else result
 
 
 # ---- scores with a mask: masked_softmax(scores, keep) -------------------------------------------
@@ -89,7 +81,7 @@ def name(dtype: torch.dtype) -> str:
 
 def scores_with_masks() -> list[Case]:
     """All dtypes, rows with nothing kept in each, and scores far below what FP16 can store."""
-    random = torch.Generator().manual_seed(6)
+    random = from_seed(6)
     some = torch.rand(3, 6, generator=random) > 0.4
     some[:, 0] = True
     noise = 5 * torch.randn(3, 6, generator=random)
@@ -110,7 +102,7 @@ def scores_with_masks() -> list[Case]:
     return [
         Case(
             (torch.as_tensor(scores, dtype=SINGLE).to(dtype), torch.as_tensor(keep)),
-            f"{label}, {name(dtype)}",
+            f"{label}, {name_of(dtype)}",
             kind,
         )
         for scores, keep, dtype, label, kind in given
@@ -134,22 +126,7 @@ VERY_NEGATIVE: list[tuple[list[list[float]], torch.dtype]] = [
 # ---- ten programs: faults, a dict from letter to fault ------------------------------------------
 
 FAULTS = ("underflow", "overflow", "swamping", "cancellation", "no fault")
-OPEN = "?"
 
 
 def letters() -> list[Case]:
     return [Case((letter,), letter) for letter in "abcdefghij"]
-
-
-def answers(faults: Any) -> Callable[[str], Any]:
-    """The answer to one letter, in lower case; one that is still open is not attempted."""
-
-    def answer(letter: str) -> Any:
-        if not isinstance(faults, dict):
-            return faults
-        fault = faults.get(letter, OPEN)
-        if isinstance(fault, str):
-            fault = " ".join(str(fault).lower().split())
-        return ... if fault is None or fault == OPEN else {letter: fault}
-
-    return answer

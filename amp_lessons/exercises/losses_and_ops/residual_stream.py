@@ -31,17 +31,15 @@ def residual_stream(x, blocks, region):
 # - Cast `x` once, before the first block. Autocast casts what the linear layers need.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases, told_by
+from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases
 
 probe = Probe(stream_cases, play=play_stream)
 
 # %% judge
-def noted(seen, key):
-    value = seen.get("value")
-    return value["dict"].get(key) if is_dict(value) else None
+from amp_lessons.exercises.stage import noted, telling
 
 same = within(0.01)
-judge = Judge(same, "a float32 tensor of the shape of x", tell=told_by(same))
+judge = Judge(same, "a float32 tensor of the shape of x", tell=telling(same))
 
 # %% passed
 # The dtype of the first tensor decides for the whole stream. The blocks still run in 16 bits.

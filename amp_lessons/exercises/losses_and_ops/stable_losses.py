@@ -94,10 +94,10 @@ probe = Probe(loss_cases, play=play_losses)
 # %% judge
 import math
 
-from amp_lessons.exercises.losses_and_ops.stage import told_by
+from amp_lessons.exercises.stage import telling
 from amp_lessons.exercises.losses_and_ops.stage_losses import Look, same_loss
 
-judge = Judge(same_loss, "a float32 tensor without dimensions", tell=told_by(same_loss))
+judge = Judge(same_loss, "a float32 tensor without dimensions", tell=telling(same_loss))
 NARROW = ("float16", "bfloat16")
 
 # %% passed

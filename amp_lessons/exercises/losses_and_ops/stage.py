@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks import wording
-from amp_lessons.plain_data.compare import Same, is_dict
 from amp_lessons.checks.probe import Case
-
-HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
-
-
-def name_of(dtype: torch.dtype | None) -> str:
-    return "no region" if dtype is None else str(dtype).removeprefix("torch.")
-
-
-@contextmanager
-def region(dtype: torch.dtype | None) -> Iterator[None]:
-    """A CPU region of autocast, or none; the state is put back whatever a learner leaves behind."""
-    before = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-    try:
-        with torch.autocast("cpu", dtype=dtype) if dtype else nullcontext():
-            yield
-    finally:
-        torch.set_autocast_enabled("cpu", before[0])
-        torch.set_autocast_dtype("cpu", before[1])
-        torch.clear_autocast_cache()
-
-
-def told_by(same: Same) -> Callable[[Case, dict[str, Any], dict[str, Any]], str]:
-    """For `Judge.tell`: where a dict of what was noted is expected, and something else came."""
-
-    def tell(case: Case, right: dict[str, Any], seen: dict[str, Any]) -> str:
-        if not is_dict(seen["value"]):
-            return f"{case.label}: returned {wording.describe(seen['value'])}"
-        return wording.line("", case, right, seen, same)
-
-    return tell
-
+from amp_lessons.exercises.stage import (
+    BFLOAT,
+    HALF,
+    SINGLE,
+    as_play,
+    from_seed,
+    in_words,
+    name_of,
+    region,
+)
 
 # ---- rows: unit_rows(x) and safe_rms_norm(x, weight, eps) ---------------------------------------
 # A row that goes wrong in 16 bits has another row beside it that doesn't.
@@ -54,7 +30,7 @@ def _rows(values: Any, dtype: torch.dtype) -> Tensor:
 
 def unit_row_cases() -> list[Case]:
     """Rows of zeros, large and small rows, and rows that are not zeros but look like it."""
-    noise = torch.randn(4, 6, generator=torch.Generator().manual_seed(21))
+    noise = torch.randn(4, 6, generator=from_seed(21))
 
     def case(values: Any, dtype: torch.dtype, label: str) -> Case:
         return Case((_rows(values, dtype),), f"{label}, {name_of(dtype)}")
@@ -81,7 +57,7 @@ def unit_row_cases() -> list[Case]:
 
 def rms_norm_cases() -> list[Case]:
     """Large and small rows, rows of zeros, and each eps that an answer may have written in."""
-    random = torch.Generator().manual_seed(22)
+    random = from_seed(22)
     noise = 2 + torch.randn(3, 6, generator=random)
 
     def case(values: Any, dtype: torch.dtype, eps: float, label: str) -> Case:
@@ -139,7 +115,7 @@ class Block(nn.Module):
 
 def stream_cases() -> list[Case]:
     """Streams on which the updates get lost, or that grow past 65504, in each pair of dtypes."""
-    random = torch.Generator().manual_seed(23)
+    random = from_seed(23)
 
     def case(
         start: float, count: int, size: tuple[float, float], x: torch.dtype, inside: torch.dtype
@@ -165,21 +141,21 @@ def stream_cases() -> list[Case]:
     ]
 
 
-def play_stream(function: Callable[..., Any]) -> Callable[..., Any]:
-    def played(x: Tensor, blocks: list[Block], inside: torch.dtype) -> Any:
-        start = x.detach().double()
-        with region(None):
-            stream = function(x, blocks, inside)
-            left_on = torch.is_autocast_enabled("cpu")
-        if not isinstance(stream, Tensor) or stream.shape != x.shape:
-            return stream
-        return {
-            "linear layers ran in": ", ".join(sorted({n for b in blocks for n in b.ran_in})),
-            "runs of each block": sorted({len(block.ran_in) for block in blocks}),
-            "the blocks afterwards": ", ".join(sorted({w for b in blocks for w in b.marks()})),
-            "autocast afterwards": "on" if left_on else "off",
-            "added to x": (stream.detach().double() - start).float(),
-            "dtype of the stream": name_of(stream.dtype),
-        }
-
-    return played
+@as_play
+def play_stream(
+    function: Callable[..., Any], x: Tensor, blocks: list[Block], inside: torch.dtype
+) -> Any:
+    start = x.detach().double()
+    with region(None):
+        stream = function(x, blocks, inside)
+        left_on = torch.is_autocast_enabled("cpu")
+    if not isinstance(stream, Tensor) or stream.shape != x.shape:
+        return stream
+    return {
+        "linear layers ran in": in_words(n for b in blocks for n in b.ran_in),
+        "runs of each block": sorted({len(block.ran_in) for block in blocks}),
+        "the blocks afterwards": in_words(w for b in blocks for w in b.marks()),
+        "autocast afterwards": "on" if left_on else "off",
+        "added to x": (stream.detach().double() - start).float(),
+        "dtype of the stream": name_of(stream.dtype),
+    }

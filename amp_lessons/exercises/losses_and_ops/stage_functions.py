@@ -6,6 +6,7 @@ around the forward and around the backward. How it gets there is not looked at.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -14,39 +15,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.plain_data.compare import is_dict, is_tensor
-from amp_lessons.plain_data import as_json
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.verdict import State, Verdict
-from amp_lessons.exercises.losses_and_ops.stage import (
+from amp_lessons.exercises.stage import (
     BFLOAT,
     HALF,
     SINGLE,
+    Operations,
+    as_play,
+    autocast_state,
+    from_seed,
     name_of,
+    noted,
     region,
-    told_by,
+    telling,
 )
-
-PRODUCTS = {
-    f"aten::{name}"
-    for name in ("mm", "addmm", "bmm", "baddbmm", "matmul", "mv", "addmv", "linear", "dot")
-}
-
-
-class Products(TorchDispatchMode):
-    """Notes the dtype of each matrix product that runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if func.overloadpacket._qualified_op_name in PRODUCTS:
-            self.seen.append(name_of(result.dtype))
-        return result
+from amp_lessons.plain_data import as_json
+from amp_lessons.plain_data.compare import is_dict, is_tensor
 
 
 def _case(
@@ -61,101 +47,93 @@ def _case(
 
 
 def silu_cases() -> list[Case]:
-    cases = []
-    for forward, backward in (
+    places = (
         (None, None),
         (HALF, None),
         (BFLOAT, None),
         (None, BFLOAT),
         (HALF, BFLOAT),
         (HALF, HALF),
-    ):
-        for seed in (1, 6):
-            random = torch.Generator().manual_seed(seed)
-            x = torch.randn(2 + seed, 4, generator=random)
-            weight = 0.5 * torch.randn(4, 3 + seed, generator=random)
-            cases.append(_case(x, weight.requires_grad_(), forward, backward))
+    )
+    cases = []
+    for (forward, backward), seed in itertools.product(places, (1, 6)):
+        random = from_seed(seed)
+        x = torch.randn(2 + seed, 4, generator=random)
+        weight = 0.5 * torch.randn(4, 3 + seed, generator=random)
+        cases.append(_case(x, weight.requires_grad_(), forward, backward))
     return cases
 
 
 def energy_cases() -> list[Case]:
+    places: list[tuple[Any, ...]] = [(None, None, SINGLE), (HALF, None, HALF), (HALF, None, SINGLE)]
+    places += [(BFLOAT, None, BFLOAT), (BFLOAT, None, SINGLE), (HALF, HALF, HALF)]
+    places += [(None, BFLOAT, SINGLE)]
     cases = []
-    for forward, backward, dtype in (
-        (None, None, SINGLE),
-        (HALF, None, HALF),
-        (HALF, None, SINGLE),
-        (BFLOAT, None, BFLOAT),
-        (BFLOAT, None, SINGLE),
-        (HALF, HALF, HALF),
-        (None, BFLOAT, SINGLE),
-    ):
-        for seed in (1, 6):
-            random = torch.Generator().manual_seed(seed)
-            x = 300 * torch.randn(1 + seed, 5, generator=random)
-            matrix = torch.randn(5, 5, generator=random)
-            cases.append(_case(x.to(dtype), matrix + matrix.T, forward, backward))
+    for (forward, backward, dtype), seed in itertools.product(places, (1, 6)):
+        random = from_seed(seed)
+        x = 300 * torch.randn(1 + seed, 5, generator=random)
+        matrix = torch.randn(5, 5, generator=random)
+        cases.append(_case(x.to(dtype), matrix + matrix.T, forward, backward))
     return cases
 
 
-def play_function(function: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_function(
+    function: Callable[..., Any],
+    x: Tensor,
+    other: Tensor,
+    forward: torch.dtype | None,
+    backward: torch.dtype | None,
+) -> Any:
     """Run both halves, the second one also after another call of the function in between."""
 
-    def played(
-        x: Tensor, other: Tensor, forward: torch.dtype | None, backward: torch.dtype | None
-    ) -> Any:
-        def call(*args: Tensor) -> tuple[Any, list[str], bool]:
-            with region(forward), Products() as products:
-                before = _state()
-                result = function(*args)
-                return result, products.seen, _state() == before
+    def call(*args: Tensor) -> tuple[Any, list[str], bool]:
+        with region(forward), Operations() as operations:
+            before = autocast_state()
+            result = function(*args)
+            return result, operations.of_products(), autocast_state() == before
 
-        def gradients(result: Tensor, *args: Tensor) -> tuple[list[Any], list[str]]:
-            weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
-            inputs = [t for t in args if t.requires_grad]
-            with region(backward), Products() as products:
-                found = torch.autograd.grad(
-                    result, inputs, weights.to(result.dtype), allow_unused=True
-                )
-            return [_coarse(g, result.dtype) for g in found], products.seen
+    def gradients(result: Tensor, *args: Tensor) -> tuple[list[Any], list[str]]:
+        weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
+        inputs = [t for t in args if t.requires_grad]
+        with region(backward), Operations() as operations:
+            found = torch.autograd.grad(result, inputs, weights.to(result.dtype), allow_unused=True)
+        return [_coarse(g, result.dtype) for g in found], operations.of_products()
 
-        copies = [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)]
-        another = [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)]
-        result, ran, kept = call(x, other)
-        if not isinstance(result, Tensor):
-            return result
-        node = _own_node(result)
-        found, ran_back, ran_later = [None, None], [], []
-        if result.requires_grad:
-            _, ran_back = gradients(result, x, other)
-            again, _, _ = call(*copies)
-            with region(HALF if forward is BFLOAT else BFLOAT):
-                function(*another)
-            found, ran_later = gradients(again, *copies)
-        noted = {None: "nothing", True: "on", False: "off"}
-        return {
-            "computed by": "operations of torch" if node is None else "a Function",
-            "dtypes of products in the forward": sorted({*ran}),
-            "dtypes of products in the backward": sorted({*ran_back}),
-            "dtypes of products in the backward after another call": sorted({*ran_later}),
-            "autocast after the call": "as before" if kept else "changed",
-            "dtype of the result": name_of(result.dtype),
-            "result": result,
-            "gradient of x": found[0],
-            "gradient of the other argument": found[1] if len(found) > 1 else None,
-            "details": {
-                "forward in": name_of(forward),
-                "backward in": name_of(backward),
-                "x": name_of(x.dtype),
-                "custom_fwd noted": noted[getattr(node, "_fwd_used_autocast", None)],
-                "number of products in the backward": len(ran_back),
-            },
-        }
-
-    return played
-
-
-def _state() -> tuple[bool, torch.dtype]:
-    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    copies, another = (
+        [t.detach().clone().requires_grad_(t.requires_grad) for t in (x, other)] for _ in range(2)
+    )
+    result, ran, kept = call(x, other)
+    if not isinstance(result, Tensor):
+        return result
+    node = _own_node(result)
+    found: list[Any] = [None, None]
+    ran_back, ran_later = list[str](), list[str]()
+    if result.requires_grad:
+        _, ran_back = gradients(result, x, other)
+        again, _, _ = call(*copies)
+        with region(HALF if forward is BFLOAT else BFLOAT):
+            function(*another)
+        found, ran_later = gradients(again, *copies)
+    states = {None: "nothing", True: "on", False: "off"}
+    return {
+        "computed by": "operations of torch" if node is None else "a Function",
+        "dtypes of products in the forward": sorted({*ran}),
+        "dtypes of products in the backward": sorted({*ran_back}),
+        "dtypes of products in the backward after another call": sorted({*ran_later}),
+        "autocast after the call": "as before" if kept else "changed",
+        "dtype of the result": name_of(result.dtype),
+        "result": result,
+        "gradient of x": found[0],
+        "gradient of the other argument": found[1] if len(found) > 1 else None,
+        "details": {
+            "forward in": name_of(forward) or "no region",
+            "backward in": name_of(backward) or "no region",
+            "x": name_of(x.dtype),
+            "custom_fwd noted": states[getattr(node, "_fwd_used_autocast", None)],
+            "number of products in the backward": len(ran_back),
+        },
+    }
 
 
 def _coarse(gradient: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -197,7 +175,7 @@ def same_function(expected: Any, seen: Any) -> bool:
     return expected == seen
 
 
-tell = told_by(same_function)
+tell = telling(same_function)
 
 
 def _wider(products: list[str]) -> set[str]:
@@ -219,10 +197,9 @@ def apart(expected: Any, seen: Any) -> float:
 
 def fact(entry: dict[str, Any], key: str) -> Any:
     """What an entry says under a key, the details included; None if the call raised."""
-    value = entry.get("value")
-    if not is_dict(value) or not is_dict(value["dict"].get("details")):
-        return None
-    return {**value["dict"]["details"]["dict"], **value["dict"]}.get(key)
+    details = noted(entry, "details")
+    found = noted(entry, key)
+    return details["dict"].get(key) if found is None and is_dict(details) else found
 
 
 def products(seen: dict[str, Any], right: dict[str, Any], half: str) -> set[str]:

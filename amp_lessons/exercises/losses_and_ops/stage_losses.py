@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.plain_data.compare import is_dict
 from amp_lessons.checks.evidence import by_name
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.losses_and_ops.stage import BFLOAT, HALF, SINGLE, name_of, region
+from amp_lessons.exercises.stage import (
+    BFLOAT,
+    HALF,
+    SINGLE,
+    Operations,
+    from_seed,
+    name_of,
+    region,
+)
+from amp_lessons.plain_data.compare import is_dict
 
 LOSSES = ("click_loss", "smoothed_loss", "contrastive_loss", "dice_loss")
 SAMPLE = 400  # gradients of large inputs are thinned out to about this many numbers
 
 
 def loss_cases() -> list[Case]:
+    places = (HALF, HALF), (HALF, None), (BFLOAT, BFLOAT), (SINGLE, None)
     cases = []
-    for name in LOSSES:
-        for dtype, inside in ((HALF, HALF), (HALF, None), (BFLOAT, BFLOAT), (SINGLE, None)):
-            for large in (False, True):
-                place = f"in a {name_of(inside)} region" if inside else "in no region"
-                label = f"{name}, {name_of(dtype)} logits {place}"
-                label += f", {'large' if large else 'small'} input"
-                cases.append(Case((name, dtype, inside, large), label, name))
+    for name, (dtype, inside), large in itertools.product(LOSSES, places, (False, True)):
+        place = f"in a {name_of(inside)} region" if inside else "in no region"
+        label = f"{name}, {name_of(dtype)} logits {place}, {'large' if large else 'small'} input"
+        cases.append(Case((name, dtype, inside, large), label, name))
     return cases
 
 
 def loss_args(name: str, dtype: torch.dtype, large: bool) -> tuple[Any, ...]:
     """Logits that are hard for this loss, and its other arguments."""
-    random = torch.Generator().manual_seed(17 + large)
+    random = from_seed(17 + large)
 
     def normal(*shape: int) -> Tensor:  # float32 whatever an answer has made the default
         return torch.randn(*shape, generator=random, dtype=SINGLE)
@@ -63,21 +69,6 @@ def loss_args(name: str, dtype: torch.dtype, large: bool) -> tuple[Any, ...]:
     return (3 * normal(*pixels) + 4 * large).to(dtype), (normal(*pixels) > -1).to(SINGLE)
 
 
-class Operations(TorchDispatchMode):
-    """Notes which operations run, each with the dtype of its result."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: set[str] = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor):
-            name = func.overloadpacket._qualified_op_name.removeprefix("aten::")
-            self.seen.add(f"{name} {name_of(result.dtype)}")
-        return result
-
-
 def play_losses(*functions: Callable[..., Any]) -> Callable[..., Any]:
     given = by_name(LOSSES, functions)
 
@@ -90,7 +81,7 @@ def play_losses(*functions: Callable[..., Any]) -> Callable[..., Any]:
             loss = given[name](logits, *rest)
         if loss is None:
             return None
-        ran = "; ".join(sorted(operations.seen))
+        ran = "; ".join(sorted({" ".join(one) for one in operations.seen}))
         size = "large" if large else "small"
         noted = {"function": name, "logits": name_of(dtype), "input": size, "operations": ran}
         gradient = None
@@ -154,7 +145,7 @@ class Look:
 
     def __init__(self, seen: dict[str, Any], right: dict[str, Any]) -> None:
         value, wanted = seen.get("value"), right["value"]["dict"]
-        self.noted = value["dict"] if is_dict(value) else {}
+        self.noted: dict[str, Any] = value["dict"] if value and is_dict(value) else {}
         self.name, self.logits = wanted["function"], wanted["logits"]
         self.large = wanted["input"] == "large"
         self.loss = self.noted.get("loss")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play
 
 # ---- numbers: training_bytes, crossover, step_ratio, best_lever ---------------------------------
 
@@ -28,19 +29,9 @@ def state_cases() -> list[Case]:
 
 def crossover_cases() -> list[Case]:
     """Quotients with and without a remainder, small and large, and models where AMP never pays."""
-    pays = [
-        (1_000, 100, 60),
-        (1_001, 100, 60),
-        (999, 100, 60),
-        (1_052_672, 8_192, 5_632),
-        (4_096, 96, 64),
-        (7, 90, 10),
-        (0, 10, 9),
-        (0, 500, 260),
-        (247_229_952, 1_022_772_249, 756_958_245),
-        (33_554_432, 3, 2),
-        (50_331_648, 12, 10),
-    ]
+    pays = [(1_000, 100, 60), (1_001, 100, 60), (999, 100, 60), (1_052_672, 8_192, 5_632)]
+    pays += [(4_096, 96, 64), (7, 90, 10), (0, 10, 9), (0, 500, 260)]
+    pays += [(247_229_952, 1_022_772_249, 756_958_245), (33_554_432, 3, 2), (50_331_648, 12, 10)]
     never = [(100_687_872, 49_152, 49_152), (5_000, 40, 44), (640, 8, 8), (9_000, 300, 420)]
     return [Case(numbers) for numbers in pays + never]
 
@@ -66,23 +57,21 @@ def report_cases() -> list[Case]:
 def lever_cases() -> list[Case]:
     """Many models, since a wrong rule often picks the right one of four words."""
     draw = random.Random(9)
-    made = []
-    for number in range(72):
+
+    def parts(number: int) -> dict[str, int]:
         parameters, activations = draw.randint(400, 2000), draw.randint(300, 6000)
-        made.append(
-            {
-                "parameters": parameters,
-                "gradients": parameters,
-                "optimizer": parameters * draw.choice((0, 0, 1, 2)),
-                "activations_fp32": activations,
-                "activations_amp": round(activations * draw.uniform(0.52, 1.05)),
-                "casts": round(parameters * draw.uniform(0.1, 0.5)),
-                "checkpoints": round(activations * draw.choice((0.3, 0.6, 0.8, 0.97, 1))),
-            }
-        )
-        if number % 4 == 0:
-            made[-1] |= {"optimizer": 0, "checkpoints": activations}
-    return [Case((parts,)) for parts in made]
+        made = {
+            "parameters": parameters,
+            "gradients": parameters,
+            "optimizer": parameters * draw.choice((0, 0, 1, 2)),
+            "activations_fp32": activations,
+            "activations_amp": round(activations * draw.uniform(0.52, 1.05)),
+            "casts": round(parameters * draw.uniform(0.1, 0.5)),
+            "checkpoints": round(activations * draw.choice((0.3, 0.6, 0.8, 0.97, 1))),
+        }
+        return made if number % 4 else made | {"optimizer": 0, "checkpoints": activations}
+
+    return [Case((parts(number),)) for number in range(72)]
 
 
 # ---- models: cache_bytes(model, x) --------------------------------------------------------------
@@ -162,18 +151,17 @@ def cache_cases() -> list[Case]:
     return made
 
 
-def play_on_a_model(function: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_on_a_model(
+    function: Callable[..., Any], notes: list[str], model: nn.Module, x: Tensor
+) -> Any:
     """Calls it as ``function(model, x)``. A note in the list says that it changed the model: the
     list is an argument, so the check sees that an argument was changed."""
-
-    def played(notes: list[str], model: nn.Module, x: Tensor) -> Any:
-        before = _marks(model)
-        result = function(model, x)
-        if _marks(model) != before:
-            notes.append("changed")
-        return result
-
-    return played
+    before = _marks(model)
+    result = function(model, x)
+    if _marks(model) != before:
+        notes.append("changed")
+    return result
 
 
 def _marks(model: nn.Module) -> list[Any]:

@@ -10,108 +10,29 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import Setting, as_play, flat, in_words, name_of, network
 
-NAN = float("nan")
-TOO_LARGE = 3e5  # an input beyond FP16: the forward pass overflows, and the step must be skipped
-SMALL = 2.0**-24  # a weight of the loss with which FP16 gradients are lost unless they are scaled
-INPUTS, CLASSES = 6, 3
-
-Batch = tuple[Tensor, Tensor]
-Play = Callable[..., dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One run of a program.
-
-    Args:
-        seed: of the model and of the batches.
-        sizes: the rows of each batch.
-        spoiled: by the number of a batch, a value for one of its inputs, such as NaN.
-        init_scale: of the scaler.
-        weight: the loss is multiplied by it, and the learning rate divided by it.
-        rate: the learning rate.
-        growth_interval: of the scaler; short, so that the scale moves in a few batches.
-        more: what the program is handed besides, such as a weight decay.
-    """
-
-    seed: int
-    sizes: tuple[int, ...]
-    spoiled: dict[int, float] = field(default_factory=dict)
-    init_scale: float = 2.0**10
-    weight: float = 1.0
-    rate: float = 0.5
-    growth_interval: int = 3
-    more: tuple[Any, ...] = ()
-
-    def batches(self) -> list[Batch]:
-        """Batches of random inputs with labels that can be learned."""
-        random = torch.Generator().manual_seed(self.seed)
-        rule = torch.randn(INPUTS, CLASSES, generator=random)
-        made = []
-        for number, size in enumerate(self.sizes):
-            x = torch.randn(size, INPUTS, generator=random)
-            y = (x @ rule).argmax(1)
-            if number in self.spoiled:
-                x[0, 0] = self.spoiled[number]
-            made.append((x, y))
-        return made
-
-    def optimizer(self, model: nn.Module) -> SGD:
-        return SGD(model.parameters(), lr=self.rate / self.weight)
-
-
-def case(
-    label: str,
-    seed: int,
-    count: int,
-    spoiled: dict[int, float] | None = None,
-    *,
-    rows: int = 10,
-    kind: str = "",
-    **settings: Any,
-) -> Case:
-    """A case with one `Setting`: so many batches with so many rows each."""
-    return Case((Setting(seed, (rows,) * count, spoiled or {}, **settings),), label, kind)
-
-
-def seeded(seed: int, make: Callable[[], Any]) -> Any:
-    """A module whose weights depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return make()
-
-
-def network(seed: int, width: int = 8) -> nn.Sequential:
-    """Two layers, float32."""
-
-    def make() -> nn.Sequential:
-        return nn.Sequential(nn.Linear(INPUTS, width), nn.ReLU(), nn.Linear(width, CLASSES))
-
-    return seeded(seed, make)
+NAN = math.nan
 
 
 class Chart:
     """The scaler and the loss that a program is handed, and what they see of it."""
 
     def __init__(self, setting: Setting) -> None:
-        self.scaler = torch.amp.GradScaler("cpu", init_scale=setting.init_scale, growth_interval=3)
-        self.weight = setting.weight
+        self.setting, self.scaler = setting, setting.scaler()
         self.batches, self._as_given = setting.batches(), setting.batches()
         self.steps = 0
         self.gradients: set[str] = set()
@@ -130,7 +51,7 @@ class Chart:
             for layer in module.modules():
                 if isinstance(layer, nn.Linear):
                     layer.register_forward_hook(
-                        lambda layer, args, output, dtypes=dtypes: dtypes.add(dtype(output))
+                        lambda *seen, dtypes=dtypes: dtypes.add(name_of(seen[-1].dtype))
                     )
 
     def loss_fn(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -141,20 +62,20 @@ class Chart:
         self.most_rows = max(self.most_rows, self.rows + len(labels))
         if outputs.requires_grad:
             self._hold(outputs, len(labels))
-        return loss * self.weight
+        return loss * self.setting.weight
 
     def _hold(self, outputs: Tensor, rows: int) -> None:
         """Count these rows as in memory until backward comes by, or their graph is gone."""
-        self.rows += rows
+
+        def let_go() -> None:
+            self.rows -= rows
 
         def passed(gradient: Tensor) -> None:
-            let_go()
+            once()
 
-        let_go = weakref.finalize(passed, self._let_go, rows)
+        self.rows += rows
+        once = weakref.finalize(passed, let_go)
         outputs.register_hook(passed)
-
-    def _let_go(self, rows: int) -> None:
-        self.rows -= rows
 
     @contextmanager
     def watching(self) -> Iterator[Chart]:
@@ -167,10 +88,17 @@ class Chart:
             before.remove()
             after.remove()
 
+    def watch(self, program: Callable[..., Any], model: nn.Module, *given: Any) -> Any:
+        """Have a model trained with an optimizer of its own; this returns what the program does."""
+        self.listen(layers=model)
+        optimizer = self.setting.optimizer(model)
+        with self.watching():
+            return program(model, optimizer, self.scaler, self.loss_fn, *given)
+
     def _note_gradients(self, optimizer: Optimizer, *_: Any) -> None:
         parameters = (p for group in optimizer.param_groups for p in group["params"])
         if not _skips(optimizer):
-            self.gradients |= {dtype(p.grad) for p in parameters if p.grad is not None}
+            self.gradients |= {name_of(p.grad.dtype) for p in parameters if p.grad is not None}
 
     def _count_step(self, optimizer: Optimizer, *_: Any) -> None:
         self.steps += not _skips(optimizer)
@@ -186,10 +114,11 @@ class Chart:
         return {
             "optimizer steps": self.steps,
             "calls of loss_fn with a finite loss": len(good),
-            "dtype of the gradients": ", ".join(sorted(self.gradients)) or "no step was made",
-            **{f"dtype from the {n}": ", ".join(sorted(d)) for n, d in self.layers.items()},
+            "dtype of the gradients": in_words(self.gradients) or "no step was made",
+            **{f"dtype from the {n}": in_words(found) for n, found in self.layers.items()},
             **{
-                f"dtype of the {of(n)} weights": in_words(map(dtype, ps)) for n, ps in parts.items()
+                f"dtype of the {of(n)} weights": in_words(name_of(p.dtype) for p in ps)
+                for n, ps in parts.items()
             },
             "scale at each batch with a finite loss": [self.scales[n] for n in good],
             "scale at the end": self.scaler.get_scale(),
@@ -212,14 +141,6 @@ def of(name: str) -> str:
     return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
-def dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def in_words(words: Iterable[str]) -> str:
-    return ", ".join(sorted(set(words)))
-
-
 def _skips(optimizer: Optimizer) -> bool:
     """Whether the scaler lets a fused optimizer skip: it calls its step all the same, and hands it
     ``found_inf``."""
@@ -227,38 +148,12 @@ def _skips(optimizer: Optimizer) -> bool:
     return found is not None and bool(found)
 
 
-def flat(tensors: Iterable[Tensor]) -> list[float]:
-    """All elements in one list of floats, which holds each of them exactly."""
-    return [x for t in tensors for x in t.detach().double().flatten().tolist()]
-
-
-def floats(result: Any) -> Any:
-    """The losses as a list of floats, be they a tensor, or a list of tensors of one element."""
-    if isinstance(result, Tensor):
-        return result.tolist()
-    if type(result) not in (list, tuple):
-        return result
-    return [x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in result]
-
-
 # ---- train(model, optimizer, scaler, loss_fn, batches, *more) -----------------------------------
 
 
-def plain_loop(train: Callable[..., Any]) -> Play:
+@as_play
+def plain_loop(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     """How a loop over batches with one network is used."""
-
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        chart.listen(layers=model)
-        with chart.watching():
-            train(
-                model,
-                setting.optimizer(model),
-                chart.scaler,
-                chart.loss_fn,
-                chart.batches,
-                *setting.more,
-            )
-        return chart.left_behind(model=model)
-
-    return play
+    chart, model = Chart(setting), network(setting.seed)
+    chart.watch(train, model, chart.batches, *setting.more)
+    return chart.left_behind(model=model)

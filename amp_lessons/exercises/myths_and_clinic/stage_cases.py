@@ -12,15 +12,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import (
+from amp_lessons.exercises.myths_and_clinic.stage import NAN, Chart
+from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
-    NAN,
     SMALL,
     TOO_LARGE,
-    Chart,
-    Play,
     Setting,
+    as_play,
     case,
     network,
     seeded,
@@ -50,18 +49,16 @@ def finetune_cases() -> list[Case]:
     ]
 
 
-def play_finetune(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), seeded(setting.seed, Tuned)
-        old, head = model.head, seeded(setting.seed + 1, lambda: nn.Linear(12, CLASSES))
-        chart.listen(layers=nn.ModuleList([model, head]))
-        with chart.watching():
-            train(model, head, chart.scaler, chart.loss_fn, chart.batches, setting.rate)
-        seen = chart.left_behind(head=model.head, backbone=model.backbone)
-        heads = {id(head): "the new head", id(old): "the old head"}
-        return {"model.head at the end": heads.get(id(model.head), "another module")} | seen
-
-    return play
+@as_play
+def play_finetune(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, model = Chart(setting), seeded(setting.seed, Tuned)
+    old, head = model.head, seeded(setting.seed + 1, lambda: nn.Linear(12, CLASSES))
+    chart.listen(layers=nn.ModuleList([model, head]))
+    with chart.watching():
+        train(model, head, chart.scaler, chart.loss_fn, chart.batches, setting.rate)
+    seen = chart.left_behind(head=model.head, backbone=model.backbone)
+    heads = {id(head): "the new head", id(old): "the old head"}
+    return {"model.head at the end": heads.get(id(model.head), "another module")} | seen
 
 
 # ---- case 2: train(model, optimizer, scaler, loss_fn, batches) ----------------------------------
@@ -110,61 +107,54 @@ def adapter_cases() -> list[Case]:
     ]
 
 
-def play_adapter(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart = Chart(setting)
-        base = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES)).half()
-        adapter = seeded(setting.seed, Adapter).half()
-        base.requires_grad_(False)
-        chart.listen(layers=nn.ModuleList([base, adapter]))
-        rate = setting.rate / setting.weight
-        with chart.watching():
-            train(base, adapter, chart.scaler, chart.loss_fn, chart.batches, rate)
-        seen = chart.left_behind(adapter=adapter, base=base)
-        del seen["dtype of the adapter's weights"]  # FP16 again at the end is right too
-        return seen
-
-    return play
+@as_play
+def play_adapter(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart = Chart(setting)
+    base = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES)).half()
+    adapter = seeded(setting.seed, Adapter).half()
+    base.requires_grad_(False)
+    chart.listen(layers=nn.ModuleList([base, adapter]))
+    rate = setting.rate / setting.weight
+    with chart.watching():
+        train(base, adapter, chart.scaler, chart.loss_fn, chart.batches, rate)
+    seen = chart.left_behind(adapter=adapter, base=base)
+    del seen["dtype of the adapter's weights"]  # FP16 again at the end is right too
+    return seen
 
 
 # ---- case 4: train(model, optimizer, scaler, loss_fn, groups) -----------------------------------
 
 
 def uneven_cases() -> list[Case]:
-    more = ((1, 20, 3), (12, 2), (1, 1, 18), (6, 5))
+    """The rows of each micro-batch, by group; ``more`` is how many micro-batches a group has."""
+
+    def case(label: str, seed: int, *groups: tuple[int, ...], **bad: Any) -> Case:
+        sizes, lengths = tuple(itertools.chain(*groups)), tuple(map(len, groups))
+        return Case((Setting(seed, sizes, **bad, more=lengths),), label)
+
+    second, first = {4: TOO_LARGE}, {1: -TOO_LARGE}
+    four, three = ((1, 20, 3), (12, 2), (1, 1, 18), (6, 5)), ((3, 9, 1), (10, 2), (4, 4, 7))
     return [
-        _groups("2 groups, none overflows", 63, ((11, 1), (2, 3, 12))),
-        _groups("groups of 2, 3 and 1 micro-batches", 38, ((2, 14), (9, 3, 4), (16,))),
-        _groups("4 groups, the second overflows", 39, more, {4: TOO_LARGE}),
-        _groups("3 groups, the first overflows", 62, ((3, 9, 1), (10, 2), (4, 4, 7)), {1: -3e5}),
+        case("2 groups, none overflows", 63, (11, 1), (2, 3, 12)),
+        case("groups of 2, 3 and 1 micro-batches", 38, (2, 14), (9, 3, 4), (16,)),
+        case("4 groups, the second overflows", 39, *four, spoiled=second),
+        case("3 groups, the first overflows", 62, *three, spoiled=first),
     ]
 
 
-def _groups(
-    label: str, seed: int, groups: tuple[tuple[int, ...], ...], bad: dict[int, float] | None = None
-) -> Case:
-    sizes, lengths = tuple(itertools.chain(*groups)), tuple(map(len, groups))
-    return Case((Setting(seed, sizes, bad or {}, more=lengths),), label)
-
-
-def play_uneven(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        chart.listen(layers=model)
-        batches = iter(chart.batches)
-        groups = [list(itertools.islice(batches, length)) for length in setting.more]
-        with chart.watching():
-            train(model, setting.optimizer(model), chart.scaler, chart.loss_fn, groups)
-        return {"most rows in memory at once": chart.most_rows} | chart.left_behind(model=model)
-
-    return play
+@as_play
+def play_uneven(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, model = Chart(setting), network(setting.seed)
+    batches = iter(chart.batches)
+    chart.watch(train, model, [list(itertools.islice(batches, n)) for n in setting.more])
+    return {"most rows in memory at once": chart.most_rows} | chart.left_behind(model=model)
 
 
 # ---- case 5: train(model, optimizer, scaler, loss_fn, batches, decay) ---------------------------
 
 
 def decay_cases() -> list[Case]:
-    large = {"init_scale": 2.0**12}
+    large: dict[str, Any] = {"init_scale": 2.0**12}
     second = "6 batches, the second overflows, a decay of 0.15"
     two = "9 batches, two overflow, a decay of 0.3"
     return [

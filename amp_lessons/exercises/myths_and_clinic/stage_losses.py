@@ -9,19 +9,27 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import (
+from amp_lessons.exercises.myths_and_clinic.stage import Chart
+from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
     TOO_LARGE,
-    Chart,
-    Play,
     Setting,
+    as_play,
     case,
     flat,
-    floats,
+    from_seed,
     network,
+    numbers,
     seeded,
 )
+
+
+def floats(losses: Any) -> Any:
+    """A list of floats, be they in a tensor or in several; anything else as it is."""
+    found = numbers(losses)
+    return losses if found is None else found
+
 
 # ---- case 7: train(model, loss_fn, batches, rate) -----------------------------------------------
 
@@ -36,26 +44,24 @@ def moments_cases() -> list[Case]:
     ]
 
 
-def play_moments(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        chart.listen(layers=model)
-        weights: list[list[float]] = []
+@as_play
+def play_moments(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, model = Chart(setting), network(setting.seed)
+    chart.listen(layers=model)
+    weights: list[list[float]] = []
 
-        def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
-            if len(weights) < 2:
-                weights.append(flat(model.parameters()))
-            return chart.loss_fn(outputs, labels)
+    def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
+        if len(weights) < 2:
+            weights.append(flat(model.parameters()))
+        return chart.loss_fn(outputs, labels)
 
-        train(model, loss_fn, chart.batches, setting.rate)
-        seen = chart.left_behind(model=model)
-        kept = ("calls of loss_fn with a finite loss", "dtype from the layers")
-        kept += ("dtype of the model's weights", "losses that are finite")
-        last = "the model's weights at the end"
-        after_one = {"the model's weights after one batch": weights[-1] if weights else []}
-        return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
-
-    return play
+    train(model, loss_fn, chart.batches, setting.rate)
+    seen = chart.left_behind(model=model)
+    kept = ["calls of loss_fn with a finite loss", "dtype from the layers"]
+    kept += ["dtype of the model's weights", "losses that are finite"]
+    last = "the model's weights at the end"
+    after_one = {"the model's weights after one batch": weights[-1] if weights else []}
+    return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
 
 
 # ---- case 8: train(model, optimizer, scaler, loss_fn, batches, bonus) ---------------------------
@@ -63,43 +69,32 @@ def play_moments(train: Callable[..., Any]) -> Play:
 
 def entropy_cases() -> list[Case]:
     """Runs in which FP16 stores some probabilities as 0. A class with logits 200 below the others
-    has a probability of 0 even in FP32."""
-    far = "a class with logits 200 below"
+    has a probability of 0 even in FP32. ``more`` is the bonus."""
+
+    def sure(
+        label: str, seed: int, count: int, bonus: float, below: float = 0.0, **more: Any
+    ) -> Case:
+        setting = Setting(seed, (10,) * count, rate=0.05, more=(bonus,), **more)
+        return Case((setting, below), label, "a class with logits 200 below" if below else "")
+
     return [
-        _sure("5 batches, a class with logits 250 below", 68, 5, 0.3, 250.0, kind=far),
-        _sure("7 batches, a scale of 2, a bonus of 0.5", 46, 7, 0.5, init_scale=2.0),
-        _sure("9 batches, a scale of 2**22, a bonus of 0.3", 47, 9, 0.3, init_scale=2.0**22),
-        _sure("6 batches, a scale of 1, a bonus of 0.4", 70, 6, 0.4, init_scale=1.0),
-        _sure("6 batches, a class with logits 200 below", 54, 6, 0.4, 200.0, kind=far),
+        sure("5 batches, a class with logits 250 below", 68, 5, 0.3, 250.0),
+        sure("7 batches, a scale of 2, a bonus of 0.5", 46, 7, 0.5, init_scale=2.0),
+        sure("9 batches, a scale of 2**22, a bonus of 0.3", 47, 9, 0.3, init_scale=2.0**22),
+        sure("6 batches, a scale of 1, a bonus of 0.4", 70, 6, 0.4, init_scale=1.0),
+        sure("6 batches, a class with logits 200 below", 54, 6, 0.4, 200.0),
     ]
 
 
-def _sure(
-    label: str, seed: int, count: int, bonus: float, below: float = 0.0, kind: str = "", **more: Any
-) -> Case:
-    setting = Setting(seed, (10,) * count, rate=0.05, more=(bonus,), **more)
-    return Case((setting, below), label, kind)
-
-
-def play_entropy(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting, below: float) -> dict[str, Any]:
-        chart, model = Chart(setting), network(setting.seed)
-        with torch.no_grad():
-            model[-1].weight.mul_(40.0)  # sure of itself from the start
-            model[-1].bias[1] -= below
-        chart.listen(layers=model)
-        with chart.watching():
-            losses = train(
-                model,
-                setting.optimizer(model),
-                chart.scaler,
-                chart.loss_fn,
-                chart.batches,
-                *setting.more,
-            )
-        return {"losses returned": floats(losses)} | chart.left_behind(model=model)
-
-    return play
+@as_play
+def play_entropy(train: Callable[..., Any], setting: Setting, below: float) -> dict[str, Any]:
+    chart, model = Chart(setting), network(setting.seed)
+    weight, bias = model[-1].parameters()
+    with torch.no_grad():
+        weight.mul_(40.0)  # sure of itself from the start
+        bias[1] -= below
+    losses = chart.watch(train, model, chart.batches, *setting.more)
+    return {"losses returned": floats(losses)} | chart.left_behind(model=model)
 
 
 # ---- case 9: train(encoder, optimizer, scaler, batches, temperature) ----------------------------
@@ -116,20 +111,18 @@ def similarity_cases() -> list[Case]:
     ]
 
 
-def play_similarity(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart, encoder = Chart(setting), seeded(setting.seed, lambda: nn.Linear(INPUTS, 16))
-        random = torch.Generator().manual_seed(setting.seed)
-        batches = []
-        for size in setting.sizes:
-            x = 300 * torch.randn(size, INPUTS, generator=random)
-            batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
-        chart.listen(encoder=encoder)
-        with chart.watching():
-            losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
-        return {"losses returned": floats(losses)} | chart.left_behind(encoder=encoder)
-
-    return play
+@as_play
+def play_similarity(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart, encoder = Chart(setting), seeded(setting.seed, lambda: nn.Linear(INPUTS, 16))
+    random = from_seed(setting.seed)
+    batches = []
+    for size in setting.sizes:
+        x = 300 * torch.randn(size, INPUTS, generator=random)
+        batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
+    chart.listen(encoder=encoder)
+    with chart.watching():
+        losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
+    return {"losses returned": floats(losses)} | chart.left_behind(encoder=encoder)
 
 
 # ---- case 10: train(blocks, head, optimizer, scaler, loss_fn, batches) --------------------------
@@ -165,40 +158,38 @@ def block() -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(16, INPUTS), nn.Tanh())
 
 
-def play_recompute(train: Callable[..., Any]) -> Play:
-    def play(setting: Setting) -> dict[str, Any]:
-        chart = Chart(setting)
-        blocks = seeded(setting.seed, lambda: nn.ModuleList(block() for _ in range(3)))
-        head = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES))
-        both = nn.ModuleList([blocks, head])
-        chart.listen(blocks=blocks, head=head)
-        layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
-        passes: list[nn.Module] = []
-        for layer in layers:
-            layer.register_forward_hook(lambda layer, *_: passes.append(layer))
-        saved, kept = Saved(both.parameters()), []
+@as_play
+def play_recompute(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    chart = Chart(setting)
+    blocks = seeded(setting.seed, lambda: nn.ModuleList(block() for _ in range(3)))
+    head = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES))
+    both = nn.ModuleList([blocks, head])
+    chart.listen(blocks=blocks, head=head)
+    layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
+    passes: list[nn.Module] = []
+    for layer in layers:
+        layer.register_forward_hook(lambda layer, *_: passes.append(layer))
+    saved, kept = Saved(both.parameters()), []
 
-        in_a_region: set[bool] = set()
+    in_a_region: set[bool] = set()
 
-        def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
-            kept.append(saved.stop())
-            if outputs.requires_grad:  # the hook runs in the backward pass, before the head's
-                outputs.register_hook(lambda _: in_a_region.add(torch.is_autocast_enabled("cpu")))
-            return chart.loss_fn(outputs, labels)
+    def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
+        kept.append(saved.stop())
+        if outputs.requires_grad:  # the hook runs in the backward pass, before the head's
+            outputs.register_hook(lambda _: in_a_region.add(torch.is_autocast_enabled("cpu")))
+        return chart.loss_fn(outputs, labels)
 
-        hooks = torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda tensor: tensor)
-        optimizer = setting.optimizer(both)
-        with chart.watching(), hooks:
-            train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
-        # Some 350 bytes a row without checkpoints, 70 with three, 180 with torch's
-        # checkpoint_sequential, which leaves the last block as it is.
-        many = bool(kept) and kept[0] > 240 * setting.sizes[0]
-        # Twice each; checkpoint_sequential runs a third of them once.
-        twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
-        return {
-            "activations kept for the backward pass": "those of most layers" if many else "few",
-            "layers run again in the backward pass": "most" if twice else "few or none",
-            "autocast in the head's backward pass": "on" if True in in_a_region else "off",
-        } | chart.left_behind(blocks=blocks, head=head)
-
-    return play
+    hooks = torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda tensor: tensor)
+    optimizer = setting.optimizer(both)
+    with chart.watching(), hooks:
+        train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
+    # Some 350 bytes a row without checkpoints, 70 with three, 180 with torch's
+    # checkpoint_sequential, which leaves the last block as it is.
+    many = bool(kept) and kept[0] > 240 * setting.sizes[0]
+    # Twice each; checkpoint_sequential runs a third of them once.
+    twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
+    return {
+        "activations kept for the backward pass": "those of most layers" if many else "few",
+        "layers run again in the backward pass": "most" if twice else "few or none",
+        "autocast in the head's backward pass": "on" if True in in_a_region else "off",
+    } | chart.left_behind(blocks=blocks, head=head)

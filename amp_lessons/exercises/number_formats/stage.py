@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play, from_seed
 from amp_lessons.formats import FP16
 
 
@@ -79,19 +80,16 @@ def steps_up() -> list[Case]:
     return [Case((x, steps), label(x, steps), kind) for x, steps, kind in calls]
 
 
-def walk(next_float: Callable[[Any], Any]) -> Callable[..., Any]:
+@as_play
+def walk(next_float: Callable[[Any], Any], x: float, steps: int) -> Any:
     """Call a function on its own result, so often; a single result is returned as it is."""
-
-    def play(x: float, steps: int) -> Any:
-        results = []
-        for _ in range(steps):
-            x = next_float(x)
-            results.append(x)
-            if not isinstance(x, float | np.floating | Tensor):
-                break
-        return results if len(results) > 1 else results[0]
-
-    return play
+    results = []
+    for _ in range(steps):
+        x = next_float(x)
+        results.append(x)
+        if not isinstance(x, float | np.floating | Tensor):
+            break
+    return results if len(results) > 1 else results[0]
 
 
 # ---- gradients that need a scale: smallest_scale(gradients) -------------------------------------
@@ -114,7 +112,7 @@ GRADIENTS = (
 
 
 def small_gradients() -> list[Case]:
-    random = torch.Generator().manual_seed(3)
+    random = from_seed(3)
     cases = [
         Case((torch.tensor(values),), f"torch.tensor([{', '.join(map(written, values))}])")
         for values in GRADIENTS

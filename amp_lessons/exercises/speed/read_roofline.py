@@ -43,9 +43,10 @@ helps |= dict.fromkeys("ej", "launches") | {"b": "nothing", "f": "sizes", "g": "
 #   ask whether another precision has a higher peak.
 
 # %% probe
-from amp_lessons.exercises.speed.stage import SITUATIONS, read
+from amp_lessons.exercises.speed.stage import SITUATIONS
+from amp_lessons.exercises.stage import answers_to
 
-probe = Probe(lambda: [Case((letter,), letter) for letter in SITUATIONS], play=read)
+probe = Probe(lambda: [Case((letter,), letter) for letter in SITUATIONS], play=answers_to)
 
 # %% judge
 from amp_lessons.plain_data.compare import is_dict

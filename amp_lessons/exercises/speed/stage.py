@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amp_lessons import roofline
-from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import as_play
+from amp_lessons.exercises.stage import noted as fact
+from amp_lessons.plain_data import plain
+from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor
 from amp_lessons.pretend_gpu import PretendGpu
 
 TOLERANCE = 0.03
@@ -59,27 +61,33 @@ class Bench:
         return step
 
 
-def play_benchmark(function: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def play_benchmark(
+    function: Callable[..., Any],
+    trap: str,
+    device: Options,
+    steps: list[Options],
+    warm_up: int,
+    repeats: int,
+) -> Any:
     """The experiment of one case."""
-
-    def play(trap: str, device: Options, steps: list[Options], warm_up: int, repeats: int) -> Any:
-        plainly = [{key: s[key] for key in ("seconds", "fp32") if key in s} for s in steps]
-        quiet = Bench(function, WAITS, plainly, warm_up, repeats)
-        if as_number(plain(quiet.result)) is None:
-            return quiet.result
-        there = Bench(function, device, steps, warm_up, repeats)
-        return {
-            QUIETLY: quiet.result,
-            TRAPPED: there.result,
-            "trap": trap,
-            "runs of a step": min(quiet.runs, there.runs),
-            "runs asked for": warm_up + repeats,
-            "no clock of the device read": not min(quiet.gpu.readings, there.gpu.readings),
-            "TF32 switched while a step ran": quiet.moved or there.moved,
-            "TF32 left switched": quiet.left or there.left,
-        }
-
-    return play
+    plainly: list[Options] = [
+        {key: s[key] for key in ("seconds", "fp32") if key in s} for s in steps
+    ]
+    quiet = Bench(function, WAITS, plainly, warm_up, repeats)
+    if as_number(plain(quiet.result)) is None:
+        return quiet.result
+    there = Bench(function, device, steps, warm_up, repeats)
+    return {
+        QUIETLY: quiet.result,
+        TRAPPED: there.result,
+        "trap": trap,
+        "runs of a step": min(quiet.runs, there.runs),
+        "runs asked for": warm_up + repeats,
+        "no clock of the device read": not min(quiet.gpu.readings, there.gpu.readings),
+        "TF32 switched while a step ran": quiet.moved or there.moved,
+        "TF32 left switched": quiet.left or there.left,
+    }
 
 
 def time_cases() -> list[Case]:
@@ -113,7 +121,7 @@ def pair_cases() -> list[Case]:
 
     slow_data, copied = WAITS | {"batch_seconds": 2.5e-3}, {"copy_seconds": 0.9e-3}
     varying, steadier = {"jitter": 0.12, "skew": 5}, {"jitter": 0.2}
-    cold = {"cold": 12}
+    cold, later = {"cold": 12}, varying | {"ran": 7}
     return [
         case("TF32 switched on", 4.2e-3, 1.3e-3, 2, 11, WAITS | {"tf32": True}),
         case("a queue", 3.1e-3, 1.7e-3, 3, 11, {}),
@@ -123,25 +131,14 @@ def pair_cases() -> list[Case]:
         case("a candidate that starts slowly", 2.5e-3, 1.1e-3, 12, 11, candidate=cold),
         case("spikes", 2.2e-3, 1.5e-3, 4, 22, candidate={"spike_every": 5}),
         case("a baseline that varies", 2.4e-3, 1.7e-3, 6, 33, baseline=varying),
-        case(
-            "two steps that vary", 2e-3, 1.1e-3, 4, 33,
-            baseline=varying, candidate=varying | {"ran": 7},
-        ),
-        case(
-            "two steps that vary, each in its own way", 1.7e-3, 1.3e-3, 5, 33,
-            baseline=steadier, candidate=steadier | {"ran": 4},
-        ),
+        case("two steps that vary", 2e-3, 1.1e-3, 4, 33, baseline=varying, candidate=later),
+        case("two steps that vary, each in its own way",
+             1.7e-3, 1.3e-3, 5, 33, baseline=steadier, candidate=steadier | {"ran": 4}),
         case("a chip that slows down", 1.8e-3, 1.2e-3, 3, 41, WAITS | {"warming": 0.002}),
     ]  # fmt: skip
 
 
 # ---- what was seen ------------------------------------------------------------------------------
-
-
-def fact(entry: Entry, key: str) -> Any:
-    """What `play` noted under a key; None if it did not get that far."""
-    value = entry.get("value")
-    return value["dict"].get(key) if is_dict(value) else None
 
 
 def share(seen: Entry, right: Entry, key: str) -> float:
@@ -285,17 +282,3 @@ SITUATIONS = {
     ),
 }  # fmt: skip
 """By letter."""
-
-
-def read(helps: Any) -> Callable[[str], Any]:
-    """What the learner's dict says of one letter; `...` where it says nothing yet."""
-
-    def word(letter: str) -> Any:
-        if not isinstance(helps, dict):
-            return helps
-        answers = {str(key).strip().lower(): answer for key, answer in dict.items(helps)}
-        answer = answers.get(letter, "?")
-        answer = str.__str__(answer).strip().lower() if isinstance(answer, str) else answer
-        return ... if answer in ("?", "", None) else {letter: answer}
-
-    return word

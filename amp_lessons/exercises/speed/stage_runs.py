@@ -152,7 +152,12 @@ def floor_cases() -> list[Case]:
     """Sizes, with the peaks and bandwidths of two GPUs: large, with one small side, and tiny."""
     random = Random(10)
     h200, t4 = roofline.find_gpu("H200"), roofline.find_gpu("T4")
-    sizes = [(4096, 4096, 4096), (8, 4096, 4096), (1, 8192, 1024), (128, 128, 128)]
+    sizes: list[Any] = [
+        (4096, 4096, 4096),
+        (8, 4096, 4096),
+        (1, 8192, 1024),
+        (128, 128, 128),
+    ]
     sizes += [(1, 1, 100), (2, 3, 4)]
     sizes += [tuple(random.choice((64, 200, 1000, 5000)) for _ in range(3)) for _ in range(5)]
     where = [(h200, "fp16"), (h200, "fp32"), (t4, "fp16"), (t4, "fp32")]

@@ -56,7 +56,7 @@ probe = Probe(resume_cases, play=interrupt)
 
 # %% judge
 from amp_lessons.plain_data.compare import differing, exactly
-from amp_lessons.exercises.training_loops.stage import part as part_of
+from amp_lessons.exercises.stage import noted as part_of
 
 def tell(case, right, seen):
     wrong = differing(right["value"], seen["value"], exactly)

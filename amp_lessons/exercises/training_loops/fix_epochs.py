@@ -56,7 +56,7 @@ probe = Probe(epoch_cases, play=use_by_epoch)
 
 # %% judge
 from amp_lessons.plain_data.compare import is_dict, within
-from amp_lessons.exercises.training_loops.stage import part
+from amp_lessons.exercises.stage import noted as part
 
 judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 

@@ -41,13 +41,16 @@ def fix_half(model, optimizer, scaler, loss_fn, batches):
 # - What makes the 16-bit copies of the weights if you don't?
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage import SMALL, loop_cases, plain_loop
+from functools import partial
 
-probe = Probe(loop_cases, play=plain_loop(weight=SMALL, init_scale=2.0**16))
+from amp_lessons.exercises.stage import SMALL
+from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
+
+probe = Probe(partial(loop_cases, weight=SMALL, init_scale=2.0**16), play=plain_loop)
 
 # %% judge
 from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.training_loops.stage import part
+from amp_lessons.exercises.stage import noted as part
 
 judge = Judge(same=within(1e-3))
 

@@ -39,13 +39,15 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
 # - One call of `optimizer.zero_grad()` for each batch is enough. Where may it stand?
 
 # %% probe
+from functools import partial
+
 from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
 
-probe = Probe(loop_cases, play=plain_loop(init_scale=2.0))
+probe = Probe(partial(loop_cases, init_scale=2.0), play=plain_loop)
 
 # %% judge
 from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.training_loops.stage import part
+from amp_lessons.exercises.stage import noted as part
 
 judge = Judge(same=within(1e-3))
 

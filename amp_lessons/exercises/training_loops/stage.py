@@ -8,8 +8,9 @@ parameters, how often the optimizer really stepped, the scale, the dtypes of the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,67 +18,39 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import (
+    BFLOAT,
+    HALF,
+    LARGE,
+    SMALL,
+    TOO_LARGE,
+    Setting,
+    as_play,
+    case,
+    flat,
+    in_words,
+    name_of,
+    network,
+)
 
-HALF = torch.float16
-LARGE = 3e4  # an input with which the forward pass is fine, and the scaled gradients overflow
-TOO_LARGE = 3e5  # an input beyond FP16: the forward pass overflows, and the step must be skipped
-SMALL = 2.0**-24  # a weight of the loss with which FP16 gradients are zero unless they are scaled
-INPUTS, CLASSES = 6, 3
-
-Batch = tuple[Tensor, Tensor]
-
-
-def network(seed: int, width: int = 8, *, noisy: bool = False) -> nn.Sequential:
-    """Two layers, float32; ``noisy`` adds batch norm and dropout."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
-        between = [nn.BatchNorm1d(width), nn.Dropout(0.4)] if noisy else []
-        layers = [nn.Linear(INPUTS, width), *between, nn.ReLU(), nn.Linear(width, CLASSES)]
-        return nn.Sequential(*layers)
-
-
-def batches(
-    seed: int, count: int, size: int, overflows: tuple[int, ...] = (), too_large: float = TOO_LARGE
-) -> list[Batch]:
-    """Batches of random inputs with labels that can be learned; some with an input too large."""
-    random = torch.Generator().manual_seed(seed)
-    rule = torch.randn(INPUTS, CLASSES, generator=random)
-    made = []
-    for number in range(count):
-        x = torch.randn(size, INPUTS, generator=random)
-        y = (x @ rule).argmax(1)
-        if number in overflows:
-            x[0, 0] = too_large
-        made.append((x, y))
-    return made
+few_rows = partial(case, rows=8)
 
 
-@dataclass
 class Run:
     """A model with its optimizer, scaler and loss, and a record of what they go through."""
 
-    seed: int
-    width: int = 8
-    noisy: bool = False
-    rate: float = 0.5
-    weight: float = 1.0
-    init_scale: float = 2.0**10
-    steps: int = 0
-    outputs: list[str] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.model = network(self.seed, self.width, noisy=self.noisy)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=self.rate / self.weight)
-        self.scaler = torch.amp.GradScaler("cpu", init_scale=self.init_scale, growth_interval=3)
-        self.optimizer.register_step_post_hook(self._count)
+    def __init__(self, setting: Setting, *, noisy: bool = False) -> None:
+        self.model = network(setting.seed, setting.width, noisy=noisy)
+        self.weight, self.batches = setting.weight, setting.batches()
+        self.optimizer, self.scaler = setting.optimizer(self.model), setting.scaler()
+        self.outputs: list[str] = []
+        self.rates: list[float] = []
+        self.optimizer.register_step_post_hook(lambda *_: self.rates.append(self._rate()))
         # Asked of the model and not in the loss, since a loop may cast the logits to float32. A
         # function, so that a deep copy of the model reports here too.
-        self.model[-1].register_forward_hook(lambda *seen: self.outputs.append(dtype(seen[-1])))
-
-    def _count(self, *_: Any) -> None:
-        self.steps += 1
-        self.rates.append(self._rate())
+        self.model[-1].register_forward_hook(
+            lambda *seen: self.outputs.append(name_of(seen[-1].dtype))
+        )
 
     def _rate(self) -> float:
         """The learning rate as it would be for a loss of weight 1, without rounding errors."""
@@ -94,10 +67,9 @@ class Run:
             every_forward: how often the model was run counts, and not only in which dtypes.
         """
         parameters = list(self.model.parameters())
-        outputs = in_runs(self.outputs) if every_forward else ", ".join(sorted({*self.outputs}))
         return {
-            "optimizer steps": self.steps,
-            "dtype of the model's outputs": outputs,
+            "optimizer steps": len(self.rates),
+            "dtype of the model's outputs": (in_runs if every_forward else in_words)(self.outputs),
             "dtype of the parameters": kept_in(parameters),
             "learning rates": sorted({*self.rates, self._rate()}),
             "scale at the end": self.scaler.get_scale(),
@@ -105,32 +77,18 @@ class Run:
         }
 
 
-def dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def in_runs(words: Iterable[Any]) -> str:
     """A sequence in short: ``"4 x float16, 1 x float32"``."""
     return ", ".join(f"{len(list(same))} x {word}" for word, same in itertools.groupby(words))
 
 
-def kept_in(parameters: list[Tensor]) -> str:
+def kept_in(parameters: Sequence[Tensor]) -> str:
     """The dtypes of the parameters; told apart from float32 are values that 16 bits can hold."""
-    dtypes = {dtype(p) for p in parameters}
-    for narrow in (HALF, torch.bfloat16):
-        if dtypes == {"float32"} and all((p.to(narrow).float() == p).all() for p in parameters):
-            return f"float32, rounded to {str(narrow).removeprefix('torch.')}"
-    return ", ".join(sorted(dtypes))
-
-
-def part(entry: dict[str, Any], key: str) -> Any:
-    """What an entry of evidence says under a key; None if the loop raised."""
-    return entry.get("value", {}).get("dict", {}).get(key)
-
-
-def flat(tensors: Iterable[Tensor]) -> list[float]:
-    """All elements in one list of floats, which holds each of them exactly."""
-    return [x for t in tensors for x in t.detach().double().flatten().tolist()]
+    dtypes = in_words(name_of(p.dtype) for p in parameters)
+    for narrow in (HALF, BFLOAT):
+        if dtypes == "float32" and all((p.to(narrow).float() == p).all() for p in parameters):
+            return f"float32, rounded to {name_of(narrow)}"
+    return dtypes
 
 
 @dataclass
@@ -186,40 +144,31 @@ class Training:
 # ---- a plain loop: train(model, optimizer, scaler, loss_fn, batches) ----------------------------
 
 
-def loop_cases() -> list[Case]:
+def loop_cases(**usual: Any) -> list[Case]:
     """Runs with and without overflows, in the loss or in the gradients alone; some in which old
-    gradients weigh as much as scaled ones; one whose gradients are zero unless they are scaled."""
+    gradients weigh as much as scaled ones; one whose gradients are zero unless they are scaled.
+
+    Args:
+        usual: settings of the first three.
+    """
+    wide: dict[str, Any] = {"rows": 16, "width": 12, **usual}
+    two_overflow = {0: TOO_LARGE, 5: TOO_LARGE}
+    small: dict[str, Any] = {"weight": SMALL, "init_scale": 2.0**16}
     return [
-        Case((1, 8, 8, 6, ()), "6 batches, none overflows"),
-        Case((2, 8, 8, 7, (1,)), "7 batches, the second overflows"),
-        Case((3, 12, 16, 8, (0, 5)), "8 batches, the first and the sixth overflow"),
-        Case((5, 8, 8, 6, (2,), 1.0, 2.0**10, LARGE), "6 batches, gradients of the third overflow"),
-        Case((6, 8, 8, 7, (1, 4), 1.0, 2.0**10, LARGE), "7 batches, gradients of two overflow"),
-        Case((4, 8, 8, 5, (), 1.0, 2.0), "5 batches, a scale of 2"),
-        Case((9, 8, 12, 6, (), 1.0, 4.0), "6 batches, a scale of 4"),
-        Case((7, 8, 8, 5, (), SMALL, 2.0**16), "5 batches, a loss with a small weight"),
+        few_rows("6 batches, none overflows", 1, 6, **usual),
+        few_rows("7 batches, the second overflows", 2, 7, {1: TOO_LARGE}, **usual),
+        case("8 batches, the first and the sixth overflow", 3, 8, two_overflow, **wide),
+        few_rows("6 batches, gradients of the third overflow", 5, 6, {2: LARGE}),
+        few_rows("7 batches, gradients of two overflow", 6, 7, {1: LARGE, 4: LARGE}),
+        few_rows("5 batches, a scale of 2", 4, 5, init_scale=2.0),
+        case("6 batches, a scale of 4", 9, 6, rows=12, init_scale=4.0),
+        few_rows("5 batches, a loss with a small weight", 7, 5, **small),
     ]
 
 
-def plain_loop(*, weight: float = 1.0, init_scale: float = 2.0**10) -> Callable[..., Any]:
-    """How a plain loop is used, with this weight of the loss and this scale by default."""
-
-    def use(train: Callable[..., Any]) -> Callable[..., Any]:
-        def play(
-            seed: int,
-            width: int,
-            size: int,
-            count: int,
-            overflows: tuple[int, ...],
-            weight: float = weight,
-            init_scale: float = init_scale,
-            too_large: float = TOO_LARGE,
-        ) -> dict[str, Any]:
-            run = Run(seed, width, weight=weight, init_scale=init_scale)
-            given = batches(seed, count, size, overflows, too_large)
-            train(run.model, run.optimizer, run.scaler, run.loss_fn, given)
-            return run.left_behind()
-
-        return play
-
-    return use
+@as_play
+def plain_loop(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    """How a plain loop is used."""
+    run = Run(setting)
+    train(run.model, run.optimizer, run.scaler, run.loss_fn, run.batches)
+    return run.left_behind()

@@ -5,37 +5,35 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.plain_data.compare import as_number
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.training_loops.stage import (
+from amp_lessons.exercises import stage
+from amp_lessons.exercises.stage import (
     LARGE,
     SMALL,
     TOO_LARGE,
     Batch,
-    Run,
-    batches,
-    dtype,
-    in_runs,
+    Setting,
+    as_play,
+    case,
+    name_of,
 )
+from amp_lessons.exercises.training_loops.stage import Run, few_rows, in_runs
 
 
 def numbers(result: Any) -> Any:
-    """Numbers in a list, a tuple, a tensor or an array, as a list; inf and NaN are one thing."""
-    described = plain(result)
-    if isinstance(described, dict) and isinstance(described.get("values"), list):
-        described = described["values"]
-    if not isinstance(described, list):
-        return result
-    found = [as_number(x) for x in described]
-    if None in found:
-        return result
-    return [x if math.isfinite(x) else "not finite" for x in found]
+    """Numbers as a list, in which inf and NaN are one thing; anything else as it is."""
+    found = stage.numbers(result)
+    return result if found is None else [x if math.isfinite(x) else "not finite" for x in found]
+
+
+def epochs_of(count: int, batches: list[Batch]) -> list[list[Batch]]:
+    return [batches[i : i + count] for i in range(0, len(batches), count)]
 
 
 # ---- clipping: train(model, optimizer, scaler, loss_fn, batches, max_norm) ----------------------
@@ -44,33 +42,25 @@ def numbers(result: Any) -> Any:
 def norm_cases() -> list[Case]:
     """Most norms are above 0.25; above 0.65 only some are. With a small scale it shows which
     gradients are clipped: with a large one the model hardly moves, or not at all."""
+    low, high = (0.25,), (0.65,)
+    wide: dict[str, Any] = {"rows": 16, "width": 12, "init_scale": 16.0, "more": low}
+    two, third, fourth = {0: TOO_LARGE, 5: TOO_LARGE}, {2: LARGE}, {3: LARGE}
     return [
-        Case((1, 8, 8, 6, 0.25, 8.0), "6 batches, a max_norm of 0.25"),
-        Case((1, 8, 8, 6, 0.65, 4.0), "6 batches, a max_norm of 0.65"),
-        Case((2, 8, 8, 7, 0.25, 2.0**10, (1,)), "7 batches, the second overflows"),
-        Case((3, 12, 16, 8, 0.25, 16.0, (0, 5)), "8 batches, the first and the sixth overflow"),
-        Case((5, 8, 8, 6, 0.65, 2.0**10, (2,), LARGE), "6 batches, gradients of one overflow"),
-        Case((4, 8, 8, 7, 0.25, 2.0**10, (3,), LARGE), "7 batches, gradients of one overflow"),
+        few_rows("6 batches, a max_norm of 0.25", 1, 6, init_scale=8.0, more=low),
+        few_rows("6 batches, a max_norm of 0.65", 1, 6, init_scale=4.0, more=high),
+        few_rows("7 batches, the second overflows", 2, 7, {1: TOO_LARGE}, more=low),
+        case("8 batches, the first and the sixth overflow", 3, 8, two, **wide),
+        few_rows("6 batches, gradients of one overflow", 5, 6, third, more=high),
+        few_rows("7 batches, gradients of one overflow", 4, 7, fourth, more=low),
     ]
 
 
-def use_with_norms(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(
-        seed: int,
-        width: int,
-        size: int,
-        count: int,
-        max_norm: float,
-        init_scale: float,
-        overflows: tuple[int, ...] = (),
-        too_large: float = TOO_LARGE,
-    ) -> dict[str, Any]:
-        run = Run(seed, width, init_scale=init_scale)
-        given = batches(seed, count, size, overflows, too_large)
-        norms = train(run.model, run.optimizer, run.scaler, run.loss_fn, given, max_norm)
-        return {"norms returned": numbers(norms), **run.left_behind()}
-
-    return play
+@as_play
+def use_with_norms(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    given = run.loss_fn, run.batches, *setting.more
+    norms = train(run.model, run.optimizer, run.scaler, *given)
+    return {"norms returned": numbers(norms), **run.left_behind()}
 
 
 # ---- several epochs: train(model, optimizer, loss_fn, epochs, init_scale) -----------------------
@@ -79,14 +69,28 @@ GROWTH_INTERVAL = 4
 
 
 def epoch_cases() -> list[Case]:
+    """``more`` is the number of batches in an epoch."""
+
+    def epochs(
+        label: str, seed: int, count: int, each: int, scale: float, *bad: int, **more: Any
+    ) -> Case:
+        settings: dict[str, Any] = {
+            "rows": 8,
+            "init_scale": scale,
+            "weight": SMALL,
+            "more": (each,),
+        } | more
+        return case(label, seed, count * each, dict.fromkeys(bad, TOO_LARGE), **settings)
+
+    wide: dict[str, Any] = {"rows": 16, "width": 12}
     return [
-        Case((9, 8, 8, 2, 3, 4.0, (), 1.0), "2 epochs of 3 batches, from a scale of 4 on"),
-        Case((10, 8, 8, 3, 3, 2.0, (), 1.0), "3 epochs of 3 batches, from a scale of 2 on"),
-        Case((4, 8, 8, 2, 9, 2.0**45), "2 epochs of 9 batches, from a scale of 2**45 on"),
-        Case((5, 12, 16, 3, 9, 2.0**44), "3 epochs of 9 batches, from a scale of 2**44 on"),
-        Case((6, 8, 8, 4, 3, 2.0**20), "4 epochs of 3 batches, from a scale of 2**20 on"),
-        Case((7, 8, 8, 3, 5, 2.0**18, (7,)), "3 epochs of 5 batches, the eighth batch overflows"),
-        Case((8, 8, 8, 2, 6, 2.0**19, (1, 8)), "2 epochs of 6 batches, one overflows in each"),
+        epochs("2 epochs of 3 batches, from a scale of 4 on", 9, 2, 3, 4.0, weight=1.0),
+        epochs("3 epochs of 3 batches, from a scale of 2 on", 10, 3, 3, 2.0, weight=1.0),
+        epochs("2 epochs of 9 batches, from a scale of 2**45 on", 4, 2, 9, 2.0**45),
+        epochs("3 epochs of 9 batches, from a scale of 2**44 on", 5, 3, 9, 2.0**44, **wide),
+        epochs("4 epochs of 3 batches, from a scale of 2**20 on", 6, 4, 3, 2.0**20),
+        epochs("3 epochs of 5 batches, the eighth batch overflows", 7, 3, 5, 2.0**18, 7),
+        epochs("2 epochs of 6 batches, one overflows in each", 8, 2, 6, 2.0**19, 1, 8),
     ]
 
 
@@ -100,34 +104,22 @@ def scales_that_grow_soon() -> Iterator[None]:
         if scaler.is_enabled():
             scaler.set_growth_interval(GROWTH_INTERVAL)
 
-    torch.amp.GradScaler.__init__ = make  # type: ignore[method-assign]
+    torch.amp.GradScaler.__init__ = make  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
         torch.amp.GradScaler.__init__ = made  # type: ignore[method-assign]
 
 
-def use_by_epoch(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(
-        seed: int,
-        width: int,
-        size: int,
-        epochs: int,
-        count: int,
-        init_scale: float,
-        overflows: tuple[int, ...] = (),
-        weight: float = SMALL,
-    ) -> dict[str, Any]:
-        run = Run(seed, width, weight=weight)
-        all_ = batches(seed, count * epochs, size, overflows)
-        parts = [all_[count * i : count * (i + 1)] for i in range(epochs)]
-        with scales_that_grow_soon():
-            scale = train(run.model, run.optimizer, run.loss_fn, parts, init_scale)
-        left = run.left_behind()
-        del left["scale at the end"]  # of the run's own scaler, which nobody was handed
-        return {"scale returned": scale, **left}
-
-    return play
+@as_play
+def use_by_epoch(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    parts = epochs_of(setting.more[0], run.batches)
+    with scales_that_grow_soon():
+        scale = train(run.model, run.optimizer, run.loss_fn, parts, setting.init_scale)
+    left = run.left_behind()
+    del left["scale at the end"]  # of the run's own scaler, which nobody was handed
+    return {"scale returned": scale, **left}
 
 
 # ---- validation: train(model, optimizer, scaler, loss_fn, epochs, validation) -------------------
@@ -135,133 +127,114 @@ def use_by_epoch(train: Callable[..., Any]) -> Callable[..., Any]:
 
 def evaluation_cases() -> list[Case]:
     """After an overflow in the forward pass the statistics of batch norm are NaN for good."""
+
+    def epochs(
+        label: str, seed: int, count: int, rows: int = 12, *bad: int, **settings: Any
+    ) -> Case:
+        spoiled = dict.fromkeys(bad, TOO_LARGE)
+        label = f"{count} epochs of 4 batches{label}"
+        return case(label, seed, 4 * count, spoiled, rows=rows, rate=0.3, **settings)
+
     return [
-        Case((6, 8, 12, 2, 2.0**10), "2 epochs of 4 batches"),
-        Case((7, 16, 20, 3, 4.0), "3 epochs of 4 batches, a scale of 4"),
-        Case((8, 8, 10, 2, 2.0), "2 epochs of 4 batches, a scale of 2"),
-        Case((9, 8, 12, 2, 2.0**24), "2 epochs of 4 batches, a scale of 2**24"),
-        Case((10, 8, 12, 3, 2.0**23), "3 epochs of 4 batches, a scale of 2**23"),
-        Case((11, 8, 12, 2, 2.0**10, (6,)), "2 epochs of 4 batches, the seventh overflows"),
-        Case((12, 8, 12, 3, 2.0**10, (9,)), "3 epochs of 4 batches, the tenth overflows"),
-        Case((13, 8, 12, 2, 2.0**16, (), SMALL), "2 epochs of 4 batches, a small loss"),
+        epochs("", 6, 2),
+        epochs(", a scale of 4", 7, 3, 20, width=16, init_scale=4.0),
+        epochs(", a scale of 2", 8, 2, 10, init_scale=2.0),
+        epochs(", a scale of 2**24", 9, 2, init_scale=2.0**24),
+        epochs(", a scale of 2**23", 10, 3, init_scale=2.0**23),
+        epochs(", the seventh overflows", 11, 2, 12, 6),
+        epochs(", the tenth overflows", 12, 3, 12, 9),
+        epochs(", a small loss", 13, 2, init_scale=2.0**16, weight=SMALL),
     ]
 
 
-def use_with_validation(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(
-        seed: int,
-        width: int,
-        size: int,
-        epochs: int,
-        init_scale: float,
-        overflows: tuple[int, ...] = (),
-        weight: float = 1.0,
-    ) -> dict[str, Any]:
-        run = Run(seed, width, noisy=True, rate=0.3, weight=weight, init_scale=init_scale)
-        all_ = batches(seed, 4 * epochs, size, overflows)
-        validation = batches(seed + 30, 1, size + 5)[0]
-        parts = [all_[4 * i : 4 * i + 4] for i in range(epochs)]
-        trained, evaluated = [], []
+@as_play
+def use_with_validation(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run, seed, size = Run(setting, noisy=True), setting.seed, setting.sizes[0]
+    validation = Setting(seed + 30, (size + 5,)).batches()[0]
+    parts = epochs_of(4, run.batches)
+    trained, evaluated = [], []
 
-        # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
-        # detached. What belongs to which is told by the number of images.
-        def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
-            mode = "in training mode" if module.training else "in eval mode"
-            graph = "recorded" if logits.requires_grad else "not recorded"
-            if len(logits) == size:
-                trained.append(f"{mode}, {dtype(logits)}")
-            else:
-                evaluated.append(f"{mode}, {dtype(logits)}, {graph}")
+    # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
+    # detached. What belongs to which is told by the number of images.
+    def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
+        mode = "in training mode" if module.training else "in eval mode"
+        graph = "recorded" if logits.requires_grad else "not recorded"
+        if len(logits) == size:
+            trained.append(f"{mode}, {name_of(logits.dtype)}")
+        else:
+            evaluated.append(f"{mode}, {name_of(logits.dtype)}, {graph}")
 
-        run.model.register_forward_hook(look)
-        torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
-        losses = train(run.model, run.optimizer, run.scaler, run.loss_fn, parts, validation)
-        left = run.left_behind()
-        del left["dtype of the model's outputs"]
-        return {
-            "forward passes in training": in_runs(trained),
-            "forward passes in validation": in_runs(evaluated),
-            "losses returned": numbers(losses),
-            **left,
-            "running mean of batch norm": run.model[1].running_mean.clone(),
-        }
-
-    return play
+    run.model.register_forward_hook(look)
+    torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
+    losses = train(run.model, run.optimizer, run.scaler, run.loss_fn, parts, validation)
+    left = run.left_behind()
+    del left["dtype of the model's outputs"]
+    return {
+        "forward passes in training": in_runs(trained),
+        "forward passes in validation": in_runs(evaluated),
+        "losses returned": numbers(losses),
+        **left,
+        "running mean of batch norm": run.model[1].state_dict()["running_mean"].clone(),
+    }
 
 
 # ---- micro-batches: train(model, optimizer, scaler, loss_fn, batches, every) --------------------
 
 
 def accumulate_cases() -> list[Case]:
+    two = {0: TOO_LARGE, 9: TOO_LARGE}
+    wide: dict[str, Any] = {"rows": 4, "width": 12, "more": (3,)}
+    third, fifth = {2: LARGE}, {4: LARGE}
     return [
-        Case((8, 8, 8, 8, (), 2), "8 small batches, 2 a step"),
-        Case((16, 8, 6, 9, (), 3), "9 small batches, 3 a step"),
-        Case((9, 12, 4, 12, (4,), 3), "12 small batches, 3 a step, the fifth overflows"),
-        Case((10, 8, 6, 16, (0, 9), 4), "16 small batches, 4 a step, two overflow"),
-        Case((14, 8, 8, 6, (2,), 2, LARGE), "6 small batches, 2 a step, gradients overflow"),
-        Case((17, 8, 6, 9, (4,), 3, LARGE), "9 small batches, 3 a step, gradients overflow"),
+        few_rows("8 small batches, 2 a step", 8, 8, more=(2,)),
+        case("9 small batches, 3 a step", 16, 9, rows=6, more=(3,)),
+        case("12 small batches, 3 a step, the fifth overflows", 9, 12, {4: TOO_LARGE}, **wide),
+        case("16 small batches, 4 a step, two overflow", 10, 16, two, rows=6, more=(4,)),
+        few_rows("6 small batches, 2 a step, gradients overflow", 14, 6, third, more=(2,)),
+        case("9 small batches, 3 a step, gradients overflow", 17, 9, fifth, rows=6, more=(3,)),
     ]
 
 
-def use_in_groups(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(
-        seed: int,
-        width: int,
-        size: int,
-        count: int,
-        overflows: tuple[int, ...],
-        every: int,
-        too_large: float = TOO_LARGE,
-    ) -> dict[str, Any]:
-        run = Run(seed, width)
-        sizes: list[int] = []
-        run.model.register_forward_hook(lambda *seen: sizes.append(len(seen[-1])))
-        given = batches(seed, count, size, overflows, too_large)
-        train(run.model, run.optimizer, run.scaler, run.loss_fn, given, every)
-        return {"images in the largest batch": max(sizes, default=0), **run.left_behind()}
-
-    return play
+@as_play
+def use_in_groups(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    sizes: list[int] = []
+    run.model.register_forward_hook(lambda *seen: sizes.append(len(seen[-1])))
+    given = run.loss_fn, run.batches, *setting.more
+    train(run.model, run.optimizer, run.scaler, *given)
+    return {"images in the largest batch": max(sizes, default=0), **run.left_behind()}
 
 
 # ---- two models: train(models, optimizers, scaler, loss_fn, batches) ----------------------------
 
 
 def two_cases() -> list[Case]:
+    """``more`` are the second model's batches that overflow."""
     return [
-        Case((11, 6, (), ()), "6 batches, none overflows"),
-        Case((12, 9, (), (1, 4)), "9 batches, the second model overflows twice"),
-        Case((13, 9, (2,), (5,)), "9 batches, each model overflows once"),
-        Case((15, 8, (3,), (), LARGE), "8 batches, gradients of the first model overflow"),
-        Case((19, 7, (1,), (), LARGE), "7 batches, gradients of the first model overflow"),
-        Case((18, 8, (4,), ()), "8 batches, the first model overflows"),
+        case("6 batches, none overflows", 11, 6),
+        case("9 batches, the second model overflows twice", 12, 9, more=(1, 4)),
+        case("9 batches, each model overflows once", 13, 9, {2: TOO_LARGE}, more=(5,)),
+        case("8 batches, gradients of the first model overflow", 15, 8, {3: LARGE}),
+        case("7 batches, gradients of the first model overflow", 19, 7, {1: LARGE}),
+        case("8 batches, the first model overflows", 18, 8, {4: TOO_LARGE}),
     ]
 
 
-def use_for_two(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(
-        seed: int,
-        count: int,
-        first: tuple[int, ...],
-        second: tuple[int, ...],
-        too_large: float = TOO_LARGE,
-    ) -> dict[str, Any]:
-        a, b = Run(seed, 8), Run(seed + 50, 12, rate=0.3)
-        ones = batches(seed, count, 10, first, too_large)
-        twos = batches(seed + 70, count, 10, second)
-        given = [(x, z, y) for (x, y), (z, _) in zip(ones, twos, strict=True)]
-        train((a.model, b.model), (a.optimizer, b.optimizer), a.scaler, a.loss_fn, given)
-        # A guess may be computed again for the second loss, before the first model has stepped.
-        seen = {"first": a.left_behind(every_forward=False), "second": b.left_behind()}
-        del seen["second"]["scale at the end"]
-        names = list(seen["first"])
-        return {
-            f"{name} ({which} model)" if name != "scale at the end" else name: parts[name]
-            for name in names
-            for which, parts in seen.items()
-            if name in parts
-        }
-
-    return play
+@as_play
+def use_for_two(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    spoiled = dict.fromkeys(setting.more, TOO_LARGE)
+    twos = replace(setting, seed=setting.seed + 70, spoiled=spoiled).batches()
+    a, b = Run(setting), Run(replace(setting, seed=setting.seed + 50, width=12, rate=0.3))
+    given = [(x, z, y) for (x, y), (z, _) in zip(a.batches, twos, strict=True)]
+    train((a.model, b.model), (a.optimizer, b.optimizer), a.scaler, a.loss_fn, given)
+    # A guess may be computed again for the second loss, before the first model has stepped.
+    first, second = a.left_behind(every_forward=False), b.left_behind()
+    second["scale at the end"] = first["scale at the end"]
+    return {
+        f"{name} ({which} model)" if name != "scale at the end" else name: parts[name]
+        for name in first
+        for which, parts in (("first", first), ("second", second))
+    }
 
 
 # ---- three precisions: train(model, optimizer, loss_fn, batches, precision, max_norm) -----------
@@ -270,34 +243,29 @@ def use_for_two(train: Callable[..., Any]) -> Callable[..., Any]:
 def any_cases() -> list[Case]:
     """The losses of a small weight are not clipped: beside such gradients the 1e-6 that
     ``clip_grad_norm_`` adds would count."""
+
+    def run(label: str, seed: int, max_norm: float, weight: float = 1.0, **spoiled: Any) -> Case:
+        kind = label[:4]
+        return case(label, seed, 7, kind=kind, weight=weight, more=(kind, max_norm), **spoiled)
+
     return [
-        Case(("fp32", 31, 1.0, (), 0.2), "fp32", "fp32"),
-        Case(("fp32", 37, 1.0, (), 0.4), "fp32, a max_norm of 0.4", "fp32"),
-        Case(("bf16", 32, 1.0, (), 0.2), "bf16", "bf16"),
-        Case(("bf16", 35, SMALL, (), 1.0), "bf16, a loss with a small weight", "bf16"),
-        Case(("fp16", 33, 1.0, (2,), 0.2), "fp16, the third batch overflows", "fp16"),
-        Case(("fp16", 38, 1.0, (0, 4), 0.4), "fp16, two batches overflow", "fp16"),
-        Case(("fp16", 36, 1.0, (1,), 0.2, LARGE), "fp16, gradients of the second overflow", "fp16"),
-        Case(("fp16", 39, 1.0, (3,), 0.4, LARGE), "fp16, gradients of the fourth overflow", "fp16"),
-        Case(("fp16", 34, SMALL, (), 1.0), "fp16, a loss with a small weight", "fp16"),
-        Case(("fp16", 40, SMALL, (), 2.0), "fp16, another loss with a small weight", "fp16"),
+        run("fp32", 31, 0.2),
+        run("fp32, a max_norm of 0.4", 37, 0.4),
+        run("bf16", 32, 0.2),
+        run("bf16, a loss with a small weight", 35, 1.0, SMALL),
+        run("fp16, the third batch overflows", 33, 0.2, spoiled={2: TOO_LARGE}),
+        run("fp16, two batches overflow", 38, 0.4, spoiled={0: TOO_LARGE, 4: TOO_LARGE}),
+        run("fp16, gradients of the second overflow", 36, 0.2, spoiled={1: LARGE}),
+        run("fp16, gradients of the fourth overflow", 39, 0.4, spoiled={3: LARGE}),
+        run("fp16, a loss with a small weight", 34, 1.0, SMALL),
+        run("fp16, another loss with a small weight", 40, 2.0, SMALL),
     ]
 
 
-def use_in_any(train: Callable[..., Any]) -> Callable[..., Any]:
-    def play(
-        precision: str,
-        seed: int,
-        weight: float,
-        overflows: tuple[int, ...],
-        max_norm: float,
-        too_large: float = TOO_LARGE,
-    ) -> dict[str, Any]:
-        run = Run(seed, weight=weight)
-        given: list[Batch] = batches(seed, 7, 10, overflows, too_large)
-        scale = train(run.model, run.optimizer, run.loss_fn, given, precision, max_norm)
-        left = run.left_behind()
-        del left["scale at the end"]  # of the run's own scaler, which nobody was handed
-        return {**left, "scale returned": scale}
-
-    return play
+@as_play
+def use_in_any(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+    run = Run(setting)
+    scale = train(run.model, run.optimizer, run.loss_fn, run.batches, *setting.more)
+    left = run.left_behind()
+    del left["scale at the end"]  # of the run's own scaler, which nobody was handed
+    return {**left, "scale returned": scale}

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.training_loops.stage import Training, batches, flat
+from amp_lessons.exercises.stage import Setting, flat
+from amp_lessons.exercises.training_loops.stage import Training
 
 STORED = ("model", "optimizer", "scaler", "scheduler", "data order")
 """What a run holds itself; the random numbers belong to torch."""
@@ -52,7 +53,7 @@ def interrupt(capture: Callable[..., Any], restore: Callable[..., Any]) -> Calla
     """Interrupt a run, write its state to a file, and go on in a fresh one."""
 
     def play(seed: int, before: int, after: int) -> dict[str, Any]:
-        images, labels = batches(seed, 1, 60)[0]
+        images, labels = Setting(seed, (60,)).batches()[0]
         run = Training.fresh(seed)
         run.steps(images, labels, before)
         random = torch.get_rng_state()

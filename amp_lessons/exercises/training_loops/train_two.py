@@ -42,7 +42,7 @@ probe = Probe(two_cases, play=use_for_two)
 
 # %% judge
 from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.training_loops.stage import part
+from amp_lessons.exercises.stage import noted as part
 
 judge = Judge(same=within(1e-3))
 
