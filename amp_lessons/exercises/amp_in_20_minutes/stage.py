@@ -14,5 +14,5 @@ LARGE = (7e4, -1e5, 1e30)
 
 def numbers_to_store() -> list[Case]:
     """Numbers on both sides of where FP16 begins, and some beyond its end."""
-    ordinary = [Case((x,), POWERS.get(x, "")) for x in (1.0, -1.0, *SMALL)]
-    return [*ordinary, *(Case((x,), kind="numbers beyond 65504") for x in LARGE)]
+    ordinary = [Case((x,), POWERS.get(x, f"survives({x})")) for x in (1.0, -1.0, *SMALL)]
+    return [*ordinary, *(Case((x,), f"survives({x})", "numbers beyond 65504") for x in LARGE)]

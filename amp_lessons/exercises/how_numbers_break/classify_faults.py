@@ -78,7 +78,8 @@ def is_answer(entry, wrong):
 def tell(case, right, seen):
     """What was answered, and not what is right."""
     value = seen["value"]
-    return f"{case.label}: {given(seen)[1]!r}"[:60] if is_dict(value) else f"got {describe(value)}"
+    answer = given(seen)[1] if is_dict(value) else describe(value)
+    return f"({case.label}): you answered {answer!r}"[:70]
 
 judge = Judge(asked_for="a dict from letter to fault", tell=tell)
 

@@ -84,10 +84,19 @@ put("return (torch.softmax(logits, -1) + 1e-8).log()", before="wide")
 put("return (torch.softmax(logits.float(), -1) + 1e-8).log().to(logits.dtype)", before="wide")
 put("return torch.softmax(logits, -1).clamp(min=1e-6).log()", before="wide")
 
+# %% rule wrong-dtype
+# Your result is {got} for logits of {wanted}. Convert it at the end, with `.to(logits.dtype)`.
+def breaks(seen, right):
+    got, wanted = seen.get("value"), right["value"]["dtype"]
+    wrong = is_tensor(got) and got["dtype"] != wanted
+    return {"got": got["dtype"], "wanted": wanted} if wrong else None
+swap(".to(logits.dtype)", "")
+of("row_by_row", swap(".to(logits.dtype)", ""))
+
 # %% wrong no-shift
-# Without a shift, `exp` overflows for large logits: in FP16 exp(12) is already inf, and in float64
-# exp(710) is. For very negative logits it gives 0, and log(0) is -inf. Subtract the largest logit
-# of each row first. That doesn't change the result.
+# Without a shift, `exp` overflows for large logits: in FP16 exp(12) is already inf. For very
+# negative ones it gives 0, and log(0) is -inf. Subtract the largest logit of each row first. That
+# doesn't change the result.
 swap("wide - wide.max(dim=-1, keepdim=True).values", "wide")
 of("row_by_row", swap("row - row.max()", "row"))
 swap("float()", "double()") & swap("wide - wide.max(dim=-1, keepdim=True).values", "wide")
@@ -95,9 +104,8 @@ of("sum_in_float32", swap("logits - logits.amax(-1, keepdim=True)", "logits"))
 put("return logits - logits.exp().sum(-1, keepdim=True).log()", before="wide")
 
 # %% wrong log-of-softmax
-# You took the logarithm of the probabilities. In FP16, a probability below 2**-25 has already
-# become 0, and log(0) is -inf. In wider formats that happens later, but it happens. Stay with
-# logarithms all the way.
+# You took the logarithm of the probabilities. In FP16, one below 2**-25 has already become 0, and
+# log(0) is -inf. In wider formats that happens later. Stay with logarithms all the way.
 put("return torch.softmax(logits, -1).log()", before="wide")
 put("return torch.softmax(wide, -1).log().to(logits.dtype)", after="wide")
 put("p = shifted.exp()\nreturn (p / p.sum(-1, True)).log().to(logits.dtype)", before="result")
@@ -107,7 +115,7 @@ put("return torch.softmax(logits.double(), -1).log().to(logits.dtype)", before="
 # You returned the probabilities. Their logarithm is asked for, but don't take it of the
 # probabilities: `x - m - log(sum(exp(x - m)))` gives it directly.
 put("return torch.softmax(wide, -1).to(logits.dtype)", after="wide")
-put("p = shifted.exp()\nreturn (p / p.sum(-1, True)).to(logits.dtype)", before="result")
+of("sum_in_float32", put("return moved.exp() / total.to(logits.dtype)", after="total"))
 
 # %% wrong shift-added-back
 # You computed logsumexp as `m + log(sum)` and subtracted that. Beside a large `m`, the small
@@ -116,16 +124,14 @@ swap("shifted - shifted", "wide - (wide.max(dim=-1, keepdim=True).values + shift
     ".log()", ".log())")  # fmt: skip
 of("sum_in_float32", swap("moved - total.log().to(logits.dtype)",
    "logits - (logits.amax(-1, keepdim=True) + total.log()).to(logits.dtype)"))  # fmt: skip
-(put("m = wide.amax(-1, True)", after="wide") &
-    swap("shifted - shifted.exp().sum(dim=-1, keepdim=True).log()",
-    "wide - (m + (wide - m).exp().sum(-1, True).log())"))
+put("m = wide.amax(-1, True)\ne = (wide - m).exp().sum(-1, True)\n"
+    "return (wide - (m + e.log())).to(logits.dtype)", before="shifted")  # fmt: skip
 
 # %% wrong one-shift-for-all
 # You subtracted the largest logit of the whole tensor. In a row that lies far below it, every `exp`
 # becomes 0, and log(0) is -inf. Each row needs its own maximum.
 swap(".max(dim=-1, keepdim=True).values", ".max()")
 swap("wide.max(dim=-1, keepdim=True).values", "torch.amax(wide)")
-of("sum_in_float32", swap(".amax(-1, keepdim=True)", ".max()"))
 of("row_by_row", swap("row.max()", "logits.max().double()"))
 
 # %% wrong wrong-dimension
@@ -150,6 +156,3 @@ of("sum_in_float32", swap("return moved", "return logits"))
 of("sum_in_float32", swap(", dtype=torch.float32", ""))
 swap("logits.float()", "logits")
 of("row_by_row", swap("logits.double()", "logits"))
-
-# %% wrong wrong-type
-swap(".to(logits.dtype)", "")

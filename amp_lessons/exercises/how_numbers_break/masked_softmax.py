@@ -50,6 +50,15 @@ def masked_softmax(scores, keep):
     p = torch.softmax(scores.float().masked_fill(~keep, float("-inf")), dim=-1)
     return torch.where(p.isnan(), torch.full_like(p, 1 / p.shape[-1]), p).to(scores.dtype)
 
+# %% rule wrong-dtype
+# Your result is {got} for scores of {wanted}. Convert it at the end, with `.to(scores.dtype)`.
+def breaks(seen, right):
+    got, wanted = seen.get("value"), right["value"]["dtype"]
+    wrong = is_tensor(got) and got["dtype"] != wanted
+    return {"got": got["dtype"], "wanted": wanted} if wrong else None
+of("where_and_own_softmax", swap("keepdim=True)).to(scores.dtype)", "keepdim=True))"))
+of("nan_repaired", swap("p).to(scores.dtype)", "p)"))
+
 # %% wrong fill-does-not-fit
 # Your fill value is far below -65504, the lowest number of FP16, and torch refuses it. Ask the
 # dtype for its own lowest number: `torch.finfo(scores.dtype).min`.
@@ -74,7 +83,6 @@ swap("scores.dtype", "torch.float16")
 of("nan_repaired", swap('float("-inf")', "-1e9"))
 put("return torch.softmax(scores.float().masked_fill(~keep, -1e9), -1).to(scores.dtype)",
     before="lowest")  # fmt: skip
-put("return torch.softmax(torch.where(keep, scores, -1e9), -1)", before="lowest")
 
 # %% wrong masked-by-zero
 # Your masked scores are 0. But exp(0) is 1, so masked places get their share of the probability.
@@ -112,11 +120,13 @@ put("p = torch.softmax(scores, -1).masked_fill(~keep, 0)\np /= p.sum(-1, True)\n
     before="lowest")  # fmt: skip
 
 # %% wrong mask-added
-# You added a large negative number to the masked scores. In a row with nothing kept, the
-# differences between the scores remain, or some sums become -inf, so the row isn't uniform. Replace
-# the scores instead, with `masked_fill` or `torch.where`.
+# You added a large negative number to the masked scores. In a row with nothing kept, they still
+# differ, or some become -inf, so the row isn't uniform. Replace the scores instead, with
+# `masked_fill` or `torch.where`.
 swap("scores.masked_fill(~keep, lowest)", "scores + (~keep).to(scores.dtype) * lowest")
 put("return torch.softmax(scores + (1 - keep.to(scores.dtype)) * lowest, -1)", after="lowest")
+swap("scores.masked_fill(~keep, lowest), dim=-1)",
+    "scores.float() + (~keep) * lowest, dim=-1).to(scores.dtype)")
 swap("scores.masked_fill(~keep, lowest)", "scores + (~keep).to(scores.dtype) * -1e4")
 put("return torch.softmax(scores - 1e4 * (1 - keep.to(scores.dtype)), -1)", before="lowest")
 
@@ -125,7 +135,6 @@ put("return torch.softmax(scores - 1e4 * (1 - keep.to(scores.dtype)), -1)", befo
 swap("~keep", "keep")
 of("where_and_own_softmax", swap("scores, lowest)", "lowest, scores)"))
 of("nan_repaired", swap("~keep", "keep"))
-swap("~keep", "keep") & swap("torch.finfo(scores.dtype).min", "float('-inf')")
 
 # %% wrong mask-ignored
 # You ignored the mask: your result is the softmax of all scores.

@@ -94,7 +94,7 @@ def scores_with_masks() -> list[Case]:
         (noise, some, BFLOAT, "3 random rows", ""),
         (noise, some, SINGLE, "3 random rows", ""),
         ([[10.0, -50.0, 0.0]], [[no, yes, yes]], SINGLE, "the first one masked", ""),
-        *((rows, [[no] * len(rows[0]), [yes] * len(rows[0])], kind, "a row with nothing kept",
+        *((rows, [[no] * len(rows[0]), [yes] * len(rows[0])], kind, f"nothing kept of {rows[0]}",
            "rows with nothing kept") for rows, kind in EMPTY),
         *((rows, [[yes, yes, no]], kind, f"scores of {rows[0][0]:g}", "very negative scores")
           for rows, kind in VERY_NEGATIVE),

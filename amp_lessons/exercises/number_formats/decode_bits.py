@@ -122,11 +122,11 @@ swap(" / 2**mantissa_bits", " // 2**mantissa_bits")
 of("through_strings", put("value >>= mantissa_bits; value <<= mantissa_bits", before="value +="))
 
 # %% wrong subnormal-as-normal
-# You gave the hidden 1 to every number. Patterns with a stored exponent of 0 don't have it: those
-# are zero and the subnormal numbers.
+# You gave the hidden 1 to the subnormal numbers too, or even to zero. Patterns with a stored
+# exponent of 0 don't have it.
 drop("if exponent == 0")
-of("through_strings", swap(' if "1" in exponent else 0', "") & swap("max(int(exponent, 2), 1)",
-    "int(exponent, 2)"))
+of("through_strings", swap('if "1" in exponent', 'if value or "1" in exponent'))
+swap("sign * fraction", "sign * (mantissa > 0) * (1 + fraction)")
 swap("if exponent == 0", "if exponent == mantissa == 0")
 
 # %% wrong subnormal-exponent

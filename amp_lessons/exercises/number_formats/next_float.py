@@ -81,13 +81,11 @@ of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
 put("return torch.tensor(x + abs(x) * 2**-10).half().item()", after="if x == 0")
 put("return torch.tensor(x + abs(x) * 2**-10).half().item()", before="if x == 0")
 put("return x * (1 + 2**-10)", before="if x == 0")
-put("return torch.tensor(x * (1 + 2**-11)).half().item()", before="if x == 0")
-put("return x + abs(x) * 2**-10", before="if x == 0")
 put("return x + abs(x) * 2**-10", after="if x == 0")
 
 # %% wrong negative-away
-# Your positive numbers are right, but your negative ones went down. The format stores sign and
-# magnitude. So adding 1 to the bits of a negative number makes its magnitude larger.
+# Your negative numbers went down. The format stores sign and magnitude, so adding 1 to the bits of
+# a negative number makes its magnitude larger.
 swap("bits + 1 if x > 0 else bits - 1", "bits + 1")
 swap("bits + 1 if x > 0 else bits - 1", "bits + 1") & drop("if x == 0")
 of("numpy_nextafter", swap("(np.inf)", "(np.inf if x >= 0 else -np.inf)"))
@@ -103,11 +101,18 @@ of("by_search", put("if x == 0: return 0.0", before="patterns"))
 of("by_search", put("if not x: return float('nan')", before="patterns"))
 of("by_search", put("if str(x) == '-0.0': return -(2.0**-24)", before="patterns"))
 
+# %% wrong smallest-normal-after-zero
+# After zero you return 2**-14, the smallest *normal* number. The subnormal numbers lie in between.
+# The smallest of them is 2**-24.
+swap("2.0**-24", "2.0**-14")
+of("by_search", put("if x == 0: return 2.0**-14", before="patterns"))
+of("numpy_nextafter", put("if not x: return torch.finfo(torch.float16).tiny", before="with"))
+
 # %% wrong no-infinity
 # After 65504, the largest finite number, comes infinity. FP16 doesn't have 65536, and 65504 itself
 # isn't larger than `x`.
-put("if x == 65504: return 65536.0", before="if x == 0")
 put("if x == 65504: return x", before="if x == 0")
+put("if x == 65504: return 65536.0", before="if x == 0")
 swap("return bits.view(torch.float16).item()", "return min(bits.view(torch.float16).item(), 65504)")
 
 # %% program steps_of_the_binade

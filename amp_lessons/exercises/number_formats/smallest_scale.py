@@ -33,7 +33,6 @@ probe = Probe(small_gradients)
 # %% judge
 import math
 
-
 judge = Judge(asked_for="a float")
 
 # %% passed
@@ -86,16 +85,16 @@ swap("gradients[gradients != 0].abs()", "gradients.half()[gradients != 0].abs()"
 put("gradients = gradients.half()", before="smallest =")
 
 # %% wrong sign-forgotten
-# You compared the gradients with their signs. A negative gradient can be the smallest in magnitude,
-# so take `abs()` first.
+# You left out the negative gradients, or compared them with their signs. One of them can be the
+# smallest in magnitude, so take `abs()` first.
 swap("gradients != 0].abs()", "gradients > 0]")
 of("by_logarithm", swap("gradients != 0].abs()", "gradients > 0]"))
 swap(".abs()", "")
 of("count_survivors", swap("!= 0", "> 0", nth=0))
 
 # %% wrong below-one
-# Your scale is right where a gradient needs help. Where none does, yours is below 1 and makes the
-# gradients smaller. The scale must be at least 1.
+# Where the gradients are large, your scale is below 1 and makes them smaller. The scale must be at
+# least 1.
 of("by_logarithm", swap("max(0, exponent)", "exponent"))
 put("while (smallest * scale / 2).half() != 0: scale /= 2", before="return scale")
 
