@@ -148,7 +148,7 @@ def play_gram(function: Callable[..., Any]) -> Any:
         return function
 
     def play(x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None) -> Any:
-        with region(device, dtype), _LastProduct() as product:
+        with region(device, dtype), _LastProduct() as product, _Products() as below:
             if device == "cuda":
                 x, weight = (
                     torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight)
@@ -160,12 +160,17 @@ def play_gram(function: Callable[..., Any]) -> Any:
                 after = autocast_state(device)
                 set_autocast_state(device, before)
         if after != before and result is not ...:
-            changed = "off" if dtype and not after[0] else "not as it was"
+            changed = "off; expected on" if dtype and not after[0] else "not as it was"
             return {"autocast after the call": changed}
+        if below.double:
+            return {"computed in": "float64; expected float32"}
         if isinstance(result, Tensor) and result.dtype in (HALF, BFLOAT):
             return f"{name_of(result.dtype)}{product.words}"
         if device == "cuda" and isinstance(result, Tensor):
-            return f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+            ran = below.dtypes or ["no product"]
+            inner = ran[-1] if len(ran) > 1 else "float32"  # sums of products are no product
+            words = f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+            return f"{words}, linear layer in {ran[0]}, inner products in {inner}"
         return result
 
     return play
@@ -212,11 +217,13 @@ class _Products(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.dtypes: list[str] = []
+        self.double = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in self.names:
             self.dtypes.append(name_of(out.dtype))
+        self.double |= isinstance(out, Tensor) and out.dtype is DOUBLE
         return out
 
 
