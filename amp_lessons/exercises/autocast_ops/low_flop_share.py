@@ -110,7 +110,7 @@ drop("return out")
 of("fraction", drop("return result"))
 
 # %% wrong no-region
-# You ran the model without opening the region, so only the model's own inner regions ran in 16 bits.
+# You ran the model without opening the region, so only the model's own regions ran in 16 bits.
 # Write `with torch.autocast("cpu", dtype=region)` around the call.
 swap('torch.autocast("cpu", dtype=region), ', "")
 swap("dtype=region)", "dtype=region, enabled=False)")
