@@ -328,7 +328,9 @@ class _Seen:
         rest = [n for n in self.failed if n not in numbers]
         if not rest:  # nothing is left that would need another cause
             return Finding(slug, self.told(numbers))
-        kinds = dict.fromkeys(self.cases[n].kind for n in numbers)
+        kinds = list(dict.fromkeys(self.cases[n].kind for n in numbers))
+        if len(kinds) > 3:
+            kinds = [", ".join(kinds[:3]), "others"]
         return Finding(
             slug, self.told([*numbers, *rest]), scope=" and ".join(kinds), of=len(numbers)
         )

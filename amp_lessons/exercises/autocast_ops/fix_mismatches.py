@@ -74,12 +74,10 @@ def predictions(x, weight):
 ### END SOLUTION
 
 # %% hints
-# - For each function: which tensor is 16 bit, and which op meets it that autocast doesn't look
-#   after?
+# - In each function, which tensor is 16 bit? Which op meets it that autocast doesn't look after?
 # - In-place ops and `out=` take the tensors as they are, and so does code after the region. In each
 #   of the five, one `.float()` at the right place is enough, or writing the op without `out=`.
-# - In `energy` nothing raises. What is the dtype of `(x @ weight) ** 2` on a CPU, and how large may
-#   it become?
+# - In `energy` nothing raises. Which dtype has `(x @ weight) ** 2` on a CPU? How large may it be?
 
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage import mismatch_cases, play_mismatches
@@ -113,6 +111,12 @@ def raised(entry):
 def somewhere(key, test):
     """A rule: in some region this was noted."""
     return lambda seen, right: any(map(test, noted(seen, key).values()))
+
+def products(test):
+    """A rule: in some region `x @ weight` ran in a dtype of which this is true (wanted, got)."""
+    def breaks(seen, right, key="x @ weight ran in"):
+        return any(test(w, noted(seen, key).get(at, w)) for at, w in noted(right, key).items())
+    return breaks
 
 def tell(case, right, seen):
     if not runs(seen):
@@ -153,16 +157,13 @@ def predictions(x, weight):
     return (x.detach() @ weight.detach()).to(torch.float32).numpy()
 
 # %% right by_einsum
-def features(x, weight):
-    return torch.einsum("ij,jk->ik", x, weight)
-
 def update_memory(memory, rows, x, weight):
-    added = features(x, weight).type_as(memory)
+    added = torch.einsum("ij,jk->ik", x, weight).type_as(memory)
     return memory.scatter_add(0, rows[:, None].expand_as(added), added)
 
 def project(x, weight, head):
     scores = torch.empty(len(x), head.shape[1])
-    torch.matmul(torch.relu(features(x, weight)).float(), head, out=scores)
+    torch.matmul(torch.relu(torch.mm(x, weight)).float(), head, out=scores)
     return scores
 
 def classify(x, weight, head, region):
@@ -171,21 +172,20 @@ def classify(x, weight, head, region):
     return F.linear(hidden.float(), head.T)
 
 def energy(x, weight):
-    return features(x, weight).double().square().sum().float()
+    return F.linear(x, weight.T).double().square().sum().float()
 
 def predictions(x, weight):
-    return features(x, weight).detach().float().cpu().numpy().copy()
+    return x.matmul(weight).detach().float().cpu().numpy().copy()
 
 # %% rule numpy-before-the-cast
 # You called `.numpy()` before the cast. NumPy has float16 but no bfloat16, so this works in one of
 # the two regions. Cast the tensor with `.float()` first, and then make the array.
 breaks = somewhere("raised", lambda error: "ScalarType" in error)
 swap("detach().float().numpy()", "detach().numpy().astype('float32')")
-swap("(x @ weight).detach().float().numpy()", "(x @ weight).numpy()")
 
 # %% rule inside-a-region-only
 # It works inside a region and raises without one: there your 16-bit tensor meets float32. Don't
-# cast to the region's dtype, which says nothing when no region is open. float32 is always right.
+# cast to the region's dtype; float32 is right in both.
 def breaks(seen, right):
     return list(raised(seen)) == ["with no region open"]
 swap("clone().index_add_(0, rows, added)",
@@ -197,21 +197,18 @@ swap("clone().index_add_(0, rows, added)",
 def breaks(seen, right):
     return len([where for where in raised(seen) if "region of" in where]) == 1
 swap("features.float() @ head", "(features @ head.half()).float()")
-swap("features.float() @ head", "(features @ head.bfloat16()).float()")
 
 # %% rule still-mismatched
-# Two dtypes still meet in an op that autocast doesn't look after. Find the op in the message. Ask
-# which of its tensors is 16 bit and where that comes from, and cast that one to float32 before it.
+# Two dtypes still meet in an op that autocast doesn't look after. Which of its tensors is 16 bit?
+# Cast that one to float32 before the op.
 breaks = somewhere("raised", lambda error: error != "nothing")
 swap("rows, added)", "rows, x @ weight)")
-swap("features.float() @ head", "features @ head.float()")
 
 # %% rule region-changed
-# The caller's region is not as it was after your function. A switch that you set by hand stays set;
-# a `with` block puts it back. You don't need either here: casting one tensor is enough.
+# The caller's region is not as it was after your function. A switch that you set by hand stays set.
+# You don't need it here: casting one tensor is enough.
 breaks = somewhere("autocast after the call", lambda words: words == "not as it was")
 put("torch.set_autocast_enabled('cpu', True)", before="return (positive")
-put("torch.set_autocast_cache_enabled(False)", before="return (positive")
 
 # %% rule wrong-type
 def breaks(seen, right):
@@ -220,50 +217,32 @@ def breaks(seen, right):
         if got.split()[2:] != expected.split()[2:]:
             return {"got": got, "expected": expected}
 swap("detach().float().numpy()", "detach().float().tolist()")
-swap("detach().float().numpy()", "detach().float()")
-swap("** 2).sum()", "** 2).sum().item()", nth=2)
 
 # %% rule autocast-switched-off
-# `x @ weight` runs in float32 now. That removes the mismatch, but also what the region is for. Let
-# the product run in the region's dtype, and cast only the tensor that leaves it.
-def breaks(seen, right):
-    wanted = noted(right, "x @ weight ran in")
-    got = wanted | noted(seen, "x @ weight ran in")
-    return any(wanted[where][-2:] == "16" != got[where][-2:] for where in wanted)
+# `x @ weight` doesn't run in 16 bits any more. That removes the mismatch, but also what the region
+# is for. Let the product run in the region's dtype, and cast only the tensor that leaves it.
+breaks = products(lambda wanted, got: wanted[-2:] == "16" != got[-2:])
 wrap("with torch.autocast('cpu', enabled=False):", "return ((x @ weight).float()")
 swap("(x @ weight).detach().float()", "(x.double() @ weight.double()).float()")
 
 # %% rule other-format
-# The product runs in a 16-bit format, but not in the one that was asked for. Pass the region's
-# dtype on: without one, `torch.autocast("cpu")` means bfloat16.
-def breaks(seen, right):
-    wanted = noted(right, "x @ weight ran in")
-    got = wanted | noted(seen, "x @ weight ran in")
-    return any(wanted[where][-2:] == "16" and wanted[where] != got[where] for where in wanted)
-put("region = torch.float16", before="with torch.autocast", nth=2)
-
-# %% rule cast-by-hand
-# `x @ weight` runs in 16 bits where no region is open. You cast its inputs yourself, so the caller
-# can't choose any more. Leave the product to the region, and cast what comes out of it.
-def breaks(seen, right):
-    wanted = noted(right, "x @ weight ran in")
-    return any(wanted[where] != got for where, got in noted(seen, "x @ weight ran in").items())
+# `x @ weight` runs in a 16-bit format that was not asked for. Don't cast its inputs yourself, and
+# open a region with its dtype: without one, `torch.autocast("cpu")` means bfloat16.
+breaks = products(lambda wanted, got: wanted != got)
 swap("added = (x @ weight)", "added = (x.half() @ weight.half())")
-swap("(x @ weight).detach().float()", "(x.bfloat16() @ weight.bfloat16()).float()")
+swap("dtype=region", "dtype=torch.bfloat16", nth=2)
 
 # %% rule half-leaks
 # There is no error any more, but the result isn't float32 yet. The next op outside the region will
 # run into it. Cast with `.float()`.
 breaks = somewhere("returned", lambda words: "float16" in words)
 swap("(positive @ head).float()", "positive @ head")
-wrap("with torch.autocast('cpu', dtype=region):", "return features.float() @ head")
 
 # %% rule head-in-16-bits
-# `classify` returns float32 now, but its head runs in 16 bits too. Casting the result doesn't bring
-# the lost digits back. Cast the features, and let the head run in float32 after the region.
+# `classify` returns float32, but its head runs in 16 bits. Casting the result doesn't bring the
+# lost digits back. Cast the features, and let the head run in float32 after the region.
 breaks = somewhere("the head ran in", lambda dtype: dtype.endswith("16"))
 swap("    return features.float() @ head", "        return (features @ head).float()")
-swap("features.float() @ head", "(features @ head.to(features.dtype)).float()")
 
 # %% rule changed-argument
 breaks = somewhere("arguments", lambda words: words == "changed")
@@ -274,21 +253,15 @@ swap("clone().index_add_(0, rows, added)", "index_add_(0, rows, added)")
 # digits. Keep the memory in float32, and cast the features.
 breaks = somewhere("rows that nothing was added to", lambda words: words == "rounded")
 swap("clone().index_add_(0, rows, added)", "bfloat16().float().index_add_(0, rows, added)")
-put("memory = memory.half().float()", before="added =")
 
 # %% rule cast-after-the-sum
 # The result is inf. In FP16 the squares overflow above 65504, and so does their sum. Cast before
 # the op that can overflow.
 breaks = somewhere("values", lambda values: math.inf in values)
 swap("weight).float() ** 2).sum()", "weight) ** 2).sum().float()")
-swap("weight).float() ** 2).sum()", "weight) ** 2).sum(dtype=torch.float32)")
 
-# %% wrong relu-forgotten
-# You left out the `torch.relu` that stands between two products. Keep what the function computes,
-# and change only its dtypes.
+# %% wrong wrong-value
 swap("positive = torch.relu(x @ weight)", "positive = x @ weight")
-swap("features = torch.relu(x @ weight)", "features = x @ weight")
-swap("positive = torch.relu(x @ weight)", "positive = torch.nn.functional.linear(x, weight.T)")
 
 # %% wrong returned-none
 drop("return (positive")

@@ -5,9 +5,10 @@
 # all their inner products, `features @ features.T`.
 #
 # Your function is called inside somebody's autocast region, on a CPU or on CUDA, in float16 or
-# bfloat16. The linear layer should run in the region's dtype. The inner products reach many
-# millions, so compute and return them in float32 (not in float64, which most GPUs are slow at).
-# After the call the region must be as it was. It may also be called with no region open.
+# bfloat16. Your code must work for both devices; the check needs no GPU for that. The linear layer
+# should run in the region's dtype. The inner products reach many millions, so compute and return
+# them in float32 (not in float64, which most GPUs are slow at). After the call the region must be
+# as it was. It may also be called with no region open.
 
 # %% answer
 def gram(x, weight):
@@ -28,12 +29,13 @@ def gram(x, weight):
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage import gram_cases, play_gram
 
-probe = Probe(gram_cases, play=play_gram, watch=True)
+probe = Probe(gram_cases, play=play_gram)
 
 # %% judge
 import itertools
 import math
 
+from amp_lessons.checks.wording import line
 
 def same(expected, seen):
     """Each number right to 1e-6 of itself, since the numbers of one matrix differ by orders."""
@@ -43,11 +45,20 @@ def same(expected, seen):
     close = all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(*numbers, strict=True))
     return close and expected["dtype"] == seen["dtype"]
 
-def afterwards(words):
-    """A rule: what the caller's region is like after the call."""
-    return lambda seen, right: seen.get("value") == {"dict": {"autocast after the call": words}}
+def tell(case, right, seen):
+    value = seen["value"]
+    for key, words in value["dict"].items() if is_dict(value) else ():
+        return f"{case.label}: {key}: {words}"
+    if not isinstance(value, str):
+        return line("gram", case, right, seen, same)
+    wanted = right["value"] if isinstance(right["value"], str) else "float32"
+    return f"{case.label}: returned {value}; expected {wanted}"
 
-judge = Judge(same=same, asked_for="a float32 tensor")
+def noted(key, words):
+    """A rule: what the caller's region is like after the call, or what was computed in."""
+    return lambda seen, right: is_dict(seen.get("value")) and seen["value"]["dict"] == {key: words}
+
+judge = Judge(same=same, asked_for="a float32 tensor", tell=tell)
 
 # %% passed
 # It takes two things: autocast off for the product, and features that you cast to float32. The rest
@@ -66,72 +77,42 @@ def gram(x, weight):
 
     return inner(torch.nn.functional.linear(x, weight).float())
 
-# %% right custom_function
-class Gram(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, f):
-        with torch.autocast(f.device.type, enabled=False):
-            return F.linear(f.float(), f.float())
-
-    @staticmethod
-    def backward(ctx, grad):
-        raise NotImplementedError
-
-def gram(x, weight):
-    return Gram.apply(F.linear(x, weight))
-
 # %% rule autocast-left-off
 # Autocast is still off when your function returns, so the rest of the caller's region runs in
 # float32. Use a block, `with torch.autocast(..., enabled=False)`: it puts autocast back.
-breaks = afterwards("off")
-put("torch.set_autocast_enabled(x.device.type, False)", before="with")
+breaks = noted("autocast after the call", "off; expected on")
 unwrap("with") & put("torch.set_autocast_enabled(x.device.type, False)", before="return")
 
 # %% rule region-changed
 # Autocast is not as it was when your function returns. It is on where it was off, or has another
 # dtype or cache setting. A block, `with torch.autocast(..., enabled=False)`, puts all three back.
-breaks = afterwards("not as it was")
+breaks = noted("autocast after the call", "not as it was")
 put("torch.set_autocast_dtype(x.device.type, torch.float32)", before="with")
 of("sums_of_products", put("torch.set_autocast_cache_enabled(False)", before="return"))
-
-# %% program turned_on_where_it_was_off
-def gram(x, weight):
-    features = F.linear(x, weight)
-    torch.set_autocast_enabled(x.device.type, False)
-    features = features.float()
-    out = features @ features.T
-    torch.set_autocast_enabled(x.device.type, True)
-    return out
+(unwrap("with") & put("torch.set_autocast_enabled(x.device.type, False)", before="return") &
+    swap("return ", "out = ") & put("torch.set_autocast_enabled(x.device.type, True); return out",
+    after="out ="))
 
 # %% rule in-float64
 # You computed in float64. Autocast leaves float64 alone, so this avoids its cast, but most GPUs are
 # many times slower in float64 than in float32. Switch autocast off and cast to float32.
-def breaks(seen, right):
-    return any(op["dtype"] == "float64" for op in seen.get("ops", []))
-unwrap("with") & swap("float()", "double()")
+breaks = noted("computed in", "float64; expected float32")
 (swap("float()", "double()") & swap("return features @ features.T",
     "return (features @ features.T).float()"))
-of("sums_of_products", swap("float()", "double()") & swap(".sum(-1)", ".sum(-1).float()"))
 
 # %% rule cast-back
 # You computed in float32 and cast the result back to 16 bits. There it is rounded again, and FP16
 # ends at 65504. Return the float32 result.
 def breaks(seen, right):
     return str(seen.get("value")).endswith("from a product of float32 with autocast off")
-swap("features @ features.T", "(features @ features.T).half()")
 swap("features @ features.T", "(features @ features.T).to(x.dtype)")
 
 # %% wrong cast-only
-# You cast to float32, and the product casts back. `matmul` is on the lower-precision list, so
-# inside the region its inputs become 16 bit whatever they were. Switch autocast off for the product
-# too.
+# You cast to float32, and the product casts back: it is on the lower-precision list, so inside the
+# region its inputs become 16 bit whatever they were. Switch autocast off for the product too.
 unwrap("with")
 swap("enabled=False", "enabled=True")
-
-# %% program float_before_einsum
-def gram(x, weight):
-    features = F.linear(x, weight).float()
-    return torch.einsum("ik,jk->ij", features, features)
+unwrap("with") & swap("features @ features.T", 'torch.einsum("ik,jk->ij", features, features)')
 
 # %% wrong region-only
 # You switched autocast off, but the features are still 16 bit. A disabled region casts nothing, in
@@ -141,7 +122,7 @@ of("decorated", swap(".float()", ""))
 
 # %% wrong cast-after
 # You cast the result of a 16-bit product. By then it is rounded to 16 bits, and in FP16 it can
-# be inf. Switch autocast off for the product, and cast the features before it.
+# be inf. Cast the features before the product, and keep autocast off for it.
 drop("features = features") & swap("features @ features.T", "(features @ features.T).float()")
 (unwrap("with") & swap("features.float()", "features / 1024") & swap("features @ features.T",
     "(features @ features.T).float() * 1024**2"))
@@ -151,25 +132,22 @@ of("decorated", swap("weight).float()", "weight)") & swap("f.t())", "f.t()).floa
 # Now the linear layer runs outside the region too. Only the product of the features with themselves
 # is fragile. Let the linear layer run in the region's dtype, and switch autocast off after it.
 swap("features.float()", "F.linear(x.float(), weight.float())")
+swap("features.float()", "x.float() @ weight.float().T")
 move("features =", nth=1, before="features = features")
-
-# %% program the_whole_function_outside
-def gram(x, weight):
-    with torch.autocast(device_type=x.device.type, enabled=False):
-        f = x.float() @ weight.float().T
-        return f @ f.T
 
 # %% wrong one-device
 # You named one device. Each device type has a switch of its own, so on the other device autocast is
 # still on. `x.device.type` names the one that you need.
 swap("x.device.type", '"cpu"')
-swap("x.device.type", '"cpu"') & swap("features.T", "features.mT", nth=1)
+(swap("x.device.type", '"cpu"') & swap("features @ features.T",
+    "torch.mm(features, features.T).float()"))
+(swap("x.device.type", '"cpu"') & put("if x.is_cuda: return F.linear(features, features).float()",
+    before="with"))
 
 # %% wrong as-it-was
 # The product still runs in 16 bits, so it overflows in FP16. Switch autocast off for it, and cast
 # the features to float32.
 unwrap("with") & drop("features = features")
-of("decorated", swap(".float()", "") & swap("enabled=False", "enabled=True"))
 unwrap("with") & drop("features = features") & swap("features.T", "features.mT")
 
 # %% wrong other-gram

@@ -110,23 +110,21 @@ drop("return out")
 of("fraction", drop("return result"))
 
 # %% wrong no-region
-# You ran the model without opening the region. Then nothing runs in 16 bits, unless the model opens
-# a region of its own. Write `with torch.autocast("cpu", dtype=region)` around the call.
+# You ran the model without opening the region, so only the model's own regions ran in 16 bits.
+# Write `with torch.autocast("cpu", dtype=region)` around the call.
 swap('torch.autocast("cpu", dtype=region), ', "")
 swap("dtype=region)", "dtype=region, enabled=False)")
 
 # %% wrong always-zero
-# Your share is 0 for every model. Is the region open around the call? Parameters stay in float32
-# inside a region too, so don't look at theirs, but at what the ops return. In `inference_mode` you
-# see no op that has a formula.
+# Your share is 0 for every model. Is the region open around the call? Look at the dtype of what the
+# ops return: parameters stay in float32. In `inference_mode` you see no op that has a formula.
 swap("out.dtype.itemsize", "next(model.parameters()).dtype.itemsize")
 (swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swap("/ total",
     "/ max(total, 1)"))
 
 # %% wrong always-one
-# Your share is 1 for every model, as if everything ran in 16 bits. Autocast leaves some products
-# alone, and a model can switch it off. Look at the dtype that each op returns.
-swap("low / total", "1.0")
+# Your share is 1 for every model. Autocast leaves some products alone, and a model can switch it
+# off. Look at the dtype that each op returns.
 drop("low += ") & swap("low / total", "total / total")
 swap("out.dtype.itemsize == 2", "True")
 
@@ -159,44 +157,20 @@ of("fraction", swap("formula(*args, **(kwargs or {}), out_val=result)", "result.
 (swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") &
     swap("if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):") &
     drop("formula =") & swap("with torch.autocast", "with torch.no_grad(), torch.autocast"))
+of("fraction", swap("formula := flop_registry.get(func.overloadpacket)",
+    "torch.is_tensor(result)") & swap("formula(*args, **(kwargs or {}), out_val=result)", "1") &
+    swap("with torch.autocast", "with torch.no_grad(), torch.autocast"))
 
-# %% program all_ops_alike
-def low_flop_share(model, x, region):
-    dtypes = []
-
-    class Count(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            if isinstance(out, torch.Tensor):
-                dtypes.append(out.dtype)
-            return out
-
-    with torch.no_grad(), torch.autocast("cpu", dtype=region), Count():
-        model(x)
-    return sum(d in (torch.float16, torch.bfloat16) for d in dtypes) / len(dtypes)
-
-# %% wrong modules-only
-# You counted layers, with hooks or by their weights. `q @ k` is a product without a layer, so you
-# missed it. A `TorchDispatchMode` sees every op.
+# %% wrong products-missed
+# You missed some products. A linear layer with a bias is an `addmm`, one without may be an `mm`,
+# `q @ k` is a `bmm` in no layer, and convolutions count too. Let a `TorchDispatchMode` see every
+# op, and `flop_registry` say which of them count.
 swap("in flop_registry", "in (torch.ops.aten.addmm, torch.ops.aten.convolution)", nth=1)
 put("if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm): return out",
     before="if func")
-
-# %% program hooks_on_layers
-def low_flop_share(model, x, region):
-    counted = []
-
-    def hook(module, args, output):
-        flops = 2 * module.weight.numel() * (output.numel() // module.weight.shape[0])
-        counted.append((flops, output.dtype))
-
-    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d))]
-    handles = [m.register_forward_hook(hook) for m in layers]
-    with torch.autocast("cpu", dtype=region):
-        model(x)
-    for handle in handles:
-        handle.remove()
-    return sum(n for n, d in counted if d != torch.float32) / sum(n for n, d in counted)
+(swap("in flop_registry", "in (torch.ops.aten.mm, torch.ops.aten.convolution)", nth=1) &
+    swap("low / total", "low / max(total, 1)"))
+put("if func.overloadpacket == torch.ops.aten.convolution: return out", before="if func")
 
 # %% wrong inputs-before-the-cast
 # You took the dtype of what goes into a layer. The cast comes after that, inside the layer's call.
@@ -206,31 +180,29 @@ def low_flop_share(model, x, region):
 def low_flop_share(model, x, region):
     counted = []
 
-    def hook(module, args):
-        rows = args[0].numel() // args[0].shape[-1]
-        if isinstance(module, nn.Conv1d):
-            rows = args[0].shape[0] * (args[0].shape[-1] - 1)
-        counted.append((rows * module.weight.numel(), args[0].dtype))
+    def hook(module, args, output):
+        flops = 2 * module.weight.numel() * (output.numel() // len(module.weight))
+        counted.append((flops, args[0].dtype))
 
-    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d))]
-    handles = [m.register_forward_pre_hook(hook) for m in layers]
+    for layer in [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d))]:
+        layer.register_forward_hook(hook)
     with torch.autocast("cpu", dtype=region):
         model(x)
-    for handle in handles:
-        handle.remove()
     return sum(n for n, d in counted if d.itemsize == 2) / sum(n for n, d in counted)
 
 # %% program what_comes_with_it
 def low_flop_share(model, x, region):
     flops = {2: 0, 4: 0}
 
-    def hook(module, args, output):
-        n = 2 * module.weight.numel() * (output.numel() // module.weight.shape[0])
-        flops[args[0].element_size()] += n
+    def hook(layer, args):
+        rows = args[0].numel() // args[0].shape[-1]
+        if layer.weight.ndim == 3:
+            rows = args[0].shape[0] * (args[0].shape[-1] - 1)
+        flops[args[0].itemsize] += rows * layer.weight.numel()
 
     for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Conv1d)):
-            module.register_forward_hook(hook)
+        if hasattr(module, "weight"):
+            module.register_forward_pre_hook(hook)
     with torch.autocast("cpu", dtype=region):
         model(x)
     return flops[2] / sum(flops.values())
@@ -251,24 +223,8 @@ swap("itemsize == 2", "itemsize > 2")
 # You divided the 16-bit FLOPs by the others. A share is divided by all of them.
 swap("low / total", "low / max(total - low, 1)")
 swap("low / total", "low / (total - low)")
+put("total -= low", before="return low")
 of("fraction", swap("sum(flops.values())", "flops[torch.float32] + flops[torch.float64]"))
-
-# %% program sixteen_to_the_rest
-def low_flop_share(model, x, region):
-    done = {True: 0, False: 0}
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            formula = flop_registry.get(func.overloadpacket)
-            if formula:
-                narrow = result.dtype in (torch.float16, torch.bfloat16)
-                done[narrow] += formula(*args, **(kwargs or {}), out_val=result)
-            return result
-
-    with torch.autocast("cpu", region), Watch():
-        model(x)
-    return done[True] / done[False]
 
 # %% wrong percent
 # You returned a percentage. Return the share, a number between 0 and 1.

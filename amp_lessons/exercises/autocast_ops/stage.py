@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.overrides import TorchFunctionMode
 
 from amp_lessons.checks.evidence import by_name
@@ -107,7 +108,7 @@ def play_gram(function: Callable[..., Any]) -> Any:
         return function
 
     def play(x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None) -> Any:
-        with region(dtype, device), _LastProduct() as product:
+        with region(dtype, device), _LastProduct() as product, _Products() as below:
             if device == "cuda":
                 x, weight = (
                     torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight)
@@ -116,12 +117,17 @@ def play_gram(function: Callable[..., Any]) -> Any:
             result = function(x, weight)
             after = autocast_state(device)
         if after != before and result is not ...:
-            changed = "off" if dtype and not after[0] else "not as it was"
+            changed = "off; expected on" if dtype and not after[0] else "not as it was"
             return {"autocast after the call": changed}
+        if below.double:
+            return {"computed in": "float64; expected float32"}
         if isinstance(result, Tensor) and result.dtype in (HALF, BFLOAT):
             return f"{name_of(result.dtype)}{product.words}"
         if device == "cuda" and isinstance(result, Tensor):
-            return f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+            ran = below.dtypes or ["no product"]
+            inner = ran[-1] if len(ran) > 1 else "float32"  # sums of products are no product
+            words = f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+            return f"{words}, linear layer in {ran[0]}, inner products in {inner}"
         return result
 
     return play
@@ -158,6 +164,24 @@ def _arguments(name: str, rows: int) -> tuple[Any, ...]:
     if name in ("project", "classify"):
         return x, weight, head
     return (200 * x, weight) if name == "energy" else (x, weight)
+
+
+class _Products(TorchDispatchMode):
+    """Notes the dtype of each matrix product, below autocast, in order."""
+
+    names = ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: list[str] = []
+        self.double = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in self.names:
+            self.dtypes.append(name_of(out.dtype))
+        self.double |= isinstance(out, Tensor) and out.dtype is DOUBLE
+        return out
 
 
 def _is_mismatch(error: Exception) -> bool:
