@@ -154,7 +154,10 @@ def play_scaler(make: Callable[..., Any]) -> Callable[..., Any]:
 def scale_cases() -> list[Case]:
     draw = random.Random(7)
 
-    def case(found: list[bool], settings: tuple[float, ...], label: str, kind: str = "") -> Case:
+    top, bottom = "scales close to the largest FP32 number", "scales that fall below 1"
+    usual = "scales far from both ends"
+
+    def case(found: list[bool], settings: tuple[float, ...], label: str, kind: str = usual) -> Case:
         growth, backoff, interval = settings[1:]
         start = f"{settings[0]:g}" if settings[0] < 1e6 else f"2^{math.log2(settings[0]):g}"
         told = f"a first scale of {start}, factors {growth:g} and {backoff:g}, interval {interval}"
@@ -163,19 +166,18 @@ def scale_cases() -> list[Case]:
     def noise(steps: int, share: float) -> list[bool]:
         return [draw.random() < share for _ in range(steps)]
 
-    top, bottom = "scales close to the largest FP32 number", "scales below 1"
     return [
         case([], (2.0**16, 2.0, 0.5, 2000), "no step"),
-        case([True, False, False], (2.0**16, 2.0, 0.5, 2000), "3 steps, inf in the first"),
+        case([True, False, False], (2.0**16, 2.0, 0.5, 2000), "3 steps, inf in step 1"),
         case([i in (5, 6) for i in range(12)], (4.0, 2.0, 0.5, 2), "12 steps, inf in 6 and 7"),
         case([False] * 7, (1.0, 2.0, 0.5, 3), "7 clean steps"),
-        case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "12 steps, inf in each third"),
+        case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "12 steps, inf in every third step"),
         case([True] * 12, (64.0, 2.0, 0.5, 5), "12 overflows", bottom),
         case([True] * 170, (2.0**16, 2.0, 0.5, 2000), "170 overflows", bottom),
         case([False] * 6, (2.0**125, 2.0, 0.5, 1), "6 clean steps", top),
         case([False] * 6, (2.0**124, 4.0, 0.5, 2), "6 clean steps", top),
         case([False] * 5, (2.0**126, 1.5, 0.5, 1), "5 clean steps", top),
-        case([False, True, False, False], (2.0**127, 8.0, 0.5, 1), "4 steps, inf in 2", top),
+        case([False, True, False, False], (2.0**127, 8.0, 0.5, 1), "4 steps, inf in step 2", top),
         case(noise(60, 0.2), (2.0**16, 2.0, 0.5, 4), "60 random steps"),
         case(noise(60, 0.1), (1024.0, 4.0, 0.25, 3), "60 random steps"),
         case(noise(40, 0.3), (3.0, 1.5, 0.1, 1), "40 random steps"),
