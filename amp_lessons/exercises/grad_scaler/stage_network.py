@@ -106,7 +106,8 @@ def fp16_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def schedule_cases() -> list[Case]:
     def case(pattern: str, interval: int, init_scale: float, seed: int) -> Case:
         label = told(pattern, FAULTS)
-        label += f", the scale grows every {interval} steps" if interval < 9 else ""
+        grows = "in every step" if interval == 1 else f"every {interval} steps"
+        label += f", the scale grows {grows}" if interval < 9 else ""
         return Case((pattern, interval, init_scale, seed), label)
 
     # Each begins with another scale than the one before ends with: one may not be kept.
