@@ -184,6 +184,7 @@ def why_cases() -> list[Case]:
         ("an inf among the inputs", 1.0, {"input": -inf}),
         ("a NaN among the targets", 2.0**10, {"target": nan}),
         ("a NaN among the inputs", 2.0**4, {"input": nan}),
+        ("an inf among the targets", 1.0, {"target": inf}),
         ("a square root of zero", 2.0**16, {"root": 0.0}),
         ("a square root of zero", 2.0**3, {"root": 0.0}),
         ("finite gradients left in .grad, and a clean batch", 2.0**10, {"old": 1.0}),
