@@ -240,3 +240,43 @@ def play_clip(clip_step: Callable[..., Any]) -> Callable[..., Any]:
         }
 
     return play
+
+
+# ---- stop_sinking(log, patience) ----------------------------------------------------------------
+
+
+def sinking_cases() -> list[Case]:
+    """Logs of runs: "x" is a skipped step, "+" a clean one after which the scale grows."""
+
+    def case(first: float, pattern: str, patience: int) -> Case:
+        scale, log = first, []
+        for letter in pattern:
+            scale *= {"x": 0.5, "+": 2.0}.get(letter, 1.0)
+            log.append((scale, letter == "x"))
+        label = f"{told(pattern, {'x': 'skipped'}, first=0)} (counted from 0)" if log else "no step"
+        start = f"the first scale is {first:g}, the last one {scale:g}"
+        return Case((log, patience), f"{label}; {start}; patience {patience}")
+
+    return [
+        case(2.0**16, "", 3),
+        case(2.0**16, "......", 3),
+        case(2.0**16, "xx....", 3),
+        case(2.0**16, "xxx...", 3),
+        case(2.0**16, "..xxxx", 4),
+        case(2.0**16, ".xxxxx.", 3),
+        case(2.0**16, "x.x.x.x", 3),
+        case(2.0**10, "xx.xx+xx", 3),
+        case(2.0**10, "xx.xxx", 3),
+        case(2.0**10, "x" * 12, 10),
+        case(2.0**16, ".x..", 1),
+        case(4.0, "x.x.x..", 5),
+        case(2.0, "x...x..", 3),
+        case(2.0, "x..+..", 3),
+        case(1.0, "....", 3),
+        case(1.0, "x.", 2),
+        case(0.5, "..+.", 3),
+        case(0.25, "++.", 4),
+        case(8.0, "xxxxxx", 3),
+        case(8.0, "xxxxxx", 5),
+        case(0.0, "xx", 3),
+    ]
