@@ -242,6 +242,7 @@ LESSONS: tuple[Lesson, ...] = (
             "schedule_step",
             "clip_step",
             "why_skipped",
+            "stop_sinking",
         ),
         topics=("grad_scaler",),
     ),

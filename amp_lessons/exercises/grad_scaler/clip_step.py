@@ -5,8 +5,8 @@
 # `clip_step(scaler, optimizer, loss, max_norm)`, which makes a training step out of a loss.
 #
 # - `loss` is not scaled yet, and the gradients are cleared.
-# - Limit the norm of the true gradients, the unscaled ones, to `max_norm`. It is the norm of *all*
-#   gradients of the optimizer together; `nn.utils.clip_grad_norm_` computes and limits it.
+# - Limit the norm of *all* true (unscaled) gradients of the optimizer together to `max_norm`.
+#   `nn.utils.clip_grad_norm_` computes and limits it.
 # - Step and update with the scaler, so that it is ready for the next step.
 # - Return the norm that the true gradients had before you clipped them, as a float or a tensor
 #   with one element. If a gradient overflows, the norm may be inf or NaN.
@@ -26,8 +26,7 @@ def clip_step(scaler, optimizer, loss, max_norm):
 
 # %% hints
 # - Which gradients is `max_norm` meant for: the true ones, or those times 65536?
-# - The usual four lines of a step are `scale` and `backward`, `step`, `update`. Clipping needs one
-#   more call of the scaler, between `backward` and the clipping.
+# - Clipping needs one more call of the scaler, between `backward` and the clipping.
 # - Go backward from the scaled loss, then call `unscale_`, clip, `step` and `update`, in this
 #   order. `clip_grad_norm_` returns the norm from before the clipping.
 
@@ -82,30 +81,27 @@ def clip_step(scaler, optimizer, loss, max_norm):
     return float(norm)
 
 # %% wrong clipped-before-unscale
-# You clipped gradients that are still multiplied by the scale. Their norm is that many times too
-# large, so clipping shrinks them far too much and the model hardly moves. Call
-# `scaler.unscale_(optimizer)` before you clip.
+# You clipped gradients that are still multiplied by the scale, so clipping shrinks them far too
+# much. Call `scaler.unscale_(optimizer)` before you clip.
 drop("scaler.unscale_")
 move("scaler.unscale_", after="norm =")
 of("limit_times_scale", swap("max_norm * scale) / scale", "max_norm)"))
 
 # %% wrong not-clipped-in-time
-# The optimizer stepped with gradients that nobody had clipped. Either you clip after the step,
-# which has used them already, or you only measure their norm. Clip between `unscale_` and `step`.
+# The optimizer stepped with gradients that weren't clipped. Clip between `unscale_` and `step`.
 move("norm =", after="scaler.step")
 of("with_autograd", drop("nn.utils"))
 of("written_out", drop("for g in"))
 
 # %% wrong norm-of-scaled-gradients
-# The step is right, but you return the norm of the scaled gradients. Each time the scale changes,
-# that number jumps. Take the norm after `unscale_`.
+# You return the norm of the scaled gradients. It jumps with the scale. Take it after `unscale_`.
 (put("norm = nn.utils.get_total_norm([p.grad for p in parameters])", before="scaler.unscale_") &
     (swap("norm = nn.utils.clip", "nn.utils.clip") & move("parameters", before="norm =")))
 of("limit_times_scale", swap(" / scale", ""))
 
 # %% wrong norm-after-clipping
-# You return the norm that is left after the clipping, so it is never larger than `max_norm`. A log
-# needs the norm from before the clipping. `clip_grad_norm_` returns it.
+# You return the norm that is left after the clipping, so it is never larger than `max_norm`.
+# `clip_grad_norm_` returns the norm from before.
 put("norm = nn.utils.get_total_norm([p.grad for p in parameters])", after="norm =")
 put("norm = torch.stack([p.grad.norm() for p in parameters]).norm()", before="scaler.step")
 swap("return norm", "return norm.clamp(max=max_norm)")
@@ -120,35 +116,31 @@ of("written_out", swap("g.square().sum() for g in grads).sqrt()", "g.norm() for 
 # %% wrong divided-twice
 # Your gradients are divided by the scale twice, so the model hardly moves. `unscale_` divides once,
 # and `step` divides if you didn't call `unscale_`. Don't divide by hand as well.
-put("for p in parameters: p.grad /= scaler.get_scale()", before="norm =")
 (move("scaler.unscale_", before="norm =") & swap("scaler.unscale_(optimizer)",
     "for p in parameters: p.grad /= scaler.get_scale()"))
 of("limit_times_scale", put("for p in params: p.grad = p.grad / scale", before="norm ="))
 of("written_out", put("grads = [g.div_(scaler.get_scale()) for g in grads]", before="norm ="))
 
 # %% wrong plain-loss-backward
-# You called `backward()` on the plain loss. `scaler.scale(loss)` doesn't change `loss`: it returns
-# a new tensor. The scaler later divides gradients that were never multiplied, so they are far too
-# small. Write `scaler.scale(loss).backward()`.
+# You called `backward()` on the plain loss: `scaler.scale(loss)` returns a new tensor. The scaler
+# then divides gradients that were never multiplied. Write `scaler.scale(loss).backward()`.
 swap("scaler.scale(loss).backward()", "scaler.scale(loss); loss.backward()")
 of("with_autograd", swap("scaler.scale(loss), p", "[loss, scaler.scale(loss)][0], p"))
 
 # %% wrong scale-not-made-yet
-# The scaler has no scale yet: it makes one when you first call `scaler.scale(loss)`. Either your
-# loss goes backward without `scaler.scale`, or `unscale_` comes too early. Scale, go backward, and
-# then call `unscale_`.
+# The scaler has no scale yet: it makes one when you first call `scaler.scale(loss)`. Call that
+# first, go backward from its result, and then call `unscale_`.
 swap("scaler.scale(loss).backward()", "loss.backward()")
 move("scaler.unscale_", before="scaler.scale")
 
 # %% wrong unscaled-twice
-# You called `unscale_` twice in one step, and the second call raises an error. One call with
-# `optimizer` divides the gradients of all its parameter groups.
+# You called `unscale_` twice in one step, which raises an error. One call divides all gradients.
 put("scaler.unscale_(optimizer)", before="scaler.step")
 swap("scaler.unscale_(optimizer)", "for _ in optimizer.param_groups: scaler.unscale_(optimizer)")
 
 # %% wrong error-on-overflow
-# You raise an error when the norm is not finite. In FP16 an overflow now and then is normal: the
-# scaler skips the step and lowers the scale. Leave `error_if_nonfinite` at False.
+# You raise an error when the norm is not finite. In FP16 an overflow now and then is normal.
+# Leave `error_if_nonfinite` at False.
 swap("parameters, max_norm)", "parameters, max_norm, error_if_nonfinite=True)")
 of("with_autograd", swap("p in parameters])", "p in parameters], 2.0, True)"))
 
@@ -157,8 +149,7 @@ swap("scaler.step(optimizer)", "optimizer.step()")
 of("written_out", swap("if norm.isfinite():\nscaler.step(optimizer)", "optimizer.step()"))
 
 # %% wrong step-forgotten
-# Your optimizer never steps, so the parameters stay where they were. Call `scaler.step(optimizer)`
-# after the clipping.
+# Your optimizer never steps. Call `scaler.step(optimizer)` after the clipping.
 drop("scaler.step(optimizer)")
 wrap("if not norm.isfinite():", "scaler.step")
 
@@ -172,47 +163,34 @@ of("written_out", wrap("if norm.isfinite():", "scaler.update()"))
 of("limit_times_scale", wrap("if norm.isfinite():", "scaler.update()"))
 
 # %% wrong first-group-only
-# You take the parameters of the first group only. An optimizer can have several groups, and
-# `max_norm` limits the norm of all gradients together.
+# You take the parameters of the first group only. An optimizer can have several groups.
 swap("in optimizer.param_groups", "in optimizer.param_groups[:1]")
 put('parameters = optimizer.param_groups[0]["params"]', before="norm =")
 
 # %% wrong clipped-in-parts
-# You clip group by group, or tensor by tensor. Each part may then have the norm `max_norm`, and the
-# gradient as a whole changes its direction. Call `clip_grad_norm_` once, with all parameters.
+# You clip the gradients in parts. Each part may then have the norm `max_norm`, and the direction of
+# the whole changes. Call `clip_grad_norm_` once, with all parameters.
 wrap('for parameters in (group["params"] for group in optimizer.param_groups):', "norm =")
 (put("for p in parameters: nn.utils.clip_grad_norm_([p], max_norm)", after="norm =") &
-    swap("norm = nn.utils.clip_grad_norm_(parameters, max_norm)",
-    "norm = nn.utils.get_total_norm([p.grad for p in parameters])"))
+    swap("nn.utils.clip_grad_norm_(parameters, max_norm)",
+    "nn.utils.get_total_norm([p.grad for p in parameters])", nth=1))
+swap("nn.utils.clip_grad_norm_(parameters, max_norm)",
+    "sum(nn.utils.clip_grad_norm_(g['params'], max_norm)**2 for g in optimizer.param_groups)**0.5")
 of("written_out", swap("g *= factor", "g *= (max_norm / (g.norm() + 1e-6)).clamp(max=1)"))
 
-# %% program root_of_the_sum
-def clip_step(scaler, optimizer, loss, max_norm):
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    squares = 0
-    for group in optimizer.param_groups:
-        squares += nn.utils.clip_grad_norm_(group["params"], max_norm) ** 2
-    scaler.step(optimizer)
-    scaler.update()
-    return squares**0.5
-
 # %% wrong clipped-by-value
-# You limit each gradient element to `max_norm`, not the norm of all of them. That changes the
-# direction of the step. Use `clip_grad_norm_`, not `clip_grad_value_`.
+# You limit each element to `max_norm`. Use `clip_grad_norm_`, which keeps the step's direction.
 of("with_autograd", swap("grads_with_norm_(parameters, max_norm, norm)",
     "grad_value_(parameters, max_norm)"))
 of("written_out", swap("g *= factor", "g.clamp_(-max_norm, max_norm)"))
 
 # %% wrong enlarged
-# You bring every gradient to the norm `max_norm`, also one that was smaller. Clipping only
-# shortens: a gradient whose norm is below `max_norm` stays as it is.
+# You enlarge a gradient whose norm is below `max_norm`. Clipping leaves it as it is.
 of("written_out", swap(".clamp(max=1.0)", ""))
 of("with_autograd", put("for p in parameters: p.grad *= max_norm / norm", before="scaler.step") &
     drop("nn.utils"))
 
 # %% wrong norm-not-returned
-# The step is right, but your function returns None. Return the norm: `clip_grad_norm_` gives it to
-# you.
+# Your function returns None. Return the norm: `clip_grad_norm_` gives it to you.
 drop("return norm")
 swap("return norm", "print(f'norm {norm:.3g}')")

@@ -6,7 +6,7 @@
 #
 # `found_inf` is a list of bools, one for each step: did a gradient hold an inf or a NaN? Return a
 # list of as many numbers. They must be those of torch's scaler, whose scale is an FP32 number: the
-# check goes up to the largest scales and down to zero.
+# check goes up to the largest scales, and down to zero in a run that only overflows.
 
 # %% answer
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
@@ -27,12 +27,8 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
     ### END SOLUTION
 
 # %% hints
-# - You need two variables: the scale, and the number of clean steps since the last overflow or
-#   growth.
-# - An overflow multiplies the scale by `backoff_factor` and sets the counter to 0. A growth does
-#   the same with `growth_factor`.
-# - The scale is an FP32 number. What happens to a growth that FP32 can't hold? Compare with
-#   `torch.finfo(torch.float32).max`.
+# - You need the scale, and the number of clean steps since the last overflow or growth.
+# - What happens to a growth that FP32 can't hold? Compare with `torch.finfo(torch.float32).max`.
 
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage import play_list, scale_cases
@@ -43,8 +39,7 @@ probe = Probe(scale_cases, play=play_list, watch=True)
 judge = Judge(same=within(1e-6), asked_for="a list of numbers")
 
 # %% passed
-# You can now read the curve of a scale backwards: each fall is a skipped step, and each rise is a
-# full interval without one.
+# In the curve of a scale, each fall is a skipped step, and each rise is an interval without one.
 
 # %% right accumulated
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
@@ -74,8 +69,7 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
     return scales[1:]
 
 # %% rule library-called
-# You let torch's scaler do the work. Here the point is to predict what it will do: compute the
-# scale from the rule, with two variables.
+# You let torch's scaler do the work. Compute the scale from the rule, with two variables.
 def breaks(seen, right):
     return any(op["op"].startswith("aten::_amp_") for op in seen.get("ops", ()))
 
@@ -94,10 +88,9 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
     return scales
 
 # %% wrong scale-before-update
-# You list the scale that each step used. The task asks for the scale after its update, so an
-# overflow in the first step already shows in the first number.
+# You list the scale that each step used. The task asks for the scale after its update.
 move("scales.append", before="if bad")
-swap("return scales", "return [init_scale, *scales][: len(scales)]")
+of("one_tensor", swap("scales[1:]", "scales[:-1]"))
 
 # %% wrong starts-with-the-first-scale
 # Your list begins with `init_scale`, so it is one number too long. The first number is the scale
@@ -109,7 +102,6 @@ of("accumulated", swap("[1:]", ""))
 # Growth takes `growth_interval` clean steps in a row. An overflow sets the counter back to 0, and
 # yours goes on from where it was.
 swap("scale, clean_steps = scale * backoff_factor, 0", "scale *= backoff_factor")
-swap("scale * backoff_factor, 0", "scale * backoff_factor, clean_steps + 1")
 of("accumulated", swap("scale * backoff_factor, 0", "scale * backoff_factor, clean"))
 
 # %% wrong every-nth-step
@@ -126,8 +118,7 @@ drop("clean_steps = 0") & swap("== growth_interval", ">= growth_interval")
 of("accumulated", swap("else scale, 0", "else scale, clean + 1"))
 
 # %% wrong one-step-late
-# Your growth comes one step late. The update that counts the last clean step of the interval also
-# grows the scale.
+# Your growth comes one step late. The last clean update of the interval also grows the scale.
 swap("== growth_interval", "> growth_interval")
 of("accumulated", swap("clean + 1 <", "clean <"))
 
@@ -142,8 +133,7 @@ put("growth_factor, backoff_factor = 2.0, 0.5", before="scale, clean_steps, scal
 of("one_tensor", swap("backoff_factor if", "0.5 if") & swap("else growth_factor", "else 2.0"))
 
 # %% wrong floor-of-one
-# You stop the scale at 1. GradScaler has no lower limit: its scale goes on to 0.5, 0.25 and, in the
-# end, to exactly 0.
+# You stop the scale at 1. GradScaler has no lower limit: its scale goes on to 0.5 and down to 0.
 put("scale = max(scale, 1.0)", before="scales.append")
 of("accumulated", swap("return scale * backoff_factor, 0",
     "return max(1.0, scale * backoff_factor), 0"))
@@ -161,8 +151,6 @@ of("one_tensor", swap("new if new.isfinite() else scales[step]", "new"))
 (unwrap("if scale * growth") & put("scale = min(scale, torch.finfo(torch.float32).max)",
     before="scales.append"))
 unwrap("if scale * growth") & put("scale = min(scale, 2.0**127)", before="scales.append")
-of("accumulated", swap("grown if grown <= 3.4028e38 else scale",
-    "min(grown, 3.4028234663852886e38)"))
 of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "min(grown, 2.0**127)"))
 
 # %% wrong limit-on-the-old-scale

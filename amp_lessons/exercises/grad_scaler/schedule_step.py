@@ -4,9 +4,9 @@
 # A learning rate schedule should count the steps that the optimizer really made. Write
 # `schedule_step(scaler, optimizer, scheduler)`, the end of a training step.
 #
-# When it is called, the scaled loss has already gone backward. Step and update with the scaler, so
-# that it is ready for the next step. Step the scheduler if the optimizer stepped, and only then.
-# Return True if the optimizer stepped, and False if the scaler skipped the step.
+# When it is called, the scaled loss has already gone backward, and the scale is above 0. Step and
+# update with the scaler, so that it is ready for the next step. Step the scheduler if the optimizer
+# stepped, and only then. Return True if the optimizer stepped, and False if it didn't.
 
 # %% answer
 def schedule_step(scaler, optimizer, scheduler):
@@ -73,14 +73,12 @@ def schedule_step(scaler, optimizer, scheduler):
     return stepped
 
 # %% wrong scheduler-runs-ahead
-# Your scheduler steps in every iteration, also when the scaler skipped. After ten skips it is ten
-# steps ahead of the training. If you compare scales, read one before the step and one after
-# `update`, because only `update` changes it.
-unwrap("if stepped")
-move("scheduler.step()", after="scaler.update")
-unwrap("if stepped") & swap("return stepped", "return True")
-move("scaler.update()", after="stepped =")
+# Your scheduler steps in every iteration, also when the scaler skipped. If you compare scales, read
+# one before the step and one after `update`, because only `update` changes it.
 move("before =", after="scaler.update()")
+unwrap("if stepped")
+move("scaler.update()", after="stepped =")
+of("tensor_of_bool", unwrap("if stepped"))
 
 # %% wrong growth-taken-for-skip
 # You take every change of the scale for a skip. After clean steps the scale grows, and then the
@@ -96,7 +94,7 @@ of("numpy_bool", swap(">= 0", "> 0"))
 
 # %% wrong always-skipped
 # Your scheduler never steps: you take every step for a skipped one. If you asked what `scaler.step`
-# returns: it returns what `optimizer.step` returns, which is None for a real step too.
+# returns: that is None for a real step too.
 (swap("scaler.step(optimizer)", "result = scaler.step(optimizer)") &
     swap("scaler.get_scale() >= before", "result is not None"))
 of("numpy_bool", swap("np.diff(scales)[0] >= 0", "scales[0] > 2.0**16"))
@@ -110,24 +108,21 @@ of("numpy_bool", swap(">= 0", "< 0"))
 # Your scheduler steps before the optimizer does, so the first step already uses the second learning
 # rate. Step the optimizer first, then the scheduler.
 move("scheduler.step()", before="scaler.step")
-move("scheduler.step()", before="before =")
 of("gradients_asked", move("scheduler.step()", before="scaler.step"))
 of("tensor_of_bool", move("if stepped", before="scaler.step"))
 
 # %% wrong answer-inverted
-# The scheduler does what it should, and your answer is the wrong way round. Return True after a
-# real step, and False after a skip.
+# Your answer is the wrong way round. Return True after a real step, and False after a skip.
 swap("return stepped", "return not stepped")
 of("numpy_bool", swap("return stepped", "return bool(scales[1] < scales[0])"))
 
 # %% wrong answer-missing
-# The scheduler does what it should, and your function returns None. Return True after a real step,
-# and False after a skip.
+# Your function returns None. Return True after a real step, and False after a skip.
 drop("return stepped")
 swap("return stepped", "print(stepped)")
 
 # %% wrong always-true
-# The scheduler does what it should, and you always return True. Return False after a skipped step.
+# You always return True. Return False after a skipped step.
 swap("return stepped", "return True")
 of("numpy_bool", swap("return stepped", "return scales[1] > 0"))
 
@@ -159,6 +154,7 @@ wrap("if scaler.get_scale() < before:", "scaler.update()")
 of("tensor_of_bool", drop("scaler.update()"))
 
 # %% wrong no-update-after-skip
+put("if any(scaler._found_inf_per_device(optimizer).values()): return False", after="scaler.step")
 of("gradients_asked", move("scaler.update()", before="scheduler.step"))
 of("gradients_asked", put("if not real: return False", before="if real"))
 of("tensor_of_bool", put("if not stepped: return stepped", before="scaler.update"))

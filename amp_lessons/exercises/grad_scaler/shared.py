@@ -1,7 +1,6 @@
 # %% wrong update-forgotten
-# Your step ends without `update()`, or calls it before `step()`. The scaler takes the next step for
-# the same one, and refuses it. Call `scaler.update()` after every `scaler.step()`, also when that
-# skipped.
+# Your step ends without `update()`, or calls it before `step()`. The scaler then raises an error in
+# the next step. Call `scaler.update()` after every `scaler.step()`, also when that skipped.
 drop("scaler.update()")
 
 # %% wrong optimizer-stepped-directly

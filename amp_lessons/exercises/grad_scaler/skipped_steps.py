@@ -7,7 +7,7 @@
 # - `batches` is a list of pairs (x, y). Make one training step for each pair, in this order.
 # - A step clears the gradients and computes the mean squared error of `model(x)` and `y` under
 #   `torch.autocast("cpu", dtype=torch.float16)`. Then it goes backward, steps and updates with
-#   `scaler`, a `torch.amp.GradScaler("cpu")`.
+#   `scaler`, a `torch.amp.GradScaler("cpu")` whose scale stays above 0.
 # - Return a list with the numbers of the skipped steps. The first step is number 0.
 
 # %% answer
@@ -29,10 +29,7 @@ def skipped_steps(model, optimizer, scaler, batches):
     ### END SOLUTION
 
 # %% hints
-# - What `scaler.step` returns doesn't tell you. Which number of the scaler changes after a skip,
-#   and how?
-# - Write the lines of a usual step: `zero_grad`, the loss under autocast, `scale` and `backward`,
-#   `step`, `update`. Then call `scaler.get_scale()` in two places.
+# - What `scaler.step` returns doesn't tell you. Which number changes after a skip, and how?
 # - In `update`, the scale falls after a skipped step. After a real step it stays or grows.
 
 # %% probe
@@ -44,7 +41,7 @@ probe = Probe(log_cases, play=play_log)
 judge = Judge(same=within(1e-5))
 
 # %% passed
-# GradScaler reports a skipped step in one public way: the scale falls in `update`.
+# GradScaler reports a skipped step in one public way: the scale falls in `update`, if it isn't 0.
 
 # %% right gradients_asked
 def skipped_steps(model, optimizer, scaler, batches):
@@ -91,28 +88,24 @@ def skipped_steps(model, optimizer, scaler, batches):
     return np.flatnonzero(np.diff(scales) < 0)
 
 # %% wrong growth-counted
-# You count each step after which the scale has changed. The scale also changes when it grows after
-# clean steps. A skip is a scale that fell.
+# You count each step after which the scale has changed. It also grows. A skip is a scale that fell.
 swap("scaler.get_scale() < before", "scaler.get_scale() != before")
 of("falls_of_the_scale", swap("(np.diff(scales) < 0)", "(np.diff(scales))"))
 
 # %% wrong asked-before-update
-# You found no skip at all. If you asked the scale: `update` changes it, and `step` doesn't. Read it
-# before the step, and again after `update`.
+# You found no skip. The scale changes in `update`: read it before the step and after `update`.
 move("scaler.update()", after="if scaler.get")
 move("before =", after="scaler.update")
 of("falls_of_the_scale", swap("< 0", "< -(2**20)"))
 
 # %% wrong loss-asked
-# You list the steps whose loss is not finite. With a scale, the gradients overflow long before the
-# loss does, so you miss most skips.
+# You list the steps whose loss is not finite. Gradients can overflow where the loss does not.
 swap("scaler.get_scale() < before", "not loss.isfinite()")
 of("gradients_asked", swap("bad = not all(p.grad.isfinite().all() for p in model.parameters())",
     "bad = not scaler.scale(loss).isfinite()"))
 
 # %% wrong nan-only
-# You look for NaN only, in the loss or in the gradients. In most skips the gradients are inf. Use
-# `torch.isfinite`, which is False for both.
+# You look for NaN only. In most skips the gradients are inf. Use `torch.isfinite`: False for both.
 swap("scaler.get_scale() < before", "loss.isnan()")
 swap("scaler.get_scale() < before", "any(p.grad.isnan().any() for p in model.parameters())")
 of("gradients_asked", swap("not all(p.grad.isfinite().all()", "any((p.grad != p.grad).any()"))
@@ -127,20 +120,17 @@ swap("scaler.get_scale() < before", "not model[0].weight.grad.isfinite().all()")
 of("gradients_asked", swap("in model.parameters()", "in [next(model.parameters())]"))
 
 # %% wrong return-value-asked
-# You list every step as skipped. If you asked what `scaler.step` returns: it returns what
-# `optimizer.step` returns, which is None for a real step too, unless you pass a closure.
+# You list every step as skipped. `scaler.step` returns what `optimizer.step` returns, and that is
+# None for a real step too.
 swap("scaler.get_scale() < before", "result is None") & swap("scaler.step", "result = scaler.step")
-of("counted_with_a_hook", swap("sorted(set(range(len(batches))) - real)",
-    "list(range(len(batches)))"))
+of("falls_of_the_scale", swap("np.diff(scales) < 0", "scales[1:]"))
 
 # %% wrong parameters-compared
-# You compare the parameters before and after the step. A real step can leave them in place, for
-# example while the learning rate is still 0. Ask the scale.
+# You compare the parameters. A real step with a learning rate of 0 leaves them. Ask the scale.
 (swap("scaler.get_scale() < before", "all(map(torch.equal, old, model.parameters()))") &
     put("old = [p.clone() for p in model.parameters()]", before="scaler.step"))
-(put("old = nn.utils.parameters_to_vector(model.parameters())", before="scaler.step") &
-    swap("scaler.get_scale() < before",
-    "nn.utils.parameters_to_vector(model.parameters()).equal(old)"))
+of("gradients_asked", put("old = [p.clone() for p in model.parameters()]", before="scaler.step") &
+    swap("found.append(bad)", "found.append(all(map(torch.equal, old, model.parameters())))"))
 
 # %% wrong inverted
 # You list the steps that were taken. The task asks for those that were skipped.
@@ -154,8 +144,7 @@ of("gradients_asked", swap("[i for", "[i + 1 for"))
 
 # %% wrong flags-returned
 # You return a flag for each step. The task asks for the numbers of the skipped steps.
-(drop("if scaler.get_scale") & put("skipped.append(scaler.get_scale() < before)",
-    after="scaler.update"))
+drop("if scaler.get") & put("skipped.append(scaler.get_scale() < before)", after="scaler.update")
 of("gradients_asked", swap("[i for i in range(len(found)) if found[i]]", "found"))
 
 # %% wrong list-not-returned
@@ -164,22 +153,19 @@ drop("return skipped")
 swap("return skipped", "print(skipped)")
 
 # %% wrong no-zero-grad
-# You never clear the gradients. After an overflow the inf stays in `.grad`, because inf plus
-# anything is inf or NaN, so every later step is skipped. Call `optimizer.zero_grad()` in each step.
+# You never clear the gradients, so an inf stays in `.grad`. Call `optimizer.zero_grad()` each time.
 drop("optimizer.zero_grad()")
 move("optimizer.zero_grad()", before="for number")
 
 # %% wrong batch-left-out
-# You leave a batch out before the scaler has seen its gradients. Then the scale doesn't fall. Let
-# `scaler.step` decide, and call `scaler.update()` after it.
+# You leave a batch out before the scaler has seen its gradients. Let `scaler.step` decide.
 put("if not loss.isfinite():\n    skipped.append(number)\n    continue", before="scaler.scale")
-of("gradients_asked", wrap("if loss.isfinite():", "scaler.step", to="scaler.update"))
 of("counted_with_a_hook", put("if not loss.isfinite(): continue", before="scaler.scale"))
+of("gradients_asked", wrap("if loss.isfinite():", "scaler.step", to="scaler.update"))
 
 # %% wrong scaler-not-asked
 swap("scaler.step(optimizer)", "optimizer.step()")
 drop("scaler.step(optimizer)")
-move("scaler.update()", before="scaler.step")
 move("optimizer.zero_grad()", before="scaler.step")
 
 # %% wrong update-forgotten

@@ -154,7 +154,10 @@ def play_scaler(
 def scale_cases() -> list[Case]:
     draw = random.Random(7)
 
-    def case(found: list[bool], settings: tuple[float, ...], label: str, kind: str = "") -> Case:
+    top, bottom = "scales close to the largest FP32 number", "scales that fall below 1"
+    usual = "scales far from both ends"
+
+    def case(found: list[bool], settings: tuple[float, ...], label: str, kind: str = usual) -> Case:
         growth, backoff, interval = settings[1:]
         start = f"{settings[0]:g}" if settings[0] < 1e6 else f"2^{math.log2(settings[0]):g}"
         told = f"a first scale of {start}, factors {growth:g} and {backoff:g}, interval {interval}"
@@ -163,19 +166,18 @@ def scale_cases() -> list[Case]:
     def noise(steps: int, share: float) -> list[bool]:
         return [draw.random() < share for _ in range(steps)]
 
-    top, bottom = "scales close to the largest FP32 number", "scales below 1"
     return [
         case([], (2.0**16, 2.0, 0.5, 2000), "no step"),
-        case([True, False, False], (2.0**16, 2.0, 0.5, 2000), "3 steps, inf in the first"),
+        case([True, False, False], (2.0**16, 2.0, 0.5, 2000), "3 steps, inf in step 1"),
         case([i in (5, 6) for i in range(12)], (4.0, 2.0, 0.5, 2), "12 steps, inf in 6 and 7"),
         case([False] * 7, (1.0, 2.0, 0.5, 3), "7 clean steps"),
-        case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "12 steps, inf in each third"),
+        case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "12 steps, inf in every third step"),
         case([True] * 12, (64.0, 2.0, 0.5, 5), "12 overflows", bottom),
         case([True] * 170, (2.0**16, 2.0, 0.5, 2000), "170 overflows", bottom),
         case([False] * 6, (2.0**125, 2.0, 0.5, 1), "6 clean steps", top),
         case([False] * 6, (2.0**124, 4.0, 0.5, 2), "6 clean steps", top),
         case([False] * 5, (2.0**126, 1.5, 0.5, 1), "5 clean steps", top),
-        case([False, True, False, False], (2.0**127, 8.0, 0.5, 1), "4 steps, inf in 2", top),
+        case([False, True, False, False], (2.0**127, 8.0, 0.5, 1), "4 steps, inf in step 2", top),
         case(noise(60, 0.2), (2.0**16, 2.0, 0.5, 4), "60 random steps"),
         case(noise(60, 0.1), (1024.0, 4.0, 0.25, 3), "60 random steps"),
         case(noise(40, 0.3), (3.0, 1.5, 0.1, 1), "40 random steps"),
@@ -245,3 +247,43 @@ def play_clip(
         "parameters at the end": flat(weights),
         "norm of one gradient in the backward pass": backward,
     }
+
+
+# ---- stop_sinking(log, patience) ----------------------------------------------------------------
+
+
+def sinking_cases() -> list[Case]:
+    """Logs of runs: "x" is a skipped step, "+" a clean one after which the scale grows."""
+
+    def case(first: float, pattern: str, patience: int) -> Case:
+        scale, log = first, []
+        for letter in pattern:
+            scale *= {"x": 0.5, "+": 2.0}.get(letter, 1.0)
+            log.append((scale, letter == "x"))
+        label = f"{told(pattern, {'x': 'skipped'}, first=0)} (counted from 0)" if log else "no step"
+        start = f"the first scale is {first:g}, the last one {scale:g}"
+        return Case((log, patience), f"{label}; {start}; patience {patience}")
+
+    return [
+        case(2.0**16, "", 3),
+        case(2.0**16, "......", 3),
+        case(2.0**16, "xx....", 3),
+        case(2.0**16, "xxx...", 3),
+        case(2.0**16, "..xxxx", 4),
+        case(2.0**16, ".xxxxx.", 3),
+        case(2.0**16, "x.x.x.x", 3),
+        case(2.0**10, "xx.xx+xx", 3),
+        case(2.0**10, "xx.xxx", 3),
+        case(2.0**10, "x" * 12, 10),
+        case(2.0**16, ".x..", 1),
+        case(4.0, "x.x.x..", 5),
+        case(2.0, "x...x..", 3),
+        case(2.0, "x..+..", 3),
+        case(1.0, "....", 3),
+        case(1.0, "x.", 2),
+        case(0.5, "..+.", 3),
+        case(0.25, "++.", 4),
+        case(8.0, "xxxxxx", 3),
+        case(8.0, "xxxxxx", 5),
+        case(0.0, "xx", 3),
+    ]

@@ -98,7 +98,8 @@ def fp16_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def schedule_cases() -> list[Case]:
     def case(pattern: str, interval: int, init_scale: float, seed: int) -> Case:
         label = told(pattern, FAULTS)
-        label += f", the scale grows every {interval} steps" if interval < 9 else ""
+        grows = "in every step" if interval == 1 else f"every {interval} steps"
+        label += f", the scale grows {grows}" if interval < 9 else ""
         return Case((pattern, interval, init_scale, seed), label)
 
     # Each begins with another scale than the one before ends with: one may not be kept.
@@ -175,6 +176,7 @@ def why_cases() -> list[Case]:
         ("an inf among the inputs", 1.0, {"input": -inf}),
         ("a NaN among the targets", 2.0**10, {"target": nan}),
         ("a NaN among the inputs", 2.0**4, {"input": nan}),
+        ("an inf among the targets", 1.0, {"target": inf}),
         ("a square root of zero", 2.0**16, {"root": 0.0}),
         ("a square root of zero", 2.0**3, {"root": 0.0}),
         ("finite gradients left in .grad, and a clean batch", 2.0**10, {"old": 1.0}),

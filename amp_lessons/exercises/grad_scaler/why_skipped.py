@@ -43,8 +43,7 @@ def why_skipped(model, x, target, scale):
     ### END SOLUTION
 
 # %% hints
-# - Go through the step in the order in which it happens: what is in `.grad`, the batch, the loss,
-#   the gradients. Stop at the first thing that is not finite.
+# - Go through the step in the order of the table, and stop at the first thing that is not finite.
 # - If only the gradients are bad, run the backward pass again with a scale of 1.
 # - `torch.autograd.grad(loss * scale, parameters, retain_graph=True)` returns gradients and leaves
 #   `.grad` alone.
@@ -58,8 +57,7 @@ probe = Probe(why_cases, play=play_why)
 judge = Judge(asked_for="one of the six strings of the table")
 
 # %% passed
-# The scaler can fix one of these five causes, by lowering the scale. When the scale falls and
-# falls, look for one of the other four.
+# A lower scale fixes one of these five causes. Where it falls and falls, look for the other four.
 
 # %% right on_a_copy
 def why_skipped(model, x, target, scale):
@@ -94,8 +92,8 @@ def breaks(seen, right):
 swap('return "old gradient"', 'return "gradient"')
 
 # %% wrong always-the-scale
-# You blame the scale for every bad gradient. A scale that falls and falls shows that a lower scale
-# doesn't always help. Look at the old gradients, the batch and the loss, and try a scale of 1.
+# You blame the scale for every bad gradient. Look at the old gradients, the batch and the loss, and
+# try a scale of 1.
 (drop("if not finite(p.grad") & drop("if not finite([x") & drop("if not finite([loss") &
     (swap("if finite(plain)", "if True")))
 of("on_a_copy", drop("if old") & drop("if not (x.sum") & drop("if not loss_is_good") &
@@ -110,9 +108,8 @@ def why_skipped(model, x, target, scale):
     return "scale" if bad else "no skip"
 
 # %% wrong loss-only
-# You look at the loss, and not at the gradients. In most skipped steps the loss is finite, and
-# `loss * scale` is a finite FP32 number. The gradients behind it are FP16. Run the backward pass
-# and look at them.
+# You look at the loss only. `loss * scale` is an FP32 number, and the gradients behind it are FP16.
+# Run the backward pass and look at them.
 swap("if finite(scaled):", "if finite([loss * scale]):")
 of("on_a_copy", swap("if good:", "if loss_is_good:"))
 
@@ -120,58 +117,58 @@ of("on_a_copy", swap("if good:", "if loss_is_good:"))
 of("on_a_copy", swap("torch.float16", "torch.bfloat16"))
 
 # %% wrong scale-of-1-in-float32
-# With a scale of 1 you don't run the step as it is: your second forward pass is in FP32. A gradient
-# can overflow in FP16 at a scale of 1 too, and then it is not the scale. Run both under autocast.
+# Your second forward pass, for a scale of 1, is in FP32. A gradient can overflow in FP16 at a scale
+# of 1 too, and then a lower scale doesn't help. Run both under autocast.
 swap("grad(loss, parameters)", "grad(nn.functional.mse_loss(model(x), target), parameters)")
-of("on_a_copy", put("loss = nn.functional.mse_loss(model(x), target)",
-    before='return "scale" if') & put("plain = torch.autograd.grad(loss, model.parameters())",
-    before='return "scale" if') & swap("run(1.0)[1]", "all(g.isfinite().all() for g in plain)"))
+of("on_a_copy", swap("run(1.0)[1]", "all(g.isfinite().all() for g in torch.autograd.grad("
+    "nn.functional.mse_loss(model(x), target), model.parameters()))"))
 
 # %% wrong scale-guessed
-# You judge by the size of the scale. Whether a gradient overflows depends on the gradient too. Run
-# the backward pass with a scale of 1, and look.
+# You judge by the size of the scale. Run the backward pass with a scale of 1, and look.
 swap("if finite(plain)", "if scale > 65504")
 of("on_a_copy", swap("run(1.0)[1]", "scale >= 2**16"))
-of("on_a_copy", swap("run(1.0)[1]", "scale != 1"))
+
+# %% wrong first-inf-still-there
+# You answer "backward" where a scale of 1 gives finite gradients. If you go backward twice, the inf
+# of the first pass is still in `.grad`: clear it in between.
+swap("torch.autograd.grad(loss, parameters)", "scaled")
+of("on_a_copy", swap('return "scale" if run(1.0)[1] else "backward"', 'return "backward"'))
 
 # %% wrong old-gradient-overlooked
-# You don't look at `.grad` before the step. An inf or NaN that is left there stays, whatever the
-# batch gives. Look at all old gradients first.
+# You don't look at `.grad` before the step. Look at all old gradients first.
 drop("if not finite(p.grad")
 of("on_a_copy", drop("if old"))
 (drop("if not finite(p.grad") &
     put("old = tuple(p.grad for p in parameters if p.grad is not None)", after="parameters =") &
-    swap("if finite(scaled)", "if finite(scaled + old)") & swap("if finite(plain)",
-    "if finite(plain + old)"))
+    swap("finite(scaled)", "finite(scaled + old)") & swap("finite(plain)", "finite(plain + old)"))
 
 # %% wrong any-old-gradient
-# You return "old gradient" as soon as there is one. Finite gradients from before do no harm. Look
-# for inf and NaN in them.
+# You return "old gradient" as soon as there is one. Look for inf and NaN in it.
 swap("if not finite(p.grad for p in parameters if p.grad is not None)",
     "if parameters[0].grad is not None")
 of("on_a_copy", swap("if old and not sum(g.sum() for g in old).isfinite()", "if old"))
 
-# %% wrong batch-before-old
-# You look at the batch before you look at `.grad`. Where both are bad, the old gradient comes
-# first: it was there before the step began.
-move("if not finite([x", before="if not finite(p.grad")
-of("on_a_copy", move("if not (x.sum", before="old ="))
-
 # %% wrong input-overlooked
-# You don't look at the batch. If it already holds an inf or a NaN, the data is at fault, in any
-# precision. Look at `x` and `target` before the forward pass.
+# You don't look at the batch. Look at `x` and `target` before the forward pass.
 drop("if not finite([x")
 of("on_a_copy", drop("if not (x.sum"))
 
+# %% wrong half-of-the-batch
+# You look at `x` only, or at `target` only. An inf or a NaN in either is a bad input.
+swap("[x, target]", "[x]")
+of("on_a_copy", swap("(x.sum() + target.sum())", "x.sum()"))
+swap("[x, target]", "[target]")
+of("on_a_copy", swap("(x.sum() + target.sum())", "target.sum()"))
+
 # %% wrong loss-before-batch
-# You look at the loss before you look at the batch. A NaN in the batch makes the loss NaN, so it
-# looks like an overflow of the forward pass. Look at `x` and `target` first.
+# You look at the loss before you look at the batch. A NaN in the batch makes the loss NaN too. Look
+# at `x` and `target` first.
 move("if not finite([x", after="if not finite([loss")
 of("on_a_copy", move("if not (x.sum", after="if not loss_is_good"))
 
 # %% wrong batch-rounded
-# You round the batch to FP16 before you look at it. A finite number beyond 65504 is a good input;
-# if FP16 can't hold it, the fault shows later in the step. Look at `x` and `target` as they are.
+# You round the batch to FP16 before you look at it. A finite number beyond 65504 is a good input.
+# Look at `x` and `target` as they are.
 swap("[x, target]", "[x.half(), target.half()]")
 of("on_a_copy", swap("(x.sum() + target.sum()).isfinite()",
     "(x.half().isfinite().all() and target.half().isfinite().all())"))
@@ -179,21 +176,13 @@ of("on_a_copy", swap("(x.sum()", "(x.half().sum()"))
 of("on_a_copy", swap("target.sum()", "target.half().sum()"))
 
 # %% wrong forward-overlooked
-# You don't look at the loss, and blame the backward pass for what the forward pass did. Check the
-# loss before you compute gradients.
+# You don't look at the loss, and blame the backward pass for what the forward pass did.
 drop("if not finite([loss")
 of("on_a_copy", drop("if not loss_is_good"))
 
-# %% wrong output-asked
-# You look at the output of the model, and not at the loss. The output can be finite while the
-# squared error overflows. Check the loss.
-put("output = model(x)", before="loss =") & swap("finite([loss])", "finite([output])")
-of("on_a_copy", put("output = twin(x).sum()", before="loss =") & swap("return loss.is",
-    "return output.is"))
-
 # %% wrong backward-overlooked
-# You blame the scale for every bad gradient of a finite loss. The gradient of a square root at 0 is
-# infinite with any scale. Try the backward pass with a scale of 1 too.
+# You blame the scale for every bad gradient of a finite loss. Try the backward pass with a scale of
+# 1 too: the gradient of a square root at 0 is infinite with any scale.
 swap('"scale" if finite(plain) else "backward"', '"scale"')
 of("on_a_copy", swap("run(1.0)[1]", "loss_is_good"))
 
@@ -202,7 +191,6 @@ of("on_a_copy", swap("run(1.0)[1]", "loss_is_good"))
 # the gradients aren't finite with a scale of 1, and "scale" means that they are.
 swap("if finite(plain)", "if not finite(plain)")
 of("on_a_copy", swap("if run(1.0)[1]", "if not run(1.0)[1]"))
-swap('return "forward"', 'return "input"')
 
 # %% wrong nan-only
 swap("t.isfinite().all()", "not t.isnan().any()")
@@ -214,6 +202,5 @@ swap("t.isfinite().all()", "(t.abs() != torch.inf).all()")
 
 # %% wrong unscaled-backward
 # You run the backward pass without the scale, so you never see the overflow that the scale causes.
-# Use `loss * scale` first.
 swap("loss * scale", "loss")
 of("on_a_copy", swap("run(scale)", "run(1.0)"))
