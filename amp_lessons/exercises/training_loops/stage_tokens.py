@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.training_loops.stage import CLASSES, INPUTS, TOO_LARGE, Run
+from amp_lessons.exercises.stage import CLASSES, INPUTS, TOO_LARGE, Setting, as_play, from_seed
+from amp_lessons.exercises.training_loops.stage import Run
 
 PADDING = -100
 LENGTH = 5  # places in each text, of which some are padding
@@ -20,7 +21,7 @@ def texts(
 ) -> list[tuple[Tensor, Tensor]]:
     """A micro-batch of two texts for each number of real tokens; `overflows` numbers those with an
     input beyond FP16."""
-    random = torch.Generator().manual_seed(seed)
+    random = from_seed(seed)
     made = []
     for number, count in enumerate(kept):
         x = torch.randn(2, LENGTH, INPUTS, generator=random)
@@ -58,19 +59,18 @@ def token_cases() -> list[Case]:
     ]
 
 
-def use_on_texts(train: Callable[..., Any]) -> Callable[..., Any]:
+@as_play
+def use_on_texts(
+    train: Callable[..., Any],
+    seed: int,
+    kept: tuple[int, ...],
+    every: int,
+    overflows: tuple[int, ...],
+) -> dict[str, Any]:
     """How `accumulate_tokens` is used: a network that guesses a class for each place."""
-
-    def play(
-        seed: int, kept: tuple[int, ...], every: int, overflows: tuple[int, ...]
-    ) -> dict[str, Any]:
-        run = Run(seed, rate=0.5, init_scale=2.0**10)
-        sizes: list[int] = []
-        first = run.model[0]
-        assert isinstance(first, nn.Module)
-        first.register_forward_pre_hook(lambda _, given: sizes.append(given[0].shape[0]))
-        train(run.model, run.optimizer, run.scaler, texts(seed, kept, overflows), every)
-        left = run.left_behind(every_forward=False)
-        return {"most texts in one forward pass": max(sizes, default=0)} | left
-
-    return play
+    run = Run(Setting(seed, ()))
+    sizes: list[int] = []
+    run.model.register_forward_pre_hook(lambda _, given: sizes.append(given[0].shape[0]))
+    train(run.model, run.optimizer, run.scaler, texts(seed, kept, overflows), every)
+    left = run.left_behind(every_forward=False)
+    return {"most texts in one forward pass": max(sizes, default=0)} | left
