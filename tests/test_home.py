@@ -81,7 +81,7 @@ def test_the_page_of_somebody_halfway(tmp_path):
     workspace.copy_course(tmp_path)
     text = page(tmp_path).replace("\u00a0", " ")
     assert "**Continue here: [lesson 02, Three ways numbers break]" in text
-    assert "finished 2 of 14 lessons and passed 2 of 75 exercises" in text
+    assert "finished 2 of 14 lessons and passed 2 of 77 exercises" in text
     assert "| ✔ | [00 AMP in 20 minutes]" in text
     assert "| ✔ | [01 Number formats]" in text
     assert "[1 of 4](../exercises/01_number_formats_exercises.ipynb)" in text
@@ -151,7 +151,7 @@ def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
         '{"version": 1, "exercises": {"survives": ' + entry + ', "gave_up_at": null}}}'
     )
     workspace.copy_course(tmp_path)
-    assert "finished 1 of 14 lessons and passed 1 of 75 exercises" in page(tmp_path)
+    assert "finished 1 of 14 lessons and passed 1 of 77 exercises" in page(tmp_path)
 
 
 # ---- the cells that call it ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from amp_lessons.authoring.cells import BEGIN, END, ExerciseFileError
+from amp_lessons.authoring.cells import ExerciseFileError
 from amp_lessons.checks import find
 from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
@@ -70,8 +70,6 @@ def size(exercise: Exercise) -> Iterator[str]:
             yield f"{file}:{number}: still to do: {line.strip('# ')}"
     if len(lines) > MAX_LINES:
         yield f"{file}: has {len(lines)} lines, over {MAX_LINES}; write programs as edits."
-    if text.count(BEGIN) != text.count(END):
-        yield f"{file}: {BEGIN} and {END} come in pairs; add the one that is missing."
 
 
 # ---- do the answers get their verdicts? ---------------------------------------------------------

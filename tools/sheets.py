@@ -13,7 +13,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons.authoring.cells import (
-    BEGIN,
     Cell,
     ExerciseFileError,
     cut_solution,
@@ -74,8 +73,6 @@ def _exercise(number: int, info: ExerciseInfo) -> list[NotebookNode]:
             head = f"## {number}. {info.title}\n\n*{points}, about {info.minutes} minutes*"
             cells.append(new_markdown_cell(f"{head}\n\n{_statement(cell)}"))
         elif cell.kind == "answer":
-            if BEGIN not in cell.text:
-                raise ExerciseFileError(f"{cell.where}: no solution stands between the markers")
             answer = new_code_cell(cell.text.strip("\n"))
             answer.metadata["nbgrader"] = _nbgrader(info.name, solution=True)
             check = f"ex.{info.name}.check({_call(exercise.learners.call)})"

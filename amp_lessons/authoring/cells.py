@@ -128,6 +128,18 @@ def cut_solution(source: str) -> str:
     return _SOLUTION.sub(stub, source)
 
 
+def has_solution(source: str) -> bool:
+    """Whether solutions stand in an answer, each between a pair of markers.
+
+    Raises:
+        ValueError: if a marker lacks its other half.
+    """
+    pairs = len(_SOLUTION.findall(source))
+    if not pairs == source.count(BEGIN) == source.count(END):
+        raise ValueError(f"an answer needs {BEGIN} and {END}, as a pair")
+    return pairs > 0
+
+
 def without_markers(source: str) -> str:
     """A solution as a learner is shown it: it runs as it is. The whole line of a marker goes, and
     nothing of the lines around it: their indent is part of the code."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons.authoring.cells import (
-    BEGIN,
     Cell,
     ExerciseFileError,
     bullets,
+    has_solution,
     open_half,
     read_cells,
     without_markers,
@@ -109,11 +109,15 @@ class SecretHalf:
     def __init__(self, learners: LearnersHalf) -> None:
         self.learners, self.path = learners, learners.path
         self.cells = read_cells(self.path)
-        if BEGIN not in self._answer.text:
-            raise ExerciseFileError(
-                f"{self._answer.where}: the secret half is not here: no solution stands between "
-                "the markers."
-            )
+        try:
+            if has_solution(self._answer.text):
+                return
+        except ValueError as error:
+            raise ExerciseFileError(f"{self._answer.where}: {error}.") from error
+        raise ExerciseFileError(
+            f"{self._answer.where}: the secret half is not here: no solution stands between the "
+            "markers."
+        )
 
     @property
     def _answer(self) -> Cell:

@@ -326,9 +326,11 @@ class _Draw:
                 ],
             }
             pools = pools_of[part]
-            drawn = next(filter(None, (self._draw(pool, part) for pool in pools)), None)
-            if drawn is not None:
-                found.append(drawn)
+            for pool in pools:
+                drawn = self._draw(pool, part)
+                if drawn is not None:
+                    found.append(drawn)
+                    break
         return found
 
     def _kind(self, kind: str, hardest: int = 3) -> list[Any]:

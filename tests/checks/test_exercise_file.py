@@ -6,7 +6,7 @@ import check_exercises
 import pytest
 from checks.toy_topic import HEAD, PROBE, SECRET, WHOLE, secret, toy
 
-from amp_lessons.authoring.cells import ExerciseFileError, open_half
+from amp_lessons.authoring.cells import ExerciseFileError, cut_solution, open_half
 
 
 def test_the_parts_of_a_file(tmp_path):
@@ -132,3 +132,29 @@ def test_two_mistakes_that_take_too_long_are_found(tmp_path, monkeypatch):
     problems = check_exercises.problems("square", (check_exercises.two_at_once,))
     assert problems
     assert "together take over 5 s; say pairs=False" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "def square(x):\n    ### BEGIN SOLUTION\n    return 1",
+        "def square(x):\n    return 1\n    ### END SOLUTION",
+        "def square(x):\n    ### END SOLUTION\n    ### BEGIN SOLUTION",
+    ],
+)
+def test_a_marker_without_its_other_half_is_refused(tmp_path, answer):
+    start, end = WHOLE.index("def square"), WHOLE.index("# %% hints")
+    with pytest.raises(ExerciseFileError, match=r"square.py:\d+: an answer needs .* as a pair"):
+        secret(tmp_path, f"{WHOLE[:start]}{answer}\n\n{WHOLE[end:]}")
+
+
+def test_cut_keeps_indentation_and_everything_around():
+    source = (
+        "class A:\n    def f(self):\n        ### BEGIN SOLUTION\n        return 1\n"
+        "        ### END SOLUTION\n\n    def g(self): ...\n"
+        "x = ...\n### BEGIN SOLUTION\nx = 2\n### END SOLUTION\n"
+    )
+    assert cut_solution(source) == (
+        "class A:\n    def f(self):\n        # YOUR CODE HERE\n"
+        "        raise NotImplementedError()\n\n    def g(self): ...\nx = ...\n"
+    )
