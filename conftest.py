@@ -127,7 +127,5 @@ def pytest_terminal_summary(terminalreporter) -> None:
     lessons = sum(name.startswith("notebooks/") for name in notebooks)
     write(f"lessons run:            {lessons}, and {len(notebooks) - lessons} solution notebooks")
     write(f"checked cells:          {checked_cells()} with stored output")
-    write(f"exercises proved:       {count('test_solution_passes[')}")
-    write(f"mutants caught:         {count('test_mutant_is_wrong')}")
-    write(f"second answers passed:  {count('test_second_correct')}")
+    write(f"exercises proved:       {count('test_exercise[wrong-')}")
     write(f"browser tests passed:   {in_browser('passed')}, skipped: {in_browser('skipped')}")
