@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.myths_and_clinic.stage import (
@@ -50,7 +51,7 @@ def play_moments(train: Callable[..., Any]) -> Play:
         train(model, loss_fn, chart.batches, setting.rate)
         seen = chart.left_behind(model=model)
         kept = ("calls of loss_fn with a finite loss", "dtype from the layers")
-        kept += ("dtype of the model's weights", "losses that are finite")
+        kept += ("dtype of the model's weights", "finite losses, batch by batch")
         last = "the model's weights at the end"
         after_one = {"the model's weights after one batch": weights[-1] if weights else []}
         return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
@@ -97,7 +98,8 @@ def play_entropy(train: Callable[..., Any]) -> Play:
                 chart.batches,
                 *setting.more,
             )
-        return {"losses returned": floats(losses)} | chart.left_behind(model=model)
+        chart.returned["losses returned"] = floats(losses)
+        return chart.left_behind(model=model)
 
     return play
 
@@ -116,6 +118,20 @@ def similarity_cases() -> list[Case]:
     ]
 
 
+class _InBF16(TorchDispatchMode):
+    """Notes the operations that give BF16 tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ops: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.dtype == torch.bfloat16:
+            self.ops.add(func.overloadpacket.__name__.strip("_"))
+        return result
+
+
 def play_similarity(train: Callable[..., Any]) -> Play:
     def play(setting: Setting) -> dict[str, Any]:
         chart, encoder = Chart(setting), seeded(setting.seed, lambda: nn.Linear(INPUTS, 16))
@@ -125,9 +141,12 @@ def play_similarity(train: Callable[..., Any]) -> Play:
             x = 300 * torch.randn(size, INPUTS, generator=random)
             batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
         chart.listen(encoder=encoder)
-        with chart.watching():
+        bf16 = _InBF16()
+        with chart.watching(), bf16:
             losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
-        return {"losses returned": floats(losses)} | chart.left_behind(encoder=encoder)
+        chart.returned["losses returned"] = floats(losses)
+        used = ", ".join(sorted(bf16.ops)) or "none"
+        return {"operations in BF16": used} | chart.left_behind(encoder=encoder)
 
     return play
 
@@ -172,6 +191,7 @@ def play_recompute(train: Callable[..., Any]) -> Play:
         head = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES))
         both = nn.ModuleList([blocks, head])
         chart.listen(blocks=blocks, head=head)
+        before = [flat(block.parameters()) for block in blocks]
         layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
         passes: list[nn.Module] = []
         for layer in layers:
@@ -195,9 +215,11 @@ def play_recompute(train: Callable[..., Any]) -> Play:
         many = bool(kept) and kept[0] > 240 * setting.sizes[0]
         # Twice each; checkpoint_sequential runs a third of them once.
         twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
+        changed = sum(flat(b.parameters()) != old for b, old in zip(blocks, before, strict=True))
         return {
             "activations kept for the backward pass": "those of most layers" if many else "few",
             "layers run again in the backward pass": "most" if twice else "few or none",
+            "blocks whose weights have changed": f"{changed} of 3",
             "autocast in the head's backward pass": "on" if True in in_a_region else "off",
         } | chart.left_behind(blocks=blocks, head=head)
 
