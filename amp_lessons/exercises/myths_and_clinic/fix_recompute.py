@@ -191,8 +191,7 @@ of("own", swap("hidden = x.clone().requires_grad_()", "hidden = x"))
     put("hidden.requires_grad_()", after="hidden = Again"))
 
 # %% wrong head-in-the-region
-# The head runs in FP16. It was kept in FP32 on purpose. Switch autocast off around the head and the
-# loss, and give the head an FP32 input.
+# The head runs in FP16. Switch autocast off around it, and give it an FP32 input.
 swap('torch.autocast("cpu", enabled=False)', 'torch.autocast("cpu", dtype=torch.float16)')
 of("own", unwrap('with torch.autocast("cpu", enabled=False)'))
 

@@ -132,14 +132,12 @@ swap("(encoder(x) / temperature) @ encoder(z).T",
     "(encoder(x) @ encoder(z).T).float() / temperature")
 
 # %% wrong scores-clamped
-# You cut the products off at 65504, so all large scores are equal, and the loss can't tell which
-# pair fits best. Keep the scores in range: divide before you multiply.
+# You cut the products off at 65504, so all large scores are equal. Divide before you multiply.
 of("wide", swap("a.float() @ b.float().T", "(a @ b.T).clamp(-65504, 65504)"))
 of("wide", swap("a.float() @ b.float().T", "(a @ b.T).nan_to_num()"))
 
 # %% wrong one-side-detached
-# Only one of the two embeddings gets a gradient. The loss depends on the encoder through both `x`
-# and `z`. Don't detach either of them.
+# Only one of the two embeddings gets a gradient. Don't detach either of them.
 swap("encoder(z).T", "encoder(z).detach().T")
 of("wide", swap("b.float().T", "b.data.float().T"))
 
@@ -151,8 +149,7 @@ of("wide", swap(") / temperature", ") / temperature / temperature"))
 of("wide", put("a, b = (nn.functional.normalize(t.float()) for t in (a, b))", after="a, b ="))
 
 # %% wrong temperature-forgotten
-# You don't divide the scores by the temperature. They are far too large, so the softmax is 0 or 1
-# almost everywhere.
+# You don't divide the scores by the temperature, so they are far too large.
 of("wide", swap(" / temperature", ""))
 of("wide", swap(" / temperature", " / 1"))
 

@@ -148,14 +148,12 @@ of("shares", swap("for (x, y), count in zip(group, counts, strict=True):",
     "counts[n] / sum(counts[: n + 1])"))
 
 # %% wrong rows-of-all-groups
-# You divide by the rows of all groups together, so each step is too small. A step averages over the
-# rows of its own group.
+# You divide by the rows of all groups together. A step averages over the rows of its own group.
 swap("for _, y in group)", "for part in groups for _, y in part)")
 move("rows =", before="for group in groups") & swap("in group)", "in sum(groups, []))")
 
 # %% wrong zeroed-each-micro-batch
-# You clear the gradients before every micro-batch, so only the last one of a group is left for the
-# step. Clear them once for each group.
+# You clear the gradients before every micro-batch. Clear them once for each group.
 move("optimizer.zero_grad()", before="with torch.autocast")
 put("optimizer.zero_grad(set_to_none=False)", before="scaler.scale(")
 
