@@ -110,8 +110,8 @@ def fix_adapter(base, adapter, scaler, loss_fn, batches, rate):
         p.data = masters[n].detach()
 
 # %% rule scaler-thrown-out
-# The error is gone, but its reason is not. The adapter is in {dtype}, and so are its gradients
-# and its updates, so small ones are lost. Weights that are trained have to be FP32.
+# The adapter's gradients and updates are {dtype}, so small ones are lost. Weights that are trained
+# have to be FP32.
 def breaks(seen, right):
     names = {"float16": "FP16", "bfloat16": "BF16"}
     found = names.keys() & set(noted(seen, "dtype of the gradients").split(", "))
@@ -119,60 +119,45 @@ def breaks(seen, right):
 (drop("adapter.float()") &
     swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
     "loss.backward()\noptimizer.step()"))
-swap(
-    "adapter.float()",
-    "old = scaler._unscale_grads_\n"
-    "    scaler._unscale_grads_ = lambda o, i, f, a: old(o, i, f, True)",
-)
 swap("adapter.float()", "adapter.bfloat16()")
 
 # %% rule base-in-fp32
-# You cast the base to FP32 as well. It trains, but the base was kept in FP16 to save memory. It is
-# frozen, so it has no updates that could be lost. Cast only the adapter.
+# You cast the base to FP32 as well. It was kept in FP16 to save memory. It is frozen, so it has no
+# updates that could be lost. Cast only the adapter.
 def breaks(seen, right):
     return noted(seen, "dtype of the base's weights") == "float32"
 swap("adapter.float()", "base, adapter = base.float(), adapter.float()")
-put("base.float()", before="optimizer =") & unwrap("with torch.autocast")
 
 # %% wrong fp16-gradients
-# The adapter's parameters are FP16, so their gradients are FP16, and the scaler refuses to unscale
-# them: divided by the scale, the small ones would be zero again. Weights that are trained have to
-# be FP32. The frozen base can stay FP16.
+# The adapter's parameters are FP16, so their gradients are too, and the scaler refuses to unscale
+# them: small ones would be zero again. Weights that are trained have to be FP32.
 drop("adapter.float()")
-swap("adapter.float()", "base.requires_grad_(False)")
 swap("adapter.float()", "base.float()")
 
 # %% wrong master-weights-missing
-# You round the adapter's weights to FP16 again and again during training. An update of less than
-# half an FP16 ulp is lost each time, so at a small learning rate most weights never move. Keep the
-# weights in FP32 from the first batch to the last.
+# You round the adapter's weights to FP16 again and again. An update of less than half an FP16 ulp
+# is lost each time. Keep the weights in FP32 from the first batch to the last.
 put("adapter.half().float()", after="scaler.update()")
 put("for p in adapter.parameters(): p.data = p.data.half().float()", before="optimizer.zero_grad")
 
 # %% wrong copy-of-the-adapter
-# You train an FP32 copy, and the caller's `adapter` keeps its old weights. Train the module that
-# was passed in, or copy the weights back at the end.
+# You train FP32 copies, and the weights of the caller's `adapter` stay as they were. Train the
+# module that was passed in, or copy the weights back. If the forward pass uses the adapter's own
+# weights, copy after each step.
 swap("adapter.float()", "import copy; adapter = copy.deepcopy(adapter).float()")
 of("copies", drop("for n, p in adapter"))
-
-# %% wrong masters-not-copied-back
-# You update FP32 copies of the weights, but the forward pass uses the adapter's own weights, and
-# these never change. Copy the FP32 weights into the adapter after each step.
 of("masters", drop("with torch.no_grad()"))
-of("masters", swap("p.copy_(m)", "m.copy_(m)"))
 
 # %% wrong another-precision
-# The matrix products don't run in FP16 under autocast. Keep the region with its
-# `dtype=torch.float16`: it brings FP32 weights, an FP16 base and an FP32 input together, without
-# any cast of yours.
+# The matrix products of the adapter, or all of them, don't run in FP16 under autocast. Keep the
+# region with its `dtype=torch.float16`. You need no casts of your own in it.
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("base(x)", "base(x.half())")
 unwrap("with torch.autocast") & swap("base(x)", "base(x.half()).float()")
-put("adapter.forward = torch.autocast('cpu', enabled=False)(adapter.forward)", before="for x, y")
 
 # %% wrong scaler-bypassed
-# The adapter is FP32 now, but the loss is no longer scaled. The backward pass runs in FP16, and
-# there the gradients of this small loss are zero. You need both: FP32 weights, and the scaler.
+# The loss is not scaled. The backward pass runs in FP16, and the gradients of this small loss are
+# zero there. You need both: FP32 weights, and the scaler.
 
 # %% wrong batch-left-out
 put("if not loss.isfinite(): continue", before="scaler.scale")

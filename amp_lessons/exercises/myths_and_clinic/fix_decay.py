@@ -64,26 +64,13 @@ judge = Judge(same=within(1e-2), pairs=False)
 # %% passed
 # Call `unscale_` first. Then clipping, decay, noise and logs all see the true gradients.
 
-# %% right the_optimizers_own
-def fix_decay(model, optimizer, scaler, loss_fn, batches, decay):
-    rate = optimizer.param_groups[0]["lr"]
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=decay, fused=True)
-    for x, y in batches:
-        optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = loss_fn(model(x).float(), y)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-
 # %% right in_the_loss
 def fix_decay(model, optimizer, scaler, loss_fn, batches, decay):
     for x, y in batches:
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.float16):
             loss = loss_fn(model(x), y)
-        squares = sum((p**2).sum() for p in model.parameters())
-        scaler.scale(loss + 0.5 * decay * squares).backward()
+        scaler.scale(loss + 0.5 * decay * sum((p**2).sum() for p in model.parameters())).backward()
         scaler.step(optimizer)
         scaler.update()
 
@@ -117,71 +104,59 @@ def fix_decay(model, optimizer, scaler, loss_fn, batches, decay):
                     p -= rate * decay * old
 
 # %% wrong decay-before-unscale
-# You add the decay to gradients that still carry the scale. `step()` then divides the sum, and the
-# decay becomes smaller by the scale. Call `scaler.unscale_(optimizer)` before anything that reads
-# or changes gradients.
+# You add the decay to gradients that still carry the scale. `step()` then divides the sum, so the
+# decay is too small. Call `scaler.unscale_(optimizer)` before you change gradients.
 drop("scaler.unscale_")
 move("scaler.unscale_", before="scaler.step")
-of("in_the_loss", swap("scaler.scale(loss + 0.5", "(scaler.scale(loss) + 0.5"))
-of("times_the_scale", swap(" * scaler.get_scale()", ""))
 
 # %% wrong decay-without-effect
-# Your weights are those of a training without decay. The decay doesn't reach the step: after
-# `step()` it comes too late, because the next `zero_grad()` throws it away. And `grad.add(...)`
-# without the underscore changes no gradient.
+# The decay doesn't reach the step. After `step()` it comes too late, because `zero_grad()` clears
+# it. And `grad.add(...)` without the underscore changes no gradient.
 swap("grad.add_(", "grad.add(")
 move("with torch.no_grad()", after="scaler.step")
-of("times_the_scale", swap("parameter.grad += ", "gradient = parameter.grad + "))
 
 # %% wrong divided-twice
-# You divide the gradients by the scale yourself, and `step()` divides them once more. It only knows
-# what `unscale_()` has done. Call `scaler.unscale_(optimizer)` instead of dividing.
+# You divide the gradients by the scale yourself, and `step()` divides them once more. Call
+# `scaler.unscale_(optimizer)` instead: `step()` knows of that.
 swap("scaler.unscale_(optimizer)", "for p in model.parameters(): p.grad /= scaler.get_scale()")
-of("times_the_scale", swap("+= decay * scaler.get_scale() * parameter.detach()",
-    "/= scaler.get_scale()") & put("parameter.grad += decay * parameter.detach()",
-    after="parameter.grad /="))
+(swap("grad.add_(parameter, alpha=decay)",
+    "grad.div_(scaler.get_scale()).add_(decay * parameter)") & (drop("scaler.unscale_")))
 
 # %% wrong decay-in-skipped-steps
-# Your weights shrink in every iteration, even if the scaler skips the step. A skipped step has to
-# leave the weights as they were. Add the decay to the unscaled gradients: then the scaler decides
-# about both.
+# Your weights shrink even if the scaler skips the step. A skipped step has to leave them as they
+# were. Add the decay to the unscaled gradients: then the scaler decides about both.
 (swap("parameter.grad.add_(parameter, alpha=decay)", "parameter.mul_(1 - rate * decay)") &
     put('rate = optimizer.param_groups[0]["lr"]', before="for x, y"))
 of("after_the_step", unwrap("if scaler.get_scale()"))
 (swap("parameter.grad.add_(parameter, alpha=decay)", "parameter.mul_(1 - rate * decay)") &
     put('rate = optimizer.param_groups[0]["lr"]', before="for x, y") & move("with torch.no_grad()",
     after="scaler.step"))
-(put("if not loss.isfinite(): rate = optimizer.param_groups[0]['lr']", before="scaler.scale(") &
-    put("if not loss.isfinite(): [p.data.mul_(1 - rate * decay) for p in model.parameters()]",
-    after="scaler.step"))
 
 # %% wrong biases-left-out
 # Only the weight matrices decay, not the biases. That is a common choice, but this program decays
-# all parameters, as SGD's `weight_decay` does.
+# all parameters.
 swap("for parameter in model.parameters():", "for parameter in (model[0].weight, model[2].weight):")
 wrap("if parameter.ndim > 1:", "parameter.grad.add_")
 
 # %% wrong wrong-sign
-# Your decay has the wrong sign: the weights grow. The step subtracts the gradient, so `decay` times
-# the weight is added to the gradient.
+# Your decay has the wrong sign: the weights grow. Add `decay` times the weight to the gradient.
 swap("alpha=decay", "alpha=-decay")
 of("times_the_scale", swap("parameter.grad +=", "parameter.grad -="))
 
 # %% wrong decay-doubled
-# Your decay is twice as strong as it should be. The gradient of the squared weight is 2 times the
-# weight, so a penalty in the loss needs a factor of 0.5.
+# Your decay is twice too strong. The gradient of the squared weight is 2 times the weight, so a
+# penalty in the loss needs a factor of 0.5.
 of("in_the_loss", swap("0.5 * ", ""))
 swap("alpha=decay", "alpha=2 * decay")
 
 # %% wrong rate-left-out
-# Your weights shrink by `decay` times the weight in each step. SGD multiplies the decay by the
-# learning rate, as it does with the rest of the gradient.
+# You don't multiply the decay by the learning rate, as SGD does.
 of("after_the_step", swap("rate * decay", "decay"))
 swap("alpha=decay", 'alpha=decay / optimizer.param_groups[0]["lr"]')
 
 # %% wrong scaled-after-unscale
-# You multiply the decay by the scale, but `unscale_()` has divided the gradients already. Nothing
-# divides your decay, so it is far too large. After `unscale_()`, add `decay` times the weight.
+# You multiply the decay by the scale, but `unscale_()` has divided the gradients already, so the
+# decay is far too large. After `unscale_()`, add `decay` times the weight.
 swap("alpha=decay", "alpha=decay * scaler.get_scale()")
 of("times_the_scale", put("scaler.unscale_(optimizer)", before="for parameter in"))
 
@@ -190,8 +165,6 @@ of("times_the_scale", put("scaler.unscale_(optimizer)", before="for parameter in
     swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()"))
 
 # %% wrong step-past-the-scaler
-# You call `optimizer.step()` yourself. Nothing skips a step that overflows, so inf goes into the
-# weights. Call `scaler.step(optimizer)`: it skips the step if `unscale_` has found an inf.
 swap("scaler.step(optimizer)", "optimizer.step()")
 swap("scaler.step(optimizer)\nscaler.update()", "scaler.update()\noptimizer.step()")
 

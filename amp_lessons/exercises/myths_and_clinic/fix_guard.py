@@ -73,17 +73,6 @@ def noted(entry, key):
 # `step` and `update` come together or not at all. A loss that is not finite is a fault of the data,
 # and a smaller scale can't fix that.
 
-# %% right both_under_the_if
-def fix_guard(model, optimizer, scaler, loss_fn, batches):
-    for x, y in batches:
-        optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = loss_fn(model(x), y)
-        if not loss.isnan():
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-
 # %% right batch_looked_at_before
 def fix_guard(model, optimizer, scaler, loss_fn, batches):
     for x, y in (batch for batch in batches if batch[0].isfinite().all()):
@@ -113,64 +102,55 @@ def fix_guard(model, optimizer, scaler, loss_fn, batches):
 def breaks(seen, right):
     return noted(seen, "the batches afterwards") == "changed"
 put("batches[:] = [(x, y) for x, y in batches if x.isfinite().all()]", before="for x, y")
-put("batches[:] = batches[:0] or [b for b in batches if not b[0].isnan().any()]", before="for x, y")
 
 # %% rule bad-batch-trained
 # You train on a batch with a NaN: you replace the NaN, or take its row out. We can't know what the
 # sensor should have measured. The task is to leave out the whole batch.
 def breaks(seen, right):
-    return (noted(seen, CALLS) or 0) > noted(right, CALLS) and (
-        noted(seen, CALLS) == noted(right, "batches")
-    )
+    calls = noted(seen, CALLS) or 0
+    return calls > noted(right, CALLS) and calls == noted(right, "batches")
 put("x = x.nan_to_num(0.0)", before="with torch.autocast")
-put("x = torch.where(x.isnan(), torch.randn_like(x), x)", before="with torch.autocast")
 put("y, x = y[~x.isnan().any(1)], x[~x.isnan().any(1)]", before="with torch.autocast")
 
 # %% wrong update-without-step
-# For a bad batch you leave out `backward()` and `step()`, but not `update()`. The scaler has seen
-# no gradients since the last update, and says so. Call `step` and `update` both, or neither.
+# For a bad batch you leave out `step()`, but not `update()`. The scaler has seen no gradients since
+# the last update, and says so. Call `step` and `update` both, or neither.
 put("scaler.update()", before="continue")
-of("both_under_the_if", move("scaler.update()", after="if not loss.isnan()"))
+swap("continue", "scaler.update(); continue")
 
 # %% wrong scale-blamed
-# A batch with a NaN lowers your scale. If the scaler sees its gradients, it skips the step and
-# halves the scale. A smaller scale doesn't fix bad data, so leave out `update()` too.
+# A batch with a NaN lowers your scale: the scaler sees its gradients, skips the step and halves the
+# scale. A smaller scale doesn't fix bad data. Leave out `backward`, `step` and `update` for it.
 drop("if not loss.isfinite()")
 of("scale_put_back", drop("if loss.isnan()") & put("scaler.update()", after="scaler.step"))
 drop("if not loss.isfinite()") & swap("scaler.scale(loss)", "scaler.scale(loss.nan_to_num(0.0))")
-of("scale_put_back", swap("scaler.update(scaler.get_scale())",
-    "scaler.update(scaler.get_scale() / 2)"))
 
 # %% wrong growth-count-lost
-# You put the scale back after a bad batch, but not the count of good steps. The scaler doubles its
-# scale after a number of good steps in a row, so a bad batch still changes something. Don't call
-# `update()` for it.
+# You put the scale back after a bad batch, but not the scaler's count of good steps. It doubles its
+# scale after a number of them in a row. Don't call `update()` for a bad batch.
 of("scale_put_back", swap("scaler.update(scaler.get_scale())",
     "scale = scaler.get_scale(); scaler.update(); scaler.update(scale)"))
 put("scaler.load_state_dict(scaler.state_dict() | {'_growth_tracker': 0})", before="continue")
 
 # %% wrong gradients-replaced
-# You replace NaN and inf in the gradients, so the scaler can't see them. It makes a step with
-# gradients that you made up. Leave out a batch whose loss is not finite, and let the scaler handle
-# the rest.
+# You replace NaN and inf in the gradients, so the scaler can't see them and makes a step. Leave out
+# a batch whose loss is not finite, and let the scaler handle the rest.
 (drop("if not loss.isfinite()") &
     put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", before="scaler.step"))
 (drop("if not loss.isfinite()") &
     put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", before="scaler.step"))
 
 # %% wrong training-stopped
-# The first bad batch ends the training. The good batches after it are never used. Leave out only
-# the bad one: `continue`, not `break`.
+# The first bad batch ends the training. Leave out only that batch: `continue`, not `break`.
 swap("continue", "break")
 swap("continue", "return")
 
 # %% wrong scale-never-falls
-# You look at the gradients, or at the scaled loss, and leave out `update()` if they overflow. That
-# also hides overflows that come from the scale: it can never fall, and each of these batches is
-# lost. A loss that is not finite means bad data. A finite loss with gradients that are not finite
-# means a scale that is too large.
+# You leave out `update()` if the gradients, or the scaled loss, overflow. Then a scale that is too
+# large never falls, and each of these batches is lost. Look at the loss before it is scaled: only
+# if that is not finite, the data are bad.
 (drop("if not loss.isfinite()") &
     wrap("if all(p.grad.isfinite().all() for p in model.parameters()):", "scaler.step",
     to="scaler.update()"))
-put("if not all(p.grad.isfinite().all() for p in model.parameters()): continue", after="scaler.sc")
 swap("loss.isfinite()", "scaler.scale(loss).half().isfinite()")
+put("if not all(p.grad.isfinite().all() for p in model.parameters()): continue", after="scaler.sc")

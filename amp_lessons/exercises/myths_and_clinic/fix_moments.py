@@ -95,107 +95,89 @@ def fix_moments(model, loss_fn, batches, rate):
                 p -= (rate * step).float()
 
 # %% wrong moments-in-fp16
-# Your averages are FP16. A gradient of 1e-4 squared is 1e-8, and in FP16 that is 0. An FP16 eps of
-# 1e-8 is 0 too. So the step divides by zero, or by eps alone. Keep both averages in FP32.
-(swap("zeros_like(p)", "zeros_like(p, dtype=torch.float16)", nth=0) & put("g = g.half()",
-    before="m.mul_"))
-(swap("zeros_like(p)", "zeros_like(p).half()", nth=0) & swap("add_(g, alpha",
-    "add_(g.half(), alpha") & swap("g * g", "g.half() ** 2"))
+# Your averages are FP16. A gradient of 1e-4 squared is 1e-8, and in FP16 that is 0, and so is an
+# eps of 1e-8. The step divides by zero, or by eps alone. Keep both averages in FP32.
+swap("(p)", "(p, dtype=torch.half)", nth=0) & put("g = g.half()", before="m.mul_")
 swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0)
+swap("zeros_like(p)", "zeros_like(p).half()", nth=0) & put("g = g.half()", before="m.mul_")
 swap("zeros_like(p)", "zeros_like(p).half()", nth=0) & swap("v_hat.sqrt", "v_hat.float().sqrt")
 
 # %% wrong counted-from-zero
-# You count the batches from 0. The bias correction then divides by `1 - 0.9**0`, which is 0, and
-# the first step is NaN. Count from 1.
+# You count the batches from 0. The bias correction then divides by `1 - 0.9**0`, which is 0.
 swap("enumerate(batches, 1)", "enumerate(batches)")
 put("number -= 1", before="with torch.autocast")
 
 # %% wrong squared-in-fp16
-# The averages are FP32 now, but you still square the gradient in FP16. `1e-4 * 1e-4` is 0 there,
-# and an average of zeros is 0 in any dtype. Don't cast the gradient to FP16.
+# You square the gradient in FP16. `1e-4 * 1e-4` is 0 there, and an average of zeros is 0 in any
+# dtype. Don't cast the gradient to FP16.
 put("g = g.half()", before="m.mul_")
 swap("g * g", "g.half() * g.half()")
 swap("g * g", "g.half() ** 2")
 
 # %% wrong means-in-fp16
-# The squares are right now. But the average of the gradients is FP16, or the gradients are rounded
-# to FP16 on the way into it. FP16 stores a gradient of 1e-6 with an error of up to 3 percent. Keep
-# this average in FP32 as well.
+# The average of the gradients is FP16, or the gradients are rounded to FP16 on the way. FP16 stores
+# 1e-6 with an error of up to 3 percent. Keep this average in FP32 as well.
 swap("zeros_like(p)", "zeros_like(p, dtype=torch.float16)", nth=1)
 swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=1)
 put("g = g.half().float()", before="m.mul_")
-swap("add_(g,", "add_(g.half(),")
 
 # %% wrong eps-raised
-# You raised eps. Where the squares are small, or zero in FP16, the step is now the mean divided by
-# a constant. Adam's step then depends on the size of the gradient, and it shouldn't. Keep 1e-8, and
-# keep the averages in FP32.
+# You raised eps. Where the squares are small, the step is now the mean divided by a constant, so it
+# depends on the size of the gradient. Keep 1e-8, and keep the averages in FP32.
 swap("1e-8", "1e-4")
 of("torchs", swap("lr=rate", "lr=rate, eps=1e-4"))
 swap("1e-8", "1e-6")
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & swap("1e-8", "1e-3"))
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & swap("1e-8", "1e-4"))
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & swap("1e-8", "1e-5"))
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & swap("1e-8", "1e-6"))
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & swap("1e-8", "1e-7"))
+swap("(p)", "(p).half()", nth=0) & put("g = g.half()", before="m.mul_") & swap("1e-8", "1e-3")
+swap("(p)", "(p).half()", nth=0) & put("g = g.half()", before="m.mul_") & swap("1e-8", "1e-4")
+swap("(p)", "(p).half()", nth=0) & put("g = g.half()", before="m.mul_") & swap("1e-8", "1e-6")
+swap("(p)", "(p).half()", nth=0) & put("g = g.half()", before="m.mul_") & swap("1e-8", "1e-7")
 
 # %% wrong moments-in-bfloat16
-# Your averages are BF16. It has the range, but only 8 significant bits. `v` times 0.999 rounds back
-# to `v`, and what one step adds is lost beside what is there. Keep both averages in FP32.
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).bfloat16()", nth=0) & put("g = g.bfloat16()",
-    before="m.mul_"))
+# An average of yours is BF16, with 8 significant bits. What one step adds may be lost, and `v`
+# times 0.999 rounds back to `v`. Keep both averages in FP32.
+swap("(p)", "(p).bfloat16()", nth=0) & put("g = g.bfloat16()", before="m.mul_")
 swap("zeros_like(p)", "zeros_like(p, dtype=torch.bfloat16)", nth=0)
-swap("torch.zeros_like(p)", "torch.zeros_like(p).bfloat16()", nth=0)
 swap("zeros_like(p)", "zeros_like(p, dtype=torch.bfloat16)", nth=1)
 swap("zeros_like(p)", "zeros_like(p, dtype=torch.bfloat16)", nth=2)
+swap("torch.zeros_like(p)", "torch.zeros_like(p).bfloat16()", nth=0)
 
 # %% wrong infinities-replaced
-# You replaced steps that are not finite by 0. Where the squares are zero in FP16, no step is made
-# at all: weights with small gradients don't move. Keep the averages in FP32.
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & swap("m_hat / (v_hat.sqrt() + 1e-8)",
-    "torch.nan_to_num(m_hat / v_hat.sqrt(), 0, 0, 0)"))
-(swap("torch.zeros_like(p)", "torch.zeros_like(p).half()", nth=0) & put("g = g.half()",
-    before="m.mul_") & put("g = m_hat / v_hat.sqrt()", before="p.data") &
-    swap("m_hat / (v_hat.sqrt() + 1e-8)", "torch.where(g.isfinite(), g, 0)"))
+# You replaced steps that are not finite by 0. Where the squares are 0 in FP16, no step is made at
+# all. Keep the averages in FP32.
+(swap("(p)", "(p).half()", nth=0) & put("g = g.half()", before="m.mul_") &
+    swap("m_hat / (v_hat.sqrt() + 1e-8)", "torch.nan_to_num(m_hat / v_hat.sqrt(), 0, 0, 0)"))
+(swap("(p)", "(p).half()", nth=0) & put("g = g.half()", before="m.mul_") &
+    put("g = m_hat / v_hat.sqrt()", before="p.data") & swap("m_hat / (v_hat.sqrt() + 1e-8)",
+    "torch.where(g.isfinite(), g, 0)"))
 
 # %% wrong bias-not-corrected
-# The bias correction is missing, for one average or for both. They start at 0, so the first values
-# are too small. Divide `m` by `1 - 0.9**number` and `v` by `1 - 0.999**number`.
+# The bias correction is missing, for one average or for both. Divide `m` by `1 - 0.9**number` and
+# `v` by `1 - 0.999**number`.
 swap("m / (1 - 0.9**number), v / (1 - 0.999**number)", "m, v")
 drop("m_hat, v_hat") & swap("m_hat", "m") & swap("v_hat", "v")
 swap("m / (1 - 0.9**number)", "m")
 swap("v / (1 - 0.999**number)", "v")
 
 # %% wrong weights-decayed
-# Your weights decay: that is AdamW, whose default is a decay of 0.01. This program uses Adam, with
-# no weight decay.
+# Your weights decay: AdamW does that by default, with a decay of 0.01. Use Adam.
 of("torchs", swap("Adam(", "AdamW("))
 put("p.data *= 1 - 0.01 * rate", before="p.data -=")
 
 # %% wrong eps-in-the-root
-# You add eps to the average before the root. The root of 1e-8 is 1e-4, so your eps is as large as
-# the gradients themselves. Adam adds eps to the root.
+# You add eps before the root. The root of 1e-8 is 1e-4, as large as the gradients themselves. Adam
+# adds eps to the root.
 swap("(v_hat.sqrt() + 1e-8)", "(v_hat + 1e-8).sqrt()")
 swap("(v_hat.sqrt() + 1e-8)", "(1e-8 + v_hat) ** 0.5")
 
 # %% wrong parameters-in-16-bits
-# The parameters are 16 bits now. They have to stay in FP32: a small step is lost when it is added
-# to a weight with 8 or 11 significant bits. Autocast casts them for the forward pass.
+# The parameters are 16 bits now, where a small step added to a weight is lost. Keep them in FP32.
+# Autocast casts them for the forward pass.
 put("model.bfloat16()", before="parameters =")
 put("for p in model.parameters(): p.data = p.data.to(torch.bfloat16)", before="parameters =")
-put("model.half()", before="parameters =")
 
 # %% wrong another-precision
-# The forward pass doesn't run in BF16 any more. The fault is in the averages, not in autocast. Keep
-# `torch.autocast("cpu", dtype=torch.bfloat16)`.
+# The forward pass doesn't run in BF16. Keep `torch.autocast("cpu", dtype=torch.bfloat16)`.
 unwrap("with torch.autocast")
-wrap('with torch.autocast("cpu", enabled=False):', "loss = ")
 swap("dtype=torch.bfloat16", "dtype=torch.float16")
 
 # %% wrong never-zeroed

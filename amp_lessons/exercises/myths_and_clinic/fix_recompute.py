@@ -137,80 +137,66 @@ def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
         scaler.step(optimizer)
         scaler.update()
 
-# %% right opened_by_the_block
-def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
-    for x, y in batches:
-        optimizer.zero_grad()
-        hidden = x.clone().requires_grad_()
-        for block in blocks:
-            hidden = Recompute.apply(torch.autocast("cpu", dtype=torch.float16)(block), hidden)
-        loss = loss_fn(head(hidden.float()), y)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+# %% rule checkpoint-removed
+# Most layers keep their activations for the backward pass, or don't run again in it. The program is
+# there to save that memory. Make every block part of a checkpoint.
+def breaks(seen, right):
+    noted = seen["value"]["dict"] if "value" in seen else {}
+    once = noted.get("layers run again in the backward pass") == "few or none"
+    return noted.get("activations kept for the backward pass") == "those of most layers" or (
+        once and noted["blocks whose weights have changed"] == "3 of 3")
+swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)")
+(swap("for block in blocks:", "for block in blocks[:1]:") &
+    put("for block in blocks[1:]: hidden = block(hidden)", after="for block in blocks[:1]"))
 
 # %% wrong recomputed-outside
-# The backward pass is outside autocast, as it should be. So the second run of a block is outside
-# too, and an FP16 input meets FP32 weights there. Open the FP16 region again in `backward`, around
-# that run.
+# The second run of a block is outside autocast, as the backward pass is, and an FP16 input meets
+# FP32 weights there. Open the FP16 region again in `backward`, around that run.
 of("own", swap("Again.apply(", "Recompute.apply("))
 of("own", unwrap("with torch.enable_grad()") & wrap("with torch.enable_grad():", "output ="))
 
 # %% wrong recomputed-in-float32
-# You cast the input to FP32, so the error is gone. But the second run of the block is in FP32: that
-# is slower, and its gradient belongs to another forward pass than the loss. Open the FP16 region
-# again around that run.
+# You cast the input to FP32, so the second run of the block is in FP32. That is slower, and its
+# gradient belongs to another forward pass than the loss. Open the FP16 region around that run.
 of("own", swap('enable_grad(), torch.autocast("cpu", dtype=torch.float16)', "enable_grad()") &
     swap("ctx.block(x)", "ctx.block(x.float())"))
-of("own", unwrap("with torch.enable_grad()") &
-    wrap("with torch.enable_grad(), torch.autocast('cpu', enabled=False):", "output =") &
-    swap("ctx.block(x)", "ctx.block(x.float())"))
+of("own", swap("dtype=torch.float16", "enabled=False", nth=1) & swap("block(x)",
+    "block(x.float())", nth=2))
 
 # %% wrong recomputed-in-bfloat16
-# You open a region for the second run, but not the same as in the forward pass.
-# `torch.autocast("cpu")` without a dtype means BF16. Write `dtype=torch.float16` there too.
+# You open a region for the second run, but in BF16, which is what `torch.autocast("cpu")` means
+# without a dtype. Write `dtype=torch.float16` there too.
 of("own", swap('enable_grad(), torch.autocast("cpu", dtype=torch.float16)',
     'enable_grad(), torch.autocast("cpu")'))
 of("own", put("ctx.block = torch.autocast('cpu', dtype=torch.bfloat16)(ctx.block)",
     before="with torch.enable_grad()"))
 
 # %% wrong backward-in-the-region
-# The whole backward pass is in the region now. The blocks run in FP16 again, but so do the matrix
-# products for the gradient of the head, which was kept in FP32 on purpose. Open the region only
-# around the second run of a block.
+# The whole backward pass is in the region now, so the matrix products for the gradient of the head
+# run in FP16 too. Open the region only around the second run of a block.
 of("own", swap("Again.apply(", "Recompute.apply(") &
     wrap('with torch.autocast("cpu", dtype=torch.float16):', "scaler.scale(loss)"))
 wrap('with torch.autocast("cpu", dtype=torch.float16):', "scaler.scale(loss)")
 
-# %% wrong checkpoint-removed
-# Little or nothing runs a second time: you keep the activations of most layers for the backward
-# pass. The program is there to save that memory. Make every block part of a checkpoint.
-swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)")
-(swap("for block in blocks:", "for block in blocks[:1]:") &
-    put("for block in blocks[1:]: hidden = block(hidden)", after="for block in blocks[:1]"))
-(swap("for block in blocks:", "for block in blocks[:1]:") &
-    put("hidden = nn.Sequential(*blocks[1:])(hidden)", after="for block in blocks[:1]"))
-(swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)") &
-    wrap("with torch.autograd.graph.save_on_cpu():", "for block in blocks"))
-
 # %% wrong blocks-untrained
-# The blocks get no gradient, and only the head is trained. To autograd, a Function of your own or
-# `checkpoint(..., use_reentrant=True)` depends only on its inputs, not on the parameters inside. So
-# one input must require a gradient, and a batch doesn't. Use `use_reentrant=False`, or
+# The blocks, or the first of them, get no gradient. A Function of your own, or
+# `checkpoint(..., use_reentrant=True)`, needs an input that requires a gradient; the parameters
+# inside don't count, and a batch doesn't require one. Use `use_reentrant=False`, or
 # `x.clone().requires_grad_()`.
 swap("use_reentrant=False", "use_reentrant=True")
 of("own", swap("hidden = x.clone().requires_grad_()", "hidden = x"))
-wrap("with torch.no_grad():", "for block in blocks")
+(swap("use_reentrant=False", "use_reentrant=True") & put("hidden.requires_grad_()",
+    after="hidden = c"))
+(of("own", swap("hidden = x.clone().requires_grad_()", "hidden = x")) &
+    put("hidden.requires_grad_()", after="hidden = Again"))
 
 # %% wrong head-in-the-region
-# The head runs in FP16 now. It was kept in FP32 on purpose. Leave autocast switched off around the
-# head and the loss, and give the head an FP32 input.
+# The head runs in FP16. Switch autocast off around it, and give it an FP32 input.
 swap('torch.autocast("cpu", enabled=False)', 'torch.autocast("cpu", dtype=torch.float16)')
 of("own", unwrap('with torch.autocast("cpu", enabled=False)'))
 
 # %% wrong another-precision
-# Your blocks don't run in FP16 any more. The task is to fix the program in FP16: keep
-# `dtype=torch.float16` around the forward pass of the blocks.
+# Your blocks don't run in FP16. Keep `dtype=torch.float16` around their forward pass.
 swap("checkpoint(block, hidden, ",
     "checkpoint(torch.autocast('cpu', enabled=False)(block), hidden, ")
 swap('torch.autocast("cpu", dtype=torch.float16)', 'torch.autocast("cpu", enabled=False)')

@@ -98,82 +98,68 @@ def fix_uneven(model, optimizer, scaler, loss_fn, groups):
         optimizer.zero_grad()
 
 # %% rule one-big-batch
-# Several micro-batches of a group go forward before the first backward pass. Until then their
-# activations are in memory together, and they don't fit. Run `backward()` for each micro-batch
-# before the forward pass of the next one.
+# The activations of several micro-batches are in memory together, and they don't fit. Run
+# `backward()` for each micro-batch before the forward pass of the next one.
 def breaks(seen, right):
     rows = "most rows in memory at once"
     return "value" in seen and seen["value"]["dict"][rows] > right["value"]["dict"][rows]
 put("group = [tuple(torch.cat(part) for part in zip(*group))]", before="optimizer.zero_grad()")
-
-# %% program backward_at_the_end
-def fix_uneven(model, optimizer, scaler, loss_fn, groups):
-    for group in groups:
-        optimizer.zero_grad()
-        losses, rows = [], 0
-        for x, y in group:
-            with torch.autocast("cpu", dtype=torch.float16):
-                losses.append(loss_fn(model(x), y) * len(y))
-            rows += len(y)
-        for loss in losses:
-            scaler.scale(loss / rows).backward()
-        scaler.step(optimizer)
-        scaler.update()
+(put("losses = []", before="for x, y") & swap("scaler.scale(loss).backward()",
+    "losses.append(loss)") & put("scaler.scale(sum(losses)).backward()", before="scaler.step"))
 
 # %% rule stepped-each-micro-batch
-# You make a step after every micro-batch. A group has to make one step, after its last micro-batch.
+# You make a step after every micro-batch. Make one for each group, after its last micro-batch.
 def breaks(seen, right):
     wanted, steps = right["value"]["dict"], "optimizer steps"
     finite = wanted["calls of loss_fn with a finite loss"]
     return "value" in seen and seen["value"]["dict"][steps] >= finite > wanted[steps]
 move("scaler.step(", after="scaler.scale(") & move("scaler.update()", after="scaler.step(")
-(put("scaler.step(optimizer); scaler.update(); optimizer.zero_grad()", after="scaler.scale(") &
-    swap("scaler.step(optimizer)\n    scaler.update()", "pass"))
 
 # %% wrong mean-of-means
-# You divide each loss by the number of micro-batches. That gives the mean of their means: the row
-# in a micro-batch of one counts as much as twenty rows in another. Weight each micro-batch by its
-# share of the group's rows.
+# You divide each loss by the number of micro-batches. So a row in a micro-batch of one counts as
+# much as twenty rows in another. Weight each micro-batch by its share of the group's rows.
 swap("(len(y) / rows)", "(1 / len(group))")
 of("shares", swap("count / sum(counts)", "1 / len(counts)"))
 
+# %% wrong divided-by-both
+# You weight each loss by its rows, and you divide by the number of micro-batches as well. So each
+# step is too small by that number. The shares of the rows add up to 1: divide by nothing else.
+swap("(len(y) / rows)", "(len(y) / rows / len(group))")
+of("shares", swap("* count /", "* count / len(counts) /"))
+
 # %% wrong loss-not-divided
-# You add up the losses and divide by nothing. A step is too large by the number of micro-batches
+# You add up the losses and divide by nothing, so a step is too large by the number of micro-batches
 # in its group. Weight each loss by its share of the group's rows.
 swap(" * (len(y) / rows)", "")
 of("shares", swap(" * count / sum(counts)", ""))
 
 # %% wrong rows-not-divided
-# Each row has the same weight now, but nothing divides by the number of rows before the step. A
-# step is too large by that number. Divide each loss by the rows of the whole group, or divide the
-# unscaled gradients before `scaler.step`.
+# Nothing divides by the number of rows before the step, so it is too large by that number. Divide
+# each loss by the rows of the whole group, or the unscaled gradients before `scaler.step`.
 swap("(len(y) / rows)", "len(y)")
 of("divided_last", move("for parameter in", after="scaler.step"))
 
 # %% wrong rows-so-far
-# You divide by the rows that you have counted so far, not by the rows of the whole group. The first
-# micro-batches get too much weight. Count the group's rows before its first forward pass.
+# You divide by the rows counted so far, so the first micro-batches get too much weight. Count the
+# rows of the whole group before its first forward pass.
 swap("sum(len(y) for _, y in group)", "0") & put("rows += len(y)", before="with torch.autocast")
 of("shares", swap("for (x, y), count in zip(group, counts, strict=True):",
     "for n, (x, y) in enumerate(group):") & swap("count / sum(counts)",
     "counts[n] / sum(counts[: n + 1])"))
 
 # %% wrong rows-of-all-groups
-# You divide by the rows of all groups together, so each step is too small. A step averages over the
-# rows of its own group.
+# You divide by the rows of all groups together. A step averages over the rows of its own group.
 swap("for _, y in group)", "for part in groups for _, y in part)")
 move("rows =", before="for group in groups") & swap("in group)", "in sum(groups, []))")
 
 # %% wrong zeroed-each-micro-batch
-# You clear the gradients before every micro-batch. Only the last micro-batch of a group is left for
-# the step. Clear them once for each group.
+# You clear the gradients before every micro-batch. Clear them once for each group.
 move("optimizer.zero_grad()", before="with torch.autocast")
 put("optimizer.zero_grad(set_to_none=False)", before="scaler.scale(")
 
 # %% wrong never-zeroed
-# You never clear the gradients, so each group adds to those of the groups before. After one
-# overflow they hold inf or NaN, and the scaler skips every step. Call `optimizer.zero_grad()` once
-# for each group.
+# You never clear the gradients, so each group adds to those of the groups before. Call
+# `optimizer.zero_grad()` once for each group.
 drop("optimizer.zero_grad()")
 move("optimizer.zero_grad()", before="for group in")
 

@@ -40,6 +40,7 @@ class Chart:
         self.scales: list[float] = []
         self.losses: list[float] = []
         self.rows = self.most_rows = 0
+        self.returned: dict[str, Any] = {}  # what is compared before the rest
 
     def listen(self, **modules: nn.Module) -> None:
         """Note the dtypes that the linear layers of these give; the modules by the names given.
@@ -112,17 +113,18 @@ class Chart:
         parts = {name: list(module.parameters()) for name, module in modules.items()}
         good = [n for n, loss in enumerate(self.losses) if math.isfinite(loss)]
         return {
+            **{f"dtype from the {n}": in_words(found) for n, found in self.layers.items()},
+            **self.returned,
             "optimizer steps": self.steps,
             "calls of loss_fn with a finite loss": len(good),
             "dtype of the gradients": in_words(self.gradients) or "no step was made",
-            **{f"dtype from the {n}": in_words(found) for n, found in self.layers.items()},
             **{
                 f"dtype of the {of(n)} weights": in_words(name_of(p.dtype) for p in ps)
                 for n, ps in parts.items()
             },
             "scale at each batch with a finite loss": [self.scales[n] for n in good],
             "scale at the end": self.scaler.get_scale(),
-            "losses that are finite": [self.losses[n] for n in good],
+            "finite losses, batch by batch": [self.losses[n] for n in good],
             **{f"the {of(n)} weights at the end": flat(ps) for n, ps in parts.items()},
             "the batches afterwards": "as before" if self._untouched() else "changed",
             "batches": len(self._as_given),

@@ -14,11 +14,13 @@ from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
     TOO_LARGE,
+    Operations,
     Setting,
     as_play,
     case,
     flat,
     from_seed,
+    in_words,
     network,
     numbers,
     seeded,
@@ -58,7 +60,7 @@ def play_moments(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     train(model, loss_fn, chart.batches, setting.rate)
     seen = chart.left_behind(model=model)
     kept = ["calls of loss_fn with a finite loss", "dtype from the layers"]
-    kept += ["dtype of the model's weights", "losses that are finite"]
+    kept += ["dtype of the model's weights", "finite losses, batch by batch"]
     last = "the model's weights at the end"
     after_one = {"the model's weights after one batch": weights[-1] if weights else []}
     return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
@@ -94,7 +96,8 @@ def play_entropy(train: Callable[..., Any], setting: Setting, below: float) -> d
         weight.mul_(40.0)  # sure of itself from the start
         bias[1] -= below
     losses = chart.watch(train, model, chart.batches, *setting.more)
-    return {"losses returned": floats(losses)} | chart.left_behind(model=model)
+    chart.returned["losses returned"] = floats(losses)
+    return chart.left_behind(model=model)
 
 
 # ---- case 9: train(encoder, optimizer, scaler, batches, temperature) ----------------------------
@@ -120,9 +123,11 @@ def play_similarity(train: Callable[..., Any], setting: Setting) -> dict[str, An
         x = 300 * torch.randn(size, INPUTS, generator=random)
         batches.append((x, x + 90 * torch.randn(size, INPUTS, generator=random)))
     chart.listen(encoder=encoder)
-    with chart.watching():
+    with chart.watching(), Operations() as ran:
         losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
-    return {"losses returned": floats(losses)} | chart.left_behind(encoder=encoder)
+    chart.returned["losses returned"] = floats(losses)
+    used = in_words(name for name, dtype in ran.seen if dtype == "bfloat16") or "none"
+    return {"operations in BF16": used} | chart.left_behind(encoder=encoder)
 
 
 # ---- case 10: train(blocks, head, optimizer, scaler, loss_fn, batches) --------------------------
@@ -165,6 +170,7 @@ def play_recompute(train: Callable[..., Any], setting: Setting) -> dict[str, Any
     head = seeded(setting.seed, lambda: nn.Linear(INPUTS, CLASSES))
     both = nn.ModuleList([blocks, head])
     chart.listen(blocks=blocks, head=head)
+    before = [flat(block.parameters()) for block in blocks]
     layers = [layer for layer in blocks.modules() if isinstance(layer, nn.Linear)]
     passes: list[nn.Module] = []
     for layer in layers:
@@ -188,8 +194,10 @@ def play_recompute(train: Callable[..., Any], setting: Setting) -> dict[str, Any
     many = bool(kept) and kept[0] > 240 * setting.sizes[0]
     # Twice each; checkpoint_sequential runs a third of them once.
     twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
+    changed = sum(flat(b.parameters()) != old for b, old in zip(blocks, before, strict=True))
     return {
         "activations kept for the backward pass": "those of most layers" if many else "few",
         "layers run again in the backward pass": "most" if twice else "few or none",
+        "blocks whose weights have changed": f"{changed} of 3",
         "autocast in the head's backward pass": "on" if True in in_a_region else "off",
     } | chart.left_behind(blocks=blocks, head=head)
