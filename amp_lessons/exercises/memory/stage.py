@@ -42,6 +42,7 @@ def crossover_cases() -> list[Case]:
         (50_331_648, 12, 10),
     ]
     never = [(100_687_872, 49_152, 49_152), (5_000, 40, 44), (640, 8, 8), (9_000, 300, 420)]
+    never += [(0, 4_096, 4_096), (0, 40, 44)]
     return [Case(numbers) for numbers in pays + never]
 
 
