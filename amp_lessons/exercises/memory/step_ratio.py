@@ -64,8 +64,8 @@ def step_ratio(fp32, amp):
 # %% wrong data-included
 # Your numbers include the data. They take the same room in either precision, so they hide what
 # happened to the rest. Subtract `loaded`, which counts them.
-swap(' - report["loaded"]', "")
 swap('"loaded"', '"before"')
+swap(' - report["loaded"]', "")
 of("in_one_line", swap(' - amp["loaded"]', "") & swap(' - fp32["loaded"]', ""))
 
 # %% wrong leftovers-included
