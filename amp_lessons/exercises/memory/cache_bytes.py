@@ -90,9 +90,10 @@ def cache_bytes(model, x):
         return sum(size for copy, size in made if not copy.expired())
 
 # %% wrong every-parameter
-# You counted parameters without a look at the ops. Autocast casts only what a 16-bit op takes: not a
-# LayerNorm or an Embedding, nor a layer that doesn't run. It keeps no copies of frozen parameters.
+# You counted parameters without a look at the ops. Autocast casts only what a 16-bit op takes, not
+# a LayerNorm, an Embedding or what doesn't run. It keeps no copies of frozen parameters.
 of("sees_the_calls", put("used = list(model.parameters())", before="total ="))
+put("return sum(2 * p.numel() for p in model.parameters())", before="from")
 put("return sum(2 * p.numel() for p in model.parameters() if p.requires_grad)", before="from")
 
 # %% program all_that_could_be_cast
@@ -119,19 +120,31 @@ of("sees_the_calls", swap('func.__name__.strip("_") in casting', "True"))
 of("sees_the_calls", swap('"matmul")', '"matmul", "layer_norm", "embedding")'))
 
 # %% wrong activations-counted
-# You counted casts of activations. They are new in each batch, and the cache keeps only casts of
-# parameters.
+# You counted casts of activations. The cache keeps only casts of parameters.
 of("copies_that_outlive_the_forward", swap(" if not copy.expired()", ""))
 (swap("id(args[0]) in trained", "result.dtype == torch.bfloat16") & swap("copies[id(args[0])]",
     "copies[len(copies)]"))
 
 # %% wrong saved-for-backward
-# You counted what autograd saves for backward. The cache doesn't ask who needs a copy. It also
-# keeps those of the biases, and of a first weight that no backward pass reads.
+# You counted what autograd saves for backward. The cache also keeps the copies of biases, and of a
+# first weight that no backward pass reads.
 of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
     swap("        return sum", "    return sum"))
 of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
     put("torch.clear_autocast_cache()", before="return sum"))
+
+# %% program what_autograd_saves
+def cache_bytes(model, x):
+    saved = {}
+
+    def pack(t):
+        saved.update({t.data_ptr(): t.nbytes} if t.dtype == torch.bfloat16 else {})
+        return t
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
+    with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    return sum(saved.values())
 
 # %% wrong weights-only
 # You left out the biases. A 16-bit layer casts its bias too, and the cache keeps that copy.
@@ -156,15 +169,14 @@ swap("result.nbytes", "result.numel()")
 of("sees_the_calls", swap("2 * p.numel()", "p.numel()"))
 
 # %% wrong counted-at-each-use
-# You counted a parameter each time that it is used. Autocast casts it once and takes the copy out
-# of the cache from then on.
+# You counted a parameter each time that it is used. Autocast casts it once and keeps the copy.
 of("sees_the_calls", swap("set(used)", "used"))
 (swap("copies[id(args[0])]", "copies[len(copies)]") & swap("dtype=torch.bfloat16",
     "dtype=torch.bfloat16, cache_enabled=False"))
 
 # %% wrong known-layers-only
-# You looked for certain types of layers. Autocast looks at ops. It also casts and keeps a parameter
-# that the model multiplies by without an `nn.Linear` around it.
+# You looked for certain types of layers. Autocast looks at ops: it also casts and keeps a parameter
+# that is multiplied without such a layer.
 of("sees_the_calls",
     put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
     after="with") & put("own = {p for layer in known for p in layer.parameters()}",
@@ -180,20 +192,8 @@ of("sees_the_calls",
     put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
     after="with") & swap("set(used)", "used") &
     put("used = [p for m in known for p in m.parameters() if p in set(used)]", before="total ="))
-
-# %% program layers_that_ran
-def cache_bytes(model, x):
-    ran, total = set(), 0
-    handles = [m.register_forward_hook(lambda m, *_: ran.add(m)) for m in model.modules()]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        model(x)
-    for handle in handles:
-        handle.remove()
-    for layer in ran:
-        if isinstance(layer, (nn.Linear, nn.Conv2d)):
-            own = [p for p in layer.parameters() if p.requires_grad and p.dtype == torch.float32]
-            total += 2 * sum(p.numel() for p in own)
-    return total
+of("sees_the_calls", swap("for p in set(used):", "for p in (q for m in model.modules()"
+    " if type(m) in (nn.Linear, nn.Conv2d) for q in m.parameters() if any(q is u for u in used)):"))
 
 # %% wrong unused-counted
 # You looked at which layers the model has. A layer that doesn't run casts nothing. Run the model
@@ -202,12 +202,9 @@ of("sees_the_calls",
     put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
     after="with") & put("used = [p for layer in known for p in layer.parameters()]",
     before="total ="))
-put(
-    "known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]\n"
-    "trained = {p for layer in known for p in layer.parameters() if p.requires_grad}\n"
-    "return 2 * sum(p.numel() for p in trained if p.dtype == torch.float32)",
-    before="from",
-)
+put("return 2 * sum(p.numel() for p in {p for m in model.modules() if isinstance(m, nn.Linear |"
+    " nn.Conv2d) for p in m.parameters() if p.requires_grad} if p.dtype == torch.float32)",
+    before="from")
 
 # %% wrong one-copy-per-shape
 # You told copies apart by their shape or size, so of two equally large ones you counted one. Count
