@@ -103,8 +103,8 @@ put("return added // amp_each + 1", before="gain")
 of("one_byte_more", swap("fp32_each - amp_each", "fp32_each"))
 
 # %% wrong never-forgotten
-# You don't return `None` in every case where AMP never pays. If it needs as much for each example as
-# FP32, or more, no batch makes it need less in all, even if it adds nothing. Ask about that first.
+# You don't return `None` in every case where AMP never pays. If it needs as much for each example
+# as FP32, or more, it never needs less in all, even if it adds nothing. Ask about that first.
 drop("if gain")
 swap("gain <= 0", "gain == 0")
 put("if added == 0: return 1", before="if gain")
