@@ -41,8 +41,6 @@ from amp_lessons.exercises.memory.stage import report_cases
 probe = Probe(report_cases)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-6))
 
 # %% passed

@@ -52,7 +52,6 @@ def training_bytes(parameters, optimizer, precision):
 # %% rule counted-in-32-bits
 # Your number wrapped around: it is off by a multiple of 2**32. A large model needs more bytes than
 # a 32-bit integer can hold. Use Python's integers, or int64.
-from amp_lessons.plain_data.compare import as_number
 def breaks(seen, right):
     got = as_number(seen.get("value"))
     if got is None or got == right["value"] or abs(got) >= 2**32:
