@@ -48,7 +48,6 @@ from amp_lessons.exercises.speed.stage import SITUATIONS, read
 probe = Probe(lambda: [Case((letter,), letter) for letter in SITUATIONS], play=read)
 
 # %% judge
-from amp_lessons.plain_data.compare import is_dict
 from amp_lessons.exercises.speed.stage import CHOICES
 
 def one(seen):
