@@ -134,8 +134,8 @@ swap("max(saved", "min(saved")
 of("pairs_sorted", put('return min(levers)[1] if min(levers)[0] > 0 else "none"', before="return"))
 
 # %% wrong none-forgotten
-# You always named a change, even where none saves a byte. Autocast can add more than it saves, and
-# the others can save nothing. Then the answer is `"none"`.
+# You named a change where none saves a byte. Autocast can add more than it saves, and the others
+# can save nothing. If the best saving is 0 bytes or less, the answer is `"none"`.
 swap(' if saved[best] > 0 else "none"', "")
 swap("> 0", ">= 0")
 of("pairs_sorted", swap('[(0, "none"), *((n, name) for n, name in levers if n > 0)]', "levers"))

@@ -89,16 +89,9 @@ def cache_bytes(model, x):
             model(x)
         return sum(size for copy, size in made if not copy.expired())
 
-# %% right the_course_counts
-def cache_bytes(model, x):
-    from amp_lessons.memory import training_memory
-
-    return training_memory(model, x, precision="amp bf16").cast_cache
-
 # %% wrong every-parameter
-# You counted all parameters of the model. Autocast casts only what a 16-bit op takes: not a
-# LayerNorm or an Embedding, not what is bfloat16 already, and not a layer that doesn't run. And it
-# keeps no copies of frozen parameters.
+# You counted parameters without a look at the ops. Autocast casts only what a 16-bit op takes, not
+# a LayerNorm, an Embedding or what doesn't run. It keeps no copies of frozen parameters.
 of("sees_the_calls", put("used = list(model.parameters())", before="total ="))
 put("return sum(2 * p.numel() for p in model.parameters())", before="from")
 put("return sum(2 * p.numel() for p in model.parameters() if p.requires_grad)", before="from")
@@ -124,29 +117,17 @@ of("sees_the_calls", swap("p.dtype == torch.float32", "p.is_floating_point()"))
 # You counted the parameters of layers that don't cast them. A LayerNorm computes in float32 under
 # autocast, and an Embedding only looks rows up.
 of("sees_the_calls", swap('func.__name__.strip("_") in casting', "True"))
-
-# %% program every_layer_that_runs
-def cache_bytes(model, x):
-    used, handles = set(), []
-    for layer in model.modules():
-        own = list(layer.parameters(recurse=False))
-        handles.append(layer.register_forward_hook(lambda *_, own=own: used.update(own)))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        model(x)
-    for handle in handles:
-        handle.remove()
-    return sum(2 * p.numel() for p in used if p.requires_grad and p.dtype == torch.float32)
+of("sees_the_calls", swap('"matmul")', '"matmul", "layer_norm", "embedding")'))
 
 # %% wrong activations-counted
-# You counted casts of activations. They are new in each batch, and the cache keeps only casts of
-# parameters.
+# You counted casts of activations. The cache keeps only casts of parameters.
 of("copies_that_outlive_the_forward", swap(" if not copy.expired()", ""))
 (swap("id(args[0]) in trained", "result.dtype == torch.bfloat16") & swap("copies[id(args[0])]",
     "copies[len(copies)]"))
 
 # %% wrong saved-for-backward
-# You counted what autograd saves for backward. The cache doesn't ask who needs a copy. It also
-# keeps those of the biases, and of a first weight that no backward pass reads.
+# You counted what autograd saves for backward. The cache also keeps the copies of biases, and of a
+# first weight that no backward pass reads.
 of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
     swap("        return sum", "    return sum"))
 of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
@@ -156,12 +137,11 @@ of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
 def cache_bytes(model, x):
     saved = {}
 
-    def pack(tensor):
-        if tensor.dtype == torch.bfloat16:
-            saved[tensor.data_ptr()] = tensor.nbytes
-        return tensor
+    def pack(t):
+        saved.update({t.data_ptr(): t.nbytes} if t.dtype == torch.bfloat16 else {})
+        return t
 
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
     with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
         model(x)
     return sum(saved.values())
@@ -189,34 +169,31 @@ swap("result.nbytes", "result.numel()")
 of("sees_the_calls", swap("2 * p.numel()", "p.numel()"))
 
 # %% wrong counted-at-each-use
-# You counted a parameter each time that it is used. Autocast casts it once and takes the copy out
-# of the cache from then on.
+# You counted a parameter each time that it is used. Autocast casts it once and keeps the copy.
 of("sees_the_calls", swap("set(used)", "used"))
 (swap("copies[id(args[0])]", "copies[len(copies)]") & swap("dtype=torch.bfloat16",
     "dtype=torch.bfloat16, cache_enabled=False"))
 
 # %% wrong known-layers-only
-# You looked for certain types of layers. Autocast looks at ops. It also casts and keeps a parameter
-# that the model multiplies by without an `nn.Linear` around it.
+# You looked for certain types of layers. Autocast looks at ops: it also casts and keeps a parameter
+# that is multiplied without such a layer.
 of("sees_the_calls",
     put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
     after="with") & put("own = {p for layer in known for p in layer.parameters()}",
     before="total =") & put("used = [p for p in used if p in own]", before="total ="))
+of("sees_the_calls", swap('("linear", "conv2d", "matmul")', '("linear", "conv2d")') &
+    put("used = [p for p in used if any(p is q for m in model.modules()"
+        " if type(m) in (nn.Linear, nn.Conv2d) for q in m.parameters())]", before="total ="))
 
-# %% program hooks_and_a_set
-def cache_bytes(model, x):
-    used = set()
-
-    def note(layer, *_):
-        if isinstance(layer, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)):
-            used.update(layer.parameters())
-
-    handles = [layer.register_forward_hook(note) for layer in model.modules()]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        model(x)
-    for handle in handles:
-        handle.remove()
-    return sum(2 * p.numel() for p in used if p.requires_grad and p.dtype == torch.float32)
+# %% wrong shared-counted-twice
+# You added up what each `nn.Linear` or `nn.Conv2d` holds. Autocast looks at ops: it casts a weight
+# that two layers share once, and also a parameter that is multiplied without such a layer.
+of("sees_the_calls",
+    put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
+    after="with") & swap("set(used)", "used") &
+    put("used = [p for m in known for p in m.parameters() if p in set(used)]", before="total ="))
+of("sees_the_calls", swap("for p in set(used):", "for p in (q for m in model.modules()"
+    " if type(m) in (nn.Linear, nn.Conv2d) for q in m.parameters() if any(q is u for u in used)):"))
 
 # %% wrong unused-counted
 # You looked at which layers the model has. A layer that doesn't run casts nothing. Run the model
@@ -225,17 +202,9 @@ of("sees_the_calls",
     put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
     after="with") & put("used = [p for layer in known for p in layer.parameters()]",
     before="total ="))
-put(
-    "known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]\n"
-    "return sum(2 * p.numel() for layer in known for p in layer.parameters())",
-    before="from",
-)
-put(
-    "known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]\n"
-    "trained = {p for layer in known for p in layer.parameters() if p.requires_grad}\n"
-    "return 2 * sum(p.numel() for p in trained if p.dtype == torch.float32)",
-    before="from",
-)
+put("return 2 * sum(p.numel() for p in {p for m in model.modules() if isinstance(m, nn.Linear |"
+    " nn.Conv2d) for p in m.parameters() if p.requires_grad} if p.dtype == torch.float32)",
+    before="from")
 
 # %% wrong one-copy-per-shape
 # You told copies apart by their shape or size, so of two equally large ones you counted one. Count

@@ -64,7 +64,6 @@ def crossover(added, fp32_each, amp_each):
 # At your batch both sometimes need the same number of bytes. The task asks for less. If the
 # division leaves no remainder, take the next batch.
 swap("added // gain + 1", "-(-added // gain)")
-swap("added // gain + 1", "max(1, -(-added // gain))")
 of("halves_the_range", swap("amp_each * middle < fp", "amp_each * middle <= fp"))
 of("one_byte_more", swap("added + 1", "added"))
 
@@ -104,19 +103,19 @@ put("return added // amp_each + 1", before="gain")
 of("one_byte_more", swap("fp32_each - amp_each", "fp32_each"))
 
 # %% wrong never-forgotten
-# You returned a batch where there is none. If AMP needs as much for each example as FP32, or more,
-# it never makes up for what it added. Then the answer is `None`.
+# You don't return `None` in every case where AMP never pays. If it needs as much for each example
+# as FP32, or more, it never needs less in all, even if it adds nothing. Ask about that first.
 drop("if gain")
 swap("gain <= 0", "gain == 0")
+put("if added == 0: return 1", before="if gain")
+of("one_byte_more", put("if not added: return 1", before="if fp32_each"))
 swap("gain <= 0", "gain < 0")
 of("halves_the_range", swap("fp32_each <= amp_each", "fp32_each < amp_each"))
 swap("gain <= 0", "amp_each > fp32_each")
-put("if gain < 0: return 1", before="if gain")
 
 # %% wrong never-by-another-name
 # You found out that AMP never needs less, but you returned something other than `None` to say so.
 swap("return None", "return 0")
-swap("return None", "return -1")
 swap("return None", "return float('inf')")
 swap("return None", "return 'never'")
 of("one_byte_more", put("return 0", after="if"))

@@ -41,8 +41,6 @@ from amp_lessons.exercises.memory.stage import report_cases
 probe = Probe(report_cases)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-6))
 
 # %% passed
@@ -64,8 +62,8 @@ def step_ratio(fp32, amp):
 # %% wrong data-included
 # Your numbers include the data. They take the same room in either precision, so they hide what
 # happened to the rest. Subtract `loaded`, which counts them.
-swap(' - report["loaded"]', "")
 swap('"loaded"', '"before"')
+swap(' - report["loaded"]', "")
 of("in_one_line", swap(' - amp["loaded"]', "") & swap(' - fp32["loaded"]', ""))
 
 # %% wrong leftovers-included

@@ -52,7 +52,6 @@ def training_bytes(parameters, optimizer, precision):
 # %% rule counted-in-32-bits
 # Your number wrapped around: it is off by a multiple of 2**32. A large model needs more bytes than
 # a 32-bit integer can hold. Use Python's integers, or int64.
-from amp_lessons.plain_data.compare import as_number
 def breaks(seen, right):
     got = as_number(seen.get("value"))
     if got is None or got == right["value"] or abs(got) >= 2**32:
@@ -63,8 +62,8 @@ swap("return parameters * tensors * width",
     "return torch.tensor(parameters * tensors * width).to(torch.int32).item()")
 
 # %% wrong amp-halves
-# You gave the parameters, gradients or optimizer state fewer bytes under AMP. Autocast changes none
-# of them. The parameters stay float32, and their gradients and the state have the same dtype.
+# You counted something with 16 bits under AMP. Autocast changes neither the parameters nor their
+# gradients nor the optimizer's state: all of them are float32, four bytes per number.
 swap('precision == "bf16"', 'precision != "fp32"')
 of("part_by_part", put('if precision == "amp": weights /= 2', before="return"))
 of("part_by_part", put('if precision == "amp": state /= 2', before="return"))
@@ -124,9 +123,8 @@ swap('2 if precision == "bf16" else 4', "4")
 of("a_table", swap('2 if precision == "bf16" else 1', "1"))
 
 # %% wrong state-in-float32
-# You counted float32 state or gradients for a model stored in bfloat16. `torch.optim` creates its
-# state with the dtype of the parameter, and a gradient has that dtype too. So each number takes two
-# bytes.
+# You counted four bytes for something that has two in a model stored in bfloat16. `torch.optim`
+# creates its state with the dtype of the parameter, and a gradient has that dtype too.
 of("part_by_part", swap("parameters * width", "parameters * 4", 3))
 swap("tensors * width", "(2 * width + 4 * (tensors - 2))")
 swap("tensors * width", "(width + 4 * (tensors - 1))")

@@ -10,8 +10,7 @@
 # - The check calls `backward()` later, outside of autocast. The gradients must be those of a plain
 #   run from the same random state.
 #
-# The block has dropout. `x` may or may not need a gradient. The parameters of the block stay in
-# FP32.
+# The block has dropout. `x` may or may not need a gradient. The parameters stay in FP32.
 
 # %% answer
 def checkpointed(block, x, dtype):
@@ -22,10 +21,9 @@ def checkpointed(block, x, dtype):
     ### END SOLUTION
 
 # %% hints
-# - `torch.utils.checkpoint.checkpoint` runs a block and keeps nothing from inside it. What must be
-#   open around it when you call it?
-# - It has two implementations, and `use_reentrant` chooses one. Which of them works if `x` needs no
-#   gradient?
+# - `torch.utils.checkpoint.checkpoint` keeps nothing from inside a block. What must be open around
+#   it when you call it?
+# - `use_reentrant` chooses one of two implementations. Which works if `x` needs no gradient?
 
 # %% probe
 from amp_lessons.exercises.past_one_gpu.stage import checkpoint_cases, play_checkpointed
@@ -33,8 +31,6 @@ from amp_lessons.exercises.past_one_gpu.stage import checkpoint_cases, play_chec
 probe = Probe(checkpoint_cases, play=play_checkpointed)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-5), asked_for="the block's output")
 
 def noted(seen, key):
@@ -102,8 +98,7 @@ unwrap("with torch")
 put("x = x", before="with torch") & swap("dtype=dtype", "dtype=dtype, enabled=False")
 
 # %% rule another-precision
-# Your block ran in {ran}, and `dtype` was {asked}. Pass `dtype` on to autocast. Without it,
-# `torch.autocast("cpu")` means BF16.
+# Your block ran in {ran}, and `dtype` was {asked}. Pass `dtype=dtype` on to autocast.
 def breaks(seen, right):
     ran, asked = (noted(one, "dtype of the first run") for one in (seen, right))
     return ran in ("float16", "bfloat16") and ran != asked and {"ran": ran, "asked": asked}
@@ -111,8 +106,8 @@ swap(", dtype=dtype", "")
 of("region_inside", swap("dtype=dtype", "dtype=torch.float16"))
 
 # %% rule nothing-recomputed
-# No layer of the block ran again in the backward pass, so this is not a checkpoint. All activations
-# were kept, in memory or elsewhere. Let `torch.utils.checkpoint.checkpoint` run the block.
+# No layer of the block ran again in the backward pass: all activations were kept, in memory or
+# elsewhere. Let `torch.utils.checkpoint.checkpoint` run the block.
 def breaks(seen, right):
     ran = noted(seen, "runs before backward()") == 1
     return ran and noted(seen, "layers that run again") == "none"
@@ -121,55 +116,41 @@ swap("checkpoint(block, x, use_reentrant=False)", "block(x)")
     swap("checkpoint(block, x, use_reentrant=False)", "block(x)"))
 
 # %% rule kept-in-between
-# You keep more than `x`. If you checkpoint only parts of the block, what goes from one part to the
-# next stays in memory. A part without a checkpoint keeps everything. Put one checkpoint around the
-# whole block.
+# You keep more than `x`. A layer outside of the checkpoint keeps its activations. With several
+# checkpoints, what goes from one to the next stays too. Put one around the whole block.
 def breaks(seen, right):
     ran = noted(seen, "runs before backward()") == 1
     return ran and noted(seen, "kept for the backward pass") == "more than x"
-swap("checkpoint(block, x", "torch.utils.checkpoint.checkpoint_sequential(block, 2, x")
 swap("checkpoint(block, x", "checkpoint(block[-1], block[:-1](x)")
-swap("checkpoint(block, x", "checkpoint(block[1:], block[0](x)")
-
-# %% program layer_by_layer
-def checkpointed(block, x, dtype):
-    with torch.autocast("cpu", dtype=dtype):
-        for layer in block:
-            x = checkpoint(layer, x, use_reentrant=False)
-    return x
+(put("for layer in block: x = checkpoint(layer, x, use_reentrant=False)", before="return") &
+    swap("return checkpoint(block, x, use_reentrant=False)", "return x"))
 
 # %% rule recompute-in-fp32
-# The second run of your block was in FP32. `backward()` is called outside of autocast, and nothing
-# restored the state of the first run. So the gradients belong to another computation. torch's
-# `checkpoint` restores the state. In a Function of your own, `custom_fwd` and `custom_bwd` do.
+# The second run of your block was in FP32, since `backward()` is called outside of autocast. Let
+# torch's `checkpoint` restore autocast, or `custom_fwd` and `custom_bwd` of a Function of your own.
 def breaks(seen, right):
     runs = [noted(seen, f"dtype of the {which} run") for which in ("first", "second")]
     return runs[1] == "float32" and runs[0] != "float32"
 of("function_of_your_own", swap('@torch.amp.custom_bwd(device_type="cpu")', ""))
-of("function_of_your_own", swap('@torch.amp.custom_fwd(device_type="cpu")', "") &
-    swap('@torch.amp.custom_bwd(device_type="cpu")', "") & drop("torch.set_rng_state"))
 
 # %% rule dropout-off
-# You switched dropout off. The block is in training mode, and `checkpoint` repeats its random
-# numbers, so you don't have to. Leave the mode of the block as it is.
+# You switched dropout off. Leave the block in training mode. `checkpoint` repeats its random
+# numbers.
 def breaks(seen, right):
     return "." not in (noted(seen, "dropout mask of the first run") or ".")
 put("block.eval()", before="with torch")
 
 # %% rule reseeded
-# You set the random state yourself before the block runs. Every call then drops the same numbers,
-# and they aren't those of a plain run. `checkpoint` repeats the random numbers of the first run,
-# whatever they are.
+# You set the random state before the block runs, so it doesn't drop what a plain run drops.
+# `checkpoint` repeats the random numbers of the first run, whatever they are.
 def breaks(seen, right):
     first, second = masks(seen)
     return first == second and first not in (None, masks(right)[0])
 of("region_inside", put("torch.manual_seed(0)", before="return block"))
-of("function_of_your_own", put("torch.manual_seed(7)", before="ctx.save"))
 
 # %% rule other-dropout
-# Your second run drew another dropout mask than the first, so the gradients belong to another
-# network. Leave `preserve_rng_state` at True. A Function of your own has to save
-# `torch.get_rng_state()` in its forward and set it again in its backward.
+# Your second run drew another dropout mask than the first. Leave `preserve_rng_state` at True. A
+# Function of your own has to save `torch.get_rng_state()` and set it again in its backward.
 def breaks(seen, right):
     first, second = masks(seen)
     return first != second and noted(seen, "layers that run again") == "all"
@@ -177,32 +158,26 @@ swap("use_reentrant=False", "use_reentrant=False, preserve_rng_state=False")
 of("function_of_your_own", drop("torch.set_rng_state"))
 
 # %% wrong reentrant
-# Where `x` needs no gradient, your output has no graph, and nothing is trained. With
-# `use_reentrant=True` only the inputs decide, and a Function that isn't handed the parameters
-# behaves the same way. Pass `use_reentrant=False`.
+# Where `x` needs no gradient, your output has no graph, and nothing is trained. Pass
+# `use_reentrant=False`. If you wrote a Function of your own, hand it the parameters too.
 swap("use_reentrant=False", "use_reentrant=True")
 of("reentrant_with_a_dummy", swap("requires_grad=True", "requires_grad=False"))
-(of("function_of_your_own", swap(", *weights", "") & swap(", *block.parameters()", "")) &
-    swap("ctx.weights, ctx.state = weights,", "ctx.state =") &
-    swap("return torch.autograd.grad(y, [x, *ctx.weights], gradient)", "y.backward(gradient)") &
-    put("return x.grad", after="y.backward"))
 
 # %% wrong no-graph
-# Your output has no graph, so there is nothing to run backward. A checkpoint drops the activations,
-# and it also runs the block again later. `no_grad()` and `detach()` do only the first half.
+# Your output has no graph, so there is nothing to run backward. `no_grad()` and `detach()` drop the
+# activations. A checkpoint also runs the block again later.
 swap("with ", "with torch.no_grad(), ")
 of("region_inside", swap("use_reentrant=False)", "use_reentrant=False).detach()"))
 
 # %% wrong input-detached
 # `x` gets no gradient, although it needs one: you detached it, or your backward returns None for
-# it. The layers in front of the block would not be trained. Pass `x` on as it is.
+# it. Pass `x` on as it is.
 swap("checkpoint(block, x", "checkpoint(block, x.detach()")
 of("function_of_your_own", swap("ctx.weights], gradient)", "ctx.weights], gradient)[1:]") &
     swap("return torch.autograd.grad(", "return None, *torch.autograd.grad("))
 
 # %% wrong output-cast
-# Your output is in FP32. Return what the block gives under autocast, in `dtype`. The next block
-# takes that.
+# Your output is in FP32. Return what the block gives under autocast, in `dtype`.
 swap("use_reentrant=False)", "use_reentrant=False).float()")
 of("region_inside", swap("return block(x)", "return block(x).float()"))
 

@@ -43,8 +43,6 @@ probe = Probe(compile_cases, play=play_compiled)
 # %% judge
 import math
 
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-4), asked_for="a list of gradients", pairs=False)
 
 def noted(seen):
@@ -88,8 +86,8 @@ def compiled_gradients(model, loss_fn, x, backend):
     return [p.grad for p in model.parameters()]
 
 # %% rule not-compiled
-# You returned eager gradients: no backward pass went through what `backend` compiled. Pass
-# `backend=backend` to `torch.compile`, and call the model that it returns.
+# No backward pass went through what `backend` compiled. You ran the eager model, or you compiled
+# with another backend. Pass `backend=backend` to `torch.compile`, and call what it returns.
 def breaks(seen, right):
     return noted(seen).get("compiled backward passes") == "none ran"
 swap("@torch.compile(backend=backend)", "")
@@ -97,8 +95,7 @@ of("patched_around_the_call", swap("compiled(x)", "model(x)"))
 of("patched_around_the_call", swap("backend=backend", 'backend="aot_eager"'))
 
 # %% rule no-autocast
-# Your forward pass ran in FP32. That avoids the trap, but it gives up mixed precision too. Run the
-# model under `torch.autocast("cpu", dtype=torch.float16)`.
+# Your forward pass ran in FP32. Run it under `torch.autocast("cpu", dtype=torch.float16)`.
 def breaks(seen, right):
     return noted(seen).get("the first layer's gradients are numbers of") == "float32"
 unwrap("with torch.autocast")
@@ -122,9 +119,8 @@ of("patched_around_the_call", move("loss_fn(output)", after="output = "))
 
 # %% rule traced-under-autocast
 # The last layer's gradient is inf. Its backward pass was traced under the autocast of the forward
-# pass, so it runs in FP16. `backward_pass_autocast` is read at the first call of the compiled
-# model, not where `torch.compile` stands. Set it to "off" there, or compile a function that
-# contains the autocast region.
+# pass, so it runs in FP16. Compile a function that contains the autocast region. Or set
+# `torch._functorch.config.backward_pass_autocast` to "off" until the model has been called.
 def breaks(seen, right):
     gradients = noted(seen).get("gradients of the last layer")
     return isinstance(gradients, list) and math.inf in gradients
@@ -133,9 +129,8 @@ of("patched_around_the_call", wrap('with config.patch(backward_pass_autocast="of
     "compiled = ") & swap('config.patch(backward_pass_autocast="off"), ', ""))
 
 # %% rule gradients-added-up
-# Your gradients are twice as large as they should be. You ran two backward passes, perhaps one of
-# them in eager mode, and the second added to the gradients of the first. Clear the gradients in
-# between.
+# Your gradients are twice as large as they should be. You ran two backward passes, and the second
+# added to the gradients of the first. Clear the gradients in between.
 def breaks(seen, right):
     got, wanted = (noted(one).get("gradients of the last layer") for one in (seen, right))
     return isinstance(got, list) and got == [2 * number for number in wanted]

@@ -32,8 +32,7 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
 
 # %% hints
 # - Under `model.no_sync()` DDP keeps the gradients on this rank. Which micro-batches belong there?
-# - DDP decides in the forward pass whether the backward pass will exchange. So both passes go under
-#   `no_sync()`.
+# - DDP decides in the forward pass whether the backward pass exchanges. Put both there.
 # - For the last micro-batch, `contextlib.nullcontext()` is a context that does nothing.
 
 # %% probe
@@ -42,8 +41,6 @@ from amp_lessons.exercises.past_one_gpu.stage_group import exchange_cases, play_
 probe = Probe(exchange_cases, play=play_exchanges)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(2e-3))
 
 def noted(seen, key):
@@ -85,23 +82,16 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     scaler.step(optimizer)
     scaler.update()
 
-# %% rule no-autocast
-# Your model ran in FP32. Run it under `torch.autocast("cpu", dtype=torch.float16)`.
-def breaks(seen, right):
-    return noted(seen, "dtype of the outputs") == "float32"
-unwrap("with torch.autocast")
-of("last_one_apart", swap('torch.autocast("cpu", dtype=torch.float16)', "contextlib.nullcontext()"))
-
 # %% rule another-precision
-# Your model ran in BF16, which is what `torch.autocast("cpu")` means without a dtype. Pass
-# `dtype=torch.float16`.
+# Your model ran in {ran}. Run it under `torch.autocast("cpu", dtype=torch.float16)`.
 def breaks(seen, right):
-    return noted(seen, "dtype of the outputs") == "bfloat16"
+    ran = noted(seen, "dtype of the outputs")
+    return ran in ("float32", "bfloat16") and {"ran": ran}
+unwrap("with torch.autocast")
 swap(", dtype=torch.float16", "")
 
 # %% rule own-collective
-# You call a collective yourself. DDP does it for you, with several gradients in one call, while the
-# backward pass still runs. Leave the last micro-batch outside of `no_sync()`.
+# You call a collective yourself. Leave the last micro-batch outside of `no_sync()`: DDP does it.
 def breaks(seen, right):
     return noted(seen, "calls of all_reduce") == "your own"
 (swap("contextlib.nullcontext() if last else model.no_sync()", "model.no_sync()") &
@@ -109,27 +99,18 @@ def breaks(seen, right):
     before="scaler.step"))
 
 # %% rule all-at-once
-# You run several forward passes in a row, or one pass over all rows. Then their activations are in
-# memory together, and micro-batches are meant to avoid that. Run each backward
-# pass before the next forward pass.
+# You run several forward passes in a row, or one pass over all rows, so their activations are in
+# memory together. Run each backward pass before the next forward pass.
 def breaks(seen, right):
     rows, wanted = (noted(one, "rows of the forward passes") for one in (seen, right))
     together = (noted(seen, "forward passes before a backward pass") or 0) > 1
     return together or (rows and len(rows) < len(wanted) and sum(rows) == sum(wanted))
 put("batches = [[torch.cat(part) for part in zip(*batches)]]", before="for number")
-
-# %% program sum_of_the_losses
-def few_exchanges(model, optimizer, scaler, loss_fn, batches):
-    optimizer.zero_grad()
-    with torch.autocast("cpu", dtype=torch.float16):
-        loss = sum(loss_fn(model(x), y) for x, y in batches) / len(batches)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
+(put("total = 0", before="for number") & swap("scaler.scale(loss).backward()", "total += loss") &
+    put("scaler.scale(total).backward()", before="scaler.step"))
 
 # %% rule no-scaler-step
-# You step without `scaler.step`. It divides the gradients by the scale, and it skips the step if
-# one of them is inf or NaN.
+# You step without `scaler.step`, which skips the step if a gradient is inf or NaN.
 def breaks(seen, right):
     return max(noted(seen, "calls of scaler.step in each step") or [1]) == 0
 swap("scaler.step(optimizer)", "optimizer.step()") & drop("scaler.update")
@@ -137,24 +118,22 @@ swap("scaler.step(optimizer)", "optimizer.step()") & drop("scaler.update")
     "optimizer.step()"))
 
 # %% rule stepped-each-time
-# You call `scaler.step` for each micro-batch. All micro-batches together get one step and one
-# update of the scaler.
+# You call `scaler.step` more than once. All micro-batches together get one step and one update.
 def breaks(seen, right):
     return max(noted(seen, "calls of scaler.step in each step") or [0]) > 1
 move("scaler.step", after="scaler.scale") & move("scaler.update", after="scaler.step")
 of("last_one_apart", put("scaler.step(optimizer)\nscaler.update()", after="scaler.scale"))
 
 # %% wrong exchanged-each-time
-# DDP exchanges gradients in every micro-batch. Put all but the last under `model.no_sync()`, and
-# the forward pass too. DDP decides there whether the backward pass will exchange.
+# DDP exchanges gradients in every micro-batch. Put all but the last under `model.no_sync()`, with
+# the forward pass: there DDP decides.
 unwrap("with contextlib")
-of("last_one_apart", unwrap("with model.no_sync"))
 (unwrap("with contextlib") & wrap("with contextlib.nullcontext() if last else model.no_sync():",
     "scaler.scale"))
 
 # %% wrong never-exchanged
 # DDP never exchanges a gradient, so each rank trains a model of its own. The last micro-batch must
-# not run under `no_sync()`, and no micro-batch may call `model.module` past DDP.
+# not run under `no_sync()`. Call `model`, not `model.module`.
 swap("contextlib.nullcontext() if last else model.no_sync()", "model.no_sync()")
 swap("model(x)", "model.module(x)")
 
@@ -171,15 +150,13 @@ swap(" / len(batches)", "")
 of("gradients_divided", drop("for p in"))
 
 # %% wrong weighted-by-rows
-# You weight each loss by the rows of its micro-batch. That gives the mean over all rows, which is
-# often what you want. This exercise asks for the mean of the losses: each micro-batch counts the
-# same.
+# You weight each loss by the rows of its micro-batch, which gives the mean over all rows. This
+# exercise asks for the mean of the losses: each micro-batch counts the same.
 swap("/ len(batches)", "* len(y) / sum(len(b) for _, b in batches)")
 of("last_one_apart", swap("/ len(batches)", "* (len(y) / sum(map(len, (y for _, y in batches))))"))
 
 # %% wrong gradients-not-cleared
-# The gradients of the step before are still there when the next step begins. After a skipped step
-# they are inf, and from then on every step is skipped. Clear them first.
+# The gradients of the step before are still there when the next step begins. Clear them first.
 drop("optimizer.zero_grad")
 of("gradients_divided", swap("optimizer.zero_grad(set_to_none=False)", "scaler.get_scale()"))
 
@@ -187,7 +164,6 @@ of("gradients_divided", swap("optimizer.zero_grad(set_to_none=False)", "scaler.g
 # You clear the gradients for each micro-batch, so only the last one counts. Clear them once, before
 # the first.
 move("optimizer.zero_grad()", after="last = ")
-move("optimizer.zero_grad()", before="scaler.scale")
 of("last_one_apart", put("optimizer.zero_grad()", before="with torch"))
 
 # %% wrong update-forgotten

@@ -14,8 +14,7 @@
 #
 # `all_reduce(tensor, op=dist.ReduceOp.SUM)` does what `torch.distributed.all_reduce` does. It
 # replaces the tensor, in place, by the sum over all ranks, or by `dist.ReduceOp.MAX`, `MIN` and so
-# on. Every rank must call it equally often, with tensors of the same shape. In the check, each rank
-# is a thread.
+# on. Every rank must call it equally often, with tensors of the same shape.
 
 # %% answer
 def may_step(gradients, scale, all_reduce):
@@ -41,8 +40,6 @@ from amp_lessons.exercises.past_one_gpu.stage_ranks import play_ranks, rank_case
 probe = Probe(rank_cases, play=play_ranks)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-6), asked_for="a bool")
 
 def noted(seen, key):
@@ -70,28 +67,17 @@ def may_step(gradients, scale, all_reduce):
     all_reduce(total)
     return bool(total.isfinite())
 
-# %% right times_zero
-def may_step(gradients, scale, all_reduce):
-    probe = torch.zeros(1)
-    for g in gradients:
-        g.copy_(g / scale)
-        probe += (g * 0).sum()
-    all_reduce(tensor=probe)
-    return (probe == 0).item()
-
 # %% rule shards-added-up
-# You called `all_reduce` on the gradients. They are shards: each rank holds another part, with
-# another shape, and it is averaged already. Reduce one number instead, which says whether this rank
-# found an inf or a NaN.
+# You called `all_reduce` on the gradients. They are shards: each rank holds another part. Reduce
+# one number instead, which says whether this rank found an inf or a NaN.
 def breaks(seen, right):
     return noted(seen, "all_reduce was given") == "gradients"
 put("all_reduce(gradient)", after="gradient /= scale")
 swap("all_reduce(found_inf, op=dist.ReduceOp.MAX)", "for g in gradients: all_reduce(g)")
 
 # %% rule unequal-calls
-# Not every rank makes the same calls of `all_reduce`. They depend on what a rank found, or on how
-# many gradients it has. A collective waits for all ranks, so a real run hangs there until its
-# timeout. Call it once on every rank, whatever happened before.
+# Not every rank makes the same calls of `all_reduce`. A collective waits for all ranks, so a real
+# run hangs there until its timeout. Call it once on every rank, whatever the rank found.
 def breaks(seen, right):
     between = noted(seen, "between the ranks") or ""
     return "waits" in between or "operations" in between
@@ -107,8 +93,8 @@ def breaks(seen, right):
 swap("all_reduce(found_inf, op", "all_reduce(torch.zeros(len(gradients)), op")
 
 # %% wrong local-decision
-# Each rank decides for itself. The one with the inf skips and the others step. From then on there
-# are several models and several scales. Let `all_reduce` combine what the ranks found.
+# Each rank decides for itself. The one with the inf skips and the others step, so their models
+# differ from then on. Let `all_reduce` combine what the ranks found.
 drop("all_reduce")
 of("the_smallest_finite", put("return bool(finite)", before="all_reduce") & drop("all_reduce"))
 
@@ -120,9 +106,8 @@ of("the_smallest_finite", swap("ReduceOp.MIN", "ReduceOp.MAX"))
 of("the_smallest_finite", swap(", dist.ReduceOp.MIN", "") & swap("finite == 1", "finite > 0"))
 
 # %% wrong count-compared-with-one
-# You compare a sum over the ranks with 1. If two ranks found an inf, the sum of the flags is 2. If
-# all of three ranks are fine, the sum is 3. Compare with 0 or with the number of ranks, or take the
-# maximum.
+# You compare a sum over the ranks with 1, and it can be as large as the number of ranks. Take the
+# maximum of "found an inf", or the minimum of "is finite".
 swap(", op=dist.ReduceOp.MAX", "") & swap("found_inf.item() == 0", "found_inf.item() != 1")
 of("the_smallest_finite", swap(", dist.ReduceOp.MIN", ""))
 put("found_inf = 1 - found_inf", before="all_reduce") & swap("MAX)", "SUM)") & swap("== 0", "== 1")
@@ -133,47 +118,41 @@ swap("not gradient.isfinite().all()", "gradient.isinf().any()")
 swap("not gradient.isfinite().all()", "float('inf') in gradient.abs()")
 
 # %% wrong negative-inf-missed
-# You miss -inf. It is smaller than every limit, so a comparison without `abs()` lets it through.
-# Ask `torch.isfinite`.
+# You miss -inf. A comparison without `abs()` lets it through. Ask `torch.isfinite`.
 swap("gradient.isfinite()", "(gradient < float('inf'))")
 swap("not gradient.isfinite().all()", "gradient.isnan().any() or (gradient == torch.inf).any()")
 
 # %% wrong finite-refused
 # You refuse gradients that are large but finite. What you compute from them overflows before they
 # do, such as a sum, a norm, a cast to FP16. Ask `torch.isfinite` for each element.
-swap("gradient.isfinite().all()", "gradient.norm().square().isfinite()")
 swap("gradient.isfinite().all()", "gradient.half().isfinite().all()")
 swap("gradient.isfinite().all()", "gradient.abs().sum().isfinite()")
 of("sum_of_the_squares", swap(", dtype=torch.float64", "") & swap("double().square()", "abs()"))
-of("sum_of_the_squares", swap(", dtype=torch.float64", "") & swap("double().square()", "square()"))
 
 # %% wrong not-unscaled
-# The ranks agree, but the gradients that the optimizer sees are still multiplied by the scale.
-# `gradient / scale` makes a new tensor. Divide in place, with `/=` or `div_`.
+# The gradients that the optimizer sees are still multiplied by the scale. `gradient / scale` makes
+# a new tensor. Divide in place, with `/=` or `div_`.
 swap("gradient /= scale", "gradient = gradient / scale")
-drop("gradient /= scale")
-of("times_zero", drop("g.copy_"))
+of("the_smallest_finite", drop("g.mul_"))
 
 # %% wrong multiplied
-# You multiplied the gradients by the scale. They were multiplied by it in the backward pass, so
-# divide them.
+# You multiplied the gradients by the scale, as the backward pass had done already. Divide them.
 swap("/= scale", "*= scale")
 of("sum_of_the_squares", swap("div_", "mul_"))
 
 # %% wrong unscaled-only-if-finite
-# You divide only if there is no inf or NaN, in a gradient, on a rank or on any rank. This task asks
-# for the division in every case, so the gradients are always in one unit.
-move("gradient /= scale", after="if not") & wrap("else:", "gradient /=")
+# Where there is an inf or a NaN, you skip the division, or you stop dividing after it. Divide all
+# gradients in every case, so that they are always in one unit.
 (drop("gradient /=") & put("for g in gradients if not found_inf else (): g /= scale",
     after="all_red"))
+move("gradient /= scale", after="if not") & wrap("else:", "gradient /=")
 drop("gradient /=") & put("for g in gradients if not found_inf else (): g /= scale", before="all_")
 put("break", after="found_inf.fill_")
 of("the_smallest_finite", drop("g.mul_") & put("if finite: [g.mul_(1 / scale) for g in gradients]",
     after="all_reduce"))
 
 # %% wrong only-the-last-counts
-# You overwrite what you found with each gradient, so only the last one decides. Keep an inf once
-# you have found it.
+# You overwrite what you found with each gradient, so only the last one decides.
 (swap("found_inf.fill_(1.0)", "pass") & put("found_inf.fill_(not gradient.isfinite().all())",
     after="if not"))
 of("the_smallest_finite", swap("finite *=", "finite[0] ="))

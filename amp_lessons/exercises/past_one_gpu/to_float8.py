@@ -37,8 +37,6 @@ from amp_lessons.exercises.past_one_gpu.stage import float8_cases, play_float8
 probe = Probe(float8_cases, play=play_float8)
 
 # %% judge
-from amp_lessons.plain_data.compare import is_dict
-
 judge = Judge(asked_for="a pair (q, scale)")
 
 def noted(seen, key):
@@ -63,8 +61,8 @@ def to_float8(x):
     scaled = x.to(torch.float32) * scale
     return scaled.clamp(-448, 448).to(torch.float8_e4m3fn), scale
 
-# %% rule changed-argument
-# You multiply `x` itself, and the caller still needs it. For a float32 tensor, `x.float()` is not a
+# %% rule x-changed
+# You changed `x` itself, and the caller still needs it. For a float32 tensor, `x.float()` is not a
 # copy but the same tensor, so `*=` and `mul_` change it. Write `x.float() * scale`.
 def breaks(seen, right):
     return "changed" in seen

@@ -30,8 +30,8 @@ print(f"{lying_comparison(gpu, baseline, candidate, 5, 21):.2f} times as fast")
 # the work.
 #
 # Leave the device's switches as the user has set them. Some chips get slower as they get warm, and
-# the step that is measured second must not pay for that. The order of the warm-up runs doesn't
-# matter. One batch, made once by `gpu.make_batch()`, is enough. Making it is not part of a step.
+# the step that is measured second must not pay for that. One batch, made once by
+# `gpu.make_batch()`, is enough. Making it is not part of a step.
 
 # %% answer
 def compare_steps(gpu, baseline, candidate, warm_up, repeats):
@@ -53,8 +53,7 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     ### END SOLUTION
 
 # %% hints
-# - Only the step itself may differ between the two measurements. What else differs in the loop
-#   above: the switches, the warm-up, the temperature of the chip?
+# - Only the step itself may differ between the two measurements. What else differs above?
 # - Let the two take turns: one loop, with one sample of each in every turn, into two lists.
 # - Run both `warm_up` times first. Synchronize before each reading of the clock.
 
@@ -69,14 +68,11 @@ from amp_lessons.exercises.speed.stage import noted, off, same_times, teller, to
 judge = Judge(same_times, "the speed-up", tell=teller("the speed-up is"))
 
 # %% passed
-# Both steps are warm, they take turns, and the switches are the user's. Then the speed-up is about
-# the steps and nothing else.
+# Both steps are warm, they take turns, and the switches are the user's.
 
 # %% right events_in_random_order
 def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     import random
-
-    import torch
 
     def sample(step):
         batch = gpu.make_batch()
@@ -94,7 +90,7 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     for _ in range(repeats):
         for step in random.sample([baseline, candidate], 2):
             times[step].append(sample(step))
-    return torch.tensor(times[baseline]).median() / torch.tensor(times[candidate]).median()
+    return statistics.median(times[baseline]) / statistics.median(times[candidate])
 
 # %% right one_chain_of_readings
 def compare_steps(gpu, baseline, candidate, warm_up, repeats):
@@ -110,100 +106,84 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
     return statistics.median(times[0][warm_up:]) / statistics.median(times[1][warm_up:])
 
 # %% rule another-clock
-# You never asked the pretend GPU for the time. `time.perf_counter` and `torch.cuda.Event` time your
-# own machine, where none of this runs. Use `gpu.clock()` or `gpu.event()`.
+# You never asked the pretend GPU for the time. Use `gpu.clock()` or `gpu.event()`.
 breaks = noted("no clock of the device read")
 swap("gpu.clock()", "__import__('time').perf_counter()", nth=0)
 
 # %% rule moved-baseline
-# You changed the device's TF32 switch while you measured, and with it the baseline. Against IEEE
-# FP32 the same candidate looks twice as good as against TF32. Measure with the switches that the
-# user has set, and report them.
+# You changed the device's TF32 switch while you measured, and with it the baseline. Measure with
+# the switches that the user has set.
 breaks = noted("TF32 switched while a step ran")
 put("gpu.tf32 = False", before="batch =")
-put("gpu.tf32 = True", before="batch =")
-put("gpu.tf32, user = False, gpu.tf32", before="batch =") & put("gpu.tf32 = user", before="return")
 
 # %% rule data-on-the-clock
-# You make the batch while your clock runs. That takes equally long for both steps, so it hides part
-# of the gain. Make the batch before you start any clock.
+# You make the batch while your clock runs, so it hides part of the gain. Make it before.
 breaks = off("data that is slow to make")
 swap("step(batch)", "step(gpu.make_batch())")
 of("events_in_random_order", move("batch =", before="step(batch)"))
 
 # %% rule not-synchronised
-# A launch only queues the work. If you don't wait, the clock stops before the step is done, or
-# starts while earlier work is still running. Synchronize before each reading of the clock, the
-# first and the second, or use events.
+# A launch only queues the work, and you don't wait for the queue before each reading of the clock.
+# Synchronize before the first and before the second, or use events.
 breaks = off("a queue", "data to be copied")
 drop("gpu.synchronize()", nth=2)
 drop("gpu.synchronize()", nth=1) & put("batch = gpu.make_batch()", before="start =")
 
 # %% rule cold-start
-# The first runs of a step are slow, and some of them are among your samples. Both steps need a
-# warm-up of their own, otherwise one of them pays for its slow start.
+# The first runs of a step are slow, and some of them are among your samples. Each of the two steps
+# needs a warm-up of its own.
 breaks = off("a baseline that starts slowly", "a candidate that starts slowly")
 drop("candidate(batch)")
 drop("baseline(batch)")
-drop("for _ in range(warm_up)")
 drop("for _ in range(warm_up)") & swap("range(repeats)", "range(warm_up + repeats)")
 
 # %% rule too-few-runs
-# You ran a step {runs} times, and {asked} runs were asked for: `warm_up` runs that don't count, and
-# then `repeats` samples.
+# At least one of the two steps ran only {runs} times. Each should run {asked} times: `warm_up` runs
+# that don't count, and then `repeats` samples.
 breaks = too_few_runs
 swap("range(repeats)", "range(1)")
 of("one_chain_of_readings", swap("(warm_up + repeats)", "repeats"))
 
 # %% rule mean-with-spikes
-# A few runs took fifty times as long, and they are in your result. Take one sample for each run,
-# and the median of the samples for each of the two steps.
+# A few runs took fifty times as long, and they are in your result. Take the median of the samples
+# for each of the two steps.
 breaks = off("spikes")
 swap("statistics.median(old) / statistics.median(new)", "sum(old) / sum(new)")
 of("one_chain_of_readings", swap("median", "mean", nth=0))
 
 # %% rule one-after-the-other
 # Most samples of one step came before most samples of the other. This chip slows down as it gets
-# warm, so the step that you measured later looks slower than it is. Let the two take turns: then
-# whatever changes with time affects both.
+# warm, so the step that you measured later looks slower than it is. Let the two take turns.
 breaks = off("a chip that slows down")
 swap("for _ in range(repeats):\n    for step, times in ((baseline, old), (candidate, new)):",
     "for step, times in ((baseline, old), (candidate, new)):\n    for _ in range(repeats):")
 
 # %% wrong median-of-quotients
 # You took one quotient for each turn, and the median of these. Asked for is the quotient of the two
-# medians. The two differ where both steps vary: a slow run of one need not meet a slow run of the
-# other.
+# medians, and it differs where both steps vary.
 swap("statistics.median(old) / statistics.median(new)",
     "statistics.median(a / b for a, b in zip(old, new))")
 put("return sorted(a / b for a, b in zip(old, new))[repeats // 2]", before="return")
 
 # %% rule not-the-median
-# What you divided are not the medians. Your result is right where all runs take the same time, and
-# wrong where they vary. The fastest run is luck, and so is the first or the last one. Compare what
-# typical runs take.
+# What you divided are not the medians: your result is wrong where the times vary. The fastest run
+# is luck, and so is the first or the last one.
 breaks = off("a baseline that varies")
 swap("statistics.median", "min", nth=0)
-(swap("median", "mean", nth=0) &
-    put("old, new = (sorted(t)[repeats // 4 : -repeats // 4] for t in (old, new))",
-    before="return"))
 
 # %% rule switch-left
-# You left the device's TF32 switch in another position than you found it. Whatever the user runs
-# next runs under it. Don't touch the switch.
+# You left the device's TF32 switch in another position than you found it. Don't touch it.
 breaks = noted("TF32 left switched")
 put("gpu.tf32 = False", before="return")
 of("one_chain_of_readings", put("gpu.tf32 = not gpu.tf32", before="return"))
 
 # %% wrong upside-down
-# You divided the wrong way round. A speed-up is the baseline's time divided by the candidate's, so
-# it is above 1 where the candidate is faster.
+# You divided the wrong way round. A speed-up is above 1 where the candidate is faster.
 swap("(old) / statistics.median(new)", "(new) / statistics.median(old)")
 of("one_chain_of_readings", swap("times[i % 2].append", "times[1 - i % 2].append"))
 
 # %% wrong saved-share
-# You returned the share of the time that was saved or gained. Asked for is the speed-up: the
-# baseline's time divided by the candidate's.
+# You returned the share of the time that was saved or gained. Return the quotient of the medians.
 swap("statistics.median(new)", "statistics.median(new) - 1")
 swap("return ", "return 100 * ") & swap("median(new)", "median(new) - 100")
 swap("statistics.median(old) /", "1 - statistics.median(new) /") & swap("(new)", "(old)", nth=2)

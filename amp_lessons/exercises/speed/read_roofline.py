@@ -49,7 +49,6 @@ from amp_lessons.exercises.stage import answers_to
 probe = Probe(lambda: [Case((letter,), letter) for letter in SITUATIONS], play=answers_to)
 
 # %% judge
-from amp_lessons.plain_data.compare import is_dict
 from amp_lessons.exercises.speed.stage import CHOICES
 
 def one(seen):

@@ -195,7 +195,7 @@ def teller(what: str, unit: str = "") -> Callable[[Case, Entry, Entry], str]:
             return case.label
         if not is_close(share(seen, right, QUIETLY)):
             wanted, got = told(right, QUIETLY), told(seen, QUIETLY)
-            return f"a quiet device: {what} {wanted}, and your function returned {got}"
+            return f"without {case.label}: {what} {wanted}, and your function returned {got}"
         got = f"your function returned {told(seen, TRAPPED)}"
         quiet = f"on a quiet device it was right, {told(seen, QUIETLY)}"
         return f"{case.label}: {what} {told(right, TRAPPED)}, and {got}; {quiet}"

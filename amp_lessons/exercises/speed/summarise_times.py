@@ -92,8 +92,7 @@ of("numpy", swap("[25, 50, 75]", "[0, 50, 100]"))
 
 # %% wrong other-quartiles
 # Your quartiles follow another rule than the one asked for. They lie at positions (n - 1) / 4 and
-# 3 (n - 1) / 4 of the sorted samples, counted from 0, and are interpolated in between. Of the
-# methods of `statistics.quantiles`, only `"inclusive"` does that.
+# 3 (n - 1) / 4 of the sorted samples, counted from 0, and are interpolated in between.
 swap(', method="inclusive"', "")
 put("n = len(samples)\nlow, high = (sorted(samples)[i * n // 4] for i in (1, 3))", before="iqr =")
 of("numpy", put("low, high = np.sort(samples)[[len(samples) // 4, 3 * len(samples) // 4]]",
@@ -120,6 +119,11 @@ of("numpy", swap('"iqr": iqr', '"iqr": high / median - low / median'))
 swap(" * median", "")
 of("numpy", swap("iqr / median", "iqr"))
 
+# %% wrong three-not-percent
+# You compared the share with 3, and that is 300%. 3% is 0.03.
+swap("0.03 * median", "median * 3")
+of("numpy", swap("0.03", "3"))
+
 # %% wrong less-than
 # You ask for less than 3%. At most 3% includes 3% itself.
 swap("<=", "<")
@@ -144,10 +148,12 @@ swap("0.03 * median", "0.03 * low")
 # Return the numbers as they are, and round only where you print them.
 swap('"median": median, "iqr": iqr', '"median": round(median, 4), "iqr": round(iqr, 4)')
 swap('"median": median, "iqr": iqr', '"median": round(median, 3), "iqr": round(iqr, 3)')
-swap('"median": median, "iqr": iqr', '"median": round(median, 2), "iqr": round(iqr, 2)')
 put("median, iqr = (float(f'{x:.4f}') for x in (median, iqr))", before="return")
 
-# %% wrong changed-argument
+# %% rule list-changed
+# You changed the caller's list. `samples.sort()` sorts it in place, and `sorted(samples)` doesn't.
+def breaks(seen, right):
+    return "changed" in seen
 put("samples.sort()", before="median =")
 
 # %% wrong wrong-type
