@@ -219,7 +219,7 @@ class Exercise:
         return {m.slug: m.sentence for m in self.secret.diagnosis.mistakes if m.sentence}
 
     def _message(self, found: Finding) -> str:
-        texts = {**self.diagnoses, **COMMON_DIAGNOSES}
+        texts = {**COMMON_DIAGNOSES, **self.diagnoses}
         said = [texts[slug].format(**(found.fields or {})) for slug in found.diagnosis.split(" + ")]
         if len(said) > 1:
             return f"Two mistakes at once. The first: {said[0]} The second: {said[1]}"
