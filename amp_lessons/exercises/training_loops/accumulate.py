@@ -43,7 +43,7 @@ probe = Probe(accumulate_cases, play=use_in_groups)
 from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
-judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
+judge = Judge(same=within(1e-3))
 
 # %% passed
 # The forward and the backward pass belong to the small batch. `zero_grad`, `unscale_`, `step` and
@@ -81,8 +81,8 @@ def breaks(seen, right):
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% rule joined-into-one-batch
-# You join small batches into a bigger one and run the model on that. The numbers are right, but you
-# use the memory that accumulation is there to save. Run the model on one small batch at a time.
+# You join small batches and run the model on the bigger one. That takes the memory that
+# accumulation is there to save. Run the model on one small batch at a time.
 def breaks(seen, right):
     largest = "images in the largest batch"
     return (part(seen, largest) or 0) > part(right, largest)
@@ -182,6 +182,3 @@ put('scaler = torch.amp.GradScaler("cpu", enabled=False)', before="for number")
 
 # %% wrong never-updated
 move("scaler.update()", after="for number")
-
-# %% wrong divided-too-often
-put("scaler.scale(torch.ones(()))", before="for number") & swap("scaler.scale(loss)", "loss")

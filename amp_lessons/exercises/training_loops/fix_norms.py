@@ -67,7 +67,7 @@ probe = Probe(norm_cases, play=use_with_norms)
 from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
-judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
+judge = Judge(same=within(1e-3))
 
 # %% passed
 # Call `unscale_()` once. Everything that looks at the gradients after it sees the true ones.

@@ -1,11 +1,20 @@
 # %% wrong another-precision
-# Your forward pass doesn't run in FP16. Without autocast it runs in float32, and
-# `torch.autocast("cpu")` without a dtype means BF16. Both have a wider range, so nothing overflows
-# any more. The task asks for FP16: keep `dtype=torch.float16`.
+# Your forward pass doesn't run in FP16. Without autocast it runs in float32, and so it does on the
+# CPU under `torch.autocast("cuda")`. `torch.autocast("cpu")` without a dtype means BF16. Use
+# `torch.autocast("cpu", dtype=torch.float16)`.
 unwrap("with torch.autocast")
 swap(", dtype=torch.float16", "")
 swap("dtype=torch.float16", "dtype=torch.bfloat16")
-swap("dtype=torch.float16", "enabled=False")
+
+# %% wrong stale-weights
+# One autocast region surrounds your whole loop. Until it ends, it keeps the 16-bit copies of the
+# weights that it made first, so later batches see old weights. Open a region for each forward pass.
+unwrap('with torch.autocast("cpu", dtype=torch.float16)') & wrap(
+    'with torch.autocast("cpu", dtype=torch.float16):', "for ", nth=1
+)
+wrap("if True:", 'with torch.autocast("cpu", dtype=torch.float16)') & wrap(
+    'with torch.autocast("cpu", dtype=torch.half):', "for ", nth=1
+)
 
 # %% wrong never-zeroed
 # You don't remove the old gradients before each step, so they are added to the new ones. After one
@@ -20,7 +29,6 @@ move("optimizer.zero_grad()", after="for x, y")
 # Remove them before the backward pass or after the step.
 move("optimizer.zero_grad()", before="scaler.step")
 drop("optimizer.zero_grad()") & put("model.zero_grad()", before="scaler.step")
-drop("optimizer.zero_grad()") & put("optimizer.zero_grad(set_to_none=False)", before="scaler.step")
 
 # %% wrong infinities-replaced
 # You replace inf and NaN in the gradients. Now the scaler cannot see the overflow: it takes a step
@@ -74,8 +82,8 @@ swap(
 )
 swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)",
-    "scaler.scale(loss).backward()\nbad = loss.isnan() or loss.isinf()\n"
-    "scaler.unscale_(optimizer)\nif not bad:\n    optimizer.step()",
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
+    "if not (loss.isnan() or loss.isinf()): optimizer.step()",
 )
 swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
@@ -103,14 +111,17 @@ swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward
 swap("scaler.scale(loss).backward()", "loss.backward()")
 swap("scaler.scale(loss).backward()", "(loss * scaler.get_scale()).backward()")
 
-# %% wrong divided-too-often
-# The gradients are divided by the scale more often than they were multiplied by it. Perhaps
-# `backward()` still gets the plain loss: `scaler.scale(loss)` returns a new tensor and leaves
-# `loss` alone. Or you divide by hand, and `scaler.step` divides again. Call
-# `scaler.unscale_(optimizer)` if you need true gradients early: `step` knows about it.
+# %% wrong plain-loss-backward
+# `backward()` still gets the plain loss, and `scaler.step` divides its gradients by the scale.
+# `scaler.scale(loss)` returns a new tensor and leaves `loss` alone: call `backward()` on that one.
 swap("scaler.scale(loss)", "loss") & put("scaler.scale(loss)", before="loss.backward()")
-put("scaler.scale(torch.ones(()))", before="for x, y") & swap("scaler.scale(loss)", "loss")
+put("scaler.scale(torch.ones(()))", before="for ", nth=1) & swap("scaler.scale(loss)", "loss")
+
+# %% wrong divided-too-often
+# You divide the gradients by the scale, and `scaler.step` divides them again. If you need true
+# gradients early, call `scaler.unscale_(optimizer)`: `step` knows about it.
 put("for p in model.parameters(): p.grad.div_(scaler.get_scale())", before="scaler.step(opti")
+put("for p in model.parameters(): p.grad /= scaler.get_scale()", before="scaler.step(opti")
 
 # %% wrong never-updated
 # `scaler.update()` is missing, or comes only after the loop, so the second `step()` raises an

@@ -65,12 +65,16 @@ class Run:
     steps: int = 0
     outputs: list[str] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = network(self.seed, self.width, noisy=self.noisy)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=self.rate / self.weight)
         self.scaler = torch.amp.GradScaler("cpu", init_scale=self.init_scale, growth_interval=3)
         self.optimizer.register_step_post_hook(self._count)
+        # A model that is cast to half and back has rounded weights before a step, and not after it.
+        first = [next(self.model.parameters())]
+        self.optimizer.register_step_pre_hook(lambda *_: self.kept.append(kept_in(first)))
         # Asked of the model and not in the loss, since a loop may cast the logits to float32. A
         # function, so that a deep copy of the model reports here too.
         self.model[-1].register_forward_hook(lambda *seen: self.outputs.append(dtype(seen[-1])))
@@ -87,6 +91,12 @@ class Run:
         """Cross entropy times the weight of the loss."""
         return cross_entropy(logits.float(), labels) * self.weight
 
+    def _kept(self, parameters: list[Tensor]) -> str:
+        """How the parameters are kept at the end, or before a step if that is not in float32."""
+        before = [f"{kept} before a step" for kept in self.kept if kept != "float32"]
+        at_the_end = kept_in(parameters)
+        return before[0] if before and at_the_end == "float32" else at_the_end
+
     def left_behind(self, *, every_forward: bool = True) -> dict[str, Any]:
         """What every loop leaves, in the order in which it is compared.
 
@@ -98,7 +108,7 @@ class Run:
         return {
             "optimizer steps": self.steps,
             "dtype of the model's outputs": outputs,
-            "dtype of the parameters": kept_in(parameters),
+            "dtype of the parameters": self._kept(parameters),
             "learning rates": sorted({*self.rates, self._rate()}),
             "scale at the end": self.scaler.get_scale(),
             "parameters at the end": flat(parameters),

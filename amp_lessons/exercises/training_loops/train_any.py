@@ -47,7 +47,7 @@ probe = Probe(any_cases, play=use_in_any)
 from amp_lessons.plain_data.compare import is_dict, within
 from amp_lessons.exercises.training_loops.stage import part
 
-judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
+judge = Judge(same=within(1e-3))
 
 # %% passed
 # `enabled=` keeps one path for all precisions. So the float32 run tests the same code as the FP16
@@ -131,9 +131,14 @@ def breaks(seen, right):
 swap('enabled=precision == "fp16"', 'enabled=precision == "fp16", init_scale=1024.0')
 swap('enabled=precision == "fp16"', 'enabled=precision == "fp16", growth_interval=3')
 
+# %% wrong stale-weights
+(unwrap("with torch.autocast") & wrap('with torch.autocast("cpu", dtype=dtype, enabled=mixed):',
+    "for x, y"))
+wrap('with torch.autocast("cpu", dtype=dtype, enabled=mixed):', "for x, y")
+
 # %% wrong bf16-scaled
-# You scale in BF16 or in float32 too. Their range doesn't need it, and every `step()` then waits to
-# learn whether there was an inf. Pass `enabled=True` for FP16 alone.
+# You scale where the range doesn't need it: in BF16, and perhaps in float32. Every `step()` then
+# waits to learn whether there was an inf. Pass `enabled=True` for FP16 alone.
 swap('enabled=precision == "fp16"', "enabled=mixed")
 swap('enabled=precision == "fp16"', "enabled=True")
 of("scaled_limit", swap(', enabled=precision == "fp16"', ""))

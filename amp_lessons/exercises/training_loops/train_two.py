@@ -81,13 +81,14 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
         scaler.update()
 
 # %% rule another-precision
-# The {which} model doesn't always run in FP16: the dtype of its outputs is {dtypes}. Run both
-# models under `torch.autocast("cpu", dtype=torch.float16)`.
+# The {which} model doesn't always run in FP16: its outputs are {dtypes}. Run both models under
+# `torch.autocast("cpu", dtype=torch.float16)`.
 def breaks(seen, right):
     for which in ("first", "second"):
         dtypes = part(seen, f"dtype of the model's outputs ({which} model)") or ""
         if "bfloat16" in dtypes or "float32" in dtypes:
-            return {"which": which, "dtypes": dtypes}
+            kinds = {word for word in dtypes.replace(",", "").split() if "float" in word}
+            return {"which": which, "dtypes": " and ".join(sorted(kinds))}
     return None
 of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
 
