@@ -9,12 +9,10 @@ swap("dtype=torch.float16", "dtype=torch.bfloat16")
 # %% wrong stale-weights
 # One autocast region surrounds your whole loop. Until it ends, it keeps the 16-bit copies of the
 # weights that it made first, so later batches see old weights. Open a region for each forward pass.
-unwrap('with torch.autocast("cpu", dtype=torch.float16)') & wrap(
-    'with torch.autocast("cpu", dtype=torch.float16):', "for ", nth=1
-)
-wrap("if True:", 'with torch.autocast("cpu", dtype=torch.float16)') & wrap(
-    'with torch.autocast("cpu", dtype=torch.half):', "for ", nth=1
-)
+(unwrap('with torch.autocast("cpu", dtype=torch.float16)') &
+    wrap('with torch.autocast("cpu", dtype=torch.float16):', "for ", nth=1))
+(wrap("if True:", 'with torch.autocast("cpu", dtype=torch.float16)') &
+    wrap('with torch.autocast("cpu", dtype=torch.half):', "for ", nth=1))
 
 # %% wrong never-zeroed
 # You don't remove the old gradients before each step, so they are added to the new ones. After one
@@ -37,44 +35,32 @@ put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", after="scaler
 put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", after="scaler.scale")
 
 # %% wrong batch-left-out
-# You leave a batch out before the scaler has seen it, so the scale never comes down. And most
-# overflows have a finite loss: only the gradients are inf. Let the scaler decide.
+# You leave a batch out before the scaler has seen it, so the scale doesn't come down. And a finite
+# loss can have gradients that are inf. Let the scaler decide.
 put("if not loss.isfinite(): continue", before="scaler.scale")
 wrap("if loss.isfinite():", "scaler.scale", to="scaler.update")
 put("if x.abs().max() > 65504: continue", before="with torch")
 
 # %% wrong never-unscaled
-# The loss is scaled, but `optimizer.step()` doesn't know the scale. Its gradients are too large by
-# that factor, and a step with an inf is not skipped. `scaler.step(optimizer)` divides the gradients
-# and looks for inf.
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
-    "scaler.scale(loss).backward()\noptimizer.step()",
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "scaler.scale(loss).backward()\noptimizer.step()",
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "(loss * scaler.get_scale()).backward()\noptimizer.step()",
-)
-drop("scaler.unscale_(optimizer)") & swap(
-    "scaler.step(optimizer)\nscaler.update()", "optimizer.step()"
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)",
-    "(loss * scaler.get_scale()).backward()",
-) & swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")
+# The loss is scaled, but `optimizer.step()` doesn't know the scale. `scaler.step(optimizer)`
+# divides the gradients, and skips the step if it finds an inf.
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\noptimizer.step()")
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "scaler.scale(loss).backward()\noptimizer.step()")
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "(loss * scaler.get_scale()).backward()\noptimizer.step()")
+(swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)",
+    "(loss * scaler.get_scale()).backward()") & swap("scaler.step(optimizer)\nscaler.update()",
+    "optimizer.step()"))
+(drop("scaler.unscale_(optimizer)") & swap("scaler.step(optimizer)\nscaler.update()",
+    "optimizer.step()"))
 
 # %% wrong stepped-without-the-scaler
 # You call `optimizer.step()` yourself, so the scaler cannot skip the step when a gradient
-# overflows. A finite loss doesn't mean finite gradients. Call `scaler.step(optimizer)`: it looks at
-# the gradients.
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
-    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\noptimizer.step()",
-)
+# overflows, even if the loss is finite. Call `scaler.step(optimizer)`: it looks at the gradients.
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\noptimizer.step()")
 swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)",
     "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
@@ -85,25 +71,15 @@ swap(
     "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
     "if not (loss.isnan() or loss.isinf()): optimizer.step()",
 )
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "scaler.scale(loss).backward()\n"
-    "for p in model.parameters():\n    p.grad /= scaler.get_scale()\n"
-    "optimizer.step()",
-)
 
 # %% wrong scaler-bypassed
 # You train in FP16 without loss scaling: the scaler is gone, or switched off. Small gradients
-# become zero, and a step with an inf is not skipped. Use `scale`, `step` and `update` of the
-# scaler.
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "loss.backward()\noptimizer.step()",
-)
+# become zero, and a step with an inf is not skipped. Use the scaler's `scale`, `step` and `update`.
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "loss.backward()\noptimizer.step()")
 put('scaler = torch.amp.GradScaler("cpu", enabled=False)', before="for x, y")
-swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward()") & swap(
-    "scaler.step(optimizer)\nscaler.update()", "optimizer.step()"
-)
+(swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward()") &
+    swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()"))
 
 # %% wrong loss-not-scaled
 # The scaler has never scaled anything when it is asked for a step, so it raises an AssertionError.
@@ -149,30 +125,25 @@ move("scaler.step(optimizer)", after="scaler.unscale_")
 # %% wrong each-clipped-alone
 # You clip each parameter's gradient by its own norm. That changes the direction of the step. Clip
 # the norm of all gradients together: pass all parameters to one call of `clip_grad_norm_`.
-swap(
-    "clip_grad_norm_(model.parameters(), max_norm)",
-    "torch.stack([clip_grad_norm_(p, max_norm) for p in model.parameters()]).norm()",
-)
-swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "for p in model.parameters(): p.grad.mul_(min(1.0, max_norm / p.grad.norm()))",
-    before="scaler.step",
-)
+swap("clip_grad_norm_(model.parameters(), max_norm)",
+    "torch.stack([clip_grad_norm_(p, max_norm) for p in model.parameters()]).norm()")
+(swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') &
+    put("for p in model.parameters(): p.grad.mul_(min(1.0, max_norm / p.grad.norm()))",
+    before="scaler.step"))
 
 # %% wrong values-clipped
-# You clip each element to `max_norm`, not the norm of all gradients together. That changes the
-# direction of the step. Use `clip_grad_norm_`.
-swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="scaler.step"
-)
-swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "torch.nn.utils.clip_grad_value_(model.parameters(), max_norm)", before="scaler.step"
-)
+# You clip each element to `max_norm`, which changes the direction of the step. Clip the norm of all
+# gradients together, with `clip_grad_norm_`.
+(swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') &
+    put("for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="scaler.step"))
+(swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') &
+    put("torch.nn.utils.clip_grad_value_(model.parameters(), max_norm)", before="scaler.step"))
 
 # %% wrong always-rescaled
-# You bring every gradient to the norm `max_norm`, also those that are smaller. Clipping only makes
-# gradients shorter: leave them alone where their norm is below the limit.
+# You bring every gradient to the norm `max_norm`. Clipping only makes gradients shorter: leave them
+# alone where their norm is below the limit.
 swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "total = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])\n"
+    "total = sum((p.grad**2).sum() for p in model.parameters()).sqrt()\n"
     "for p in model.parameters(): p.grad *= max_norm / total",
     before="scaler.step",
 )
