@@ -75,7 +75,7 @@ probe = Probe(evaluation_cases, play=use_with_validation)
 from amp_lessons.plain_data.compare import within
 from amp_lessons.exercises.training_loops.stage import part
 
-judge = Judge(same=within(1e-3))
+judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
 # `eval()` is for dropout and batch norm, `no_grad()` for recording, autocast for the precision.
@@ -109,9 +109,9 @@ unwrap("with torch.no_grad") & swap("model(images)", "model.half()(images.half()
 swap("model(images)", "model.half()(images)") & put("model.float()", after="with torch.no_grad")
 
 # %% rule evaluated-in-train-mode
-# You evaluate with {layers} in training mode. In that mode, dropout drops a part of the activations,
-# and batch norm learns from the validation images. `model.eval()` switches both, which `no_grad()`
-# doesn't: it only stops the recording.
+# You evaluate with {layers} in training mode. In that mode, dropout drops a part of the
+# activations, and batch norm learns from the validation images. `model.eval()` switches both.
+# `no_grad()` only stops the recording.
 def breaks(seen, right):
     passes = part(seen, "forward passes in validation") or ""
     left = {"in training": "dropout and batch norm", "with dropout": "batch norm"}
