@@ -95,8 +95,8 @@ def breaks(seen, right):
     unwrap("with torch.autocast") & swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
     "loss.backward()\noptimizer.step()") & drop("scaler.update"))
 put("model.half()\nmodel.float()", after="scaler.update")
-(unwrap("with torch.autocast") & swap("model(x)", "model.half()(x.half())") &
-    put("model.float()", before="scaler.step"))
+(unwrap("with torch.autocast") & swap("model(x)", "model.half()(x.half())") & put("model.float()",
+    before="scaler.step"))
 
 # %% rule dtypes-mixed
 # A layer got float32 and FP16 at once, its weights in one and its input in the other, and a linear
