@@ -11,9 +11,9 @@
 # - `run.order` is a `torch.Generator` that shuffles the images.
 #
 # The check writes what `capture` returns to a file with `torch.save`. The run goes on, and later
-# calls `capture` again. Then the check makes a fresh run with other weights and another order, reads
-# the first file with `torch.load`, and calls `restore`, which changes the fresh run in place. You
-# may look at `ex.Training`.
+# calls `capture` again. Then the check makes a fresh run with other weights and another order,
+# reads the first file with `torch.load`, and calls `restore`, which changes the fresh run in place.
+# You may look at `ex.Training`.
 
 # %% answer check=capture,restore
 def capture(run):

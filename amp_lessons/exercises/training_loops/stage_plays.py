@@ -164,7 +164,7 @@ def use_with_validation(train: Callable[..., Any]) -> Callable[..., Any]:
         trained, evaluated = [], []
 
         # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
-        # detached. What belongs to which is told by the number of images.
+        # detached. The number of images says which of the two it is.
         def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
             named = {"batch norm": module[1], "dropout": module[2]}  # type: ignore[index]
             still = [name for name, layer in named.items() if not layer.training]
