@@ -1,9 +1,9 @@
 # %% statement points=3 minutes=15
 # # Accumulate over texts of different lengths
 #
-# A batch of texts is filled up with padding, and padding has the label -100, which `cross_entropy`
-# leaves out. So two micro-batches can hold different numbers of real tokens, and the mean of their
-# means is not the mean over all tokens. Large training scripts had this error for years.
+# A batch of texts is filled up with padding. Its label is -100, which `cross_entropy` leaves out.
+# So micro-batches hold different numbers of real tokens, and the mean of their means is not the
+# mean over all tokens. Large training scripts had this error for years.
 #
 # Write `accumulate_tokens(model, optimizer, scaler, batches, every)`. It makes one step for each
 # `every` micro-batches. The gradient of a step is that of the mean loss over all real tokens of its
@@ -34,10 +34,8 @@ def accumulate_tokens(model, optimizer, scaler, batches, every):
 
 # %% hints
 # - A mean over 2 tokens and a mean over 9 tokens: how do you get the mean over all 11?
-# - You need the number of real tokens in the whole group before the first backward pass. Which
-#   labels are real?
-# - `cross_entropy(..., reduction="sum")` adds up the losses of the real tokens. Divide by the
-#   number of real tokens in the group.
+# - How many labels of the whole group are real? Count them before the first backward pass.
+# - `cross_entropy(..., reduction="sum")` adds up the losses of the real tokens.
 
 # %% probe
 from amp_lessons.exercises.training_loops.stage_tokens import token_cases, use_on_texts
@@ -89,22 +87,11 @@ def accumulate_tokens(model, optimizer, scaler, batches, every):
 # You took the mean over each micro-batch and averaged those means. A token in a short text then
 # counts more than one in a long text. Divide the sum of the losses by the tokens of the group.
 swap(', reduction="sum")', ")") & swap("loss / tokens", "loss / len(group)")
-
-# %% program a_mean_for_each_step
-def accumulate_tokens(model, optimizer, scaler, batches, every):
-    for i, (x, y) in enumerate(batches):
-        last = min(i // every * every + every, len(batches))
-        with torch.autocast("cpu", torch.float16):
-            loss = cross_entropy(model(x).view(-1, 3), y.view(-1)) / (last - i // every * every)
-        scaler.scale(loss).backward()
-        if i + 1 == last:
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
+of("means_weighted", drop("if count") & swap("count / sum(counts)", "1 / len(group)"))
 
 # %% wrong padding-counted
-# You divided by all places, padding too. The gradient is then too small, and the more padding a
-# group holds, the smaller it is. Count the labels that aren't -100.
+# You divided by all places, padding too, so the gradient is too small. Count the labels that aren't
+# -100.
 swap("(labels != -100).sum()", "labels.numel()")
 of("divided_at_the_end", swap("int(real.sum())", "real.numel()"))
 
@@ -112,18 +99,7 @@ of("divided_at_the_end", swap("int(real.sum())", "real.numel()"))
 # You divided the sum by the tokens of the micro-batch, so each micro-batch counts as much as any
 # other. Divide by the tokens of its whole group.
 swap("loss / tokens", "loss / (labels != -100).sum().clamp(min=1)")
-
-# %% program clamped_mean
-def accumulate_tokens(model, optimizer, scaler, batches, every):
-    for i in range(0, len(batches), every):
-        optimizer.zero_grad()
-        for x, y in batches[i : i + every]:
-            with torch.autocast("cpu", torch.float16):
-                total = cross_entropy(model(x).transpose(1, 2), y, reduction="sum")
-                loss = total / max(int((y >= 0).sum()), 1)
-            scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+of("means_weighted", swap("loss * (count / sum(counts))", "loss"))
 
 # %% wrong sum-not-divided
 # You never divided by the number of tokens. The gradient is that of the sum, so the step is as many
@@ -160,10 +136,8 @@ swap("range(0, len(batches), every)", "range(0, len(batches) - every + 1, every)
 # %% wrong a-step-for-each
 # You step after every micro-batch. Step once for each group.
 move("scaler.step", after="scaler.scale") & move("scaler.update", after="scaler.step")
-of("means_weighted", move("scaler.step", after="scaler.scale") & move("scaler.update",
-    after="scaler.step"))
-wrap("for _ in [0]:", "scaler.scale") & move("scaler.step", after="scaler.scale") & move(
-    "scaler.update", after="scaler.step")
+(wrap("for _ in [0]:", "scaler.scale") & move("scaler.step", after="scaler.scale") &
+    move("scaler.update", after="scaler.step"))
 
 # %% wrong never-zeroed
 drop("optimizer.zero_grad()")
@@ -173,12 +147,11 @@ of("means_weighted", drop("model.zero_grad()"))
 # You remove the gradients before each micro-batch, so only the last one of a group counts. Remove
 # them once for each group.
 move("optimizer.zero_grad()", before="with torch")
-of("means_weighted", move("model.zero_grad()", before="if count"))
 put("model.zero_grad()", before="scaler.scale")
 
 # %% wrong batch-left-out
-of("divided_at_the_end", swap("if number % every", "if not logits.isfinite().all():\n"
-    "            continue\n        if number % every"))
+of("divided_at_the_end", swap("if number % every",
+    "if not logits.isfinite().all():\n" "            continue\n        if number % every"))
 put("if logits.isnan().any(): continue", before="loss =")
 
 # %% wrong never-updated

@@ -120,6 +120,15 @@ move("scaler =", before="for x, y") & put("init_scale = scaler.get_scale()", aft
 of("state_carried_over", swap("scaler.load_state_dict(state)",
     'scaler = torch.amp.GradScaler("cpu", state["scale"])'))
 
+# %% wrong smallest-scale-kept
+# You start each epoch's scaler with the smallest scale so far. Whatever the scale grew since then
+# is lost, and so is the count of clean steps. Keep one scaler.
+(move("scaler =", before="for x, y") & put("init_scale = min(init_scale, scaler.get_scale())",
+    after="scaler.update"))
+of("state_carried_over", swap("state = None", "low = state = init_scale") &
+    swap("scaler.load_state_dict(state)", 'scaler = torch.amp.GradScaler("cpu", low)') &
+    put("low = min(low, scaler.get_scale())", after="scaler.update"))
+
 # %% wrong scaler-each-batch
 # You make a new scaler for each batch, so the scale can never come down. What overflows once
 # overflows every time, and no step is taken. One scaler lives as long as the run.

@@ -100,9 +100,8 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
     return torch.stack(losses)
 
 # %% rule parameters-in-16-bits
-# You cast the model to 16 bits for the validation. Casting it back doesn't restore the bits that
-# were rounded away, so your training loses small updates. Leave the model in float32 and run it
-# under autocast.
+# You cast the model to 16 bits. Casting it back doesn't restore the bits that were rounded away, so
+# your training loses small updates. Leave the model in float32 and run it under autocast.
 def breaks(seen, right):
     refused = "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
     return refused or part(seen, "dtype of the parameters") not in (None, "float32")
@@ -110,21 +109,24 @@ unwrap("with torch.no_grad") & swap("model(images)", "model.half()(images.half()
 swap("model(images)", "model.half()(images)") & put("model.float()", after="with torch.no_grad")
 
 # %% rule evaluated-in-train-mode
-# You evaluate in training mode: dropout drops a part of the activations, and batch norm learns
-# from the validation images. `model.eval()` switches both. `no_grad()` doesn't: it only stops the
-# recording.
+# You evaluate with {layers} in training mode. In that mode, dropout drops a part of the
+# activations, and batch norm learns from the validation images. `model.eval()` switches both.
+# `no_grad()` only stops the recording.
 def breaks(seen, right):
-    return "in training mode" in (part(seen, "forward passes in validation") or "")
+    passes = part(seen, "forward passes in validation") or ""
+    left = {"in training": "dropout and batch norm", "with dropout": "batch norm"}
+    left["with batch norm"] = "dropout"
+    return next(({"layers": left[one]} for one in left if one in passes), None)
 drop("model.eval")
 drop("model.eval") & swap(", dtype=torch.float16", "", nth=2)
-drop("model.train") & drop("model.eval") & unwrap("with torch.no_grad")
+swap("model.eval()", "model[2].eval()")
 
 # %% rule left-in-eval-mode
-# You train in eval mode, in all epochs or from the second on: without dropout, and with frozen
-# batch statistics. `eval()` lasts until `train()` is called. Call `model.train()` before each
-# epoch.
+# You train in eval mode, in all epochs or from the second on. Dropout is off there, and batch norm
+# keeps its statistics. `eval()` lasts until `train()`: call `model.train()` before each epoch.
 def breaks(seen, right):
     return "in eval mode" in (part(seen, "forward passes in training") or "")
+drop("model.train") & swap("model.eval()", "model[2].eval()\n        model[1].eval()")
 drop("model.train")
 drop("model.train") & move("model.eval", before="for batches")
 drop("model.train") & unwrap("with torch.no_grad")

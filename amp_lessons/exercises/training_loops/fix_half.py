@@ -89,16 +89,17 @@ swap("model(x)", "model.half()(x)")
 of("weights_cast_by_hand", put("model.half()", before="for x, y"))
 
 # %% rule parameters-in-16-bits
-# Nothing raises, but your parameters are {kept} at the end. 16 bits lose small updates. Leave the
-# model in float32, use autocast, and keep the scaler.
+# Nothing raises, but your parameters are {kept}. 16 bits lose small updates, and a cast back to
+# float32 doesn't restore them. Leave the model in float32, use autocast, and keep the scaler.
 def breaks(seen, right):
     kept = part(seen, "dtype of the parameters")
     return {"kept": kept} if kept and kept != "float32" else None
 (put("model.half()", before="for x, y") & swap("model(x)", "model(x.half())") &
     unwrap("with torch.autocast") & swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
     "loss.backward()\noptimizer.step()") & drop("scaler.update"))
-put("model.bfloat16()", before="for x, y")
 put("model.half()\nmodel.float()", after="scaler.update")
+(unwrap("with torch.autocast") & swap("model(x)", "model.half()(x.half())") & put("model.float()",
+    before="scaler.step"))
 
 # %% rule dtypes-mixed
 # A layer got float32 and FP16 at once, its weights in one and its input in the other, and a linear
@@ -115,7 +116,7 @@ def breaks(seen, right):
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% wrong scaler-bypassed
-# The model is float32 and autocast does the casting, as it should be. But the scaler is gone, or
-# switched off: the FP16 gradients of this small loss are zero, and an overflow is not skipped.
+# The scaler is gone, or switched off: the FP16 gradients of this small loss are zero, and an
+# overflow is not skipped.
 of("half_inputs_under_autocast", swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
     "loss.backward()\noptimizer.step()") & drop("scaler.update"))

@@ -125,8 +125,7 @@ of("second_unscale_removed", put("scaler.update()\nscaler.unscale_(optimizer)", 
 put("scaler.update()", before="scaler.step")
 
 # %% wrong norm-of-scaled-gradients
-# You measure the norm before `unscale_()`, so it is too large by the scale. You clip the right
-# gradients, but you report the wrong norm.
+# You measure the norm before `unscale_()`, so it is too large by the scale. Measure it after.
 of("second_unscale_removed", move("norms.append", before="scaler.unscale_"))
 (move("scaler.unscale_", before="norm =") & put("n = total_norm(model)",
     before="scaler.unscale_") & swap("norm.item()", "n"))

@@ -105,6 +105,14 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
         optimizer.step()
         optimizer.zero_grad()
 
+# %% wrong scaled-after-backward
+# You scale the gradients after `backward()`. By then the small ones have become zero in FP16, and
+# zero times the scale is still zero. Scale the loss before it goes backward.
+(swap("scaler.scale(loss)", "loss") &
+    put("for p in model.parameters(): p.grad = scaler.scale(p.grad)", before="scaler.step"))
+(swap("scaler.scale(loss)", "loss") & put("for p in model.parameters(): p.grad *= factor",
+    before="scaler.step") & put("factor = scaler.scale(torch.ones(()))", before="optimizer"))
+
 # %% wrong backward-twice
 # You call `backward()` twice, with the scale and without it, and the two gradients are added up.
 # With a large scale you hardly notice, with a small one you do. Keep only the scaled call.

@@ -1,11 +1,18 @@
 # %% wrong another-precision
-# Your forward pass doesn't run in FP16. Without autocast it runs in float32, and
-# `torch.autocast("cpu")` without a dtype means BF16. Both have a wider range, so nothing overflows
-# any more. The task asks for FP16: keep `dtype=torch.float16`.
+# Your forward pass doesn't run in FP16. Without autocast it runs in float32, and so it does on the
+# CPU under `torch.autocast("cuda")`. `torch.autocast("cpu")` without a dtype means BF16. Use
+# `torch.autocast("cpu", dtype=torch.float16)`.
 unwrap("with torch.autocast")
 swap(", dtype=torch.float16", "")
 swap("dtype=torch.float16", "dtype=torch.bfloat16")
-swap("dtype=torch.float16", "enabled=False")
+
+# %% wrong stale-weights
+# One autocast region surrounds your whole loop. Until it ends, it keeps the 16-bit copies of the
+# weights that it made first, so later batches see old weights. Open a region for each forward pass.
+(unwrap('with torch.autocast("cpu", dtype=torch.float16)') &
+    wrap('with torch.autocast("cpu", dtype=torch.float16):', "for ", nth=1))
+(wrap("if True:", 'with torch.autocast("cpu", dtype=torch.float16)') &
+    wrap('with torch.autocast("cpu", dtype=torch.half):', "for ", nth=1))
 
 # %% wrong never-zeroed
 # You don't remove the old gradients before each step, so they are added to the new ones. After one
@@ -20,7 +27,6 @@ move("optimizer.zero_grad()", after="for x, y")
 # Remove them before the backward pass or after the step.
 move("optimizer.zero_grad()", before="scaler.step")
 drop("optimizer.zero_grad()") & put("model.zero_grad()", before="scaler.step")
-drop("optimizer.zero_grad()") & put("optimizer.zero_grad(set_to_none=False)", before="scaler.step")
 
 # %% wrong infinities-replaced
 # You replace inf and NaN in the gradients. Now the scaler cannot see the overflow: it takes a step
@@ -29,44 +35,32 @@ put("for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0", after="scaler
 put("for p in model.parameters(): p.grad.nan_to_num_(0.0, 0.0, 0.0)", after="scaler.scale")
 
 # %% wrong batch-left-out
-# You leave a batch out before the scaler has seen it, so the scale never comes down. And most
-# overflows have a finite loss: only the gradients are inf. Let the scaler decide.
+# You leave a batch out before the scaler has seen it, so the scale doesn't come down. And a finite
+# loss can have gradients that are inf. Let the scaler decide.
 put("if not loss.isfinite(): continue", before="scaler.scale")
 wrap("if loss.isfinite():", "scaler.scale", to="scaler.update")
 put("if x.abs().max() > 65504: continue", before="with torch")
 
 # %% wrong never-unscaled
-# The loss is scaled, but `optimizer.step()` doesn't know the scale. Its gradients are too large by
-# that factor, and a step with an inf is not skipped. `scaler.step(optimizer)` divides the gradients
-# and looks for inf.
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
-    "scaler.scale(loss).backward()\noptimizer.step()",
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "scaler.scale(loss).backward()\noptimizer.step()",
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "(loss * scaler.get_scale()).backward()\noptimizer.step()",
-)
-drop("scaler.unscale_(optimizer)") & swap(
-    "scaler.step(optimizer)\nscaler.update()", "optimizer.step()"
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)",
-    "(loss * scaler.get_scale()).backward()",
-) & swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")
+# The loss is scaled, but `optimizer.step()` doesn't know the scale. `scaler.step(optimizer)`
+# divides the gradients, and skips the step if it finds an inf.
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\noptimizer.step()")
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "scaler.scale(loss).backward()\noptimizer.step()")
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "(loss * scaler.get_scale()).backward()\noptimizer.step()")
+(swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)",
+    "(loss * scaler.get_scale()).backward()") & swap("scaler.step(optimizer)\nscaler.update()",
+    "optimizer.step()"))
+(drop("scaler.unscale_(optimizer)") & swap("scaler.step(optimizer)\nscaler.update()",
+    "optimizer.step()"))
 
 # %% wrong stepped-without-the-scaler
 # You call `optimizer.step()` yourself, so the scaler cannot skip the step when a gradient
-# overflows. A finite loss doesn't mean finite gradients. Call `scaler.step(optimizer)`: it looks at
-# the gradients.
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)",
-    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\noptimizer.step()",
-)
+# overflows, even if the loss is finite. Call `scaler.step(optimizer)`: it looks at the gradients.
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\noptimizer.step()")
 swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)",
     "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
@@ -74,28 +68,18 @@ swap(
 )
 swap(
     "scaler.scale(loss).backward()\nscaler.step(optimizer)",
-    "scaler.scale(loss).backward()\nbad = loss.isnan() or loss.isinf()\n"
-    "scaler.unscale_(optimizer)\nif not bad:\n    optimizer.step()",
-)
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "scaler.scale(loss).backward()\n"
-    "for p in model.parameters():\n    p.grad /= scaler.get_scale()\n"
-    "optimizer.step()",
+    "scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\n"
+    "if not (loss.isnan() or loss.isinf()): optimizer.step()",
 )
 
 # %% wrong scaler-bypassed
 # You train in FP16 without loss scaling: the scaler is gone, or switched off. Small gradients
-# become zero, and a step with an inf is not skipped. Use `scale`, `step` and `update` of the
-# scaler.
-swap(
-    "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    "loss.backward()\noptimizer.step()",
-)
+# become zero, and a step with an inf is not skipped. Use the scaler's `scale`, `step` and `update`.
+swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    "loss.backward()\noptimizer.step()")
 put('scaler = torch.amp.GradScaler("cpu", enabled=False)', before="for x, y")
-swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward()") & swap(
-    "scaler.step(optimizer)\nscaler.update()", "optimizer.step()"
-)
+(swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward()") &
+    swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()"))
 
 # %% wrong loss-not-scaled
 # The scaler has never scaled anything when it is asked for a step, so it raises an AssertionError.
@@ -103,14 +87,17 @@ swap("scaler.scale(loss).backward()\nscaler.unscale_(optimizer)", "loss.backward
 swap("scaler.scale(loss).backward()", "loss.backward()")
 swap("scaler.scale(loss).backward()", "(loss * scaler.get_scale()).backward()")
 
-# %% wrong divided-too-often
-# The gradients are divided by the scale more often than they were multiplied by it. Perhaps
-# `backward()` still gets the plain loss: `scaler.scale(loss)` returns a new tensor and leaves
-# `loss` alone. Or you divide by hand, and `scaler.step` divides again. Call
-# `scaler.unscale_(optimizer)` if you need true gradients early: `step` knows about it.
+# %% wrong plain-loss-backward
+# `backward()` still gets the plain loss, and `scaler.step` divides its gradients by the scale.
+# `scaler.scale(loss)` returns a new tensor and leaves `loss` alone: call `backward()` on that one.
 swap("scaler.scale(loss)", "loss") & put("scaler.scale(loss)", before="loss.backward()")
-put("scaler.scale(torch.ones(()))", before="for x, y") & swap("scaler.scale(loss)", "loss")
+put("scaler.scale(torch.ones(()))", before="for ", nth=1) & swap("scaler.scale(loss)", "loss")
+
+# %% wrong divided-too-often
+# You divide the gradients by the scale, and `scaler.step` divides them again. If you need true
+# gradients early, call `scaler.unscale_(optimizer)`: `step` knows about it.
 put("for p in model.parameters(): p.grad.div_(scaler.get_scale())", before="scaler.step(opti")
+put("for p in model.parameters(): p.grad /= scaler.get_scale()", before="scaler.step(opti")
 
 # %% wrong never-updated
 # `scaler.update()` is missing, or comes only after the loop, so the second `step()` raises an
@@ -138,30 +125,25 @@ move("scaler.step(optimizer)", after="scaler.unscale_")
 # %% wrong each-clipped-alone
 # You clip each parameter's gradient by its own norm. That changes the direction of the step. Clip
 # the norm of all gradients together: pass all parameters to one call of `clip_grad_norm_`.
-swap(
-    "clip_grad_norm_(model.parameters(), max_norm)",
-    "torch.stack([clip_grad_norm_(p, max_norm) for p in model.parameters()]).norm()",
-)
-swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "for p in model.parameters(): p.grad.mul_(min(1.0, max_norm / p.grad.norm()))",
-    before="scaler.step",
-)
+swap("clip_grad_norm_(model.parameters(), max_norm)",
+    "torch.stack([clip_grad_norm_(p, max_norm) for p in model.parameters()]).norm()")
+(swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') &
+    put("for p in model.parameters(): p.grad.mul_(min(1.0, max_norm / p.grad.norm()))",
+    before="scaler.step"))
 
 # %% wrong values-clipped
-# You clip each element to `max_norm`, not the norm of all gradients together. That changes the
-# direction of the step. Use `clip_grad_norm_`.
-swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="scaler.step"
-)
-swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "torch.nn.utils.clip_grad_value_(model.parameters(), max_norm)", before="scaler.step"
-)
+# You clip each element to `max_norm`, which changes the direction of the step. Clip the norm of all
+# gradients together, with `clip_grad_norm_`.
+(swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') &
+    put("for p in model.parameters(): p.grad.clamp_(-max_norm, max_norm)", before="scaler.step"))
+(swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') &
+    put("torch.nn.utils.clip_grad_value_(model.parameters(), max_norm)", before="scaler.step"))
 
 # %% wrong always-rescaled
-# You bring every gradient to the norm `max_norm`, also those that are smaller. Clipping only makes
-# gradients shorter: leave them alone where their norm is below the limit.
+# You bring every gradient to the norm `max_norm`. Clipping only makes gradients shorter: leave them
+# alone where their norm is below the limit.
 swap("(model.parameters(), max_norm)", '(model.parameters(), float("inf"))') & put(
-    "total = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])\n"
+    "total = sum((p.grad**2).sum() for p in model.parameters()).sqrt()\n"
     "for p in model.parameters(): p.grad *= max_norm / total",
     before="scaler.step",
 )

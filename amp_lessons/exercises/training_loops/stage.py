@@ -46,6 +46,10 @@ class Run:
         self.outputs: list[str] = []
         self.rates: list[float] = []
         self.optimizer.register_step_post_hook(lambda *_: self.rates.append(self._rate()))
+        # A model that is cast to half and back has rounded weights before a step, and not after it.
+        self.kept: list[str] = []
+        first = [next(self.model.parameters())]
+        self.optimizer.register_step_pre_hook(lambda *_: self.kept.append(kept_in(first)))
         # Asked of the model and not in the loss, since a loop may cast the logits to float32. A
         # function, so that a deep copy of the model reports here too.
         self.model[-1].register_forward_hook(
@@ -60,6 +64,12 @@ class Run:
         """Cross entropy times the weight of the loss."""
         return cross_entropy(logits.float(), labels) * self.weight
 
+    def _kept(self, parameters: Sequence[Tensor]) -> str:
+        """How the parameters are kept at the end, or before a step if that is not in float32."""
+        before = [f"{kept} before a step" for kept in self.kept if kept != "float32"]
+        at_the_end = kept_in(parameters)
+        return before[0] if before and at_the_end == "float32" else at_the_end
+
     def left_behind(self, *, every_forward: bool = True) -> dict[str, Any]:
         """What every loop leaves, in the order in which it is compared.
 
@@ -70,7 +80,7 @@ class Run:
         return {
             "optimizer steps": len(self.rates),
             "dtype of the model's outputs": (in_runs if every_forward else in_words)(self.outputs),
-            "dtype of the parameters": kept_in(parameters),
+            "dtype of the parameters": self._kept(parameters),
             "learning rates": sorted({*self.rates, self._rate()}),
             "scale at the end": self.scaler.get_scale(),
             "parameters at the end": flat(parameters),

@@ -155,9 +155,12 @@ def use_with_validation(train: Callable[..., Any], setting: Setting) -> dict[str
     trained, evaluated = [], []
 
     # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
-    # detached. What belongs to which is told by the number of images.
+    # detached. The number of images says which of the two it is.
     def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
-        mode = "in training mode" if module.training else "in eval mode"
+        named = {"batch norm": module[1], "dropout": module[2]}  # type: ignore[index]
+        still = [name for name, layer in named.items() if not layer.training]
+        mode = f"with {still[0]} in eval mode" if len(still) == 1 else "in eval mode"
+        mode = mode if still else "in training mode"
         graph = "recorded" if logits.requires_grad else "not recorded"
         if len(logits) == size:
             trained.append(f"{mode}, {name_of(logits.dtype)}")
@@ -268,4 +271,5 @@ def use_in_any(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     scale = train(run.model, run.optimizer, run.loss_fn, run.batches, *setting.more)
     left = run.left_behind()
     del left["scale at the end"]  # of the run's own scaler, which nobody was handed
-    return {**left, "scale returned": scale}
+    parameters = left.pop("parameters at the end")
+    return {**left, "scale returned": scale, "parameters at the end": parameters}

@@ -68,16 +68,13 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
     return scaler.get_scale()
 
 # %% rule model-cast
-# You cast the model itself. Then the weights that the optimizer updates are in 16 bits too, and
-# small updates are lost. A scaler refuses FP16 gradients as well. Leave the model in float32:
-# autocast casts the operations.
+# You cast the model itself. Then the optimizer's updates are in 16 bits, and small ones are lost.
+# Leave the model in float32: autocast casts the operations.
 def breaks(seen, right):
     refused = "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
     return refused or part(seen, "dtype of the parameters") not in (None, "float32")
 put("model.to(dtype)", before="for x, y")
-put('if precision == "bf16": model.bfloat16()', before="for x, y")
 put('if precision == "fp16": model.half()', before="for x, y")
-put("model.to(dtype)", before="for x, y") & swap("enabled=prec", "enabled=False and prec")
 
 # %% rule fp32-under-autocast
 # With `precision="fp32"` your model computes in 16 bits. Switch autocast off there, with
@@ -131,26 +128,29 @@ def breaks(seen, right):
 swap('enabled=precision == "fp16"', 'enabled=precision == "fp16", init_scale=1024.0')
 swap('enabled=precision == "fp16"', 'enabled=precision == "fp16", growth_interval=3')
 
+# %% wrong stale-weights
+(unwrap("with torch.autocast") & wrap('with torch.autocast("cpu", dtype=dtype, enabled=mixed):',
+    "for x, y"))
+wrap('with torch.autocast("cpu", dtype=dtype, enabled=mixed):', "for x, y")
+
 # %% wrong bf16-scaled
-# You scale in BF16 or in float32 too. Their range doesn't need it, and every `step()` then waits to
-# learn whether there was an inf. Pass `enabled=True` for FP16 alone.
+# You scale where the range doesn't need it: in BF16, and perhaps in float32. Every `step()` then
+# waits to learn whether there was an inf. Pass `enabled=True` for FP16 alone.
 swap('enabled=precision == "fp16"', "enabled=mixed")
 swap('enabled=precision == "fp16"', "enabled=True")
 of("scaled_limit", swap(', enabled=precision == "fp16"', ""))
 
 # %% wrong scaler-bypassed
-# With `precision="fp16"` you train without a loss scale. The gradients of a loss with a small
-# weight are zero, and a step with an inf is not skipped. (Without a device, `GradScaler()` means
-# CUDA, and it is switched off on a machine without a GPU.)
+# With `precision="fp16"` you train without a loss scale. Small gradients are zero, and a step with
+# an inf is not skipped. (`GradScaler()` means CUDA: it is off on a machine without a GPU.)
 swap('enabled=precision == "fp16"', "enabled=False")
 of("scaled_limit", swap('enabled=precision == "fp16"', "enabled=False"))
 swap('enabled=precision == "fp16"', 'enabled=precision == "float16"')
 swap('enabled=precision == "fp16"', 'enabled=precision == "bf16"')
 
 # %% wrong clipped-before-unscale
-# With `precision="fp16"` you clip gradients that are still scaled, so nearly all of them are cut
-# down to almost nothing. Call `scaler.unscale_(optimizer)` before you clip. On a disabled scaler it
-# does nothing.
+# With `precision="fp16"` you clip gradients that are still scaled, so nearly all of them are cut.
+# Call `scaler.unscale_(optimizer)` before you clip. On a disabled scaler it does nothing.
 of("scaled_limit", swap(" * scaler.get_scale()", ""))
 
 # %% wrong stepped-without-the-scaler

@@ -9,8 +9,7 @@
 # - The second model sees `z` and corrects the guess. Its loss is
 #   `loss_fn(guess.detach() + correction, y)`.
 #
-# Both run in FP16. If the gradients of one model overflow, the step of *that* model is skipped, and
-# the other model still steps.
+# Both run in FP16. If the gradients of one model overflow, only *that* model's step is skipped.
 
 # %% answer
 def train_two(models, optimizers, scaler, loss_fn, batches):
@@ -32,7 +31,7 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
     ### END SOLUTION
 
 # %% hints
-# - The scaler notes for each optimizer whether it found an inf. What do both optimizers share?
+# - The scaler notes for each optimizer whether it found an inf. What do both share?
 # - There are two backward passes and two steps. How many updates of the scale?
 
 # %% probe
@@ -81,42 +80,40 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
         scaler.update()
 
 # %% rule another-precision
-# The {which} model doesn't always run in FP16: the dtype of its outputs is {dtypes}. Run both
-# models under `torch.autocast("cpu", dtype=torch.float16)`.
+# The {which} model doesn't always run in FP16: its outputs are {dtypes}. Run both models under
+# `torch.autocast("cpu", dtype=torch.float16)`.
 def breaks(seen, right):
     for which in ("first", "second"):
         dtypes = part(seen, f"dtype of the model's outputs ({which} model)") or ""
         if "bfloat16" in dtypes or "float32" in dtypes:
-            return {"which": which, "dtypes": dtypes}
+            kinds = {word for word in dtypes.replace(",", "").split() if "float" in word}
+            return {"which": which, "dtypes": " and ".join(sorted(kinds))}
     return None
 of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
 
 # %% wrong updated-twice
 # You call `update()` twice for each batch, so each batch counts as two and the scale grows too
-# soon. And if both backward passes came before, the second optimizer divides by another scale than
-# its loss was multiplied by. Call `update()` once, after all steps.
+# soon. Call `update()` once, after all steps.
 move("scaler.update()", after="scaler.step(opt)")
+of("first_steps_early", put("scaler.update()", after="scaler.step(one)"))
 swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
     "scaler.step(optimizers[0])\nscaler.update()\nscaler.step(optimizers[1])\nscaler.update()")
-of("first_steps_early", put("scaler.update()", after="scaler.step(one)"))
 
 # %% wrong two-scalers
-# You made a second scaler, so the caller's scaler knows nothing of the second model's overflows.
-# One scaler serves any number of losses and optimizers: it notes for each optimizer whether it
-# found an inf.
+# You made a second scaler, so the caller's doesn't see the second model's overflows. One scaler
+# serves any number of optimizers: it notes for each of them whether it found an inf.
 (put('new = torch.amp.GradScaler("cpu")', before="for x, z") &
     put("new.load_state_dict(scaler.state_dict())", before="for x, z") &
     swap("scaler.scale(second_loss)", "new.scale(second_loss)") &
     swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
     "for s, opt in zip([scaler, new], optimizers):\n    s.step(opt)\n    s.update()"))
-of("first_steps_early",
-    put('new = torch.amp.GradScaler("cpu", scaler.get_scale(), growth_interval=3)',
+of("first_steps_early", put('new = torch.amp.GradScaler("cpu", 2.0**10, growth_interval=3)',
     before="for x") & swap("scaler.scale(loss)", "new.scale(loss)", nth=2) &
     swap("scaler.step(two)", "new.step(two)") & put("new.update()", after="scaler.update"))
 
 # %% wrong all-or-none
-# You skip both optimizers when one of them has an inf. The scaler is finer than that: its `step()`
-# skips only the optimizer whose own gradients are not finite. Call it for both.
+# You skip both optimizers when one of them has an inf. `scaler.step()` skips only that one: call it
+# for both.
 (put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
     wrap("if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
     "for opt in optimizers:", nth=3))
@@ -129,38 +126,29 @@ of("first_steps_early",
 
 # %% wrong batch-left-out
 put("if not (first_loss + second_loss).isfinite(): continue", before="scaler.scale(first_loss)")
-(wrap("if first_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update") &
-    wrap("if second_loss < 1e9:", "scaler.scale(first_loss)", to="scaler.update"))
+put("if not (first_loss.isfinite() and second_loss < 1e9): continue", before="scaler.scale(fir")
 
 # %% wrong one-loss-not-scaled
-# One of the two losses isn't scaled, but its optimizer divides by the scale, so its model hardly
-# moves. Scale every loss that belongs to this scaler.
+# One of the two losses isn't scaled, but the scaler divides its gradients. Scale both losses.
 swap("scaler.scale(second_loss)", "second_loss")
 swap("scaler.scale(first_loss)", "first_loss")
 of("list_of_losses", swap("scaler.scale(losses)", "[scaler.scale(losses[0]), losses[1]]"))
 
 # %% wrong guess-not-detached
-# The second loss also goes back through the guess into the first model. So that model learns from
-# both losses, and is skipped when the second one overflows. Call `guess.detach()` for the second
-# loss.
+# The second loss also goes back through the guess into the first model, which learns from both.
+# Call `guess.detach()` for the second loss.
 swap("guess.detach()", "guess")
-of("first_steps_early", swap("guess.detach()", "guess"))
-of("list_of_losses", swap("fixed + models", "one + models"))
 (swap("guess.detach()", "guess") & swap("first_loss).backward()",
     "first_loss).backward(retain_graph=True)"))
-(swap("guess.detach()", "guess") &
-    swap("scaler.scale(first_loss).backward()\nscaler.scale(second_loss).backward()",
-    "scaler.scale(first_loss + second_loss).backward()"))
+of("list_of_losses", swap("fixed + models", "one + models"))
 
 # %% wrong guess-forgotten
-# The second model's loss doesn't contain the guess. The second model should correct the guess, so
-# add the two: `guess.detach() + correction`.
+# The second loss doesn't contain the guess. Add the two: `guess.detach() + correction`.
 swap("guess.detach() + second(z)", "second(z)")
 of("list_of_losses", swap("fixed + ", ""))
 
 # %% wrong second-never-zeroed
-# You remove only the first optimizer's gradients. Those of the second add up, and after an overflow
-# it is skipped forever. Call `zero_grad()` for both.
+# You remove only the first optimizer's gradients. Call `zero_grad()` for both.
 swap("for opt in optimizers:\n    opt.zero_grad()", "optimizers[0].zero_grad()")
 of("first_steps_early", drop("two.zero_grad"))
 
@@ -169,8 +157,7 @@ drop("for opt in", nth=1)
 of("list_of_losses", drop("optimizer.zero_grad"))
 
 # %% wrong second-step-past-the-scaler
-# The second optimizer steps past the scaler: with gradients that are still scaled, and without
-# looking for inf. Call `scaler.step` for both.
+# The second optimizer steps past the scaler, with scaled gradients. Call `scaler.step` for both.
 swap("for opt in optimizers:\n    scaler.step(opt)",
     "scaler.step(optimizers[0])\noptimizers[1].step()")
 of("first_steps_early", swap("scaler.step(two)", "two.step()"))
