@@ -1,4 +1,4 @@
-"""What Ctrl+C does, from the first moment of a command on.
+"""Ending what runs: by Ctrl+C, from the first moment of a command on, and by a time limit.
 
 Loading the command line takes a moment, and torch takes seconds. An exception in the middle of an
 import would be a traceback at best, and be swallowed at worst. So as long as there is nothing to
@@ -7,8 +7,12 @@ clean up, Ctrl+C ends the process at once, with one line.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -29,3 +33,38 @@ def _leave(number: int, _: FrameType | None) -> None:
         os.write(2, b"\namp-lessons: stopped with Ctrl+C\n")  # wherever the interpreter is now
     finally:
         os._exit(128 + number)
+
+
+class TooSlow(BaseException):
+    """A learner's code does not come to an end. No ``except Exception`` of theirs catches it."""
+
+    def __str__(self) -> str:
+        return "your code was still running, so the check stopped it. Does a loop never end?"
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TooSlow` in this thread where the code inside takes longer.
+
+    It is raised at the next line of Python, on every platform; one call into C that never returns
+    cannot be ended from inside its own process.
+    """
+    thread, over = threading.get_ident(), threading.Event()
+    lock = threading.Lock()
+
+    def stop() -> None:
+        with lock:
+            if not over.is_set():
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(TooSlow)
+                )
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            over.set()
+        timer.cancel()

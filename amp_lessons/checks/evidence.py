@@ -14,16 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from amp_lessons.interrupts import TooSlow
 from amp_lessons.plain_data import UNATTEMPTED, as_json, name_of, plain
 
 PACKAGE = Path(__file__).resolve().parent.parent
-
-
-class TooSlow(BaseException):
-    """A learner's code does not come to an end. No ``except Exception`` of theirs catches it."""
-
-    def __str__(self) -> str:
-        return "your code was still running, so the check stopped it. Does a loop never end?"
 
 
 class DamagedEvidence(ValueError):

@@ -6,18 +6,16 @@ nothing to give away. What it notes is plain data.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from amp_lessons.checks.evidence import TooSlow, observe
+from amp_lessons.checks.evidence import observe
+from amp_lessons.interrupts import time_limit
 from amp_lessons.op_watch import watched
 
-SECONDS = 60.0
+SECONDS = 120.0
 """How long all calls of one check may take, in seconds, before they are stopped."""
 
 
@@ -76,31 +74,3 @@ class Probe:
         """What happens in one case."""
         look = watched(observe) if self.watch else observe
         return look(self.play(*answer), *self.all_cases[number].args)
-
-
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TooSlow` in this thread where the code inside takes longer.
-
-    It is raised at the next line of Python, on every platform; one call into C that never returns
-    cannot be ended from inside its own process.
-    """
-    thread, over = threading.get_ident(), threading.Event()
-    lock = threading.Lock()
-
-    def stop() -> None:
-        with lock:
-            if not over.is_set():
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread), ctypes.py_object(TooSlow)
-                )
-
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        with lock:
-            over.set()
-        timer.cancel()

@@ -9,6 +9,7 @@ import time
 import pytest
 from checks.toy_topic import HEAD, SECRET, WHOLE, toy
 
+from amp_lessons import interrupts
 from amp_lessons.checks import probe
 from amp_lessons.checks.verdict import State
 
@@ -106,7 +107,7 @@ def test_code_that_never_returns_is_stopped(exercise, monkeypatch):
 
 def test_the_time_limit_leaves_nothing_behind(exercise):
     before = threading.active_count()
-    with probe.time_limit(0.05):
+    with interrupts.time_limit(0.05):
         pass
     time.sleep(0.1)  # nothing is raised here
     assert threading.active_count() <= before

@@ -115,7 +115,7 @@ def play_shards(answer: Answer) -> Answer:
 def look(seen: dict[str, str], module: nn.Module, inputs: Any) -> None:
     """Note the dtypes, after FSDP2 has fetched the weight and cast the input."""
     kind = type(module).__name__.removeprefix("FSDP")
-    for what, tensor in (("weights", module.weight), ("inputs", inputs[0])):
+    for what, tensor in (("weights", module.get_parameter("weight")), ("inputs", inputs[0])):
         key = f"{what} of {kind}"
         seen[key] = names({*seen.get(key, "").split(", "), dtype_of(tensor)} - {""})
 
@@ -215,7 +215,8 @@ def play_exchanges(answer: Answer) -> Answer:
 
 def count_calls(scaler: torch.amp.GradScaler) -> list[int]:
     """A list whose last entry counts the calls of ``scaler.step`` from now on."""
-    calls, step = [], scaler.step
+    calls: list[int] = []
+    step = scaler.step
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls[-1] += 1

@@ -153,7 +153,7 @@ def shards(pattern: str, seed: int) -> list[list[Tensor]]:
         if special is not None:
             shard[rank % 2].view(-1)[rank] = special
         if letter == "l":
-            shard[rank % 2].view(-1)[-1] = -special
+            shard[rank % 2].view(-1)[-1] = -3e38
         if letter == "e":
             shard = [torch.zeros(0, 3)]
         ranks.append([] if letter == "0" else shard)
