@@ -34,11 +34,7 @@ from amp_lessons.exercises.autocast_regions import stage
 probe = Probe(stage.step_cases, play=stage.some_steps)
 
 # %% judge
-judge = Judge(
-    same=within(1e-3),
-    asked_for="the loss, as a number or a tensor without dimensions",
-    tell=stage.telling(within(1e-3)),
-)
+judge = Judge(same=within(1e-3), asked_for="the loss", tell=stage.telling(within(1e-3)))
 
 # %% passed
 # The region holds the forward pass and the loss. Backward and the step follow from them, and stay
@@ -95,6 +91,9 @@ breaks = stage.among("autocast in the forward pass", "and")
 breaks = stage.among("autocast in the forward pass", "off")
 unwrap("with torch.autocast")
 
+# %% rule other-dtype
+breaks = stage.among("autocast in the forward pass", "float16")
+
 # %% rule loss-outside
 breaks = stage.among("autocast in the loss function", "off")
 
@@ -108,9 +107,6 @@ wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()
 # %% rule step-inside
 breaks = stage.among("autocast in the optimizer's step", "on")
 
-# %% rule other-dtype
-breaks = stage.among("autocast in the forward pass", "float16")
-
 # %% rule no-backward
 breaks = stage.among("backward passes", "0")
 
@@ -122,8 +118,7 @@ breaks = stage.differs("optimizer steps")
 
 # %% wrong gradients-of-before
 # When your function is called, the gradients of an earlier step may still be there, and
-# `backward()` adds to them. Removing them at the end is too late for a step that someone else
-# took. Call `optimizer.zero_grad()` before `backward()`.
+# `backward()` adds to them. Call `optimizer.zero_grad()` before `backward()`, not at the end.
 move("optimizer.zero_grad()", before="return")
 drop("optimizer.zero_grad()") & put("model.zero_grad(set_to_none=False)", after="optimizer.step()")
 

@@ -77,8 +77,8 @@ def carry_autocast(function):
 # %% right state_and_cache_by_hand
 def carry_autocast(function):
     def get():
-        cached = torch.is_autocast_cache_enabled()
-        return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), cached
+        on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        return on, dtype, torch.is_autocast_cache_enabled()
 
     def put(on, dtype, cached):
         torch.set_autocast_enabled("cpu", on)
@@ -99,11 +99,11 @@ def carry_autocast(function):
     return carried
 
 # %% rule not-called-once
-# The function should run once in each call of what you return, and not before: `carry_autocast`
-# itself only reads the state.
+# The function should run once in each call of what you return. `carry_autocast` itself only reads
+# the state.
 def breaks(seen, right):
-    keys = ("runs before the call", "runs in the call", "runs in the two calls")
-    return any(differs(key)(seen, right) for key in keys)
+    keys = ("before the call", "in the call", "in the two calls")
+    return any(differs(f"runs {key}")(seen, right) for key in keys)
 put("function(*args, **kwargs)", before="with torch.autocast")
 put("function()", before="def carried")
 
@@ -115,19 +115,16 @@ swap("return function(*args, **kwargs)", "function(*args, **kwargs)")
 swap("return function(*args, **kwargs)", "return function(*args)")
 
 # %% rule worker-left-changed
-# After the call autocast is not as it was in that thread: now it is {got}. A thread of a pool runs
-# other work next. A `with` block around the call restores the state.
+# After the call autocast is not as it was in that thread: now it is {got}. A `with` block around
+# the call restores the state.
 breaks = differs("autocast in the thread afterwards")
-(unwrap("with torch.autocast") & put('torch.autocast("cpu", **state).__enter__()',
-    before="return function"))
 of("state_and_cache_by_hand", drop("put(*before)"))
 
 # %% rule error-swallowed
-# The function raised an error, and your callable did not pass it on. The caller needs it: leave
-# the error alone.
+# The function raised an error, and your callable did not pass it on. Leave the error alone.
 breaks = among("the error", "lost")
-(put("import contextlib", before="state = {") & wrap("with contextlib.suppress(Exception):",
-    "with torch.autocast"))
+(put("import contextlib", before="state") & wrap("with contextlib.suppress(Exception):",
+    "with torch"))
 
 # %% rule worker-changed-by-an-error
 # When the function raises an error, the thread's state is not as it was: the lines that restore it
@@ -145,33 +142,18 @@ def breaks(seen, right):
     return inside[0] == inside[1] and differs("autocast after all of them")(seen, right)
 (put('region = torch.autocast("cpu", **state)', before="def carried") &
     swap('with torch.autocast("cpu", **state):', "with region:"))
-
-# %% program region_as_a_decorator
-def carry_autocast(function):
-    region = torch.autocast(
-        "cpu",
-        enabled=torch.is_autocast_enabled("cpu"),
-        dtype=torch.get_autocast_dtype("cpu"),
-        cache_enabled=torch.is_autocast_cache_enabled(),
-    )
-    return region(function)
-
-# %% program decorator_without_the_cache
-def carry_autocast(function):
-    on, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-    return torch.autocast("cpu", enabled=on, dtype=dtype)(function)
+swap("return carried", 'return torch.autocast("cpu", **state)(function)')
 
 # %% rule casts-left-in-the-cache
 # The second call computed with the first weights: their 16-bit copies were still in the cast cache.
-# The end of a `with torch.autocast(...)` block empties the cache. Setting the state back by hand
-# doesn't, so use a block, or call `torch.clear_autocast_cache()` too.
+# The end of a `with torch.autocast(...)` block empties it. Otherwise, call
+# `torch.clear_autocast_cache()`.
 breaks = differs("results with weights 1 and then 5")
 of("state_and_cache_by_hand", drop("torch.clear_autocast_cache()"))
 
 # %% wrong state-not-carried
-# In your function autocast is on or off as it is in the thread that runs it. That state belongs to
-# a thread, and a new thread begins with autocast off. Read it when `carry_autocast` is called, and
-# open a region with it in each call.
+# In your function autocast is on or off as it is in the thread that runs it. Read the state when
+# `carry_autocast` is called, and open a region with it in each call.
 unwrap("with torch.autocast")
 move("state = {", before="with torch.autocast")
 swap("**state", '**state | {"enabled": torch.is_autocast_enabled("cpu")}')
@@ -187,10 +169,7 @@ swap('torch.is_autocast_enabled("cpu")', 'torch.is_autocast_enabled("cuda")')
 # `enabled=torch.is_autocast_enabled("cpu")`.
 swap('torch.is_autocast_enabled("cpu")', "True")
 swap('"enabled": torch.is_autocast_enabled("cpu"),', "")
-
-# %% program bfloat16_as_a_decorator
-def carry_autocast(function):
-    return torch.autocast("cpu", dtype=torch.bfloat16)(function)
+swap("return carried", 'return torch.autocast("cpu", dtype=torch.bfloat16)(function)')
 
 # %% wrong off-not-carried
 # You carry the state only if autocast was on. Off is a state too: the thread that runs the function
@@ -199,25 +178,23 @@ put('if not torch.is_autocast_enabled("cpu"): return function', before="state = 
 put('if not state["enabled"]: return function(*args, **kwargs)', before="with torch.autocast")
 
 # %% wrong dtype-not-carried
-# You don't carry the dtype, so the function runs in another one: in the one that the thread has,
-# or always in the same. `torch.get_autocast_dtype("cpu")` is part of the state too. Read it when
-# `carry_autocast` is called.
+# You don't carry the dtype: the function runs in the one that the thread has, or always in the
+# same. Read `torch.get_autocast_dtype("cpu")` when `carry_autocast` is called.
 swap('"dtype": torch.get_autocast_dtype("cpu"),', "")
 swap('torch.get_autocast_dtype("cpu")', "torch.bfloat16")
 swap('get_autocast_dtype("cpu")', 'get_autocast_dtype("cuda")')
 swap("**state", '**state | {"dtype": torch.get_autocast_dtype("cpu")}')
 
 # %% wrong cache-not-carried
-# You don't carry whether casts are cached. That is the third part of the state:
-# `torch.is_autocast_cache_enabled()`. Read it when `carry_autocast` is called.
+# You don't carry whether casts are cached, the third part of the state. Read
+# `torch.is_autocast_cache_enabled()` when `carry_autocast` is called.
 swap('"cache_enabled": torch.is_autocast_cache_enabled(),', "")
 swap("torch.is_autocast_cache_enabled()", "True")
-swap("torch.is_autocast_cache_enabled()", "False")
 swap("**state", '**state | {"cache_enabled": torch.is_autocast_cache_enabled()}')
 
 # %% wrong last-state-wins
-# Of two functions that you wrapped, the first runs in the state of the second. You keep the state
-# in one place, and each call of `carry_autocast` overwrites it. Keep it in a local variable.
+# Of two functions that you wrapped, the first runs in the state of the second: each call of
+# `carry_autocast` overwrites it. Keep the state in a local variable.
 put("global state", before="state = {")
 swap("state = {", "carry_autocast.state = {") & swap("**state", "**carry_autocast.state")
 

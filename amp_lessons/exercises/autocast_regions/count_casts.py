@@ -78,11 +78,10 @@ def count_casts(work):
 
     class Narrowing(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            nonlocal count
             out = func(*args, **(kwargs or {}))
             if args and all(isinstance(t, torch.Tensor) for t in (args[0], out)):
                 narrow = out.is_floating_point() and out.element_size() == 2
-                count += int(args[0].dtype is torch.float32 and narrow)
+                count.add_(int(args[0].dtype is torch.float32 and narrow))
             return out
 
     with Narrowing():
@@ -90,30 +89,16 @@ def count_casts(work):
     return count
 
 # %% wrong looked-above
-# You don't see the casts that autocast inserts. It makes them below Python's calls, on the way to
-# the kernel. A `TorchFunctionMode` or a patched `Tensor.to` sits above it, and sees only the casts
-# written by hand. A `TorchDispatchMode` sees both.
+# You don't see the casts that autocast inserts: it makes them below Python's calls. A
+# `TorchFunctionMode` or a patched `Tensor.to` sees only the casts written by hand. A
+# `TorchDispatchMode` sees both.
 (swap("TorchDispatchMode", "TorchFunctionMode") & swap("__torch_dispatch__",
     "__torch_function__") & swap("func.overloadpacket in casts",
     'func.__name__ in ("to", "half", "bfloat16")') &
     put("from torch.overrides import TorchFunctionMode", before="casts ="))
-
-# %% program patched
-def count_casts(work):
-    count, before = 0, torch.Tensor.to
-
-    def to(tensor, *args, **kwargs):
-        nonlocal count
-        result = before(tensor, *args, **kwargs)
-        count += tensor.dtype == torch.float32 and result.dtype.itemsize == 2
-        return result
-
-    torch.Tensor.to = to
-    try:
-        work()
-    finally:
-        torch.Tensor.to = before
-    return count
+of("names_in_a_list", put("from torch.overrides import TorchFunctionMode", before="found =") &
+    swap("TorchDispatchMode", "TorchFunctionMode") & swap("torch_dispatch", "torch_function") &
+    swap("func._schema.name in (", "func.__name__ in ('to', 'half', "))
 
 # %% wrong never-counted
 # Your count is always 0. Is the mode active while `work()` runs, and does it count in
@@ -122,13 +107,16 @@ swap("with Counter() as counter:", "counter = Counter()\n    if True:")
 swap("if func.overloadpacket in casts", "if func in casts")
 
 # %% wrong inference-missed
-# You counted `aten::_to_copy` only. In `inference_mode` a cast arrives as `aten::to`. Count both.
+# You missed casts in `inference_mode`: there a cast arrives as `aten::to`, in one of several
+# overloads. `func.overloadpacket` is `torch.ops.aten.to` for all of them.
 swap("(torch.ops.aten._to_copy, torch.ops.aten.to)", "(torch.ops.aten._to_copy,)")
 of("names_in_a_list", swap('in ("aten::_to_copy", "aten::to")', '== "aten::_to_copy"'))
+swap("func.overloadpacket in casts", "func in (casts[0].default, casts[1].dtype)")
+of("names_in_a_list", swap("func._schema.name in", "str(func) in") &
+    swap('"aten::_to_copy", "aten::to"', '"aten._to_copy.default", "aten.to.dtype"'))
 
 # %% wrong copies-missed
-# You counted `aten::to` only. That is what a cast is called in `inference_mode`. Everywhere else it
-# arrives as `aten::_to_copy`. Count both.
+# You counted `aten::to` only. Outside `inference_mode` a cast arrives as `aten::_to_copy`.
 swap("(torch.ops.aten._to_copy, torch.ops.aten.to)", "(torch.ops.aten.to,)")
 of("names_in_a_list", swap('in ("aten::_to_copy", "aten::to")', '== "aten::to"'))
 
@@ -139,7 +127,6 @@ swap("args[0].dtype == torch.float32 and result.dtype in low", "1")
 swap("== torch.float32 and result.dtype in low", "!= result.dtype")
 swap(" and result.dtype in low", "")
 of("names_in_a_list", swap("a == torch.float32 and b in low", "a != b"))
-of("names_in_a_list", swap("a == torch.float32 and b in low", "(a in low) != (b in low)"))
 
 # %% wrong results-counted
 # You counted the results that are 16 bits wide. A matrix product in 16 bits has such a result too,
@@ -155,20 +142,17 @@ of("any_operation_that_narrows", swap("args[0].dtype is torch.float32 and narrow
 # other 16-bit format don't count: ask for float32.
 swap("args[0].dtype == torch.float32 and ", "")
 swap("args[0].dtype == torch.float32", "args[0].dtype not in low")
-of("names_in_a_list", swap("a == torch.float32", "a not in low"))
 of("names_in_a_list", swap("a == torch.float32 and b in low", "a != b and b in low"))
 
 # %% wrong copy-counted
-# You counted `copy_` too. It writes into a tensor that is there already, and the task leaves it
-# out.
+# You counted `copy_` too. It writes into a tensor that is there already, so it doesn't count.
 (swap("func.overloadpacket in casts", "func.overloadpacket in (*casts, torch.ops.aten.copy_)") &
     swap("args[0].dtype", "[a.dtype for a in args if isinstance(a, torch.Tensor)][-1]"))
 of("names_in_a_list", swap('"aten::to")', '"aten::to", "aten::copy_")') &
     swap("(args[0].dtype, out", "(args[func._schema.name[-1] == '_'].dtype, out"))
 
 # %% wrong ran-twice
-# You ran `work()` more than once. It may train, or draw random numbers, so a second run can differ
-# from the first. Count while it runs for the first and only time.
+# You ran `work()` more than once, and a second run can differ from the first. Call it once.
 put("work()", before="with Counter")
 of("names_in_a_list", put("work()", before="with Watch"))
 
@@ -183,15 +167,17 @@ wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "with Counter")
 swap("result.dtype in low", "result.dtype == torch.float16")
 swap("result.dtype in low", "result.dtype == torch.bfloat16")
 of("names_in_a_list", swap("(torch.float16, torch.bfloat16)", "(torch.half,)"))
-of("names_in_a_list", swap("(torch.float16, torch.bfloat16)", "(torch.bfloat16,)"))
 
 # %% wrong kinds-not-casts
-# You counted kinds of casts: equal ones only once. Add up every cast, and don't collect them in a
-# set.
+# You counted some casts only once: those of one tensor, or between the same dtypes. Add up every
+# cast, and don't collect them in a set or a dict.
 of("names_in_a_list", swap("found)", "set(found))"))
-(swap("number = 0", "kinds = set()") & put("cast = result.dtype", before="self.number") &
-    swap("self.number += args[0]", "if args[0]") & swap("result.dtype in low",
-    "cast in low: self.kinds.add(cast)") & swap("counter.number", "len(counter.kinds)"))
+(swap("number = 0", "seen = {}") & swap("self.number += args[0]", "if args[0]") & swap("in low",
+    "in low: self.seen[args[0].data_ptr()] = args[0]") & swap("counter.number",
+    "len(counter.seen)"))
+of("names_in_a_list", swap("args[0].dtype, out", "args[0], out") &
+    swap("sum(a == torch.float32 and b in low for a, b in found)",
+    "len({id(a) for a, b in found if a.dtype == torch.float32 and b in low})"))
 
 # %% wrong returned-none
 drop("return counter.number")

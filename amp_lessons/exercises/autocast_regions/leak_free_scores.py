@@ -66,19 +66,9 @@ def leak_free_scores(backbone, head, x, dtype):
 
     return head(features())
 
-# %% right cast_in_a_hook
-def leak_free_scores(backbone, head, x, dtype):
-    handle = head.register_forward_pre_hook(lambda module, args: (args[0].float(),))
-    try:
-        with torch.autocast("cpu", dtype=dtype):
-            features = backbone(x)
-        return head(features)
-    finally:
-        handle.remove()
-
 # %% rule module-cast
-# You cast a module, so the caller's parameters are not float32 any more. The optimizer would now
-# train those. Cast the tensor that crosses the border, and leave the modules as they are.
+# You cast a module, so the caller's parameters are not float32 any more. Cast the tensor that
+# crosses the border, and leave the modules as they are.
 breaks = stage.differs("dtype of the parameters")
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
@@ -87,16 +77,13 @@ unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dty
 # %% rule not-run
 # The backbone or the head never ran. Call both: the backbone on `x`, and the head on its features.
 def breaks(seen, right):
-    never = "it did not run"
-    return never in (
-        stage.noted(seen, "autocast in the backbone"),
-        stage.noted(seen, "autocast in the head"),
-    )
+    parts = "autocast in the backbone", "autocast in the head"
+    return any(stage.among(part, "run")(seen, right) for part in parts)
 swap("return head(features.float())", "return features.float()")
 
 # %% rule backbone-in-float32
-# The backbone ran with autocast off. It is the expensive part, and should run in 16 bits. A CPU
-# region around it casts its input and its weights. A cast of the input does not do that.
+# The backbone ran with autocast off. A CPU region around it casts its input and its weights, which
+# a cast of the input does not do.
 breaks = stage.among("autocast in the backbone", "off")
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
@@ -110,9 +97,8 @@ move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
 
 # %% rule still-leaks
-# The head took 16-bit features, and it should run in float32. Outside a region nobody casts, so
-# 16-bit features and float32 weights make torch raise an error. Cast the features to float32 where
-# they leave the region.
+# The head took 16-bit features, and it should run in float32. Outside a region nobody casts. Cast
+# the features to float32 where they leave the region.
 breaks = stage.among("dtype that the head took", "float16", "bfloat16")
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
@@ -120,16 +106,14 @@ swap("head(features.float())", "head(features).float()")
     wrap('with torch.autocast("cpu", enabled=False):', "return head"))
 
 # %% rule not-float32
-# Your scores are {got}. They should be float32, as the head's weights are: return what the head
-# gives.
+# Your scores are {got}, and should be float32: return what the head gives.
 breaks = stage.differs("dtype of the scores")
 swap("head(features.float())", "head(features.float()).to(dtype)")
 
 # %% rule graph-cut
-# No gradient of the scores reaches the backbone. Autograd records a cast with `.float()` or
-# `.to()`. But `.detach()`, `.data`, `no_grad` and `inference_mode` cut the graph: leave them out.
+# No gradient of the scores reaches the backbone: `.detach()`, `.data`, `no_grad` and
+# `inference_mode` cut the graph. Leave them out.
 breaks = stage.differs("gradient for the backbone")
-swap("features.float()", "features.detach().float()")
 swap("features.float()", "features.data.to(torch.float32)")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 
@@ -146,17 +130,15 @@ breaks = stage.differs("autocast after the call")
     before="features =") & wrap('with torch.autocast("cpu", enabled=False):', "return head"))
 
 # %% rule mode-changed
-# The backbone or the head has changed between `train()` and `eval()`. You don't need either for a
-# dtype, so leave the mode alone.
+# You changed a module's mode with `train()` or `eval()`. A dtype needs neither.
 breaks = stage.differs("mode of the modules")
-put("backbone.eval(); head.eval()", before="with")
 put("head.train()", before="with")
 
 # %% wrong softmax-added
 # You returned probabilities or their logarithms. Scores are what the head gives: leave the softmax
 # out.
 swap("head(features.float())", "head(features.float()).softmax(-1)")
-swap("head(features.float())", "torch.nn.functional.softmax(head(features.float()), dim=1)")
+of("cast_before_it_leaves", swap("head(features())", "nn.functional.softmax(head(features()), 1)"))
 swap("head(features.float())", "head(features.float()).log_softmax(-1)")
 
 # %% wrong returned-none

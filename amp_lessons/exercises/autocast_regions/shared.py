@@ -6,12 +6,9 @@ put("model.bfloat16()", before="optimizer.zero_grad()")
 # %% wrong stale-cache
 # The weights move, and the model computes with 16-bit copies of older ones. Autocast keeps such
 # copies until the outermost region ends, so every region must end before the weights change. A
-# `with` block around forward and loss does that. Switching autocast on and off by hand does not.
-(
-    unwrap("with torch.autocast")
-    & put('torch.set_autocast_enabled("cpu", True)', before="loss = ")
-    & put('torch.set_autocast_enabled("cpu", False)', after="loss = ")
-)
+# region around the loop doesn't, and `set_autocast_enabled` ends none.
+(unwrap("with torch.autocast") & put('torch.set_autocast_enabled("cpu", True)', before="loss = ") &
+    put('torch.set_autocast_enabled("cpu", False)', after="loss = "))
 
 # %% wrong no-autocast
 # Autocast was off while the model ran. Open a CPU region around the forward pass:
@@ -28,14 +25,10 @@ put("loss = loss_fn(model(x), y)", before="loss.backward()")
 # The model ran inside the region, and the loss function outside it. The prediction is a 16-bit
 # tensor, and outside nobody chooses a dtype for the loss: some operations raise, others compute in
 # 16 bits. Call `loss_fn` inside the region too.
-(
-    swap("loss = loss_fn(model(x), y)", "prediction = model(x)")
-    & put("loss = loss_fn(prediction.float(), y)", before="loss.backward()")
-)
-(
-    swap("loss = loss_fn(model(x), y)", "prediction = model(x)")
-    & put("loss = loss_fn(prediction, y)", before="loss.backward()")
-)
+(swap("loss = loss_fn(model(x), y)", "prediction = model(x)") &
+    put("loss = loss_fn(prediction.float(), y)", before="loss.backward()"))
+(swap("loss = loss_fn(model(x), y)", "prediction = model(x)") &
+    put("loss = loss_fn(prediction, y)", before="loss.backward()"))
 
 # %% wrong backward-inside
 # The backward pass ran inside the region. Its operations should run in the dtypes of the forward

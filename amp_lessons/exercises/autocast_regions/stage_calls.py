@@ -186,6 +186,10 @@ def _by_hand(*dtypes: torch.dtype) -> Work:
     return lambda: [torch.ones(5).to(dtype) for dtype in dtypes]
 
 
+def _in_inference_mode(*dtypes: torch.dtype) -> Work:
+    return torch.inference_mode()(lambda: [torch.ones(5).to("cpu", dtype) for dtype in dtypes])
+
+
 def _copied(count: int, dtype: torch.dtype) -> Work:
     """Float32 numbers copied into tensors of 16 bits that are there already."""
     return lambda: [torch.empty(4, dtype=dtype).copy_(torch.ones(4)) for _ in range(count)]
@@ -233,6 +237,8 @@ def works() -> list[Case]:
         "`inference_mode`": [
             (_layers(5, HALF, around=inference), "in inference_mode, float16"),
             (_layers(8, around=inference), "in inference_mode, bfloat16"),
+            (_in_inference_mode(HALF), "a cast by hand in inference_mode, with a device"),
+            (_in_inference_mode(BFLOAT, HALF), "two casts by hand in inference_mode"),
         ],
         "layers outside a region": [
             (_without_region(4), "a layer with no region open"),
