@@ -109,7 +109,7 @@ def wrong(exercise: Exercise) -> Iterator[str]:
                     "Add a case that tells it apart, or remove it."
                 )
             else:
-                few = _failing(exercise.secret.diagnosis, seen)
+                few = failing(exercise.secret.diagnosis, seen)
                 cure = "Add another case like it" if len(few) < ENOUGH else "Tell the two apart"
                 yield (
                     f"{answer.where}: {answer.name} should earn {mistake.slug!r} and gets "
@@ -118,7 +118,8 @@ def wrong(exercise: Exercise) -> Iterator[str]:
                 )
 
 
-def _failing(diagnosis: Diagnosis, seen: list[dict]) -> list[int]:
+def failing(diagnosis: Diagnosis, seen: list[dict]) -> list[int]:
+    """The numbers of the cases in which an answer differs from the right one."""
     same = diagnosis.judge.same
     return [
         n

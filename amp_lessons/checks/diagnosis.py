@@ -283,8 +283,9 @@ class _Seen:
 
     def two(self) -> Finding | None:
         """The two mistakes that together explain every case, if exactly one pair does."""
-        if len(self.failed) < ENOUGH or not self.all.judge.pairs:
-            return None
+        raised = all("error" in self.entries[n] for n in self.failed)
+        if raised or len(self.failed) < ENOUGH or not self.all.judge.pairs:
+            return None  # where all that was seen is an error, the learner is best told of that
         found = {slugs for slugs, source in self.all.pairs if self.explains_all(source)}
         if len(found) != 1:
             return None

@@ -77,6 +77,8 @@ def same_outcome(expected: dict[str, Any], seen: Any, same: Same) -> bool:
     """Whether a call ended as expected: with the same value, or with the same type of error."""
     if not isinstance(seen, dict):
         return False
+    if expected.get("value", expected) == seen.get("value", seen):
+        return True  # by far the quickest way, and most outcomes that are the same are equal
     if "error" in expected:
         return "error" in seen and seen["error"].get("type") == expected["error"]["type"]
     return "value" in seen and same(expected["value"], seen["value"])
