@@ -99,8 +99,9 @@ def _update(
             parameter.grad = None if gradient is None else gradient.to(parameter.dtype, copy=True)
         optimizer.step()
         if number * RECORDS % steps < RECORDS:
-            together = torch.cat([p.detach().flatten() for p in parameters])
-            weights[f"weights after step {number}"] = together
+            for which, p in enumerate(parameters, 1):
+                of = f"parameter {which}" if len(parameters) > 1 else "weights"
+                weights[f"{of} after step {number}"] = p.detach().flatten().clone()
     return {"dtype of the parameters": in_words(name_of(p.dtype) for p in parameters), **weights}
 
 
