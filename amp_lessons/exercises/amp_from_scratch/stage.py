@@ -49,6 +49,8 @@ def gradient_cases() -> list[Case]:
         case("largest just below 2**-3", 6, [just_below, 1e-4]),
         case("largest 65512 * 2**-20", 0, [65512 * 2.0**-20, 1e-5]),
         case("largest -65510 * 2**-30", 4, [1e-6], [-65510 * 2.0**-30]),
+        case("largest 65520 * 2**-20", 0, [65520 * 2.0**-20, 1e-5]),
+        case("largest -65520 * 2**-30", 4, [1e-6], [-65520 * 2.0**-30]),
         case("70 gradients of about 0.001", 1, [1e-3] * 40, [-9e-4] * 30),
         case("300 gradients of about 0.01", 3, [2e-2], [-1e-2] * 300),
         case("largest 30000", 2, [3e4, -1.0], kind=BELOW),
