@@ -97,9 +97,8 @@ class MasterSGD:
             p.grad.zero_()
 
 # %% wrong no-masters
-# Between two steps your weights exist only in 16 bits. An update that is small beside its weight is
-# rounded away, in every step. Computing one step in FP32 doesn't help if you start the next one
-# from the rounded weight. Make the masters once, in FP32, and keep them.
+# Between two steps your weights exist only in 16 bits, so an update that is small beside its weight
+# is rounded away. Make the masters once, in FP32, and keep them from step to step.
 put("master = p.float()", before="velocity.mul_")
 swap("p.detach().float() for p", "p.detach().clone() for p")
 put("self.masters = [p.detach().float() for p in self.parameters]", after="for p, master")
@@ -108,7 +107,6 @@ put("self.masters = [p.detach().float() for p in self.parameters]", after="for p
 # The parameters that the model computes with never change. After each update copy the master into
 # its parameter, in place: `parameter.copy_(master)`, under `torch.no_grad()`.
 drop("p.copy_")
-swap("p.copy_(master)", "p = master.to(p.dtype)")
 of("rate_inside_the_velocity", drop("p.data"))
 
 # %% wrong one-step-late
@@ -137,13 +135,12 @@ swap("add_(p.grad.float())", "add_(self.lr * p.grad)") & swap("self.lr * velocit
 # You keep the velocity in 16 bits. It is a sum over many steps, as the master is. A gradient that
 # is small beside the velocity is rounded away. Keep it in FP32.
 put("velocity.copy_(velocity.to(p.dtype))", before="master.sub_")
+(swap("zeros_like(m) for m in self.masters", "zeros_like(p) for p in self.parameters") &
+    swap("self.lr * velocity", "self.lr * velocity.float()"))
 put("velocity.copy_(velocity.to(p.dtype))", after="p.copy_")
-swap("velocity.mul_(self.momentum).add_(p.grad.float())",
-    "velocity.copy_((self.momentum * velocity + p.grad.float()).to(p.dtype))")
 
 # %% wrong momentum-damped
-# You multiplied the gradient by `1 - momentum`, which makes an average. `torch.optim.SGD` adds the
-# whole gradient: `velocity = momentum * velocity + gradient`.
+# You multiplied the gradient by `1 - momentum`, which makes an average. Add the whole gradient.
 swap("add_(p.grad.float())", "add_(p.grad.float(), alpha=1 - self.momentum)")
 swap("add_(p.grad.float())", "add_(p.grad.float()).sub_(self.momentum * p.grad.float())")
 
@@ -151,7 +148,6 @@ swap("add_(p.grad.float())", "add_(p.grad.float()).sub_(self.momentum * p.grad.f
 # You multiply the new gradient by the momentum as well, so without momentum nothing moves. Multiply
 # the old velocity first, then add the gradient.
 swap("mul_(self.momentum).add_(p.grad.float())", "add_(p.grad.float()).mul_(self.momentum)")
-of("rate_inside_the_velocity", put("moved = moved * self.momentum", before="master = master"))
 swap("add_(p.grad.float())", "add_(self.momentum * p.grad.float())")
 
 # %% wrong rate-applied-twice
@@ -160,15 +156,10 @@ swap("add_(p.grad.float())", "add_(self.lr * p.grad.float())")
 of("rate_inside_the_velocity", swap("master + moved", "master + self.lr * moved"))
 
 # %% wrong momentum-ignored
-# Your weights move as if there were no momentum. Keep a velocity for each parameter:
-# `velocity = momentum * velocity + gradient`. Then subtract `lr * velocity`.
+# Your weights move as if there were no momentum. Keep a velocity for each parameter and subtract
+# `lr * velocity`.
 swap("self.lr * velocity", "self.lr * p.grad.float()")
 swap("velocity.mul_(self.momentum)", "velocity.zero_()")
-
-# %% wrong momentum-fixed
-# You wrote a fixed momentum into the class. Use the one that `__init__` is given.
-swap("self.momentum)", "0.9)")
-of("rate_inside_the_velocity", swap("self.momentum * moved", "0.9 * moved"))
 
 # %% wrong nesterov
 # You look ahead: your update is the gradient plus `momentum * velocity`. That is Nesterov momentum,
@@ -185,17 +176,9 @@ of("rate_inside_the_velocity", swap("+ moved",
 of("rate_inside_the_velocity", swap("moved = self.momentum * moved",
     "self.v = moved = self.momentum * vars(self).get('v', 0)"))
 
-# %% wrong masters-mixed-up
-# You drop the parameters without a gradient, and then pair the rest with the list of all masters.
-# From the first missing gradient on, parameters get the master of another. Pair first, then skip.
-(swap("zip(self.parameters,", "zip([p for p in self.parameters if p.grad is not None],") &
-    swap(", strict=True", ""))
-swap("zip(self.parameters, self.masters, self.velocities, strict=True)",
-    "zip(filter(lambda p: p.grad is not None, self.parameters), self.masters, self.velocities)")
-
 # %% wrong moves-without-gradient
-# A parameter whose `.grad` is None still moves, by its velocity or by an old gradient.
-# `torch.optim.SGD` skips it: neither the weight nor the velocity changes in that step.
+# A parameter whose `.grad` is None still moves. `torch.optim.SGD` skips it: neither its weight nor
+# its velocity changes in that step.
 (swap("if p.grad is not None:", "if True:") & swap("add_(p.grad.float())",
     "add_(0.0 if p.grad is None else p.grad.float())"))
 of("rate_inside_the_velocity", swap("continue", "p.grad = torch.zeros_like(p)"))
@@ -204,8 +187,7 @@ of("rate_inside_the_velocity", swap("continue", "p.grad = torch.zeros_like(p)"))
     swap("add_(p.grad.float())", "add_(master.grad)"))
 
 # %% wrong velocity-reset
-# You set the velocity to zero when a parameter has no gradient. `torch.optim.SGD` keeps it for the
-# next step that has one.
+# You set the velocity to zero when a parameter has no gradient. Keep it for the next gradient.
 put("if p.grad is None: velocity.zero_()", before="if p.grad")
 (swap("velocity.mul_", "velocity.mul_(getattr(p, 'had', True)).mul_") &
     put("p.had = p.grad is not None", after="if p.grad"))
@@ -221,7 +203,6 @@ of("rate_inside_the_velocity", swap("continue", "return"))
 # You wrote one 16-bit dtype into the class, and the parameters may have the other. Round to the
 # parameter's own dtype. `copy_` does that for you.
 swap("p.copy_(master)", "p.copy_(master.half())")
-swap("p.copy_(master)", "p.copy_(master.bfloat16())")
 swap("p.copy_(master)", "p.data = master.half()")
 of("rate_inside_the_velocity", swap("p.data = master.to(p.dtype)", "p[...] = master.half()"))
 

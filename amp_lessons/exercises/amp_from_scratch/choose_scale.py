@@ -50,7 +50,6 @@ probe = Probe(gradient_cases)
 # %% judge
 import math
 
-
 judge = Judge(asked_for="a power of two, as a float")
 
 # %% passed
@@ -71,13 +70,6 @@ def choose_scale(gradients, headroom):
         scale *= 2
     return scale
 
-# %% right exponent_then_a_test
-def choose_scale(gradients, headroom):
-    top = max(float(g.double().abs().max()) for g in gradients.values())
-    mantissa, exponent = math.frexp(top)
-    room = 16 - exponent - headroom
-    return math.ldexp(1.0, room if mantissa * 65536 < 65520 else room - 1)
-
 # %% rule not-a-power-of-two
 # Your scale isn't a power of two, so scaling and unscaling round. Use the next power of two below.
 def breaks(seen, right):
@@ -86,7 +78,7 @@ def breaks(seen, right):
         return False
     return math.frexp(scale)[0] != 0.5
 of("by_logarithm", swap("math.floor", ""))
-of("exponent_then_a_test", put("return 65504 / top / 2**headroom", after="top ="))
+of("by_logarithm", put("return 65504 / max(tops) / 2**headroom", after="tops ="))
 
 # %% wrong headroom-ignored
 # Your scale puts the largest gradient at the top of FP16, with no room above it. The first batch
@@ -98,7 +90,6 @@ of("by_logarithm", swap(" - headroom", ""))
 # You divided by the headroom itself. It counts bits: with a headroom of 3 the gradients may grow by
 # `2**3`, so the scale is 8 times smaller and not 3 times.
 swap("2.0**headroom", "max(headroom, 1)")
-swap("2.0**headroom", "(1 + headroom)")
 of("by_logarithm", swap("max(tops)", "max(tops) / (headroom or 1)") & swap(" - headroom", ""))
 
 # %% wrong headroom-upwards
@@ -141,18 +132,14 @@ swap("largest = max(", "largest = min(")
 # largest one counts.
 swap(".abs().max()", ".abs().mean()")
 swap(".abs().max()", ".abs().median()")
-swap(".abs().max()", ".abs().flatten().quantile(0.99)")
 of("by_logarithm", swap(".abs().max()", ".abs().sum() / g.numel()"))
 
 # %% wrong rounded-up
-# You rounded up to a power of two, and at that scale the largest gradient overflows. Round down.
+# You rounded up to a power of two, or to the nearest one. Where it lies above, the largest gradient
+# overflows. Round down.
 of("by_logarithm", swap("math.floor", "math.ceil"))
-swap("return scale", "return 2 * scale")
-
-# %% wrong rounded-to-nearest
-# You rounded to the nearest power of two. If it lies above, the largest gradient overflows. Round
-# down.
 of("by_logarithm", swap("math.floor", "round"))
+swap("return scale", "return 2 * scale")
 of("by_logarithm", put("bits += 0.5", after="bits ="))
 
 # %% wrong truncated-exponent
@@ -162,8 +149,7 @@ of("by_logarithm", swap("math.floor(bits) - headroom", "int(bits - headroom)"))
 of("by_logarithm", swap("math.floor(bits) - headroom", "math.trunc(bits - headroom)"))
 
 # %% wrong one-bit-wasted
-# Your scale is half of what it could be. FP16 reaches to 65504, which is nearly `2**16`, and you
-# stopped at `2**15` or one power of two too early.
+# Your scale is half of what it could be. FP16 reaches to 65504, which is nearly `2**16`.
 of("by_logarithm", swap("65519.999", "2**15"))
 of("by_logarithm", put("bits -= 1", after="bits ="))
 swap("return scale", "return scale / 2")
@@ -171,15 +157,20 @@ swap("return scale", "return scale / 2")
 # %% wrong top-bin-overflows
 # The exponent alone is not enough. A gradient just below a power of two, such as 0.12499999, is
 # scaled to just below 65536, and FP16 overflows from 65520 on. Test the scale that you chose.
-of("exponent_then_a_test", swap("room if mantissa * 65536 < 65520 else room - 1", "room"))
 of("by_logarithm", put("bits = 15 - math.floor(math.log2(max(tops)))", after="bits ="))
 of("by_logarithm", swap("65519.999", "65536"))
+of("by_logarithm", put("bits = 16 - math.frexp(max(tops))[1]", after="bits ="))
 
 # %% wrong stops-at-65504
 # You stop at 65504, the largest FP16 number. Values between it and 65520 are rounded down to it and
 # stay finite, so a scale twice as large still fits there.
 of("by_logarithm", swap("65519.999", "65504"))
 swap("math.isinf(FP16.round(largest * scale))", "largest * scale > torch.finfo(torch.half).max")
+
+# %% wrong limit-let-through
+# You let a gradient grow to exactly 65520. FP16 overflows there already, so halve the scale.
+of("by_logarithm", swap("65519.999", "65520"))
+swap("math.isinf(FP16.round(largest * scale))", "largest * scale > 65520")
 
 # %% wrong norm-for-maximum
 # You used a norm of the gradients. It grows with their number, but each element overflows on its
@@ -203,12 +194,6 @@ of("lets_torch_overflow", swap("2.0**-40", "1.0"))
 # one: keep doubling while the largest gradient fits.
 swap("2.0**60", "2.0**24")
 swap("return scale", "return min(scale, 2.0**24)")
-
-# %% wrong range-of-float32
-# You used FP32's range. The gradients are float32 now, but in the backward pass they are stored in
-# FP16, which ends at 65504.
-of("by_logarithm", swap("65519.999", "torch.finfo(torch.float32).max"))
-of("by_logarithm", swap("65519.999", "(2.0**128 - 2.0**104)"))
 
 # %% wrong wrong-value
 swap("return scale", "return 2.0**16")

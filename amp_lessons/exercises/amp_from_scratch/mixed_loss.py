@@ -25,8 +25,7 @@ def mixed_loss(images, weight, bias, labels):
 #   others in 32.
 # - Call `.half()` on both inputs of the product, and on the bias if you add it there. Call
 #   `.float()` on the logits.
-# - Don't change `weight` and `bias` themselves. `weight.half()` is a new tensor, and autograd sends
-#   the gradient back through the cast.
+# - `weight.half()` is a new tensor, and autograd sends the gradient back through the cast.
 
 # %% probe
 from amp_lessons.exercises.amp_from_scratch.stage import forward_and_back, loss_cases
@@ -36,6 +35,7 @@ probe = Probe(loss_cases, play=forward_and_back, watch=True)
 # %% judge
 import math
 
+from amp_lessons.checks.wording import line
 
 PRODUCTS = {f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")}
 # A product may also be written as a multiplication and a sum.
@@ -68,7 +68,18 @@ def multiplied_in(seen):
     taken = [op["takes"] for op in seen["ops"] if op["op"] in MULTIPLICATIONS]
     return {dtypes[0] for dtypes in taken if len(dtypes) == 1}
 
-judge = Judge(same=same, asked_for="a float32 tensor without dimensions that has a gradient")
+def in_float16(seen):
+    """The steps of the loss that took float16."""
+    taking = (op["op"][6:] for op in seen["ops"] if "float16" in op["takes"])
+    return [name for name in taking if f"aten::{name}" in LOSS_STEPS]
+
+def tell(case, right, seen):
+    if is_dict(seen["value"]) and in_float16(seen):
+        return f"{case.label}: {in_float16(seen)[0]} was given float16 numbers"
+    return line("", case, right, seen, same)
+
+judge = Judge(same=same, tell=tell,
+    asked_for="a float32 tensor without dimensions that has a gradient")
 
 # %% passed
 # Products in 16 bits, sums and exponentials in 32. Autocast decides the same for each operation,
@@ -95,29 +106,12 @@ def mixed_loss(images, weight, bias, labels):
     chosen = torch.nn.functional.one_hot(labels, len(weight)).float()
     return -torch.einsum("nc,nc->", log_p, chosen) / len(labels)
 
-# %% right custom_function
-class HalfLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, w, b):
-        x, w = x.half(), w.half()
-        ctx.save_for_backward(x, w)
-        return (x @ w.t()).float() + b
-
-    @staticmethod
-    def backward(ctx, g):
-        x, _ = ctx.saved_tensors
-        return None, (g.half().t() @ x).float(), g.sum(0)
-
-def mixed_loss(images, weight, bias, labels):
-    return torch.nn.functional.cross_entropy(HalfLinear.apply(images, weight, bias), labels)
-
 # %% rule product-in-float32
 # Your matrix product runs in FP32, so you gain nothing: it is the one expensive operation here.
 # Both of its inputs must be float16 when they are multiplied.
 def breaks(seen, right):
     return multiplied_in(seen) == {"float32"}
 swap(".half()", "", nth=0)
-swap(".half()", ".half().float()", nth=0)
 of("written_out", swap("(images.to(torch.float16) @ weight.to(torch.float16).T)",
     "images @ weight.T"))
 put("logits = (images[:, None] * weight).sum(-1) + bias", before="loss =") & drop("logits =", 1)
@@ -132,36 +126,30 @@ of("by_autocast", swap(", dtype=torch.float16", ""))
 swap(".half()", ".bfloat16()", nth=0)
 
 # %% rule loss-in-float16
-# Part of your loss runs in FP16: the softmax, the logarithm or the mean. There exponentials
-# overflow and sums lose small numbers. Convert the logits to float32 before the loss.
+# Part of your loss runs in FP16: `{step}` was given float16 numbers. Exponentials overflow there,
+# and sums lose small numbers. Convert the logits to float32 before the loss.
 def breaks(seen, right):
-    return is_dict(seen.get("value")) and any(
-        op["op"] in LOSS_STEPS and "float16" in op["takes"] for op in seen["ops"]
-    )
+    steps = in_float16(seen) if is_dict(seen.get("value")) else []
+    return bool(steps) and {"step": steps[0]}
 swap("logits.float()", "logits")
-swap("logits.float()", "logits") & swap("return loss", "return loss.float()")
 of("by_autocast", swap("1, dtype=torch.float32)", "1).float()"))
 of("written_out", swap(".mean()", ".half().mean().float()"))
 
 # %% wrong graph-cut
 # No gradient comes back to `weight`, to `bias` or to both, because something cuts the graph:
-# `detach()`, `.data`, `torch.tensor` or `torch.no_grad()`. You don't need any of them. `.half()`
-# and `.to()` are differentiable, and autograd casts the gradient back to float32.
+# `detach()`, `.data` or `torch.no_grad()`. `.half()` is differentiable, so you don't need them.
 swap("weight.half()", "weight.detach().half()")
 swap("bias.half()", "bias.data.half()")
 of("written_out", swap("+ bias", "+ bias.detach()"))
 of("by_autocast", wrap("with torch.no_grad():", "with torch.autocast"))
 swap("return loss", "return loss.detach()")
 swap("weight.half(), bias.half()", "*(p.data.half().requires_grad_() for p in (weight, bias))")
-of("written_out", put("weight, bias = torch.nn.Parameter(weight), bias.clone().detach()",
-    before="logits"))
 
 # %% wrong parameters-cast
 # You changed the parameters themselves to FP16 values. They are the master weights. Make copies in
 # each call, and throw them away afterwards.
 put("weight.data, bias.data = weight.data.half(), bias.data.half()", before="logits")
 of("by_autocast", put("for p in (weight, bias): p.data = p.data.half()", before="with"))
-put("for p in (weight, bias): p.data.copy_(p.data.half())", before="logits")
 put("weight.data, bias.data = weight.half().float(), bias.half().float()", before="logits")
 
 # %% wrong backward-inside
@@ -177,8 +165,7 @@ swap("return loss", "return loss.half()")
 of("written_out", swap(".mean()", ".mean().to(images.half().dtype)"))
 
 # %% wrong softmax-first
-# You apply a softmax before the cross-entropy, which contains one. The loss can hardly get small
-# then. Pass the logits.
+# You apply a softmax before the cross-entropy, which contains one. Pass the logits.
 swap("logits.float()", "logits.float().softmax(1)")
 put("logits = torch.softmax(logits, 1, torch.float32)", before="loss =")
 
@@ -193,7 +180,6 @@ of("written_out", put("log_p = (logits.softmax(1) + 1e-8).log()", after="log_p =
 # You take exponentials of the logits as they are. From a logit of about 89 on they overflow, even
 # in FP32. Subtract each row's maximum first, or use `log_softmax` or `cross_entropy`.
 of("written_out", swap("logits - logits.max(1, keepdim=True).values", "logits"))
-of("written_out", put("log_p = (logits.exp() / logits.exp().sum(1, True)).log()", after="log_p ="))
 of("written_out", put("log_p = logits - torch.log(torch.exp(logits).sum(1, True))",
     after="log_p ="))
 
@@ -204,19 +190,11 @@ swap("cross_entropy", "nll_loss")
 of("by_autocast", swap("torch.log_softmax(logits, 1, dtype=torch.float32)", "logits.float()"))
 
 # %% wrong summed-not-averaged
-# You returned the sum over the images. The task asks for the mean.
+# You returned one loss for each image, or their sum. The task asks for the mean over the images.
 swap("labels)\n", 'labels, reduction="sum")\n')
-of("written_out", swap(".mean()", ".sum()"))
-
-# %% wrong one-loss-per-image
-# You returned one loss for each image. The task asks for their mean.
 swap("labels)\n", 'labels, reduction="none")\n')
+of("written_out", swap(".mean()", ".sum()"))
 of("written_out", swap(".mean()", ""))
-
-# %% wrong averaged-over-classes
-# You divide by the number of logits. Each image has one loss, so divide by the number of images.
-of("one_hot_labels", swap("len(labels)", "log_p.numel()"))
-swap("return loss", "return loss / len(weight)")
 
 # %% wrong sign-forgotten
 # Your loss is negative. Cross-entropy is minus the logarithm of the probability.

@@ -99,8 +99,9 @@ def _update(
             parameter.grad = None if gradient is None else gradient.to(parameter.dtype, copy=True)
         optimizer.step()
         if number * RECORDS % steps < RECORDS:
-            together = torch.cat([p.detach().flatten() for p in parameters])
-            weights[f"weights after step {number}"] = together
+            for which, p in enumerate(parameters, 1):
+                of = f"parameter {which}" if len(parameters) > 1 else "weights"
+                weights[f"{of} after step {number}"] = p.detach().flatten().clone()
     return {"dtype of the parameters": in_words(name_of(p.dtype) for p in parameters), **weights}
 
 
@@ -135,6 +136,7 @@ def scaler_cases() -> list[Case]:
     def wide(size: float) -> Batch:
         return batch([size, -3.0, 2.0], [[1.0, 2.0], [0.5, size]], "float32")
 
+    huge = batch([3e38, 3e38, 1e38], [[1.0, 2.0], [0.5, 3.0]], "float32")  # the sum overflows
     scale = 2.0**10
     return [
         Case((scale, "SGD", calm), "2.0**10, four clean steps", CLEAN),
@@ -153,6 +155,8 @@ def scaler_cases() -> list[Case]:
         Case((2.0**3, "SGD", [calm[1], wide(-3e5)]), "2.0**3, FP32 gradients of -3e5", LARGE),
         Case((2.0**8, "SGD", [calm[2], wide(1e20)]), "2.0**8, FP32 gradients of 1e20", LARGE),
         Case((2.0**3, "SGD", [calm[3], wide(-1e22)]), "2.0**3, FP32 gradients of -1e22", LARGE),
+        Case((0.5, "SGD", [calm[0], huge]), "0.5, two FP32 gradients of 3e38", LARGE),
+        Case((0.5, "SGD", [calm[1], huge]), "0.5, other weights, two gradients of 3e38", LARGE),
         Case((2.0**-2, "SGD", calm[:2]), "2.0**-2, two clean steps", "scales below 1"),
         Case((2.0**-5, "SGD", calm[2:]), "2.0**-5, two clean steps", "scales below 1"),
         Case((1024, "SGD", calm[:2]), "1024, an int", "scales that are ints"),
@@ -200,7 +204,8 @@ def _scale(scaler_class: Callable[..., Any], scale: float, kind: str, batches: l
             x for p in (w, v) for x in ([None] * p.numel() if p.grad is None else flat([p.grad]))
         ]
     return {
-        "scale(loss) divided by loss": factors,
+        # Later ones may be NaN because a step was wrong.
+        "scale(loss) divided by loss, in the first batch": factors[0],
         "batches with a call of optimizer.step()": [n + 1 for n in calls],
         "step() returned": said,
         **gradients,
