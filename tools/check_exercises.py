@@ -133,9 +133,9 @@ def ambiguous(exercise: Exercise) -> Iterator[str]:
     diagnosis = exercise.secret.diagnosis
     models = list(diagnosis.models())
     for place, (mistake, answer) in enumerate(models):
-        seen = entries(exercise.name, answer.source)
+        seen = _seen(diagnosis, answer)
         for other, model in models[:place]:
-            if other.slug != mistake.slug and _same(diagnosis, model, seen):
+            if other.slug != mistake.slug and seen.explains_all(model.source):
                 yield (
                     f"{answer.where}: {answer.name} does the same as {model.name} at "
                     f"{model.where}, so a learner gets {other.slug!r} for both. Add a case that "
@@ -143,9 +143,10 @@ def ambiguous(exercise: Exercise) -> Iterator[str]:
                 )
 
 
-def _same(diagnosis: Diagnosis, model: WrongAnswer, seen: list[dict]) -> bool:
-    """Whether a learner with these entries is told that model's sentence."""
-    return _Seen(diagnosis, seen, list(range(len(seen)))).explains_all(model.source)
+def _seen(diagnosis: Diagnosis, answer: WrongAnswer) -> _Seen:
+    """An answer's entries, as the diagnosis looks at a learner's."""
+    found = entries(diagnosis.name, answer.source)
+    return _Seen(diagnosis, found, list(range(len(found))))
 
 
 def independent(exercise: Exercise) -> Iterator[str]:
@@ -162,9 +163,9 @@ def independent(exercise: Exercise) -> Iterator[str]:
 
 def _earned_alone(diagnosis: Diagnosis, mistake: Mistake) -> Iterator[bool]:
     for answer in mistake.answers:
-        seen = entries(diagnosis.name, answer.source)
+        seen = _seen(diagnosis, answer)
         others = (a for m, a in diagnosis.models() if m is mistake and _text(a) != _text(answer))
-        yield any(_same(diagnosis, model, seen) for model in others)
+        yield any(seen.explains_all(model.source) for model in others)
 
 
 def _text(answer: WrongAnswer) -> str:

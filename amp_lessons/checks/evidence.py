@@ -35,7 +35,7 @@ def observe(function: Any, *args: Any) -> dict[str, Any]:
     if function is ...:
         return UNATTEMPTED
     given = copy.deepcopy(args)
-    before = as_json([plain(arg) for arg in given])
+    before = [plain(arg) for arg in given]
     try:
         result = function(*given)
         seen: dict[str, Any] = {"value": plain(result)}
@@ -47,11 +47,11 @@ def observe(function: Any, *args: Any) -> dict[str, Any]:
         return {"error": describe_error(error)}
     if seen["value"] == UNATTEMPTED:
         return UNATTEMPTED
-    after = as_json([plain(arg) for arg in given])
-    if after != before:
-        seen["changed"] = next(
-            i for i, arg in enumerate(given) if as_json(plain(arg)) != as_json(plain(args[i]))
-        )
+    after = [plain(arg) for arg in given]
+    if after != before:  # NaN is not equal to itself, so what looks changed is compared as text
+        changed = (as_json(one) != as_json(other) for one, other in zip(before, after, strict=True))
+        place = next((i for i, differs in enumerate(changed) if differs), None)
+        seen |= {} if place is None else {"changed": place}
     return seen
 
 

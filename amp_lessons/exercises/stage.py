@@ -65,7 +65,7 @@ def in_words(words: Iterable[str]) -> str:
     return ", ".join(sorted({*words}))
 
 
-def simply(text: str) -> str:
+def in_plain(text: str) -> str:
     """In lower case, with single spaces."""
     return " ".join(text.lower().split())
 
@@ -77,7 +77,7 @@ def answers_to(answers: Any) -> Callable[[str], Any]:
         if not isinstance(answers, dict):
             return answers
         word = {str(key).strip().lower(): word for key, word in dict.items(answers)}.get(letter)
-        word = simply(str.__str__(word)) if isinstance(word, str) else word
+        word = in_plain(str.__str__(word)) if isinstance(word, str) else word
         return ... if word in (None, "?", "") else {letter: word}
 
     return answer

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.stage import as_play, from_seed, name_of, simply
+from amp_lessons.exercises.stage import as_play, from_seed, name_of, in_plain
 from amp_lessons.plain_data import plain
 
 # ---- gradients to choose a scale for ------------------------------------------------------------
@@ -246,4 +246,4 @@ def examining(missing_ingredient: Any, run: Run) -> Any:
     said = plain(answer)
     if not isinstance(said, str):
         return answer
-    return {"answer": simply(said.replace("_", " ")), "calls": len(calls)}
+    return {"answer": in_plain(said.replace("_", " ")), "calls": len(calls)}

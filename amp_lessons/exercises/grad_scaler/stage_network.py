@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.grad_scaler.stage import listed, told
-from amp_lessons.exercises.stage import as_play, flat, from_seed, seeded, simply
+from amp_lessons.exercises.stage import as_play, flat, from_seed, seeded, in_plain
 
 FAULTS = {
     "o": "the gradients overflow",
@@ -228,4 +228,4 @@ def play_why(
     why_skipped: Callable[..., Any], seed: int, scale: float, spoilt: dict[str, float]
 ) -> Any:
     result = why_skipped(*scene(seed, scale, spoilt))
-    return simply(result) if type(result) is str else result
+    return in_plain(result) if type(result) is str else result
