@@ -548,3 +548,18 @@ def test_a_table_fits_a_terminal_and_prints_no_control_characters(tmp_path):
     assert "\x1b" not in text
     assert "[bold]" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_sheet_that_was_answered_under_former_names_is_graded(tmp_path):
+    """Its cells, its imports and its functions say what the exercises were once called."""
+    lesson = course.lesson_called("autocast_ops")
+    text = (course.course_files() / lesson.solutions).read_text(encoding="utf-8")
+    text = text.replace("fix_mismatches", "mend_mismatches")
+    text = text.replace("from amp_lessons.exercises import", "from amp_lessons.checks import")
+    path = tmp_path / "answered.ipynb"
+    path.write_text(text, encoding="utf-8")
+    graded = grading.grade(path)
+    assert graded.problems == ()
+    assert {mark.exercise: mark.points for mark in graded.marks} == {
+        info.name: info.points for info in lesson.exercises
+    }

@@ -180,3 +180,23 @@ def test_two_processes_at_once_lose_nothing(file):
     assert loaded["next_float"].checks == 50
     assert loaded["left"].passed
     assert loaded["right"].passed
+
+
+def test_progress_follows_an_exercise_to_its_new_name(tmp_path):
+    progress.record_check("fix_stuck", "passed")
+    path = progress.progress_file()
+    path.write_text(path.read_text().replace("fix_stuck", "mend_stuck"))  # as it once was saved
+    assert progress.load()["fix_stuck"].passed
+    progress.record_hint("fix_stuck", 2)
+    saved = json.loads(path.read_text())["exercises"]
+    assert set(saved) == {"fix_stuck"}
+    assert saved["fix_stuck"]["hints"] == 2
+
+
+def test_the_present_name_wins_where_both_were_saved():
+    progress.record_check("fix_stuck", "passed")
+    path = progress.progress_file()
+    data = json.loads(path.read_text())
+    data["exercises"]["mend_stuck"] = data["exercises"]["fix_stuck"] | {"passed_at": None}
+    path.write_text(json.dumps(data))
+    assert progress.load()["fix_stuck"].passed
