@@ -173,7 +173,7 @@ def test_finishing_a_lesson_marks_it_and_shows_the_way(capsys):
     home.finished("grad_scaler")
     text = " ".join(capsys.readouterr().out.split())
     assert "Lesson 06 done: GradScaler" in text
-    assert "1 of 6" in text
+    assert "1 of 7" in text
     assert "../exercises/06_grad_scaler_exercises.ipynb" in text
     assert "lesson 07, Real training loops (../notebooks/07_training_loops.ipynb)" in text
     first = progress.load().lessons["grad_scaler"]

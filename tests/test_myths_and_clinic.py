@@ -14,9 +14,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from amp_lessons.catalogues import Disagreement, Table, anchor, gaps, said
+from amp_lessons.catalogues import Disagreement, Table, anchor, gaps
 from amp_lessons.clinic import PITFALLS, WARDS, Clinic
 from amp_lessons.course import LESSONS
+from amp_lessons.messages import said
 from amp_lessons.myths import MYTHS, THEMES, Trials, verdict_of
 
 ROOT = Path(__file__).resolve().parent.parent

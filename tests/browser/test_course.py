@@ -164,7 +164,7 @@ def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
             arg=word,
         )
         if name == "wrong":
-            assert "2**-24, the smallest number that FP16 has" in box.inner_text()
+            assert "the smallest number that FP16 has: 2**-24" in box.inner_text()
         for theme in ("JupyterLab Light", "JupyterLab Dark"):
             notebook.theme(theme)
             notebook.cell("ex.survives.check")

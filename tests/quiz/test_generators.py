@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import nn
 
-from amp_lessons import course, formats, memory, policy, roofline, scaler
+from amp_lessons import course, formats, memory, policy, roofline, scaler_log
 from amp_lessons.quiz import generators, items, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.generators import (
@@ -438,7 +438,7 @@ def test_the_scale_much_later_is_what_the_simulator_says():
         listed = re.search(r"steps? ([\d, and]+) overflow", item.prompt)[1]
         bad = {int(s.replace(",", "")) for s in re.findall(r"\d+(?:,\d{3})*", listed)}
         steps = int(re.search(r"of step ([\d,]+)\?", item.prompt)[1].replace(",", ""))
-        found = scaler.simulate_scaler(
+        found = scaler_log.simulate_scaler(
             [step in bad for step in range(1, steps + 1)],
             init_scale=start,
             growth_interval=interval,

@@ -2,6 +2,7 @@
 # # Write your own GradScaler
 #
 # Write the class `OwnScaler`. It does what `torch.amp.GradScaler` does, with one optimizer.
+#
 # - `scale(loss)` returns the loss times the scale.
 # - `unscale_(optimizer)` divides each gradient of the optimizer by the scale, in place. It notes
 #   whether one holds an inf or a NaN. Any other gradient is good; the largest here are below 1e15.
