@@ -326,11 +326,6 @@ SEED_STEPS = 150
 """The official recipe's run at batch 4096: three layers, 50 batches, 3 epochs."""
 
 
-def seed_flops() -> int:
-    """FLOPs of that run's matrix products, all 150 steps."""
-    return SEED_STEPS * total_flops(training_matmuls(SEED_WIDTHS, SEED_BATCH))
-
-
 def seed_floor(gpu: Gpu, dtype: str) -> float:
     """The seconds below which that run cannot be done, by its matrix products alone."""
     products = training_matmuls(SEED_WIDTHS, SEED_BATCH)
