@@ -8,6 +8,7 @@ the solution is asked for. Where a process must not know it, the file is cut (`o
 from __future__ import annotations
 
 import ast
+import math
 import shutil
 from collections.abc import Iterator
 from functools import cached_property
@@ -227,11 +228,9 @@ def _words_of_a_judge() -> dict[str, Any]:
     from amp_lessons.checks import diagnosis, verdict, wording
     from amp_lessons.plain_data import compare
 
-    words: dict[str, Any] = {
-        name: getattr(compare, name)
-        for name in ("exactly", "within", "within_ulps", "as_number", "is_dict", "is_tensor")
-    }
-    words |= {"differing": compare.differing, "describe": wording.describe}
+    of_compare = "exactly within within_ulps as_number is_dict is_tensor differing noted"
+    words: dict[str, Any] = {name: getattr(compare, name) for name in of_compare.split()}
+    words |= {"math": math, "describe": wording.describe, "line": wording.line}
     words |= {"Judge": diagnosis.Judge, "Finding": verdict.Finding}
     return words | {"State": verdict.State, "Verdict": verdict.Verdict}
 

@@ -32,11 +32,6 @@ def as_play(use: Callable[..., Any]) -> Use:
 # ---- what was noted -----------------------------------------------------------------------------
 
 
-def noted(entry: dict[str, Any], key: str) -> Any:
-    """What an entry of evidence says under a key; None if the call raised or returned no dict."""
-    return entry["value"]["dict"].get(key) if is_dict(entry.get("value")) else None
-
-
 def telling(same: Same, what: str = "returned") -> Callable[..., str]:
     """For `Judge.tell`: what was noted is no part of an answer that is of the wrong type."""
 

@@ -107,6 +107,11 @@ def is_dict(data: Any) -> bool:
     return isinstance(data, dict) and isinstance(data.get("dict"), dict)
 
 
+def noted(entry: dict[str, Any], key: str) -> Any:
+    """What an entry of evidence says under a key; None if the call raised or returned no dict."""
+    return entry["value"]["dict"].get(key) if is_dict(entry.get("value")) else None
+
+
 def differing(expected: Any, seen: Any, same: Same) -> list[str]:
     """The keys of an expected dict under which something else was seen, or nothing."""
     wanted, got = expected["dict"], seen["dict"]

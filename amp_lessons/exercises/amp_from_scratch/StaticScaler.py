@@ -55,8 +55,6 @@ from amp_lessons.exercises.amp_from_scratch.stage_training import in_training, s
 probe = Probe(scaler_cases, play=in_training)
 
 # %% judge
-import math
-
 judge = Judge(asked_for="an object with the methods `scale(loss)` and `step(optimizer)`")
 
 STEPS = "batches with a call of optimizer.step()"

@@ -48,8 +48,6 @@ from amp_lessons.exercises.amp_from_scratch.stage import gradient_cases
 probe = Probe(gradient_cases)
 
 # %% judge
-import math
-
 judge = Judge(asked_for="a power of two, as a float")
 
 # %% passed

@@ -33,10 +33,6 @@ from amp_lessons.exercises.amp_from_scratch.stage import forward_and_back, loss_
 probe = Probe(loss_cases, play=forward_and_back, watch=True)
 
 # %% judge
-import math
-
-from amp_lessons.checks.wording import line
-
 PRODUCTS = {f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")}
 # A product may also be written as a multiplication and a sum.
 MULTIPLICATIONS = PRODUCTS | {"aten::mul"}

@@ -57,8 +57,6 @@ from amp_lessons.exercises.autocast_ops.stage_models import offender_cases, play
 probe = Probe(offender_cases, play=play_offenders)
 
 # %% judge
-from amp_lessons.checks.wording import line
-
 def tell(case, right, seen):
     """What was done to the model, or where the reports differ."""
     if isinstance(seen["value"], str):

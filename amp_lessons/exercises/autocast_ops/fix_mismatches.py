@@ -85,8 +85,6 @@ from amp_lessons.exercises.autocast_ops.stage import mismatch_cases, play_mismat
 probe = Probe(mismatch_cases, play=play_mismatches)
 
 # %% judge
-import math
-
 from amp_lessons.checks.wording import difference
 
 def same(expected, seen):

@@ -33,9 +33,7 @@ probe = Probe(gram_cases, play=play_gram)
 
 # %% judge
 import itertools
-import math
 
-from amp_lessons.checks.wording import line
 
 def same(expected, seen):
     """Each number right to 1e-6 of itself, since the numbers of one matrix differ by orders."""

@@ -47,7 +47,6 @@ def carry_autocast(function):
 
 # %% probe
 from amp_lessons.exercises.autocast_regions.stage import among, differs, telling
-from amp_lessons.exercises.stage import noted
 from amp_lessons.exercises.autocast_regions.stage_threads import carry_cases, carrying
 
 probe = Probe(carry_cases, play=carrying)

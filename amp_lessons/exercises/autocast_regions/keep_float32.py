@@ -34,7 +34,6 @@ def keep_float32(module):
 
 # %% probe
 from amp_lessons.exercises.autocast_regions.stage import among, differs, telling
-from amp_lessons.exercises.stage import noted
 from amp_lessons.exercises.autocast_regions.stage_calls import kept_module, module_cases
 
 probe = Probe(module_cases, play=kept_module)

@@ -24,12 +24,11 @@ from amp_lessons.exercises.stage import (
     from_seed,
     in_words,
     name_of,
-    noted,
     numbers,
     seeded,
 )
 from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import as_number
+from amp_lessons.plain_data.compare import as_number, noted
 from amp_lessons.torch_state import usual_torch
 
 # Bound once, before any learner's code runs.

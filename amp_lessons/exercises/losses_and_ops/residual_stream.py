@@ -36,7 +36,7 @@ from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases
 probe = Probe(stream_cases, play=play_stream)
 
 # %% judge
-from amp_lessons.exercises.stage import noted, telling
+from amp_lessons.exercises.stage import telling
 
 same = within(0.01)
 judge = Judge(same, "a float32 tensor of the shape of x", tell=telling(same))

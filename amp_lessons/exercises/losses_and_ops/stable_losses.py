@@ -92,8 +92,6 @@ from amp_lessons.exercises.losses_and_ops.stage_losses import loss_cases, play_l
 probe = Probe(loss_cases, play=play_losses)
 
 # %% judge
-import math
-
 from amp_lessons.exercises.stage import telling
 from amp_lessons.exercises.losses_and_ops.stage_losses import Look, same_loss
 

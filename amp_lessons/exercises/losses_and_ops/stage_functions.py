@@ -27,12 +27,11 @@ from amp_lessons.exercises.stage import (
     autocast_state,
     from_seed,
     name_of,
-    noted,
     region,
     telling,
 )
 from amp_lessons.plain_data import as_json
-from amp_lessons.plain_data.compare import is_dict, is_tensor
+from amp_lessons.plain_data.compare import is_dict, is_tensor, noted
 
 
 def _case(

@@ -31,8 +31,6 @@ from amp_lessons.exercises.losses_and_ops.stage import unit_row_cases
 probe = Probe(unit_row_cases)
 
 # %% judge
-import math
-
 def same(expected, seen):
     single = is_tensor(expected) and expected["dtype"] == "float32"
     return within_ulps(100 if single else 4)(expected, seen)

@@ -65,8 +65,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import adapter_cases, pl
 probe = Probe(adapter_cases, play_adapter)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-3))
 
 def noted(entry, key):

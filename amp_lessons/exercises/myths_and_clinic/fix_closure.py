@@ -55,8 +55,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import closure_cases
 probe = Probe(closure_cases, plain_loop)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2))
 
 # %% passed

@@ -57,8 +57,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import decay_cases
 probe = Probe(decay_cases, plain_loop)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2), pairs=False)
 
 # %% passed

@@ -63,8 +63,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_losses import entropy_cases, p
 probe = Probe(entropy_cases, play_entropy)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2), asked_for="a list of losses")
 
 # %% passed

@@ -63,8 +63,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import finetune_cases, p
 probe = Probe(finetune_cases, play_finetune)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2))
 
 # %% passed

@@ -60,8 +60,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import guard_cases
 probe = Probe(guard_cases, plain_loop)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2))
 CALLS = "calls of loss_fn with a finite loss"
 

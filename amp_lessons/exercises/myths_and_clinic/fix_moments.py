@@ -60,8 +60,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_losses import moments_cases, p
 probe = Probe(moments_cases, play_moments)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(2e-3), pairs=False)
 
 # %% passed

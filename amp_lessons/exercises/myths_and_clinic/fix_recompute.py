@@ -83,8 +83,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_losses import play_recompute, 
 probe = Probe(recompute_cases, play_recompute)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2), pairs=False)
 
 # %% passed

@@ -65,8 +65,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_losses import play_similarity,
 probe = Probe(similarity_cases, play_similarity)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(1e-2), pairs=False, asked_for="a list of losses")
 
 # %% passed

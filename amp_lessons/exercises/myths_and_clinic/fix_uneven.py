@@ -62,8 +62,6 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import play_uneven, unev
 probe = Probe(uneven_cases, play_uneven)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-
 judge = Judge(same=within(3e-3))
 
 # %% passed

@@ -31,8 +31,6 @@ from amp_lessons.exercises.number_formats.stage import small_gradients
 probe = Probe(small_gradients)
 
 # %% judge
-import math
-
 judge = Judge(asked_for="a float")
 
 # %% passed

@@ -41,8 +41,6 @@ from amp_lessons.exercises.past_one_gpu.stage import compile_cases, play_compile
 probe = Probe(compile_cases, play=play_compiled)
 
 # %% judge
-import math
-
 judge = Judge(same=within(1e-4), asked_for="a list of gradients", pairs=False)
 
 def noted(seen):

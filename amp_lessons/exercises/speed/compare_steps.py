@@ -63,7 +63,7 @@ from amp_lessons.exercises.speed.stage import pair_cases, play_benchmark
 probe = Probe(pair_cases, play=play_benchmark)
 
 # %% judge
-from amp_lessons.exercises.speed.stage import noted, off, same_times, teller, too_few_runs
+from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
 
 judge = Judge(same_times, "the speed-up", tell=teller("the speed-up is"))
 
@@ -107,13 +107,13 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
 
 # %% rule another-clock
 # You never asked the pretend GPU for the time. Use `gpu.clock()` or `gpu.event()`.
-breaks = noted("no clock of the device read")
+breaks = was_noted("no clock of the device read")
 swap("gpu.clock()", "__import__('time').perf_counter()", nth=0)
 
 # %% rule moved-baseline
 # You changed the device's TF32 switch while you measured, and with it the baseline. Measure with
 # the switches that the user has set.
-breaks = noted("TF32 switched while a step ran")
+breaks = was_noted("TF32 switched while a step ran")
 put("gpu.tf32 = False", before="batch =")
 
 # %% rule data-on-the-clock
@@ -173,7 +173,7 @@ swap("statistics.median", "min", nth=0)
 
 # %% rule switch-left
 # You left the device's TF32 switch in another position than you found it. Don't touch it.
-breaks = noted("TF32 left switched")
+breaks = was_noted("TF32 left switched")
 put("gpu.tf32 = False", before="return")
 of("one_chain_of_readings", put("gpu.tf32 = not gpu.tf32", before="return"))
 

@@ -15,9 +15,8 @@ from typing import Any
 from amp_lessons import roofline
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play
-from amp_lessons.exercises.stage import noted as fact
 from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor
+from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor, noted
 from amp_lessons.pretend_gpu import PretendGpu
 
 TOLERANCE = 0.03
@@ -143,7 +142,7 @@ def pair_cases() -> list[Case]:
 
 def share(seen: Entry, right: Entry, key: str) -> float:
     """A result, divided by the right one; NaN if there is none."""
-    number, true = as_number(fact(seen, key)), as_number(fact(right, key))
+    number, true = as_number(noted(seen, key)), as_number(noted(right, key))
     return math.nan if number is None or not true else number / true
 
 
@@ -160,21 +159,21 @@ def off(*traps: str, above: bool | None = None) -> Callable[[Entry, Entry], bool
 
     def seen_in(seen: Entry, right: Entry) -> bool:
         ratio = share(seen, right, TRAPPED)
-        if fact(right, "trap") not in traps or is_close(ratio) or math.isnan(ratio):
+        if noted(right, "trap") not in traps or is_close(ratio) or math.isnan(ratio):
             return False
         return is_close(share(seen, right, QUIETLY)) and above in (None, ratio > 1)
 
     return seen_in
 
 
-def noted(key: str) -> Callable[[Entry, Entry], bool]:
+def was_noted(key: str) -> Callable[[Entry, Entry], bool]:
     """Whether `play` noted this."""
-    return lambda seen, right: bool(fact(seen, key))
+    return lambda seen, right: bool(noted(seen, key))
 
 
 def too_few_runs(seen: Entry, right: Entry) -> dict[str, int] | bool:
     """How often a step ran, if that is less often than asked for."""
-    runs, asked = fact(seen, "runs of a step"), fact(right, "runs asked for")
+    runs, asked = noted(seen, "runs of a step"), noted(right, "runs asked for")
     return runs is not None and runs < asked and {"runs": runs, "asked": asked}
 
 
@@ -189,9 +188,9 @@ def teller(what: str, unit: str = "") -> Callable[[Case, Entry, Entry], str]:
 
     def tell(case: Case, right: Entry, seen: Entry) -> str:
         def told(entry: Entry, key: str) -> str:
-            return f"{as_number(fact(entry, key)) or 0:.4g}{unit}"
+            return f"{as_number(noted(entry, key)) or 0:.4g}{unit}"
 
-        if fact(seen, QUIETLY) is None:
+        if noted(seen, QUIETLY) is None:
             return case.label
         if not is_close(share(seen, right, QUIETLY)):
             wanted, got = told(right, QUIETLY), told(seen, QUIETLY)

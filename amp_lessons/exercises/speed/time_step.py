@@ -63,7 +63,7 @@ from amp_lessons.exercises.speed.stage import play_benchmark, time_cases
 probe = Probe(time_cases, play=play_benchmark)
 
 # %% judge
-from amp_lessons.exercises.speed.stage import noted, off, same_times, teller, too_few_runs
+from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
 
 judge = Judge(same_times, "the seconds of one step", tell=teller("a step takes", " s"))
 
@@ -101,7 +101,7 @@ def time_step(gpu, step, warm_up, repeats):
 
 # %% rule another-clock
 # You never asked the pretend GPU for the time. Use `gpu.clock()` or `gpu.event()`.
-breaks = noted("no clock of the device read")
+breaks = was_noted("no clock of the device read")
 swap("gpu.clock()", "__import__('time').perf_counter()", nth=0)
 
 # %% rule data-on-the-clock

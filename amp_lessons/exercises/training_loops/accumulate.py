@@ -38,9 +38,6 @@ from amp_lessons.exercises.training_loops.stage_plays import accumulate_cases, u
 probe = Probe(accumulate_cases, play=use_in_groups)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3))
 
 # %% passed
@@ -74,7 +71,7 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
 
 # %% rule another-precision
 def breaks(seen, right):
-    dtypes = part(seen, "dtype of the model's outputs")
+    dtypes = noted(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% rule joined-into-one-batch
@@ -82,15 +79,15 @@ def breaks(seen, right):
 # accumulation is there to save. Run the model on one small batch at a time.
 def breaks(seen, right):
     largest = "images in the largest batch"
-    return (part(seen, largest) or 0) > part(right, largest)
+    return (noted(seen, largest) or 0) > noted(right, largest)
 put("x, y = map(torch.cat, zip(*batches[number:number + every]))", before="with torch")
 
 # %% rule rate-divided
 # You change the learning rate where the loss should be divided. With clipping, or with Adam, that
 # makes other steps. Divide each loss by `every`.
 def breaks(seen, right):
-    rates = part(seen, "learning rates")
-    return bool(rates) and rates != part(right, "learning rates")
+    rates = noted(seen, "learning rates")
+    return bool(rates) and rates != noted(right, "learning rates")
 swap(" / every", "") & put('optimizer.param_groups[0]["lr"] /= every', before="for number")
 
 # %% wrong loss-not-divided

@@ -52,20 +52,17 @@ from amp_lessons.exercises.training_loops.stage_resume import interrupt, resume_
 probe = Probe(resume_cases, play=interrupt)
 
 # %% judge
-from amp_lessons.plain_data.compare import differing, exactly
-from amp_lessons.exercises.stage import noted as part_of
-
 def tell(case, right, seen):
     wrong = differing(right["value"], seen["value"], exactly)
     if "file" in wrong:
-        return f"{case.label}: the file: {part_of(seen, 'file')}"
+        return f"{case.label}: the file: {noted(seen, 'file')}"
     parts = [key for key in wrong if not key.startswith("run after")]
     return f"{case.label}: not as it was: {', '.join(parts or wrong)}"
 
 def differs(key):
     def breaks(seen, right):
-        value = part_of(seen, key)
-        return value is not None and not exactly(part_of(right, key), value)
+        value = noted(seen, key)
+        return value is not None and not exactly(noted(right, key), value)
 
     return breaks
 
@@ -95,13 +92,13 @@ def restore(run, state):
 # `torch.load` refuses your file. Since PyTorch 2.6 it reads tensors, numbers, text, lists and
 # dicts, and no other objects. Save what `state_dict()` and `get_state()` return.
 def breaks(seen, right):
-    return part_of(seen, "file") == "torch.load refuses it"
+    return noted(seen, "file") == "torch.load refuses it"
 swap("run.model.state_dict()", "run.model") & swap('state["model"]', 'state["model"].state_dict()')
 
 # %% rule nothing-in-the-file
 # `capture` returns nothing to save. What is kept in memory is gone after a crash. Return the state.
 def breaks(seen, right):
-    return part_of(seen, "file") == "nothing is in it"
+    return noted(seen, "file") == "nothing is in it"
 put("return {}", before="return {")
 
 # %% rule run-changed-by-capture

@@ -55,9 +55,6 @@ from amp_lessons.exercises.training_loops.stage_plays import epoch_cases, use_by
 probe = Probe(epoch_cases, play=use_by_epoch)
 
 # %% judge
-from amp_lessons.plain_data.compare import is_dict, within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
@@ -96,12 +93,12 @@ def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
 
 # %% rule another-precision
 def breaks(seen, right):
-    dtypes = part(seen, "dtype of the model's outputs")
+    dtypes = noted(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% rule scale-not-a-float
 def breaks(seen, right):
-    scale = part(seen, "scale returned")
+    scale = noted(seen, "scale returned")
     if not is_dict(seen.get("value")) or type(scale) in (int, float):
         return None
     return {"got": describe(scale)}

@@ -72,9 +72,6 @@ from amp_lessons.exercises.training_loops.stage_plays import evaluation_cases, u
 probe = Probe(evaluation_cases, play=use_with_validation)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
@@ -104,7 +101,7 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
 # your training loses small updates. Leave the model in float32 and run it under autocast.
 def breaks(seen, right):
     refused = "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
-    return refused or part(seen, "dtype of the parameters") not in (None, "float32")
+    return refused or noted(seen, "dtype of the parameters") not in (None, "float32")
 unwrap("with torch.no_grad") & swap("model(images)", "model.half()(images.half())")
 swap("model(images)", "model.half()(images)") & put("model.float()", after="with torch.no_grad")
 
@@ -113,7 +110,7 @@ swap("model(images)", "model.half()(images)") & put("model.float()", after="with
 # activations, and batch norm learns from the validation images. `model.eval()` switches both.
 # `no_grad()` only stops the recording.
 def breaks(seen, right):
-    passes = part(seen, "forward passes in validation") or ""
+    passes = noted(seen, "forward passes in validation") or ""
     left = {"in training": "dropout and batch norm", "with dropout": "batch norm"}
     left["with batch norm"] = "dropout"
     return next(({"layers": left[one]} for one in left if one in passes), None)
@@ -125,7 +122,7 @@ swap("model.eval()", "model[2].eval()")
 # You train in eval mode, in all epochs or from the second on. Dropout is off there, and batch norm
 # keeps its statistics. `eval()` lasts until `train()`: call `model.train()` before each epoch.
 def breaks(seen, right):
-    return "in eval mode" in (part(seen, "forward passes in training") or "")
+    return "in eval mode" in (noted(seen, "forward passes in training") or "")
 drop("model.train") & swap("model.eval()", "model[2].eval()\n        model[1].eval()")
 drop("model.train")
 drop("model.train") & move("model.eval", before="for batches")
@@ -133,7 +130,7 @@ drop("model.train") & unwrap("with torch.no_grad")
 
 # %% rule another-precision
 def breaks(seen, right):
-    passes = part(seen, "forward passes in training")
+    passes = noted(seen, "forward passes in training")
     return bool(passes) and ", float16" not in passes
 
 # %% rule evaluated-in-another-precision
@@ -141,7 +138,7 @@ def breaks(seen, right):
 # an FP16 overflow won't show in the validation loss. Evaluate under
 # `torch.autocast("cpu", dtype=torch.float16)` too.
 def breaks(seen, right):
-    passes = part(seen, "forward passes in validation") or ""
+    passes = noted(seen, "forward passes in validation") or ""
     return "float32" in passes or "bfloat16" in passes
 swap('with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):', "with torch.no_grad():")
 swap(", dtype=torch.float16", "", nth=2)
@@ -152,7 +149,7 @@ unwrap("with torch.no_grad")
 # Use `torch.no_grad()` or `torch.inference_mode()`. `eval()` doesn't stop the recording: it only
 # switches dropout and batch norm. `detach()` comes too late.
 def breaks(seen, right):
-    return ", recorded" in (part(seen, "forward passes in validation") or "")
+    return ", recorded" in (noted(seen, "forward passes in validation") or "")
 swap("with torch.no_grad(), ", "with ")
 swap("with torch.no_grad(), ", "with ") & swap("model(images)", "model(images).detach()")
 

@@ -49,9 +49,6 @@ from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
 probe = Probe(partial(loop_cases, weight=SMALL, init_scale=2.0**16), play=plain_loop)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3))
 
 # %% passed
@@ -92,7 +89,7 @@ of("weights_cast_by_hand", put("model.half()", before="for x, y"))
 # Nothing raises, but your parameters are {kept}. 16 bits lose small updates, and a cast back to
 # float32 doesn't restore them. Leave the model in float32, use autocast, and keep the scaler.
 def breaks(seen, right):
-    kept = part(seen, "dtype of the parameters")
+    kept = noted(seen, "dtype of the parameters")
     return {"kept": kept} if kept and kept != "float32" else None
 (put("model.half()", before="for x, y") & swap("model(x)", "model(x.half())") &
     unwrap("with torch.autocast") & swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
@@ -112,7 +109,7 @@ of("weights_cast_by_hand", swap("x.half()", "x"))
 
 # %% rule another-precision
 def breaks(seen, right):
-    dtypes = part(seen, "dtype of the model's outputs")
+    dtypes = noted(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% wrong scaler-bypassed

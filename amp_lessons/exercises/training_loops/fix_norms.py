@@ -64,9 +64,6 @@ from amp_lessons.exercises.training_loops.stage_plays import norm_cases, use_wit
 probe = Probe(norm_cases, play=use_with_norms)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
@@ -106,7 +103,7 @@ def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
 
 # %% rule another-precision
 def breaks(seen, right):
-    dtypes = part(seen, "dtype of the model's outputs")
+    dtypes = noted(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% wrong unscaled-twice

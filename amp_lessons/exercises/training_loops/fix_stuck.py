@@ -46,9 +46,6 @@ from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
 probe = Probe(partial(loop_cases, init_scale=2.0), play=plain_loop)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3))
 
 # %% passed
@@ -66,7 +63,7 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
 
 # %% rule another-precision
 def breaks(seen, right):
-    dtypes = part(seen, "dtype of the model's outputs")
+    dtypes = noted(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% wrong never-zeroed
@@ -101,8 +98,6 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 # %% wrong stepped-without-the-scaler
-
-
 # %% program looks_at_the_loss
 def fix_stuck(model, optimizer, scaler, loss_fn, batches):
     for x, y in batches:

@@ -52,9 +52,6 @@ from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
 probe = Probe(partial(loop_cases, weight=SMALL, init_scale=2.0**16), play=plain_loop)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3))
 
 # %% passed
@@ -84,7 +81,7 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
 
 # %% rule another-precision
 def breaks(seen, right):
-    dtypes = part(seen, "dtype of the model's outputs")
+    dtypes = noted(seen, "dtype of the model's outputs")
     return bool(dtypes) and "x float16" not in dtypes
 
 # %% wrong loss-not-scaled

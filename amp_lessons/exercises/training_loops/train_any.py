@@ -44,9 +44,6 @@ from amp_lessons.exercises.training_loops.stage_plays import any_cases, use_in_a
 probe = Probe(any_cases, play=use_in_any)
 
 # %% judge
-from amp_lessons.plain_data.compare import is_dict, within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
@@ -72,7 +69,7 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
 # Leave the model in float32: autocast casts the operations.
 def breaks(seen, right):
     refused = "unscale FP16 gradients" in seen.get("error", {}).get("message", "")
-    return refused or part(seen, "dtype of the parameters") not in (None, "float32")
+    return refused or noted(seen, "dtype of the parameters") not in (None, "float32")
 put("model.to(dtype)", before="for x, y")
 put('if precision == "fp16": model.half()', before="for x, y")
 
@@ -81,7 +78,7 @@ put('if precision == "fp16": model.half()', before="for x, y")
 # `enabled=False`.
 def breaks(seen, right):
     outputs = "dtype of the model's outputs"
-    return "x float32" in part(right, outputs) and "float16" in (part(seen, outputs) or "")
+    return "x float32" in noted(right, outputs) and "float16" in (noted(seen, outputs) or "")
 swap(", enabled=mixed", "")
 swap('mixed = precision != "fp32"', "mixed = True")
 
@@ -90,7 +87,7 @@ swap('mixed = precision != "fp32"', "mixed = True")
 # CPU the default is BF16. Pass `dtype=torch.float16` there.
 def breaks(seen, right):
     outputs = "dtype of the model's outputs"
-    return "x float16" in part(right, outputs) and "bfloat16" in (part(seen, outputs) or "")
+    return "x float16" in noted(right, outputs) and "bfloat16" in (noted(seen, outputs) or "")
 swap("dtype=dtype, ", "")
 swap('torch.float16 if precision == "fp16" else torch.bfloat16', "torch.bfloat16")
 
@@ -99,7 +96,7 @@ swap('torch.float16 if precision == "fp16" else torch.bfloat16', "torch.bfloat16
 # autocast, with its own dtype.
 def breaks(seen, right):
     outputs = "dtype of the model's outputs"
-    wanted, dtypes = part(right, outputs), part(seen, outputs)
+    wanted, dtypes = noted(right, outputs), noted(seen, outputs)
     if not dtypes or dtypes == wanted or dtypes.count(" x ") != 1:
         return None
     if dtypes.split()[-1] == wanted.split()[-1]:
@@ -112,7 +109,7 @@ swap('mixed = precision != "fp32"', 'mixed = precision == "bf16"')
 
 # %% rule scale-not-a-float
 def breaks(seen, right):
-    scale = part(seen, "scale returned")
+    scale = noted(seen, "scale returned")
     if not is_dict(seen.get("value")) or type(scale) in (int, float):
         return None
     return {"got": describe(scale)}
@@ -122,8 +119,8 @@ swap("return scaler.get_scale()", "return scaler.get_scale() if scaler.is_enable
 # With `precision="fp16"` your scaler ends at {scale:g}, although no step was skipped. So it doesn't
 # start from the default scale, or it doesn't grow like a default scaler. Leave both as they are.
 def breaks(seen, right):
-    scale, wanted = part(seen, "scale returned"), part(right, "scale returned")
-    clean = part(seen, "optimizer steps") == 7 and wanted == 2.0**16
+    scale, wanted = noted(seen, "scale returned"), noted(right, "scale returned")
+    clean = noted(seen, "optimizer steps") == 7 and wanted == 2.0**16
     return {"scale": scale} if clean and scale not in (wanted, 1.0) else None
 swap('enabled=precision == "fp16"', 'enabled=precision == "fp16", init_scale=1024.0')
 swap('enabled=precision == "fp16"', 'enabled=precision == "fp16", growth_interval=3')

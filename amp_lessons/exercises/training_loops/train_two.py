@@ -40,9 +40,6 @@ from amp_lessons.exercises.training_loops.stage_plays import two_cases, use_for_
 probe = Probe(two_cases, play=use_for_two)
 
 # %% judge
-from amp_lessons.plain_data.compare import within
-from amp_lessons.exercises.stage import noted as part
-
 judge = Judge(same=within(1e-3))
 
 # %% passed
@@ -84,7 +81,7 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
 # `torch.autocast("cpu", dtype=torch.float16)`.
 def breaks(seen, right):
     for which in ("first", "second"):
-        dtypes = part(seen, f"dtype of the model's outputs ({which} model)") or ""
+        dtypes = noted(seen, f"dtype of the model's outputs ({which} model)") or ""
         if "bfloat16" in dtypes or "float32" in dtypes:
             kinds = {word for word in dtypes.replace(",", "").split() if "float" in word}
             return {"which": which, "dtypes": " and ".join(sorted(kinds))}
