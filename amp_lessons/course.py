@@ -69,6 +69,19 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Deep:
+    """An optional notebook beside a lesson: what is good to know, and off every path.
+
+    Args:
+        title: as in the notebook's heading.
+        minutes: reading and running.
+    """
+
+    title: str
+    minutes: int
+
+
+@dataclass(frozen=True)
 class Lesson:
     """One lesson and its exercises.
 
@@ -82,6 +95,7 @@ class Lesson:
         exercises: in the order of the exercise notebook.
         topics: of the question bank, by the stems of its files. Questions keep their ids when
             lessons are split or renumbered.
+        deep: the optional notebook that goes deeper, if there is one.
     """
 
     id: str
@@ -92,6 +106,7 @@ class Lesson:
     shows: tuple[Shown, ...] = ()
     exercises: tuple[ExerciseInfo, ...] = ()
     topics: tuple[str, ...] = ()
+    deep: Deep | None = None
 
     @property
     def number(self) -> int:
@@ -110,6 +125,11 @@ class Lesson:
     def notebook(self) -> str:
         """The lesson's notebook, as a path in the course and in a workspace."""
         return f"notebooks/{self.id}.ipynb"
+
+    @property
+    def deep_notebook(self) -> str:
+        """The notebook that goes deeper, as a path like that of `notebook`."""
+        return f"notebooks/{self.id}_deep.ipynb"
 
     @property
     def sheet(self) -> str:
@@ -245,6 +265,7 @@ LESSONS: tuple[Lesson, ...] = (
             "stop_sinking",
         ),
         topics=("grad_scaler",),
+        deep=Deep("GradScaler at its edges", minutes=25),
     ),
     Lesson(
         id="07_training_loops",

@@ -115,6 +115,8 @@ def _lesson_row(lesson: Lesson, done: Progress) -> str:
     count = f"[{passes(lesson, done)} of {len(lesson.exercises)}]({_to(lesson.sheet)})"
     if not lesson.exercises:
         count = ""
+    if lesson.deep:
+        title += f"<br>optional: [{lesson.deep.title}]({_to(lesson.deep_notebook)})"
     mark = _MARKS[state_of(lesson, done)]
     return f"| {mark} | {title} | {lesson.goal} | {lesson.minutes} | {count} |"
 

@@ -38,6 +38,7 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 # The same run has the same colour and dashes in every figure of the course.
 RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}
+RUNS |= {"scale from 2^16": 2, "with zero_grad": 2}  # that same run, under other names
 INK, QUIET = "#1b1f24", "#5b6470"
 _CARD = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # keeps labels off the lines
 
@@ -315,23 +316,28 @@ def curves(
 ) -> Picture:
     """One line for each named series, told apart by colour, dashes and a label at its end."""
     with _figure(height=3.2) as (figure, axes):
-        longest = max(len(values) for values in series.values())
-        free = (i for i in range(1, len(COLOURS)) if i not in map(RUNS.get, series))
-        styles = [RUNS[name] if name in RUNS else next(free) for name in series]
-        for i, values in zip(styles, series.values(), strict=True):
-            axes.plot(values, ls=DASHES[i], color=COLOURS[i], lw=2)
-        low, high = axes.get_ylim()
-        heights = _apart([values[-1] for values in series.values()], 0.07 * (high - low))
-        for i, height, (name, values) in zip(styles, heights, series.items(), strict=True):
-            end = len(values) + longest * 0.01
-            axes.text(end, height, name, color=COLOURS[i], va="center")
-        axes.set_xlim(0, longest * 1.22)
-        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= longest])
+        _draw(axes, series, ylabel)
         axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
-        axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
         axes.set_title(title)
         return Picture(figure, alt, data=series)
+
+
+def _draw(axes: Axes, series: Mapping[str, Sequence[float]], ylabel: str) -> None:
+    """The lines of `curves`, with room for their labels on the right."""
+    longest = max(len(values) for values in series.values())
+    free = (i for i in range(1, len(COLOURS)) if i not in map(RUNS.get, series))
+    styles = [RUNS[name] if name in RUNS else next(free) for name in series]
+    for i, values in zip(styles, series.values(), strict=True):
+        axes.plot(values, ls=DASHES[i], color=COLOURS[i], lw=2)
+    low, high = axes.get_ylim()
+    heights = _apart([values[-1] for values in series.values()], 0.07 * (high - low))
+    for i, height, (name, values) in zip(styles, heights, series.items(), strict=True):
+        end = len(values) + longest * 0.01
+        axes.text(end, height, name, color=COLOURS[i], va="center")
+    axes.set_xlim(0, longest * 1.22)
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= longest])
+    axes.set_ylabel(ylabel)
+    axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
 
 
 def training(series: Mapping[str, Sequence[float]], *, title: str, ylabel: str = "loss") -> Picture:
@@ -340,6 +346,65 @@ def training(series: Mapping[str, Sequence[float]], *, title: str, ylabel: str =
     steps = max(len(values) for values in series.values())
     alt = f"{title}. {ylabel.capitalize()} over {steps} steps: {', '.join(words)}."
     return curves(series, title=title, xlabel="step", ylabel=ylabel, alt=alt)
+
+
+def scaled_training(
+    series: Mapping[str, Sequence[float]],
+    records: Sequence[ScalerRecord],
+    *,
+    title: str,
+    ylabel: str = "loss",
+) -> Picture:
+    """Curves of trainings, and below them the scale of the last one with its skipped steps."""
+    words = [f"{name} goes from {v[0]:.3f} to {v[-1]:.3f}" for name, v in series.items()]
+    exponents = [float(np.log2(record.scale)) for record in records]
+    skipped = [record.step for record in records if record.skipped]
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(8.0, 4.4), layout="constrained")
+        above, below = figure.subplots(2, 1, height_ratios=(3, 2))
+        _draw(above, series, ylabel)
+        above.set_title(title)
+        _draw_scale(below, exponents, skipped)
+        below.set_xlim(above.get_xlim())
+        below.set_xticks(above.get_xticks())
+        return Picture(
+            figure,
+            f"{title}. {ylabel.capitalize()} over {len(records)} steps: {', '.join(words)}. Below, "
+            f"{_scale_in_words(exponents, skipped)}",
+            data={**series, "exponent of the scale": exponents},
+        )
+
+
+def _draw_scale(axes: Axes, exponents: Sequence[float], skipped: Sequence[int]) -> None:
+    """A scale by its exponent, step by step, and a mark for each skipped step."""
+    last, span = len(exponents) - 1, max(exponents) - min(exponents) or 6
+    low = min(exponents) - 0.16 * span
+    axes.step(range(len(exponents)), exponents, where="mid", color=INK, lw=1.6)
+    axes.plot(skipped, [low] * len(skipped), ls="", marker="|", color=COLOURS[1], ms=9, mew=1.6)
+    height, _ = _apart([exponents[-1], low], 0.14 * span)
+    axes.text(last * 1.015 + 1, height, "scale", color=INK, va="center")
+    if skipped:
+        axes.text(last * 1.015 + 1, low, "skipped steps", color=COLOURS[1], va="center")
+    axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4, integer=True))
+    axes.yaxis.set_major_formatter(lambda exponent, _: f"$2^{{{exponent:.0f}}}$")
+    axes.set_xlabel("step")
+    axes.set_ylabel("scale")
+    axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
+
+
+def _scale_in_words(exponents: Sequence[float], skipped: Sequence[int]) -> str:
+    """A scale's way for somebody who cannot see it. Steps are numbered from 0."""
+    first, last, low = exponents[0], exponents[-1], min(exponents)
+    ends = f"the scale is 2^{first:.0f} after the first step"
+    ends += f", falls to 2^{low:.0f}" if low < min(first, last) else ""
+    ends += f" and ends at 2^{last:.0f}"
+    if not skipped:
+        return f"{ends}. No step is skipped."
+    if len(skipped) == 1:
+        return f"{ends}. Step {skipped[0]} is skipped."
+    if skipped[-1] - skipped[0] == len(skipped) - 1:
+        return f"{ends}. Steps {skipped[0]} to {skipped[-1]} are skipped."
+    return f"{ends}. {len(skipped)} steps are skipped, the first is step {skipped[0]}."
 
 
 def course_map(
@@ -666,30 +731,14 @@ def fates_by_scale(counted: Sequence[Fate], format: Format) -> Picture:
 
 def scaler_path(records: Sequence[ScalerRecord], *, title: str) -> Picture:
     """The scale after each update of a run, with the skipped steps marked below it."""
+    exponents = [float(np.log2(record.scale)) for record in records]
+    skipped = [record.step for record in records if record.skipped]
     with _figure(height=3.0) as (figure, axes):
-        steps = [record.step for record in records]
-        exponents = [float(np.log2(record.scale)) for record in records]
-        skipped = [record.step for record in records if record.skipped]
-        axes.step(steps, exponents, where="mid", color=COLOURS[0], lw=2)
-        low = min(exponents) - 0.8
-        axes.plot(skipped, [low] * len(skipped), ls="", marker="x", color=COLOURS[1], ms=8, mew=2)
-        axes.text(
-            steps[-1] + 1.5, exponents[-1], "scale", color=COLOURS[0], va="center"
-        )  # fmt: skip
-        axes.text(steps[-1] + 1.5, low, "skipped", color=COLOURS[1], va="center")
-        axes.set_xlim(-1, steps[-1] * 1.14)
-        axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
-        axes.yaxis.set_major_formatter(lambda exponent, _: f"$2^{{{exponent:.0f}}}$")
-        axes.set_xlabel("step")
-        axes.set_ylabel("scale after update")
-        axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
+        _draw_scale(axes, exponents, skipped)
+        axes.set_xlim(-1, len(records) * 1.14)
         axes.set_title(title)
-        return Picture(
-            figure,
-            f"The scale over {len(records)} steps: it ends at 2^{exponents[-1]:.0f}, after "
-            f"{len(skipped)} skipped steps ({', '.join(map(str, skipped))}); it falls by a factor "
-            "at each of them and rises after a run of clean steps.",
-        )
+        words = _scale_in_words(exponents, skipped)
+        return Picture(figure, f"{title}. Over {len(records)} steps, {words}")
 
 
 def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:

@@ -17,7 +17,7 @@ FLOORS = (
     {"foundations", "renamed", "es_modules", "interrupts"},
     {"course", "progress", "ipynb", "terminal", "server", "boxes", "device"},
     {"formats", "models", "timing", "roofline", "pretend_gpu", "records", "policy_record"},
-    {"plain_data", "torch_state", "op_watch", "authoring"},
+    {"plain_data", "torch_state", "op_watch", "authoring", "experiments"},
     {"catalogues", "messages", "scaler_log", "fakes"},
     {"float8", "loss_scale", "checkpoint", "myths", "clinic", "policy", "trace", "standing"},
     {"training", "memory"},

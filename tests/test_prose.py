@@ -31,6 +31,7 @@ _PACKAGE = (
     "op_watch",
     "torch_state",
     "policy_record",
+    "experiments",
     "widgets/quiz",
     "widgets/mock",
 )
@@ -39,6 +40,7 @@ RETOLD = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "sources/home.py",
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
+    *(path for n in ("06",) for path in sorted((ROOT / "sources/lessons").glob(f"{n}_*.py"))),
     ROOT / "sources/lessons/13_interview_room.py",
     *(ROOT / f"amp_lessons/{name}.py" for name in _PACKAGE),
     *(

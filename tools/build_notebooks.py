@@ -88,6 +88,14 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     return Product(lesson.notebook, finish(notebook), execute=True)
 
 
+def deep_product(lesson: Lesson, sources: Path) -> Product:
+    """The optional notebook beside a lesson. It is on no path, so nothing marks it as done."""
+    notebook = read_source(sources / "lessons" / f"{lesson.id}_deep.py")
+    add_navigation(notebook.cells[0], lesson, lesson.deep_notebook)
+    write_out_links(notebook.cells, lesson.deep_notebook, sources)
+    return Product(lesson.deep_notebook, finish(notebook), execute=True)
+
+
 def whiteboard(cell: NotebookNode) -> list[NotebookNode]:
     """A cell ``# %% [markdown] whiteboard="next_float"`` asks for that exercise from its sheet:
     statement, stub and check. Any other cell stays as it is."""
@@ -263,6 +271,9 @@ def products(sources: Path) -> list[Product]:
     for lesson in LESSONS:
         listed.add(sources / "lessons" / f"{lesson.id}.py")
         wanted.append(lesson_product(lesson, sources))
+        if lesson.deep:
+            listed.add(sources / "lessons" / f"{lesson.id}_deep.py")
+            wanted.append(deep_product(lesson, sources))
         if lesson.exercises:
             wanted += exercise_products(lesson, sources)
     stray = sorted(set(sources.glob("*/*.py")) - listed)

@@ -2,9 +2,10 @@
 
 In a markdown cell, `[[lesson grad_scaler]]` becomes a link that reads "lesson 06", and
 `[[Lesson grad_scaler]]` one that begins a sentence. The other kinds are
-`[[exercises grad_scaler]]`, `[[term underflow]]` (a heading of the glossary, on the home page),
-`[[numbers]]`, `[[glossary]]` and `[[home]]`. Your own words follow a bar, as in
-`[[term underflow|underflowed]]`. Lessons can be renumbered without touching a source.
+`[[exercises grad_scaler]]`, `[[deep grad_scaler]]` (the optional notebook beside the lesson),
+`[[term underflow]]` (a heading of the glossary, on the home page), `[[numbers]]`, `[[glossary]]`
+and `[[home]]`. Your own words follow a bar, as in `[[term underflow|underflowed]]`. Lessons can be
+renumbered without touching a source.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from posixpath import relpath
 from amp_lessons.course import HOME, LESSONS, Lesson, lesson_called
 
 _LINK = re.compile(
-    r"\[\[(lesson|Lesson|exercises|Exercises|term|home|glossary|numbers)"
+    r"\[\[(lesson|Lesson|exercises|Exercises|deep|term|home|glossary|numbers)"
     r"(?:\s+([^\]|]+?))?(?:\|([^\]]+))?\]\]"
 )
 _LEFT_OVER = re.compile(r"\[\[\s*[A-Za-z]")
@@ -61,6 +62,10 @@ class Linker:
                 raise LinkError(f"the glossary has no term {name!r}: add it in sources/home.py")
             return f"[{text or name}]({self.to(HOME)}#{name.replace(' ', '-')})"
         lesson = _lesson(name)
+        if kind == "deep":
+            if lesson.deep is None:
+                raise LinkError(f"lesson {name!r} has no notebook that goes deeper")
+            return f"[{text or lesson.deep.title}]({self.to(lesson.deep_notebook)})"
         path = lesson.notebook if kind.lower() == "lesson" else lesson.sheet
         return f"[{text or f'{kind} {lesson.number:02}'}]({self.to(path)})"
 
