@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from amp_lessons import plots
+from amp_lessons.scaler_log import ScalerRecord
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,32 @@ def test_a_picture_keeps_the_numbers_that_it_was_drawn_from():
     )
     losses.append(0.5)
     assert picture._repr_mimebundle_()[plots.CURVES] == {"loss": "2 1"}
+
+
+def records(*scales, skipped=()):
+    return [ScalerRecord(n, scale, n in skipped, n in skipped, 0) for n, scale in enumerate(scales)]
+
+
+@pytest.mark.parametrize(
+    ("scales", "skipped", "said"),
+    [
+        ((8.0, 8.0), (), "2^3 after the first step and ends at 2^3. No step is skipped."),
+        ((8.0, 4.0), (1,), "2^3 after the first step and ends at 2^2. Step 1 is skipped."),
+        (
+            (4.0, 2.0, 4.0),
+            (0, 1),
+            "2^2 after the first step, falls to 2^1 and ends at 2^2. Steps 0",
+        ),
+        ((4.0, 8.0, 4.0), (0, 2), "2 steps are skipped, the first is step 0."),
+    ],
+)
+def test_a_scale_is_told_in_words(scales, skipped, said):
+    path = plots.scaler_path(records(*scales, skipped=skipped), title="A run")
+    assert said in path.alt
+    errors = [0.25] * len(scales)
+    picture = plots.scaled_training(
+        {"loop": errors}, records(*scales, skipped=skipped), title="A run", ylabel="error"
+    )
+    assert said in picture.alt
+    assert picture.alt.startswith("A run. Error over")
+    assert picture.data.keys() == {"loop", "exponent of the scale"}

@@ -251,7 +251,7 @@ class _Seen:
             found = mistake.breaks(self.entries[n], self.all.expected[n])  # type: ignore[misc]
             if found:
                 fields = found if isinstance(found, Mapping) else None
-                lines = self.told([n]) if n in self.failed else (self.call(n),)
+                lines = self.told([n]) if n in self.failed else (f"it shows in: {self.call(n)}",)
                 return Finding(mistake.slug, lines, fields)
         return None
 
@@ -332,9 +332,8 @@ class _Seen:
         kinds = list(dict.fromkeys(self.cases[n].kind for n in numbers))
         if len(kinds) > 3:
             kinds = [", ".join(kinds[:3]), "others"]
-        return Finding(
-            slug, self.told([*numbers, *rest]), scope=" and ".join(kinds), of=len(numbers)
-        )
+        scope = " and ".join(kinds) if all(kinds) else ""
+        return Finding(slug, self.told([*numbers, *rest]), scope=scope, of=len(numbers))
 
     # ---- where no mistake has a name ------------------------------------------------------------
 
@@ -380,6 +379,7 @@ def error_verdict(error: Mapping[str, Any]) -> Verdict:
     where = ""
     if "line" in error:
         where = f"line {error['line']} of {error.get('function')}: {error.get('source')}"
+        where = where.rstrip(": ")
     message = f"{error.get('type')}: {error.get('message')}".rstrip(": ")
     return Verdict(State.ERROR, message, seen=(where,) if where else ())
 

@@ -227,8 +227,8 @@ class Exercise:
             return said[0]
         where = f"For {found.scope}" if found.scope else f"In {found.of} of the calls below"
         return (
-            f"{where} your answer behaves as if this were the mistake: {said[0]} The other wrong "
-            "results have another cause, which this check cannot name."
+            f"{where} your answer does the same as one with this mistake: {said[0]} That doesn't "
+            "explain every wrong result, so there may be a second mistake."
         )
 
     def evaluate(self, *answer: Any) -> Verdict:

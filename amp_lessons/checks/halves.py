@@ -11,7 +11,7 @@ import ast
 import math
 import shutil
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,7 @@ class LearnersHalf:
         from amp_lessons.checks.probe import Case, Probe
 
         cell = self.one("probe")
-        namespace: dict[str, Any] = {"Case": Case, "Probe": Probe}
+        namespace: dict[str, Any] = {"Case": Case, "Probe": Probe, "math": math, "partial": partial}
         namespace["__name__"] = f"{_module(self.path)}.probe"
         _run(cell, namespace)
         if "probe" not in namespace:

@@ -65,10 +65,11 @@ def _difference_of_part(expected: Any, seen: Any, same: Same) -> str:
             return f"{len(wrong)} of {len(expected)} numbers differ, by up to {most:.3g}"
         if wrong and len(describe(expected)) + len(describe(seen)) > LONGEST:
             one, other = describe(expected[wrong[0]]), describe(seen[wrong[0]])
-            more = "" if len(wrong) == 1 else f", and {len(wrong) - 1} more differ"
+            more = "" if len(wrong) == 1 else f"; {len(wrong) - 1} of the others differ too"
             place = f"number {wrong[0] + 1} of {len(expected)}"
             return f"{place} is {other}; expected {one}{more}"
-    return f"got {describe(seen)}; expected {describe(expected)}"
+    one, other = (x if isinstance(x, str) else describe(x) for x in (expected, seen))
+    return f"got {other}; expected {one}"
 
 
 def _most_different(expected: Any, seen: Any) -> str:
@@ -119,13 +120,16 @@ def describe(value: Any) -> str:
     elif isinstance(value, list):
         text = f"[{', '.join(map(describe, value))}]"
     else:
-        text = f"{value:.6g}" if isinstance(value, float) and not _exact(value) else repr(value)
+        text = _number(value) if isinstance(value, float) else repr(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def _exact(value: float) -> bool:
-    """Whether a float is short enough to be written out."""
-    return len(repr(value)) <= 14
+def _number(value: float) -> str:
+    """A float in few characters; a large or a small power of two, such as a loss scale, as one."""
+    significand, exponent = math.frexp(value)
+    if significand == 0.5 and abs(exponent - 1) > 16:
+        return f"2^{exponent - 1}"
+    return repr(value) if len(repr(value)) <= 14 else f"{value:.6g}"
 
 
 def _short(values: list[Any]) -> str:

@@ -186,6 +186,9 @@ class Setting:
     width: int = 8
     more: tuple[Any, ...] = ()
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Setting:
+        return self  # frozen: each call of a case gets the same one
+
     def batches(self) -> list[Batch]:
         """Batches of random inputs with labels that can be learned."""
         random = from_seed(self.seed)

@@ -27,6 +27,8 @@ def within(tolerance: float) -> Same:
     """Like `exactly`, but each number may be off by ``tolerance * max(1, |expected|)``."""
 
     def same(expected: Any, seen: Any) -> bool:
+        if isinstance(expected, list | dict) and expected == seen:
+            return True
         if is_tensor(expected):
             return (
                 is_tensor(seen)
@@ -123,7 +125,10 @@ def _close(expected: Any, seen: Any, tolerance: float) -> bool:
         return (
             isinstance(seen, list)
             and len(seen) == len(expected)
-            and all(_close(e, s, tolerance) for e, s in zip(expected, seen, strict=True))
+            and all(
+                (e == s and type(e) is type(s)) or _close(e, s, tolerance)
+                for e, s in zip(expected, seen, strict=True)
+            )
         )
     if not isinstance(seen, int | float) or isinstance(seen, bool) != isinstance(expected, bool):
         return False

@@ -49,8 +49,8 @@ def test_a_mistake_in_one_kind_of_case_is_named_for_that_kind(exercise):
 
     verdict = exercise.evaluate(answer)
     assert verdict.diagnosis == "signed"
-    assert verdict.message.startswith("For negative numbers your answer behaves as if")
-    assert "another cause" in verdict.message
+    assert verdict.message.startswith("For negative numbers your answer does the same as one with")
+    assert "a second mistake" in verdict.message
     assert verdict.seen[0].startswith("square(-3) returned -9")
 
 

@@ -10,8 +10,7 @@
 #
 # - `loss`: the mean loss of the last step, without the factor
 # - `gradient`: the gradient of the last step, float32, unscaled
-# - `before`, `after`: the float16 weights that the first step computed with, and those that another
-#   step would compute with
+# - `before`, `after`: the float16 weights for the first step, and for another step after the last
 #
 # A run that scales its loss does so by $2^{10}$. Return `"loss scaling"`, `"master weights"`,
 # `"wide accumulation"` or `"nothing"`. No run lacks more than one. Some have an input that is
@@ -66,8 +65,7 @@ def tell(case, right, seen):
 judge = Judge(same=same, tell=tell, asked_for=f"one of {', '.join(map(repr, INGREDIENTS))}")
 
 # %% passed
-# Gradients that are zero, weights that stay, sums that stop growing: three symptoms of three
-# missing ingredients. Each shows only when you provoke it.
+# Zero gradients, weights that stay, sums that stop growing: each shows only when you provoke it.
 
 # %% right other_experiments
 def missing_ingredient(run):
@@ -83,7 +81,7 @@ def missing_ingredient(run):
 
 # %% right all_at_once
 def missing_ingredient(run):
-    slow, big = run(lr=2.0**-17, steps=2000), run(repeats=1500)
+    slow, big = run(lr=2.0**-17, steps=600), run(repeats=1500)
     return {
         (True, False, False): "loss scaling",
         (False, True, False): "master weights",
@@ -102,50 +100,47 @@ def breaks(seen, right):
     answer, _ = said(seen)
     return answer is not None and answer not in INGREDIENTS and {"answer": answer}
 swap('"loss scaling"', '"loss scale"')
-swap('return "nothing"', 'return "complete"')
 
 # %% rule no-experiment
-# You gave an answer without calling `run`. The answer has to come from experiments: call `run` with
-# settings that provoke each fault.
+# You gave an answer without an experiment: with the default settings every run looks healthy.
+# Provoke each fault: with tiny gradients, tiny updates, a large batch.
 def breaks(seen, right):
     answer, calls = said(seen)
     return answer is not None and calls == 0
 put("return 'wide accumulation'", before="if (run(")
-put("import random\nreturn random.choice(['nothing', 'master weights'])", before="if (run(")
-
-# %% wrong never-provoked
-# You find nothing in any run. Provoke each fault: tiny gradients, tiny updates, a large batch.
 swap("loss_factor=2.0**-32", "") & swap("lr=2.0**-16, steps=1000", "") & swap("repeats=2000", "")
-put("return 'nothing' if run().loss < math.inf else 'loss scaling'", before="if (run(")
+
+# %% rule stall-overlooked
+# You miss a run without master weights. Choose a rate at which every update is lost beside its
+# weight, such as `2**-16`, and many steps. If some weights move, all gradients change with them.
+def breaks(seen, right):
+    return (said(right)[0], said(seen)[0]) == ("master weights", "nothing")
+swap("2.0**-16, steps=1000", "2.0**-6")
+
+# %% rule rounding-taken-for-a-fault
+# You say that wide accumulation is missing where it isn't. A sum in another order rounds
+# differently, in any precision. Look for a difference of more than a tenth.
+def breaks(seen, right):
+    return said(seen)[0] == "wide accumulation" != said(right)[0]
+swap("abs(run(repeats=2000).loss / run().loss - 1) > 0.1",
+    "not torch.equal(run(repeats=2000).gradient, run().gradient)")
 
 # %% wrong provoked-too-hard
 # You say of every run that it lacks the loss scale, because your `loss_factor` provokes too hard.
 # From `2**-37` down the gradients are lost in every run, and with a large one they overflow.
 swap("2.0**-32", "2.0**-48")
-swap("(run(loss_factor=2.0**-32).gradient == 0).all()",
-    "not run(loss_factor=2.0**20).gradient.isfinite().all()")
-of("all_at_once", put("if not run(loss_factor=0.0).gradient.any(): return 'loss scaling'",
-    before="slow"))
+put("if not run(loss_factor=0.0).gradient.any(): return 'loss scaling'", before="if (run(")
 
 # %% wrong zeros-overlooked
-# You miss the runs without loss scaling. Make the gradients very small with `loss_factor`, such as
-# `2**-32`. Without a scale they become exactly zero.
+# You miss runs without loss scaling. At a `loss_factor` of `2**-32` their gradients become zero.
 swap("2.0**-32", "1e-3")
 drop("if (run(")
 
-# %% wrong stall-overlooked
-# You miss the runs without master weights. Use a learning rate so small that one update is lost
-# beside its weight, such as `2**-16`, and many steps.
-swap("2.0**-16", "2.0**-6")
-drop("if (slow")
-
 # %% wrong sums-overlooked
-# You miss runs without wide accumulation. The mean loss should not change when the batch repeats
-# the same 8 examples. Compare a few repeats with a thousand or more.
+# You miss runs without wide accumulation. Repeats should not change the mean loss: compare it with
+# that of 1000 or more.
 swap("repeats=2000", "repeats=10")
 drop("if abs(run")
-swap("abs(run(repeats=2000).loss / run().loss - 1) > 0.1",
-    "not math.isfinite(run(repeats=5000).loss)")
 swap("abs(run(repeats=2000).loss / run().loss - 1) > 0.1",
     "not run(repeats=8).gradient.isfinite().all()")
 
@@ -153,13 +148,13 @@ swap("abs(run(repeats=2000).loss / run().loss - 1) > 0.1",
 # You say that masters are missing where they are not. `after` is the 16-bit copy, and it changes
 # only when enough small updates have added up. Use hundreds of steps, at a rate not too small.
 swap("steps=1000", "steps=1")
-swap("2.0**-16", "2.0**-30")
+swap("2.0**-16, steps=1000", "2.0**-30, steps=9")
 of("other_experiments", swap("2.0**-15, steps=500", "2.0**-16"))
 
 # %% wrong weights-before-gradients
 # You take a missing scale for missing masters. Gradients that are all zero mean a missing scale.
 swap('return "loss scaling"', 'return "master weights"')
-put("o = run(loss_factor=2.0**-32, lr=2.0**16, steps=1000)\nif (o.before == o.after).all(): "
+put("o = run(loss_factor=2.0**-32, lr=2.0**16, steps=200)\nif (o.before == o.after).all(): "
     "return 'master weights'", before="if (run(")
 
 # %% wrong gradients-before-weights
@@ -169,19 +164,14 @@ put("o = run(lr=2.0**-16, steps=1000)\nif torch.equal(o.before, o.after): return
     before="slow")
 
 # %% wrong one-zero-is-enough
-# One zero among the gradients shows no underflow: its input may always be zero. Check whether all
-# gradients are zero.
+# One zero gradient is no underflow: its input may be zero. Check whether all gradients are zero.
 swap("gradient == 0).all()", "gradient == 0).any()")
 of("other_experiments", swap("[alive] != 0", " != 0"))
 
 # %% wrong one-stall-is-enough
-# One weight that stays doesn't show missing masters: its input may always be zero. Check whether
-# all weights stay.
+# One weight that stays doesn't show missing masters: its input may be zero. Check all weights.
 swap("slow.after).all()", "slow.after).any()")
 swap("slow.before == slow.after).all()", "slow.before != slow.after).sum() < 6")
 
 # %% wrong wrong-type
 put("return 2", before="if (run(")
-
-# %% wrong returned-none
-drop('return "nothing"')

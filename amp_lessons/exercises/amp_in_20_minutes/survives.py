@@ -40,30 +40,24 @@ def survives(x):
     return torch.tensor(x).half().abs() > 0
 
 # %% wrong sign-forgotten
-# Your answer is `False` for negative numbers, but -1.0 survives as well as 1.0 does. Compare
-# magnitudes, or ask whether the stored number is different from zero.
+# Your answer is `False` for negative numbers, but -1.0 survives as 1.0 does. Compare magnitudes.
 swap("!= 0", "> 0")
 of("by_the_limit", swap("abs(x)", "x"))
-of("zero_dimensional_tensor", swap(".abs()", ""))
 
 # %% wrong inverted
-# Your answer is the wrong way round: `True` for the numbers that become zero, `False` for those
-# that survive.
+# Your answer is the wrong way round: `True` for the numbers that become zero.
 swap("!=", "==")
 of("by_the_limit", swap("return ", "return not "))
 
 # %% wrong tie-survives
-# You are very close. Exactly 2**-25 lies half-way between 0 and 2**-24. A tie goes to the one of
-# the two whose mantissa is even, and that is 0.
+# Nearly: 2**-25 lies half-way between 0 and 2**-24. A tie goes to the even mantissa, and that is 0.
 of("by_the_limit", swap(">", ">="))
 of("by_the_limit", swap("abs(x) > 2**-25", "abs(x) * 2**24 + 0.5 >= 1"))
 
 # %% wrong not-stored
-# You asked about `x` itself, or stored it in float32, where all of these numbers fit. Store it in
-# `torch.float16`, and then look.
+# You asked about `x` itself or stored it in float32, which holds all of these. Use `torch.float16`.
 swap(", dtype=torch.float16", "")
 of("by_the_limit", swap("abs(x) > 2**-25", "x != 0"))
-of("zero_dimensional_tensor", swap(".half()", ""))
 
 # %% wrong always-true
 # Your answer is `True` for every number, even for 0. A number below 2**-25 becomes zero in FP16.
@@ -74,42 +68,34 @@ of("by_the_limit", swap("abs(x) > 2**-25", "True"))
 # You compared with the smallest number that FP16 has: 2**-24, about 6e-8. But storing a number
 # rounds it to the nearest one. What lies above half of 2**-24 is rounded up, so it survives.
 of("by_the_limit", swap("> 2**-25", ">= 2**-24"))
-of("by_the_limit", swap("> 2**-25", ">= 5.960464477539063e-08"))
 of("by_the_limit", swap("-25", "-24"))
 of("by_the_limit", swap("> 2**-25", ">= 6e-8"))
 
 # %% wrong smallest-normal-is-the-limit
-# You compared with 2**-14, the smallest *normal* number of FP16. Below it come the subnormal
-# numbers. They have fewer bits, but they aren't zero.
+# You compared with 2**-14, the smallest *normal* number. The subnormal ones aren't zero either.
 of("by_the_limit", swap("-25", "-14"))
 of("by_the_limit", swap("> 2**-25", ">= torch.finfo(torch.float16).tiny"))
 
 # %% wrong eps-is-the-limit
-# You compared with eps, 2**-10. That is the spacing of FP16's numbers between 1 and 2. Smaller
-# numbers lie closer together, and they go down to 2**-24.
+# You compared with eps, 2**-10, the spacing between 1 and 2. Smaller numbers go down to 2**-24.
 of("by_the_limit", swap("2**-25", "torch.finfo(torch.float16).eps"))
 of("by_the_limit", swap("> 2**-25", "/ 2**-10 > 1"))
 
 # %% wrong bfloat16
-# That is what survives in BF16. It has the exponents of FP32, so it reaches much further down than
-# FP16. This question is about `torch.float16`.
+# That is what survives in BF16, which reaches much further down. Ask about `torch.float16`.
 swap("=torch.float16", "=torch.bfloat16")
 of("zero_dimensional_tensor", swap("half", "bfloat16"))
 
 # %% wrong overflow-counted-as-lost
-# You count a number that becomes infinity as lost. That is a fault too, but a different one: here
-# the question is only whether the stored number is zero, and infinity isn't.
+# You count a number that becomes infinity as lost. Overflow is a fault too. But the question here
+# is only whether the stored number is zero, and infinity isn't.
 swap("item() != 0", "item() not in (0, float('inf'), float('-inf'))")
 of("by_the_limit", swap("abs(x) > 2**-25", "2**-25 < abs(x) <= 65504"))
 
 # %% wrong rounded-to-decimals
-# You rounded to a number of decimal places. FP16 stores binary digits, so its limit isn't a round
-# decimal number. Let torch store `x`, and look at what comes back.
+# You rounded to decimal places, but FP16 stores binary digits. Let torch store `x`, and look.
 of("by_the_limit", swap("abs(x) > 2**-25", "round(x, 7) != 0"))
 of("by_the_limit", swap("abs(x) > 2**-25", "float(f'{x:.7f}') != 0"))
 
 # %% wrong wrong-type
 swap(" != 0", "")
-
-# %% wrong returned-none
-swap("return ", "")

@@ -48,8 +48,7 @@ def dtype_offenders(model, x, expected, region):
 #   and returns a handle with a method `remove()`.
 # - A hook must know its path. Make the hook in a function that takes the path, or give it the path
 #   as a default argument. A function that is made in a loop sees the loop's last path.
-# - Keep a list of dtypes for each path, empty at first. If it is still empty afterwards, the module
-#   did not run.
+# - Keep a list of dtypes for each path. If it is still empty afterwards, the module did not run.
 
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage_models import offender_cases, play_offenders
@@ -82,8 +81,7 @@ def noted(words):
 judge = Judge(same=same, asked_for="a dict from path to dtype", tell=tell)
 
 # %% passed
-# Write `assert not dtype_offenders(...)` in a test. When autocast's rules or the model change, the
-# test tells you before a training run does.
+# Write `assert not dtype_offenders(...)` in a test: it tells you when a dtype changes.
 
 # %% right forwards_replaced_and_put_back
 def dtype_offenders(model, x, expected, region):
@@ -121,8 +119,7 @@ def dtype_offenders(model, x, expected, region):
     return found
 
 # %% rule ran-several-times
-# You ran the model more than once. In training mode each run changes a BatchNorm's statistics and
-# draws random numbers. Hook all modules first, and run the model once.
+# You ran the model more than once, which changes a BatchNorm. Hook all modules, and run it once.
 breaks = noted("the model ran more than once")
 swap("model(x)", "[model(x) for path in expected]")
 
@@ -134,30 +131,25 @@ put("handles.pop().remove()", before="for handle") & drop("for handle in")
 of("forwards_replaced_and_put_back", drop("for module in"))
 
 # %% rule hooks-lost
-# You removed hooks that were not yours: one that was on the model before is gone. Keep the handle
-# that you get when you register a hook, and remove that one.
+# You removed a hook that was on the model before. Remove only those that you registered.
 breaks = noted("a hook that was on the model before is gone")
-(drop("for handle in") & put("for m in model.modules(): m._forward_hooks.clear()",
-    before="offenders ="))
+put("for m in model.modules(): m._forward_hooks.clear()", before="offenders =")
 
 # %% rule mode-changed
 # The model comes back in another mode. `eval()` and `train()` also change the parts that were in
 # another mode than the rest. To look at dtypes, you don't need to change any.
 breaks = noted("a module is in another mode")
 put("model.eval()", before="seen =")
-(put("was = model.training; model.eval()", before="seen =") & put("model.train(was)",
-    before="offenders ="))
+put("model.eval()", before="seen =") & put("model.train()", before="offenders =")
 
 # %% rule parameters-changed
-# The model's parameters, their dtype or their `requires_grad` are not what they were. Looking at
-# dtypes should change nothing.
+# The parameters are not what they were, or their dtype, or their `requires_grad`. Change nothing.
 breaks = noted("the parameters are not as they were")
 put("model.requires_grad_(False)", before="seen =")
 put("model.to(region).float()", before="seen =")
 
 # %% rule region-left-open
-# Autocast is still on when your function returns, so what the caller runs next is cast too. A
-# `with torch.autocast(...)` block ends on its own.
+# Autocast is still on after the call, so the caller's ops are cast too. A `with` block ends itself.
 breaks = noted("autocast is on after the call")
 (unwrap("with") & put('torch.set_autocast_enabled("cpu", True)', before="model(x)") &
     put('torch.set_autocast_dtype("cpu", region)', before="model(x)"))
@@ -170,10 +162,8 @@ def breaks(seen, right):
 swap("= wrong[0]", "= str(wrong[0])")
 
 # %% wrong parameters-not-outputs
-# You looked at the parameters. They are float32 with and without autocast, so they say nothing
-# about the outputs. Use a forward hook to see what a module returns.
-put("seen[path] = [p.dtype for p in model.get_submodule(path).parameters()] or [dtype]",
-    before="wrong =")
+# You looked at the parameters, which stay float32. Use a forward hook to see what a module returns.
+swap("seen[path] or [None]", "[p.dtype for p in model.get_submodule(path).parameters()]")
 
 # %% program asks_the_weights_alone
 def dtype_offenders(model, x, expected, region):
@@ -181,8 +171,7 @@ def dtype_offenders(model, x, expected, region):
     return {p: next(iter(d)) for p, d in dtypes.items() if d and expected[p] not in d}
 
 # %% wrong inputs-not-outputs
-# You looked at what goes into a module. A linear layer takes float32 and returns 16 bit. A forward
-# hook gets the output as its third argument.
+# You looked at what goes into a layer. It returns another dtype: look at a hook's third argument.
 swap("first.dtype", "args[0].dtype")
 swap("def hook(module, args, output):", "def hook(module, output, _):")
 
@@ -209,29 +198,24 @@ swap("model.get_submodule(path)", "dict(model.named_modules()).get(path, nn.Modu
 swap("for path in expected]", "for path, _ in model.named_modules() if path in expected]")
 
 # %% wrong never-ran
-# A module that didn't run is missing from your report. A test that never looks at a module proves
-# nothing about it: report it with `None`.
+# A module that didn't run is missing from your report. Report it with `None`: nothing was tested.
 swap("seen[path] or [None]", "seen[path]")
 of("forwards_replaced_and_put_back", swap("seen[p] or [None]", "seen[p]"))
 
 # %% wrong nothing-reported
-# Your report is empty for every model. Compare what each module returned with what was expected,
-# and put the path and the dtype into a dict where they differ.
+# Your report is empty for every model. Put each path that hasn't the expected dtype into a dict.
 swap("if wrong:", "if not handles:")
 put("expected = {}", before="seen =")
 
 # %% wrong nothing-seen
-# You report None for every module, as if none had run. Your hooks noted nothing. Register them
-# before you call the model, on the modules of this very model.
+# You report None for every module. Register your hooks before the call, on this very model's parts.
 swap("seen[path] or [None]", "[None]")
 drop("model(x)")
 
 # %% wrong one-call-only
-# A module can run several times, and you kept one dtype of several. Collect all of them, and report
-# the first that isn't the expected one.
+# A module can run several times, and you kept one dtype. Report the first that isn't as expected.
 swap("seen[path].append(first.dtype)", "seen[path] = [first.dtype]")
 swap("seen[path] or [None]", "seen[path][-1:] or [None]")
-swap("seen[path] or [None]", "seen[path][:1] or [None]")
 swap("seen[path].append(first.dtype)", "seen[path] = seen[path] or [first.dtype]")
 
 # %% wrong tuple-not-opened

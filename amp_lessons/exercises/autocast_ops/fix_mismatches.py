@@ -1,16 +1,13 @@
 # %% statement points=3 minutes=20
 # # Fix five dtype mismatches
 #
-# Here are five functions as people write them for float32. Under autocast three of them raise, one
-# raises in one of the two 16-bit formats, and one returns a wrong number without an error. Fix each
-# of them where it stands. Each should return **float32** in a region of float16, in a region of
-# bfloat16, and with no region open.
+# Here are five functions written for float32. Under autocast three raise, one raises in one of the
+# two 16-bit formats, and one returns a wrong number without an error. Fix each where it stands.
+# Each should return **float32** in a region of float16, of bfloat16, and with none open.
 #
-# - What runs in 16 bits now must still run in 16 bits: `x @ weight` must not become a float32
-#   product. The second product of `project` may run in either.
+# - `x @ weight` must still run in 16 bits. The second product of `project` may run in either.
 # - The head of `classify` stays a float32 product.
-# - `update_memory` keeps the float32 numbers of the memory as they are, and doesn't change its
-#   arguments.
+# - `update_memory` keeps the memory's float32 numbers, and doesn't change its arguments.
 #
 # All but `classify` are called *inside* the caller's region, which must be as it was afterwards.
 # `classify` opens its own. The check names the functions that you haven't changed yet.
@@ -103,17 +100,21 @@ def runs(entry):
 def noted(entry, key):
     return {where: run[key] for where, run in runs(entry).items() if key in run}
 
+def function(right):  # its name, for a sentence
+    return {"function": next(iter(noted(right, "function").values()))}
+
 def raised(entry):
     return {where: e for where, e in noted(entry, "raised").items() if e != "nothing"}
 
 def somewhere(key, test):
     """A rule: in some region this was noted."""
-    return lambda seen, right: any(map(test, noted(seen, key).values()))
+    return lambda seen, right: any(map(test, noted(seen, key).values())) and function(right)
 
 def products(test):
     """A rule: in some region `x @ weight` ran in a dtype of which this is true (wanted, got)."""
     def breaks(seen, right, key="x @ weight ran in"):
-        return any(test(w, noted(seen, key).get(at, w)) for at, w in noted(right, key).items())
+        found = any(test(w, noted(seen, key).get(at, w)) for at, w in noted(right, key).items())
+        return found and function(right)
     return breaks
 
 def tell(case, right, seen):
@@ -182,29 +183,25 @@ breaks = somewhere("raised", lambda error: "ScalarType" in error)
 swap("detach().float().numpy()", "detach().numpy().astype('float32')")
 
 # %% rule inside-a-region-only
-# It works inside a region and raises without one: there your 16-bit tensor meets float32. Don't
-# cast to the region's dtype; float32 is right in both.
+# It raises without a region, where your 16-bit tensor meets float32. Float32 is right in both.
 def breaks(seen, right):
     return list(raised(seen)) == ["with no region open"]
 swap("clone().index_add_(0, rows, added)",
     "to(torch.get_autocast_dtype('cpu')).index_add_(0, rows, x @ weight).float()")
 
 # %% rule one-format-only
-# It works for one 16-bit format and raises for the other, so your function contains a dtype that is
-# right for one region only. Both formats can be cast to float32.
+# It works for one 16-bit format and raises for the other: its dtype fits one only. Use float32.
 def breaks(seen, right):
     return len([where for where in raised(seen) if "region of" in where]) == 1
 swap("features.float() @ head", "(features @ head.half()).float()")
 
 # %% rule still-mismatched
-# Two dtypes still meet in an op that autocast doesn't look after. Which of its tensors is 16 bit?
-# Cast that one to float32 before the op.
+# In `{function}` two dtypes meet in an op that autocast doesn't look after. Cast the 16-bit one.
 breaks = somewhere("raised", lambda error: error != "nothing")
 swap("rows, added)", "rows, x @ weight)")
 
 # %% rule region-changed
-# The caller's region is not as it was after your function. A switch that you set by hand stays set.
-# You don't need it here: casting one tensor is enough.
+# The caller's region isn't as it was: a switch set by hand stays set. Casting one tensor is enough.
 breaks = somewhere("autocast after the call", lambda words: words == "not as it was")
 put("torch.set_autocast_enabled('cpu', True)", before="return (positive")
 
@@ -217,22 +214,21 @@ def breaks(seen, right):
 swap("detach().float().numpy()", "detach().float().tolist()")
 
 # %% rule autocast-switched-off
-# `x @ weight` doesn't run in 16 bits any more. That removes the mismatch, but also what the region
-# is for. Let the product run in the region's dtype, and cast only the tensor that leaves it.
+# In `{function}`, `x @ weight` no longer runs in 16 bits, which is what the region is for. Let the
+# product run in the region's dtype, and cast only the tensor that leaves it.
 breaks = products(lambda wanted, got: wanted[-2:] == "16" != got[-2:])
 wrap("with torch.autocast('cpu', enabled=False):", "return ((x @ weight).float()")
 swap("(x @ weight).detach().float()", "(x.double() @ weight.double()).float()")
 
 # %% rule other-format
-# `x @ weight` runs in a 16-bit format that was not asked for. Don't cast its inputs yourself, and
+# In `{function}`, `x @ weight` runs in the wrong 16-bit format. Don't cast its inputs yourself, and
 # open a region with its dtype: without one, `torch.autocast("cpu")` means bfloat16.
 breaks = products(lambda wanted, got: wanted != got)
 swap("added = (x @ weight)", "added = (x.half() @ weight.half())")
 swap("dtype=region", "dtype=torch.bfloat16", nth=2)
 
 # %% rule half-leaks
-# There is no error any more, but the result isn't float32 yet. The next op outside the region will
-# run into it. Cast with `.float()`.
+# `{function}` raises no error, but the next op meets a 16-bit result. Cast with `.float()`.
 breaks = somewhere("returned", lambda words: "float16" in words)
 swap("(positive @ head).float()", "positive @ head")
 
@@ -247,14 +243,12 @@ breaks = somewhere("arguments", lambda words: words == "changed")
 swap("clone().index_add_(0, rows, added)", "index_add_(0, rows, added)")
 
 # %% rule memory-rounded
-# You rounded the memory to 16 bits on its way. Even the rows that nothing was added to have lost
-# digits. Keep the memory in float32, and cast the features.
+# You rounded the memory itself: even rows with nothing added lost digits. Keep it in float32.
 breaks = somewhere("rows that nothing was added to", lambda words: words == "rounded")
 swap("clone().index_add_(0, rows, added)", "bfloat16().float().index_add_(0, rows, added)")
 
 # %% rule cast-after-the-sum
-# The result is inf. In FP16 the squares overflow above 65504, and so does their sum. Cast before
-# the op that can overflow.
+# The result is inf: in FP16 the squares overflow above 65504. Cast before the op that can overflow.
 breaks = somewhere("values", lambda values: math.inf in values)
 swap("weight).float() ** 2).sum()", "weight) ** 2).sum().float()")
 

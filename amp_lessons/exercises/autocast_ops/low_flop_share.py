@@ -42,17 +42,15 @@ def low_flop_share(model, x, region):
     ### END SOLUTION
 
 # %% hints
-# - The dtype in which an op computed is the dtype of its result. Below autocast the casts are ops
-#   of their own, and have been made already.
-# - Does `func.overloadpacket in flop_registry` hold? Then `flop_registry[func.overloadpacket]` is
-#   the formula. It takes the arguments of the call, and the result as `out_val`.
-# - Call the op first, and then look at `out.dtype`. Add the FLOPs to the total, and to a second sum
-#   if the dtype has 16 bits. Return `out`.
+# - An op computed in the dtype of its result. Below autocast the casts have been made already.
+# - Does `func.overloadpacket in flop_registry` hold? Then that entry is the formula. It takes the
+#   arguments of the call, and the result as `out_val`.
+# - Call the op first, then look at `out.dtype`. Keep two sums of FLOPs, and return `out`.
 
 # %% probe
-from amp_lessons.exercises.autocast_ops.stage_models import share_cases
+from amp_lessons.exercises.autocast_ops.stage_models import play_share, share_cases
 
-probe = Probe(share_cases)
+probe = Probe(share_cases, play=play_share)
 
 # %% judge
 judge = Judge(same=within(1e-6))
@@ -78,40 +76,19 @@ def low_flop_share(model, x, region):
         model(x)
     return Fraction(flops[torch.float16] + flops[torch.bfloat16], sum(flops.values()))
 
-# %% right a_mode_of_its_own
-class Flops(TorchDispatchMode):
-    low = total = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        if func.overloadpacket in flop_registry:
-            flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
-            self.total += flops
-            self.low += flops * (args[0].dtype in (torch.float16, torch.bfloat16))
-        return result
-
-def low_flop_share(model, x, region):
-    with torch.no_grad(), torch.autocast("cpu", region, cache_enabled=False), Flops() as seen:
-        model(x)
-    return torch.tensor(seen.low) / seen.total
-
 # %% wrong nothing-counted
-# None of the ops that you saw has a formula, so the total is 0. The keys of `flop_registry` are ops
-# such as `func.overloadpacket`, and not `func`. And in `inference_mode` torch doesn't take layers
-# apart, so you don't see their products.
+# None of the ops that you saw has a formula. The keys of `flop_registry` are
+# `func.overloadpacket`s, not `func`s. And in `inference_mode` torch doesn't take layers apart.
 swap("if func.overloadpacket in", "if func in")
 swap("with torch.autocast", "with torch.inference_mode(), torch.autocast")
 
 # %% wrong result-not-returned
-# Your `__torch_dispatch__` doesn't return the result of the op, so the model gets None
-# instead. Return what `func` returned.
+# Your `__torch_dispatch__` gives the model None. Return what `func` returned.
 drop("return out")
 of("fraction", drop("return result"))
 
 # %% wrong no-region
-# You ran the model without opening the region, so only the model's own regions ran in 16 bits.
-# Write `with torch.autocast("cpu", dtype=region)` around the call.
+# You ran the model without the region. Write `with torch.autocast("cpu", dtype=region)` around it.
 swap('torch.autocast("cpu", dtype=region), ', "")
 swap("dtype=region)", "dtype=region, enabled=False)")
 
@@ -119,26 +96,22 @@ swap("dtype=region)", "dtype=region, enabled=False)")
 # Your share is 0 for every model. Is the region open around the call? Look at the dtype of what the
 # ops return: parameters stay in float32. In `inference_mode` you see no op that has a formula.
 swap("out.dtype.itemsize", "next(model.parameters()).dtype.itemsize")
-(swap("with torch.autocast", "with torch.inference_mode(), torch.autocast") & swap("/ total",
-    "/ max(total, 1)"))
+swap("with ", "with torch.inference_mode(), ") & put("total = total or 1", before="return low")
 
 # %% wrong always-one
-# Your share is 1 for every model. Autocast leaves some products alone, and a model can switch it
-# off. Look at the dtype that each op returns.
+# Your share is 1 for every model. A model can switch autocast off: look at each op's dtype.
 drop("low += ") & swap("low / total", "total / total")
 swap("out.dtype.itemsize == 2", "True")
 
 # %% wrong one-format-only
-# You counted one 16-bit format and missed the other. The region may be float16 or bfloat16, and a
-# model may open an inner region with the other one. Count both.
+# You counted one 16-bit format only. A model may open an inner region with the other: count both.
 swap("out.dtype.itemsize == 2", "out.dtype == region")
 swap("out.dtype.itemsize == 2", "out.dtype == torch.float16")
 swap("out.dtype.itemsize == 2", "out.dtype == torch.bfloat16")
 of("fraction", swap("flops[torch.float16] + flops[torch.bfloat16]", "flops[region]"))
 
 # %% wrong counts-ops
-# You counted matrix products, and not their FLOPs. In your share a large product weighs as much as
-# a small one.
+# You counted matrix products, not their FLOPs: a large one weighs as much as a small one.
 swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1")
 of("fraction", swap("formula(*args, **(kwargs or {}), out_val=result)", "1"))
 
@@ -149,32 +122,27 @@ swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = out.numel
 of("fraction", swap("formula(*args, **(kwargs or {}), out_val=result)", "result.nelement()"))
 
 # %% wrong counts-every-op
-# You counted ops of every kind, casts and views among them. Ask for the FLOPs of those that
-# `flop_registry` has a formula for; nearly all the work is there.
-(swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") &
-    swap("if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):") &
-    drop("formula ="))
-(swap("flops = formula(*args, **(kwargs or {}), out_val=out)", "flops = 1") &
-    swap("if func.overloadpacket in flop_registry:", "if isinstance(out, torch.Tensor):") &
-    drop("formula =") & swap("with torch.autocast", "with torch.no_grad(), torch.autocast"))
+# You counted ops of every kind. Ask for the FLOPs of those that `flop_registry` has a formula for.
+(swap("func.overloadpacket in flop_registry:", "isinstance(out, torch.Tensor):") &
+    swap("formula(*args, **(kwargs or {}), out_val=out)", "1") & drop("formula ="))
+(swap("func.overloadpacket in flop_registry:", "isinstance(out, torch.Tensor):") &
+    swap("formula(*args, **(kwargs or {}), out_val=out)", "1") & drop("formula =") &
+    swap("with ", "with torch.no_grad(), "))
 of("fraction", swap("formula := flop_registry.get(func.overloadpacket)",
     "torch.is_tensor(result)") & swap("formula(*args, **(kwargs or {}), out_val=result)", "1") &
     swap("with torch.autocast", "with torch.no_grad(), torch.autocast"))
 
 # %% wrong products-missed
-# You missed some products. A linear layer with a bias is an `addmm`, one without may be an `mm`,
-# `q @ k` is a `bmm` in no layer, and convolutions count too. Let a `TorchDispatchMode` see every
-# op, and `flop_registry` say which of them count.
+# You missed some products. With a bias a layer is an `addmm`, without one it may be an `mm`; `q @
+# k` is a `bmm`, and convolutions count too. Let `flop_registry` say for every op whether it counts.
 swap("in flop_registry", "in (torch.ops.aten.addmm, torch.ops.aten.convolution)", nth=1)
-put("if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.bmm): return out",
-    before="if func")
+put("if func.overloadpacket.__name__ in ('mm', 'bmm'): return out", before="if func")
 (swap("in flop_registry", "in (torch.ops.aten.mm, torch.ops.aten.convolution)", nth=1) &
     swap("low / total", "low / max(total, 1)"))
 put("if func.overloadpacket == torch.ops.aten.convolution: return out", before="if func")
 
 # %% wrong inputs-before-the-cast
-# You took the dtype of what goes into a layer. The cast comes after that, inside the layer's call.
-# A `TorchDispatchMode` sees what is computed below it.
+# You took the dtype of what goes into a layer. It is cast later, which a `TorchDispatchMode` sees.
 
 # %% program what_goes_in
 def low_flop_share(model, x, region):
@@ -194,25 +162,20 @@ def low_flop_share(model, x, region):
 def low_flop_share(model, x, region):
     flops = {2: 0, 4: 0}
 
-    def hook(layer, args):
-        rows = args[0].numel() // args[0].shape[-1]
-        if layer.weight.ndim == 3:
-            rows = args[0].shape[0] * (args[0].shape[-1] - 1)
-        flops[args[0].itemsize] += rows * layer.weight.numel()
+    def hook(layer, args, out):
+        if hasattr(layer, "weight"):
+            flops[args[0].itemsize] += out.numel() * layer.weight[0].numel()
 
     for module in model.modules():
-        if hasattr(module, "weight"):
-            module.register_forward_pre_hook(hook)
+        module.register_forward_hook(hook)
     with torch.autocast("cpu", dtype=region):
         model(x)
     return flops[2] / sum(flops.values())
 
 # %% wrong float64-counted
-# You counted everything that isn't float32. Autocast leaves float64 alone, so a product can run in
-# 64 bits too. Count float16 and bfloat16 only.
+# You counted float64 as well, which autocast leaves alone. Count float16 and bfloat16 only.
 swap("itemsize == 2", "itemsize != 4")
-of("fraction", swap("flops[torch.float16] + flops",
-    "flops[torch.float64] + flops[torch.float16] + flops"))
+of("fraction", swap("flops[torch.float16]", "flops[torch.float64] + flops[torch.float16]"))
 
 # %% wrong the-other-share
 # You returned the share that does not run in 16 bits.
@@ -221,7 +184,7 @@ swap("itemsize == 2", "itemsize > 2")
 
 # %% wrong ratio-not-share
 # You divided the 16-bit FLOPs by the others. A share is divided by all of them.
-swap("low / total", "low / max(total - low, 1)")
+swap("low / total", "low / (total - low) if low < total else 1.0")
 swap("low / total", "low / (total - low)")
 put("total -= low", before="return low")
 of("fraction", swap("sum(flops.values())", "flops[torch.float32] + flops[torch.float64]"))

@@ -1,6 +1,5 @@
 # %% wrong region-without-its-dtype
-# You opened the region without its dtype. `torch.autocast("cpu")` means bfloat16, and the task
-# asks for `region`, which can be float16 too. Pass `dtype=region`.
+# `torch.autocast("cpu")` means bfloat16, and `region` can be float16 too. Pass `dtype=region`.
 swap('torch.autocast("cpu", dtype=region)', 'torch.autocast("cpu")')
 swap('torch.autocast("cpu", dtype=region)', 'torch.autocast("cpu", dtype=torch.bfloat16)')
 swap('torch.autocast("cpu", dtype=region)', 'torch.autocast("cpu", dtype=torch.float16)')

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.overrides import TorchFunctionMode
 
 from amp_lessons.checks.evidence import by_name
@@ -26,6 +25,7 @@ from amp_lessons.exercises.stage import (
     HALF,
     SINGLE,
     Operations,
+    as_play,
     autocast_state,
     flat,
     from_seed,
@@ -52,9 +52,10 @@ def oracle_cases() -> list[Case]:
     found = []
     for at, (op, device) in enumerate(itertools.product((*TWO_INPUTS, *ONE_INPUT), DEVICES)):
         count = 2 if op in TWO_INPUTS else 1
-        mixtures = [*itertools.product((SINGLE, HALF, BFLOAT), repeat=count), (DOUBLE,) * count]
-        for number, inputs in enumerate(mixtures):
+        mixtures = itertools.combinations_with_replacement((SINGLE, HALF, BFLOAT), count)
+        for number, mixture in enumerate([*mixtures, (DOUBLE,) * count]):
             dtype, other = (HALF, BFLOAT) if (at + number) % 2 else (BFLOAT, HALF)
+            inputs = mixture if device == "cpu" else mixture[::-1]
             # On a CPU, `cat` refuses the 16-bit format that isn't the region's.
             if not (op == "cat" and device == "cpu" and other in inputs):
                 found.append(Case((op, device, dtype, inputs), kind=f"`{op}`"))
@@ -97,40 +98,35 @@ class _LastProduct(TorchFunctionMode):
         tensors = [a for a in args if isinstance(a, Tensor)]
         if getattr(func, "__name__", "") in self.names and tensors:
             on = "on" if torch.is_autocast_enabled(tensors[0].device.type) else "off"
-            self.words = f", from a product of {name_of(tensors[0].dtype)} with autocast {on}"
+            self.words = f" (the last product got {name_of(tensors[0].dtype)}, autocast was {on})"
         return func(*args, **(kwargs or {}))
 
 
-def play_gram(function: Callable[..., Any]) -> Any:
+@as_play
+def play_gram(
+    function: Callable[..., Any], x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None
+) -> Any:
     """Call in the case's region. A 16-bit result is wrong whatever is in it, so what is noted is
     how it came about. On CUDA there are no values, but a dtype."""
-    if function is ...:
-        return function
-
-    def play(x: Tensor, weight: Tensor, device: str, dtype: torch.dtype | None) -> Any:
-        with region(dtype, device), _LastProduct() as product, _Products() as below:
-            if device == "cuda":
-                x, weight = (
-                    torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight)
-                )
-            before = autocast_state(device)
-            result = function(x, weight)
-            after = autocast_state(device)
-        if after != before and result is not ...:
-            changed = "off; expected on" if dtype and not after[0] else "not as it was"
-            return {"autocast after the call": changed}
-        if below.double:
-            return {"computed in": "float64; expected float32"}
-        if isinstance(result, Tensor) and result.dtype in (HALF, BFLOAT):
-            return f"{name_of(result.dtype)}{product.words}"
-        if device == "cuda" and isinstance(result, Tensor):
-            ran = below.dtypes or ["no product"]
-            inner = ran[-1] if len(ran) > 1 else "float32"  # sums of products are no product
-            words = f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
-            return f"{words}, linear layer in {ran[0]}, inner products in {inner}"
-        return result
-
-    return play
+    with region(dtype, device), _LastProduct() as product, Operations() as below:
+        if device == "cuda":
+            x, weight = (torch.empty(t.shape, dtype=t.dtype, device=device) for t in (x, weight))
+        before = autocast_state(device)
+        result = function(x, weight)
+        after = autocast_state(device)
+    if after != before and result is not ...:
+        changed = "off; expected on" if dtype and not after[0] else "not as it was"
+        return {"autocast after the call": changed}
+    if any(name == "float64" for _, name in below.seen):
+        return {"computed in": "float64; expected float32"}
+    if isinstance(result, Tensor) and result.dtype in (HALF, BFLOAT):
+        return f"{name_of(result.dtype)}{product.words}"
+    if device == "cuda" and isinstance(result, Tensor):
+        ran = below.of_products() or ["no product"]
+        inner = ran[-1] if len(ran) > 1 else "float32"  # sums of products are no product
+        words = f"{name_of(result.dtype)} of shape {tuple(result.shape)}"
+        return f"{words}, linear layer in {ran[0]}, inner products in {inner}"
+    return result
 
 
 # ---- fix_mismatches -----------------------------------------------------------------------------
@@ -164,24 +160,6 @@ def _arguments(name: str, rows: int) -> tuple[Any, ...]:
     if name in ("project", "classify"):
         return x, weight, head
     return (200 * x, weight) if name == "energy" else (x, weight)
-
-
-class _Products(TorchDispatchMode):
-    """Notes the dtype of each matrix product, below autocast, in order."""
-
-    names = ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dtypes: list[str] = []
-        self.double = False
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in self.names:
-            self.dtypes.append(name_of(out.dtype))
-        self.double |= isinstance(out, Tensor) and out.dtype is DOUBLE
-        return out
 
 
 def _is_mismatch(error: Exception) -> bool:
@@ -223,6 +201,7 @@ def _run(name: str, rows: int, function: Callable[..., Any], dtype: torch.dtype 
     products = operations.of_products()
     found = {
         "raised": "nothing",
+        "function": name,
         "x @ weight ran in": (products or ["no product"])[0],
         "returned": _in_words(result),
         "autocast after the call": "as it was" if after == before else "not as it was",

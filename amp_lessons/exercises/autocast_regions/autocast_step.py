@@ -4,8 +4,7 @@
 # Write `autocast_step(model, loss_fn, optimizer, x, y)`: one training step in bfloat16 autocast.
 # Each part of the step belongs either inside or outside the region.
 #
-# - `model` takes `x`, of shape (batch, inputs). `loss_fn(prediction, y)` gives a loss without
-#   dimensions.
+# - `model` takes `x`, of shape (batch, inputs). `loss_fn(prediction, y)` gives a scalar.
 # - The parameters may still hold gradients of an earlier step. They must not count.
 # - Return the loss as it was before the step, as a number or a tensor.
 # - You need no scaler: bfloat16 has the range of float32.
@@ -23,8 +22,7 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     ### END SOLUTION
 
 # %% hints
-# - There are five parts: `zero_grad`, the forward pass, the loss, `backward` and `step`. Which of
-#   them choose the dtypes for the others?
+# - Of `zero_grad`, forward pass, loss, `backward` and `step`: which choose dtypes for the others?
 # - The backward pass follows the dtypes of the forward pass, and the step works on float32.
 # - The region holds two calls: the model's and the loss function's.
 
@@ -37,20 +35,21 @@ probe = Probe(stage.step_cases, play=stage.some_steps)
 judge = Judge(same=within(1e-3), asked_for="the loss", tell=stage.telling(within(1e-3)))
 
 # %% passed
-# The region holds the forward pass and the loss. Backward and the step follow from them, and stay
-# outside.
+# The region holds the forward pass and the loss. Backward and the step stay outside.
 
-# %% right decorated_forward
+# %% right decorated_forward_in_a_closure
 def autocast_step(model, loss_fn, optimizer, x, y):
-    @torch.autocast("cpu", dtype=torch.bfloat16)
+    @torch.autocast("cpu")
     def forward():
         return loss_fn(model(x).float(), y)
 
-    loss = forward()
-    optimizer.zero_grad(set_to_none=False)
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
+    def closure():
+        loss = forward()
+        optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        return loss.detach()
+
+    return optimizer.step(closure)
 
 # %% right two_regions_and_a_scaler
 def autocast_step(model, loss_fn, optimizer, x, y):
@@ -65,17 +64,6 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     scaler.update()
     return loss
 
-# %% right in_a_closure
-def autocast_step(model, loss_fn, optimizer, x, y):
-    def closure():
-        optimizer.zero_grad()
-        with torch.autocast("cpu"):
-            loss = loss_fn(model(x), y)
-        loss.backward()
-        return loss
-
-    return optimizer.step(closure)
-
 # %% rule parameters-cast
 breaks = stage.differs("dtype of the parameters")
 
@@ -89,7 +77,6 @@ breaks = stage.among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
 breaks = stage.among("autocast in the forward pass", "off")
-unwrap("with torch.autocast")
 
 # %% rule other-dtype
 breaks = stage.among("autocast in the forward pass", "float16")
@@ -107,12 +94,6 @@ wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()
 # %% rule step-inside
 breaks = stage.among("autocast in the optimizer's step", "on")
 
-# %% rule no-backward
-breaks = stage.among("backward passes", "0")
-
-# %% rule copy-trained
-breaks = stage.differs("gradients of the parameters")
-
 # %% rule steps-miscounted
 breaks = stage.differs("optimizer steps")
 
@@ -123,21 +104,11 @@ move("optimizer.zero_grad()", before="return")
 drop("optimizer.zero_grad()") & put("model.zero_grad(set_to_none=False)", after="optimizer.step()")
 
 # %% wrong loss-after-the-step
-# You returned the loss after the step: you ran the model again, with the new weights. Return the
-# loss that you called `backward()` on.
+# You returned the loss of the new weights. Return the loss that you called `backward()` on.
 put('with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_fn(model(x), y)',
     before="return")
-
-# %% program forward_as_a_function
-def autocast_step(model, loss_fn, optimizer, x, y):
-    def forward():
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return loss_fn(model(x), y)
-
-    optimizer.zero_grad()
-    forward().backward()
-    optimizer.step()
-    return forward().item()
+of("decorated_forward_in_a_closure", swap("return optimizer.step(closure)",
+    "optimizer.step(closure)\n    return forward().item()"))
 
 # %% wrong returned-none
 drop("return loss")

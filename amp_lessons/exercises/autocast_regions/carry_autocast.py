@@ -16,10 +16,8 @@
 # - What you return takes any arguments, returns what `function` returns, and passes its errors on.
 # - It may be called in any thread, whether autocast is on or off there. After the call, that
 #   thread's state is as it was before, even if `function` raises an error.
-# - A later call sees the weights as they are then, even if they have changed in between. No region
-#   is open in the thread in between.
-# - Its calls may overlap: several threads may call it at the same time, and `function` may call it
-#   again.
+# - A later call sees the weights as they are then. No region is open in the thread in between.
+# - Its calls may overlap: threads may call it at the same time, and `function` may call it again.
 
 # %% answer
 def carry_autocast(function):
@@ -39,8 +37,7 @@ def carry_autocast(function):
     ### END SOLUTION
 
 # %% hints
-# - A function defined inside `carry_autocast` remembers its variables. What should they hold, and
-#   when do you read it?
+# - A function defined inside `carry_autocast` remembers its variables. What should they hold?
 # - The state has three parts: enabled, dtype, and whether casts are cached. torch has a function
 #   to read each of them. Ask for `"cpu"` where a device can be given.
 # - Read before `def`. Open a new region after it, in each call.
@@ -55,8 +52,7 @@ probe = Probe(carry_cases, play=carrying)
 judge = Judge(asked_for="a function", tell=telling(exactly))
 
 # %% passed
-# Autocast's state belongs to a thread. To use it in another thread, read it in one and open a
-# region in the other, a new one in each call.
+# Autocast's state belongs to a thread. Read it in one, and in each call open a region in the other.
 
 # %% right as_a_class
 class Carried:
@@ -98,8 +94,7 @@ def carry_autocast(function):
     return carried
 
 # %% rule not-called-once
-# The function should run once in each call of what you return. `carry_autocast` itself only reads
-# the state.
+# The function should run once in each call of what you return. Until then, only read the state.
 def breaks(seen, right):
     keys = ("before the call", "in the call", "in the two calls")
     return any(differs(f"runs {key}")(seen, right) for key in keys)
@@ -107,15 +102,13 @@ put("function(*args, **kwargs)", before="with torch.autocast")
 put("function()", before="def carried")
 
 # %% rule result-lost
-# The function's result, or one of its arguments, is lost on the way. Take `*args` and `**kwargs`,
-# and return what the function returns.
+# The function's result, or an argument, is lost. Take `*args` and `**kwargs`, return the result.
 breaks = among("arguments and result", "lost:")
 swap("return function(*args, **kwargs)", "function(*args, **kwargs)")
 swap("return function(*args, **kwargs)", "return function(*args)")
 
 # %% rule worker-left-changed
-# After the call autocast is not as it was in that thread: now it is {got}. A `with` block around
-# the call restores the state.
+# After the call autocast is {got} in that thread. A `with` block in each call restores the state.
 breaks = differs("autocast in the thread afterwards")
 of("state_and_cache_by_hand", drop("put(*before)"))
 
@@ -138,15 +131,14 @@ of("state_and_cache_by_hand", swap("try:", "if True:") & swap("return function(*
 # one call. A `torch.autocast` object keeps it in itself, so make a new one in each call.
 def breaks(seen, right):
     inside = [noted(entry, "autocast in its calls") for entry in (seen, right)]
-    return inside[0] == inside[1] and differs("autocast after all of them")(seen, right)
+    return inside[0] == inside[1] and differs("autocast after the calls")(seen, right)
 (put('region = torch.autocast("cpu", **state)', before="def carried") &
     swap('with torch.autocast("cpu", **state):', "with region:"))
 swap("return carried", 'return torch.autocast("cpu", **state)(function)')
 
 # %% rule casts-left-in-the-cache
-# The second call computed with the first weights: their 16-bit copies were still in the cast cache.
-# The end of a `with torch.autocast(...)` block empties it. Otherwise, call
-# `torch.clear_autocast_cache()`.
+# The second call computed with 16-bit copies of the first weights, from the cast cache. The end of
+# a region empties it. Otherwise, call `torch.clear_autocast_cache()`.
 breaks = differs("results with weights 1 and then 5")
 of("state_and_cache_by_hand", drop("torch.clear_autocast_cache()"))
 
@@ -164,8 +156,7 @@ swap('torch.is_autocast_enabled("cpu")', "torch.is_autocast_enabled()")
 swap('torch.is_autocast_enabled("cpu")', 'torch.is_autocast_enabled("cuda")')
 
 # %% wrong always-on
-# You turn autocast on, whether it was on or not. Carry the state as it is:
-# `enabled=torch.is_autocast_enabled("cpu")`.
+# You turn autocast on, whether it was on or not. Carry `torch.is_autocast_enabled("cpu")`.
 swap('torch.is_autocast_enabled("cpu")', "True")
 swap('"enabled": torch.is_autocast_enabled("cpu"),', "")
 swap("return carried", 'return torch.autocast("cpu", dtype=torch.bfloat16)(function)')

@@ -4,10 +4,8 @@
 # Write `keep_float32(module)`. It returns a callable: a function or a module. Called in whatever
 # region, this runs `module` in float32, and returns the float32 result.
 #
-# - The arguments are positional: one or more tensors of floating point in 16 or 32 bits, tensors
-#   of indices, plain numbers.
-# - Autocast is off while `module` runs. After the call it is as it was before, even if `module`
-#   raises an error.
+# - The arguments are positional: floating-point tensors of 16 or 32 bits, indices, numbers.
+# - Autocast is off while `module` runs. After the call it is as before, even if `module` raises.
 # - Gradients flow through to the inputs, and the module's parameters stay as they are.
 # - The callable may be called inside a CPU region of either dtype, or outside any.
 
@@ -88,8 +86,7 @@ swap("return module(*[in_float32(arg) for arg in args])", "return in_float32(arg
 swap("return module(", "module(")
 
 # %% rule indices-cast
-# You cast every tensor, and one of them holds indices. Cast only those for which
-# `is_floating_point()` is true.
+# You cast a tensor of indices. Cast only those for which `is_floating_point()` is true.
 def breaks(seen, right):
     took, wanted = (str(noted(entry, "dtypes that the module took")) for entry in (seen, right))
     return took != "None" and "int64" in wanted and "int64" not in took
@@ -102,19 +99,16 @@ swap("value.is_floating_point()", "value.dim() > 0")
 breaks = among("autocast in the module", "on")
 unwrap("with torch.autocast")
 swap('"cpu", enabled=False', '"cuda", enabled=False')
-unwrap("with torch.autocast") & wrap('with torch.autocast("cpu", enabled=False):', "def run")
 unwrap("with torch.autocast") & swap("for arg in args])", "for arg in args]).float()")
 
 # %% rule region-changed
-# After your call autocast is not as it was before it: now it is {got}. A `with` block restores the
-# state by itself.
+# After your call autocast is {got}. A `with` block restores the state by itself.
 breaks = differs("autocast after the call")
 unwrap("with torch.autocast") & put('torch.set_autocast_enabled("cpu", False)', before="return mod")
 put('torch.set_autocast_dtype("cpu", torch.float32)', before="with torch.autocast")
 
 # %% rule result-cast-back
-# The submodule computed in float32, and you returned its result as {got}. Return it as it is: the
-# operations that follow cast what they need.
+# The submodule computed in float32, and you returned its result as {got}. Return it as it is.
 breaks = differs("dtype of the result")
 swap("for arg in args])", "for arg in args]).to(args[0].dtype)")
 
@@ -125,15 +119,13 @@ swap("value.float()", "value.detach().float()")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 
 # %% rule input-not-cast
-# The submodule took {got} where it should take {wanted}. In a disabled region nobody casts: cast
-# each floating-point input yourself.
+# The submodule took {got} and not {wanted}. Cast each floating-point input, outside a region too.
 breaks = differs("dtypes that the module took")
 swap("value.float() if is_number else value", "value")
 swap("[in_float32(arg) for arg in args]", "[in_float32(args[0]), *args[1:]]")
 
 # %% rule copy-run
-# You ran a copy of the module, so no gradient reaches the parameters of `module` itself. Call the
-# module that you were given.
+# You ran a copy of the module, so no gradient reaches its parameters. Call `module` itself.
 breaks = differs("gradient for the parameters")
 put("module = __import__('copy').deepcopy(module)", before="def in_float32")
 

@@ -1,8 +1,7 @@
 # %% statement points=2 minutes=10
 # # A region that leaks
 #
-# This function leaks: its features leave the region in 16 bits, and meet the float32 weights of
-# the head.
+# This function leaks: 16-bit features leave the region, and meet the head's float32 weights.
 
 # %% demo
 def leaking_scores(backbone, head, x, dtype):
@@ -48,8 +47,7 @@ probe = Probe(stage.score_cases, play=stage.scoring)
 judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=stage.telling(within(1e-5)))
 
 # %% passed
-# What leaves a region keeps its 16-bit dtype. Cast it to float32 at the border, and autograd takes
-# the gradient back across.
+# What leaves a region keeps its 16-bit dtype. Cast it at the border: gradients go back across.
 
 # %% right disabled_subregion
 def leak_free_scores(backbone, head, x, dtype):
@@ -67,8 +65,7 @@ def leak_free_scores(backbone, head, x, dtype):
     return head(features())
 
 # %% rule module-cast
-# You cast a module, so the caller's parameters are not float32 any more. Cast the tensor that
-# crosses the border, and leave the modules as they are.
+# You cast a module, so its parameters are not float32 any more. Cast what crosses the border.
 breaks = stage.differs("dtype of the parameters")
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
@@ -82,12 +79,10 @@ def breaks(seen, right):
 swap("return head(features.float())", "return features.float()")
 
 # %% rule backbone-in-float32
-# The backbone ran with autocast off. A CPU region around it casts its input and its weights, which
-# a cast of the input does not do.
+# The backbone ran with autocast off. A CPU region around it casts its input and its weights.
 breaks = stage.among("autocast in the backbone", "off")
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
-swap('"cpu", dtype=dtype', '"cuda", dtype=dtype, enabled=torch.cuda.is_available()')
 
 # %% rule head-in-region
 # The head ran inside the region, so its matrix product was computed in 16 bits. Casting the scores
@@ -97,13 +92,10 @@ move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
 
 # %% rule still-leaks
-# The head took 16-bit features, and it should run in float32. Outside a region nobody casts. Cast
-# the features to float32 where they leave the region.
+# The head took 16-bit features and should run in float32. Cast them where they leave the region.
 breaks = stage.among("dtype that the head took", "float16", "bfloat16")
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
-(swap("features.float()", "features") & move("return head", after="features =") &
-    wrap('with torch.autocast("cpu", enabled=False):', "return head"))
 
 # %% rule not-float32
 # Your scores are {got}, and should be float32: return what the head gives.
@@ -111,15 +103,13 @@ breaks = stage.differs("dtype of the scores")
 swap("head(features.float())", "head(features.float()).to(dtype)")
 
 # %% rule graph-cut
-# No gradient of the scores reaches the backbone: `.detach()`, `.data`, `no_grad` and
-# `inference_mode` cut the graph. Leave them out.
+# No gradient of the scores reaches the backbone: `.detach()`, `.data` and `no_grad` cut the graph.
 breaks = stage.differs("gradient for the backbone")
 swap("features.float()", "features.data.to(torch.float32)")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 
 # %% rule other-dtype
-# In the backbone autocast was {got}, and should be {wanted}. Pass the argument `dtype` on to the
-# region.
+# In the backbone autocast was {got}, and should be {wanted}. Pass `dtype` on to the region.
 breaks = stage.differs("autocast in the backbone")
 swap("dtype=dtype", "dtype=torch.bfloat16")
 swap(", dtype=dtype", "")
@@ -135,8 +125,7 @@ breaks = stage.differs("mode of the modules")
 put("head.train()", before="with")
 
 # %% wrong softmax-added
-# You returned probabilities or their logarithms. Scores are what the head gives: leave the softmax
-# out.
+# You returned probabilities or their logarithms. Return what the head gives: no softmax.
 swap("head(features.float())", "head(features.float()).softmax(-1)")
 of("cast_before_it_leaves", swap("head(features())", "nn.functional.softmax(head(features()), 1)"))
 swap("head(features.float())", "head(features.float()).log_softmax(-1)")

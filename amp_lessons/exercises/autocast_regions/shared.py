@@ -11,8 +11,7 @@ put("model.bfloat16()", before="optimizer.zero_grad()")
     put('torch.set_autocast_enabled("cpu", False)', after="loss = "))
 
 # %% wrong no-autocast
-# Autocast was off while the model ran. Open a CPU region around the forward pass:
-# `torch.autocast("cpu", dtype=torch.bfloat16)`.
+# Autocast was off while the model ran. Run it in `torch.autocast("cpu", dtype=torch.bfloat16)`.
 swap("dtype=torch.bfloat16)", "enabled=False)")
 swap('"cpu", dtype=torch.bfloat16', '"cuda"')
 
@@ -22,18 +21,16 @@ swap('"cpu", dtype=torch.bfloat16', '"cuda"')
 put("loss = loss_fn(model(x), y)", before="loss.backward()")
 
 # %% wrong loss-outside
-# The model ran inside the region, and the loss function outside it. The prediction is a 16-bit
-# tensor, and outside nobody chooses a dtype for the loss: some operations raise, others compute in
-# 16 bits. Call `loss_fn` inside the region too.
+# The model ran inside the region, and the loss function outside it. Outside, nobody chooses a dtype
+# for it: some operations raise, others compute in 16 bits. Call `loss_fn` inside too.
 (swap("loss = loss_fn(model(x), y)", "prediction = model(x)") &
     put("loss = loss_fn(prediction.float(), y)", before="loss.backward()"))
 (swap("loss = loss_fn(model(x), y)", "prediction = model(x)") &
     put("loss = loss_fn(prediction, y)", before="loss.backward()"))
 
 # %% wrong backward-inside
-# The backward pass ran inside the region. Its operations should run in the dtypes of the forward
-# pass. Under autocast, those that belong to a float32 part are cast to 16 bits, with no message.
-# Close the region before `backward()`.
+# The backward pass ran inside the region. There, operations that belong to a float32 part are cast
+# to 16 bits, with no message. Close the region before `backward()`.
 move("loss.backward()", after="loss = ")
 
 # %% wrong step-inside
@@ -42,27 +39,23 @@ move("loss.backward()", after="loss = ")
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.step()")
 
 # %% wrong other-dtype
-# Your region runs in float16, and the task asks for bfloat16. float16 has a smaller range, so its
-# gradients need a `GradScaler`. Say `dtype=torch.bfloat16`.
+# Your region runs in float16, which needs a `GradScaler`. Say `dtype=torch.bfloat16`.
 swap("dtype=torch.bfloat16", "dtype=torch.float16")
 
 # %% wrong steps-miscounted
-# `optimizer.step()` ran {got} times for {wanted} batches. Each batch needs one step of its own,
-# from the weights that the batch before it has moved.
+# `optimizer.step()` ran {got} times for {wanted} batches. Each batch needs one step of its own.
 drop("optimizer.step()")
-swap("optimizer.step()", "optimizer.step")
 put("optimizer.step()", after="optimizer.step()")
 
 # %% wrong no-backward
-# `backward()` never ran, so there are no gradients and the step changes nothing. Call
-# `loss.backward()` after the region and before the step.
+# `backward()` never ran, so there are no gradients. Call `loss.backward()` after the region.
 drop("loss.backward()")
 swap("loss.backward()", "loss.backward")
 
 # %% wrong copy-trained
-# The backward pass gave no gradients to the parameters of `model`, so the step could not move them.
-# You trained a copy of the model. Call the `model` that you were given.
+# The parameters of `model` got no gradients: you trained a copy. Call the `model` you were given.
 swap("loss_fn(model(x)", "loss_fn(__import__('copy').deepcopy(model)(x)")
+put("import copy\nmodel = copy.deepcopy(model)", before="optimizer.zero_grad()")
 
 # %% wrong still-scaled
 # You scaled the loss, and nobody divided the gradients again: the step used gradients that are too
@@ -89,6 +82,5 @@ swap("loss_fn(model(x), y)", "loss_fn(y, model(x))")
 swap("loss = loss_fn(model(x), y)", "prediction = model(x); loss = loss_fn(y, prediction)")
 
 # %% wrong region-left-open
-# Autocast was off before the call, and afterwards it is {got}. The caller's next lines run in
-# that state. A `with` block restores the old one by itself.
+# Autocast was off before the call, and now it is {got}. A `with` block restores its state.
 put('torch.set_autocast_enabled("cpu", True)', before="return loss")

@@ -1,8 +1,7 @@
 """What the answers are handed: modules that write down what autocast was like when they ran.
 
-So it does not matter how a region is opened: with a `with` block, as a decorator, or by hand. The
-modules also put up with inputs of the wrong dtype: what they took is noted, and the check can say
-more than torch's error would.
+So it does not matter how a region is opened. The modules also put up with inputs of the wrong
+dtype: what they took is noted, and the check can say more than torch's error would.
 """
 
 from __future__ import annotations
@@ -18,25 +17,14 @@ from torch.nn.functional import linear, mse_loss
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises import stage as exercises
-from amp_lessons.exercises.stage import (
-    as_play,
-    flat,
-    from_seed,
-    in_words,
-    name_of,
-    numbers,
-    seeded,
-)
+from amp_lessons.exercises.stage import as_play, flat, from_seed, in_words, name_of, numbers, seeded
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import as_number, noted
 from amp_lessons.torch_state import usual_torch
 
 # Bound once, before any learner's code runs.
-_is_on, _dtype_of, _is_cached = (
-    torch.is_autocast_enabled,
-    torch.get_autocast_dtype,
-    torch.is_autocast_cache_enabled,
-)
+_is_on, _dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype
+_is_cached = torch.is_autocast_cache_enabled
 
 
 def among(key: str, *words: str) -> Callable[..., bool]:
@@ -123,16 +111,14 @@ class Witness(nn.Module):
         self.log.add(self.what, *args)
         weight = next(self.parameters(), None)
         if weight is not None and not _is_on("cpu"):
-            args = tuple(a.to(weight.dtype) if is_wide_or_narrow(a) else a for a in args)
+            args = tuple(
+                a.to(weight.dtype) if isinstance(a, Tensor) and a.is_floating_point() else a
+                for a in args
+            )
         result = self.inner(*args)
         if result.requires_grad:
             result.register_hook(lambda _: self.log.add(f"{self.what} backward"))
         return result
-
-
-def is_wide_or_narrow(value: Any) -> bool:
-    """Whether this is a tensor of floating point."""
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def dtypes_of(*modules: nn.Module) -> str:
@@ -215,22 +201,17 @@ class Training:
 
 def step_cases() -> list[Case]:
     """Several steps on one model, with and without gradients from before the first of them."""
-    old = "the first with old gradients"
     return [
-        Case((2, 4, False), "4 steps"),
-        Case((3, 3, False), "3 steps on another model"),
-        Case((8, 3, True), f"3 steps, {old}"),
-        Case((11, 4, True), f"4 steps, {old}"),
+        Case((2, 3, False), "3 steps"),
+        Case((3, 2, False), "2 steps on another model"),
+        Case((8, 2, True), "2 steps, the first with old gradients"),
+        Case((11, 3, True), "3 steps, the first with old gradients"),
     ]
 
 
 def epoch_cases() -> list[Case]:
-    return [
-        Case((2, 4, False), "4 batches"),
-        Case((3, 3, False), "3 batches for another model"),
-        Case((8, 5, False), "5 batches"),
-        Case((11, 4, False), "4 batches for a fourth model"),
-    ]
+    rows = (("one", 2, 3), ("another", 3, 2), ("a third", 8, 4), ("a fourth", 11, 3))
+    return [Case((seed, n, False), f"{n} batches for {which} model") for which, seed, n in rows]
 
 
 def some_steps(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -282,10 +263,8 @@ def scoring(scores_of: Callable[..., Any], seed: int, rows: int, dtype: str, tra
     draw, log = random.Random(seed), Log()
     inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
     width = inputs + draw.randint(1, 4)
-    lower, upper, last = seeded(
-        seed,
-        lambda: [nn.Linear(*s) for s in ((inputs, width), (width, width), (width, classes))],
-    )
+    sizes = ((inputs, width), (width, width), (width, classes))
+    lower, upper, last = seeded(seed, lambda: [nn.Linear(*size) for size in sizes])
     body = nn.Sequential(lower, nn.ReLU(), upper)
     backbone, head = Witness(body, "backbone", log), Witness(last, "head", log)
     modules = backbone.train(training), head.train(training)

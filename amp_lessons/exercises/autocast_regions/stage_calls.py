@@ -12,15 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.autocast_regions.stage import (
-    Log,
-    Witness,
-    as_returned,
-    dtypes_of,
-    reaches,
-    since,
-    state,
-)
+from amp_lessons.exercises.autocast_regions import stage
 from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of, seeded
 from amp_lessons.torch_state import usual_torch
 
@@ -77,10 +69,10 @@ def kept_module(
     keep: Callable[..., Any], seed: int, region: str | None, given: str, more: Any
 ) -> Any:
     """How a function that wraps a module is used: in a region, on inputs of some dtype."""
-    log, width = Log(), 3 + seed
+    log, width = stage.Log(), 3 + seed
     generator = from_seed(seed)
     inner = seeded(seed, lambda: _Submodule(width))
-    module = _Raises(width) if more == "error" else Witness(inner, "module", log)
+    module = _Raises(width) if more == "error" else stage.Witness(inner, "module", log)
     x = torch.randn(4, width, generator=generator).to(getattr(torch, given)).requires_grad_()
     args = [x, more] if isinstance(more, float) else [x]
     if more == "second":
@@ -90,32 +82,32 @@ def kept_module(
     with usual_torch():
         kept = keep(module)
         if not callable(kept):
-            return as_returned(kept)
+            return stage.as_returned(kept)
         with torch.autocast("cpu", getattr(torch, region)) if region else nullcontext():
-            before = state()
+            before = stage.state()
             if more == "error":
                 return {"autocast after the error": _after_the_error(kept, x)}
             result = kept(*args)
-            after = since(before)
+            after = stage.since(before)
     is_tensor = type(result) is Tensor
     return {
-        "dtype of the parameters": dtypes_of(inner),
+        "dtype of the parameters": stage.dtypes_of(inner),
         "autocast in the module": log.during("module"),
         "dtypes that the module took": log.taken_by("module"),
         "autocast after the call": after,
         "dtype of the result": name_of(result.dtype) if is_tensor else "it is no tensor",
-        "gradient for the input": reaches(result, x),
-        "gradient for the parameters": reaches(result, inner.linear.weight),
+        "gradient for the input": stage.reaches(result, x),
+        "gradient for the parameters": stage.reaches(result, inner.linear.weight),
         "result": result,
     }
 
 
 def _after_the_error(kept: Callable[..., Any], x: Tensor) -> str:
-    before = state()
+    before = stage.state()
     try:
         kept(x)
     except Expected:
-        return since(before)
+        return stage.since(before)
     return "the error was lost"
 
 
@@ -183,11 +175,7 @@ def _from_elsewhere(count: int) -> Work:
 
 
 def _by_hand(*dtypes: torch.dtype) -> Work:
-    return lambda: [torch.ones(5).to(dtype) for dtype in dtypes]
-
-
-def _in_inference_mode(*dtypes: torch.dtype) -> Work:
-    return torch.inference_mode()(lambda: [torch.ones(5).to("cpu", dtype) for dtype in dtypes])
+    return lambda: [torch.ones(5).to("cpu", dtype) for dtype in dtypes]
 
 
 def _copied(count: int, dtype: torch.dtype) -> Work:
@@ -237,8 +225,8 @@ def works() -> list[Case]:
         "`inference_mode`": [
             (_layers(5, HALF, around=inference), "in inference_mode, float16"),
             (_layers(8, around=inference), "in inference_mode, bfloat16"),
-            (_in_inference_mode(HALF), "a cast by hand in inference_mode, with a device"),
-            (_in_inference_mode(BFLOAT, HALF), "two casts by hand in inference_mode"),
+            (inference()(_by_hand(HALF)), "a cast by hand in inference_mode, with a device"),
+            (inference()(_by_hand(BFLOAT, HALF)), "two casts by hand in inference_mode"),
         ],
         "layers outside a region": [
             (_without_region(4), "a layer with no region open"),

@@ -18,8 +18,6 @@ from amp_lessons.torch_state import usual_torch
 
 SECONDS = 1.0
 Carry = Callable[[Callable[..., Any]], Any]
-
-
 OFF = "with autocast off"
 _REGIONS: dict[str, dict[str, Any]] = {
     "in a bfloat16 region": {"dtype": torch.bfloat16},
@@ -85,27 +83,21 @@ def carry_cases() -> list[Case]:
     return [Case(tuple(c[:3]), c[3], kind) for kind, cases in by_kind.items() for c in cases]
 
 
-class _NoFunctionError(Exception):
-    """What came back, in place of a function."""
-
-
 @as_play
 def carrying(carry: Carry, scene: Callable[..., Any], caller: str, own: str) -> Any:
     with usual_torch():
+        given = carry(lambda *args, **kwargs: None)
+        if not callable(given):
+            return as_returned(given)
         try:
             return scene(carry, caller, own)
-        except _NoFunctionError as error:
-            return as_returned(error.args[0])
         finally:
             torch.clear_autocast_cache()
 
 
 def _wrapped(carry: Carry, caller: str, function: Callable[..., Any]) -> Callable[..., Any]:
     with _region(caller):
-        carried = carry(function)
-    if not callable(carried):
-        raise _NoFunctionError(carried)
-    return carried
+        return carry(function)
 
 
 def _once(carry: Carry, caller: str, own: str) -> Any:
@@ -168,7 +160,7 @@ def _nested(carry: Carry, caller: str, own: str) -> Any:
     def work() -> dict[str, Any]:
         before = state()
         states = carried(2)
-        return {"autocast in its calls": states, "autocast after all of them": since(before)}
+        return {"autocast in its calls": states, "autocast after the calls": since(before)}
 
     return _in_thread(work, own)()
 
@@ -197,12 +189,10 @@ def _overlapping(carry: Carry, caller: str, own: str) -> Any:
                 first_is_over.set()
         return since(before)
 
-    threads = [
-        _in_thread(lambda: call(True), own),
-        _in_thread(lambda: call(False), "in a bfloat16 region"),
-    ]
-    after = [thread() for thread in threads]
-    return {"autocast in its calls": [*states.values()], "autocast after all of them": after}
+    one = _in_thread(lambda: call(True), own)
+    other = _in_thread(lambda: call(False), "in a bfloat16 region")
+    after = [one(), other()]
+    return {"autocast in its calls": [*states.values()], "autocast after the calls": after}
 
 
 def _new_weights(carry: Carry, caller: str, own: str) -> Any:

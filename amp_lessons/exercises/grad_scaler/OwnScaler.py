@@ -170,15 +170,13 @@ class OwnScaler:
         return getattr(self.inner, name)
 
 # %% wrong steps-anyway
-# Your optimizer steps although a gradient holds an inf or a NaN. That destroys the weight for good.
-# Skip the whole step.
+# Your optimizer steps with an inf or a NaN, which ruins the weights for good. Skip the whole step.
 unwrap("if not self.found_inf")
 of("one_list_of_gradients", swap("None if self._bad else optimizer", "optimizer"))
 
 # %% wrong overflow-zeroed
 # You set bad gradients to zero and stepped. Momentum and weight decay still move the parameters.
-(unwrap("if not self.found_inf") & put("parameter.grad.nan_to_num_(0, 0, 0)",
-    after="self.found_inf |="))
+unwrap("if not self.found") & put("parameter.grad.nan_to_num_(0, 0, 0)", after="self.found_inf |=")
 of("new_gradients", swap("None if self.bad else optimizer", "optimizer") &
     put("p.grad[~p.grad.isfinite()] = 0.0", after="self.bad +="))
 
@@ -188,20 +186,17 @@ swap("not parameter.grad.isfinite().all()", "parameter.grad.isnan().any()")
 of("new_gradients", swap("(~p.grad.isfinite())", "(p.grad != p.grad)"))
 
 # %% wrong nan-missed
-# You look for inf only. An overflow often arrives as NaN, because inf - inf and 0 * inf are NaN.
-# Use `torch.isfinite`, which is False for both.
+# You look for inf only. inf - inf and 0 * inf are NaN. Use `torch.isfinite`: False for both.
 swap("not parameter.grad.isfinite().all()", "parameter.grad.isinf().any()")
 of("new_gradients", swap("(~p.grad.isfinite())", "p.grad.isinf()"))
 
 # %% wrong large-taken-for-overflow
-# You take a large gradient for an overflow. 65504 is the limit of FP16, and these gradients are
-# FP32. Only inf and NaN are signs of an overflow.
+# You take a large gradient for an overflow. In FP32 only inf and NaN are signs of one.
 swap("parameter.grad.isfinite()", "(parameter.grad.abs() < 65504)")
 of("new_gradients", swap("~p.grad.isfinite()", "~(p.grad.abs() < 65504)"))
 
 # %% wrong last-gradient-decides
-# Each parameter overwrites what the one before it has found, so only the last gradient counts.
-# Collect the findings with `or`.
+# Only the last gradient counts: each overwrites what was found before. Collect it with `or`.
 swap("|=", "=")
 of("new_gradients", swap("self.bad +=", "self.bad ="))
 
@@ -216,10 +211,10 @@ unwrap("if self.found_inf is None")
 of("one_list_of_gradients", unwrap("if self._stage"))
 
 # %% wrong unscaled-flag-kept
-# You never forget that the gradients were unscaled, so from the second step on nobody divides
-# them. Reset the flag in `update`.
+# The next gradients count as unscaled, so nobody divides them. Reset your flag in every `update`.
 drop("self.found_inf = None", nth=2)
 of("one_list_of_gradients", drop("self._stage, self._bad"))
+of("new_gradients", swap("unscaled, self.bad = False", "unscaled, self.bad = self.bad > 0"))
 
 # %% wrong never-unscaled
 # Your optimizer steps with gradients that are still scaled. Divide them in `unscale_`.
@@ -238,18 +233,16 @@ of("one_list_of_gradients", swap("self._bad = not", "self._bad |= not") &
     swap('self._stage, self._bad = "scaled", False', 'self._stage = "scaled"'))
 
 # %% wrong counter-survives-overflow
-# Growth takes `growth_interval` clean steps in a row, and you count across an overflow.
+# You don't set the count to 0 at an overflow. Growth takes `growth_interval` clean steps in a row.
 drop("self.clean_steps = 0", nth=2)
 of("one_list_of_gradients", swap("self._left = interval if self._bad else self._left - 1",
     "self._left -= not self._bad"))
 
 # %% wrong counter-not-reset
-# You don't set the counter back to 0 after a growth. The next growth has to wait for
-# `growth_interval` clean steps again.
-drop("self.clean_steps = 0", nth=3)
+# You keep the counter after a growth. The next growth needs `growth_interval` clean steps again.
 drop("self.clean_steps = 0", nth=3) & swap("== self.growth_interval", ">= self.growth_interval")
-of("new_gradients", swap("self.value, self.left = self.value * self.growth, self.interval",
-    "self.value *= self.growth"))
+drop("self.clean_steps = 0", nth=3)
+of("one_list_of_gradients", swap("self._scale * growth, interval", "self._scale * growth, 0"))
 
 # %% wrong grows-too-late
 # Your scale grows too late. With an interval of 2 it grows in the second clean `update` in a row.

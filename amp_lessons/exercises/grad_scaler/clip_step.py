@@ -27,8 +27,7 @@ def clip_step(scaler, optimizer, loss, max_norm):
 # %% hints
 # - Which gradients is `max_norm` meant for: the true ones, or those times 65536?
 # - Clipping needs one more call of the scaler, between `backward` and the clipping.
-# - Go backward from the scaled loss, then call `unscale_`, clip, `step` and `update`, in this
-#   order. `clip_grad_norm_` returns the norm from before the clipping.
+# - Go backward from the scaled loss, then `unscale_`, clip, `step` and `update`, in this order.
 
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage import clip_cases, play_clip
@@ -39,8 +38,7 @@ probe = Probe(clip_cases, play=play_clip)
 judge = Judge(same=within(1e-5))
 
 # %% passed
-# `unscale_` looks for inf and NaN too. Whatever clipping does to an inf afterwards, `step` knows
-# that it must skip.
+# `unscale_` looks for inf and NaN too. Whatever clipping does to an inf, `step` knows and skips.
 
 # %% right limit_times_scale
 def clip_step(scaler, optimizer, loss, max_norm):
@@ -66,42 +64,31 @@ def clip_step(scaler, optimizer, loss, max_norm):
     scaler.update()
     return float(norm)
 
-# %% right with_autograd
-def clip_step(scaler, optimizer, loss, max_norm):
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    gradients = torch.autograd.grad(scaler.scale(loss), parameters)
-    for p, g in zip(parameters, gradients, strict=True):
-        p.grad = g
-    scaler.unscale_(optimizer)
-    norm = nn.utils.get_total_norm([p.grad for p in parameters])
-    nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
-    scaler.step(optimizer)
-    scaler.update()
-    optimizer.zero_grad()
-    return float(norm)
-
 # %% wrong clipped-before-unscale
-# You clipped gradients that are still multiplied by the scale, so clipping shrinks them far too
-# much. Call `scaler.unscale_(optimizer)` before you clip.
+# You clipped scaled gradients, which shrinks them far too much. Call `scaler.unscale_` before that.
 drop("scaler.unscale_")
-move("scaler.unscale_", after="norm =")
 of("limit_times_scale", swap("max_norm * scale) / scale", "max_norm)"))
+of("limit_times_scale", swap("max_norm * scale)", "max_norm)"))
 
 # %% wrong not-clipped-in-time
 # The optimizer stepped with gradients that weren't clipped. Clip between `unscale_` and `step`.
 move("norm =", after="scaler.step")
-of("with_autograd", drop("nn.utils"))
 of("written_out", drop("for g in"))
 
 # %% wrong norm-of-scaled-gradients
 # You return the norm of the scaled gradients. It jumps with the scale. Take it after `unscale_`.
-(put("norm = nn.utils.get_total_norm([p.grad for p in parameters])", before="scaler.unscale_") &
-    (swap("norm = nn.utils.clip", "nn.utils.clip") & move("parameters", before="norm =")))
+(put("norm = torch.stack([p.grad.norm() for p in parameters]).norm()", before="scaler.unscale_") &
+    swap("norm = nn.utils.clip", "nn.utils.clip") & move("parameters", before="norm ="))
 of("limit_times_scale", swap(" / scale", ""))
 
+# %% wrong divided-by-the-new-scale
+# You divide the norm by the scale after `update`, which may have changed it. Read it before that.
+of("limit_times_scale", swap(" / scale", "") & swap("norm.item()", "norm / scaler.get_scale()"))
+(drop("scaler.unscale_") & swap("max_norm)", "max_norm * scaler.get_scale())", nth=2) &
+    swap("return norm", "return norm / scaler.get_scale()"))
+
 # %% wrong norm-after-clipping
-# You return the norm that is left after the clipping, so it is never larger than `max_norm`.
-# `clip_grad_norm_` returns the norm from before.
+# You return the norm that is left after clipping. `clip_grad_norm_` returns the one from before.
 put("norm = nn.utils.get_total_norm([p.grad for p in parameters])", after="norm =")
 put("norm = torch.stack([p.grad.norm() for p in parameters]).norm()", before="scaler.step")
 swap("return norm", "return norm.clamp(max=max_norm)")
@@ -125,11 +112,10 @@ of("written_out", put("grads = [g.div_(scaler.get_scale()) for g in grads]", bef
 # You called `backward()` on the plain loss: `scaler.scale(loss)` returns a new tensor. The scaler
 # then divides gradients that were never multiplied. Write `scaler.scale(loss).backward()`.
 swap("scaler.scale(loss).backward()", "scaler.scale(loss); loss.backward()")
-of("with_autograd", swap("scaler.scale(loss), p", "[loss, scaler.scale(loss)][0], p"))
+of("written_out", swap("scaler.scale(loss)", "loss") & put("scaler.scale(loss)", before="loss"))
 
 # %% wrong scale-not-made-yet
-# The scaler has no scale yet: it makes one when you first call `scaler.scale(loss)`. Call that
-# first, go backward from its result, and then call `unscale_`.
+# The scaler makes its scale when you first call `scaler.scale(loss)`. Call that before `unscale_`.
 swap("scaler.scale(loss).backward()", "loss.backward()")
 move("scaler.unscale_", before="scaler.scale")
 
@@ -139,10 +125,9 @@ put("scaler.unscale_(optimizer)", before="scaler.step")
 swap("scaler.unscale_(optimizer)", "for _ in optimizer.param_groups: scaler.unscale_(optimizer)")
 
 # %% wrong error-on-overflow
-# You raise an error when the norm is not finite. In FP16 an overflow now and then is normal.
-# Leave `error_if_nonfinite` at False.
+# You raise an error for an overflow, which is normal in FP16. Leave `error_if_nonfinite` at False.
 swap("parameters, max_norm)", "parameters, max_norm, error_if_nonfinite=True)")
-of("with_autograd", swap("p in parameters])", "p in parameters], 2.0, True)"))
+of("limit_times_scale", swap("max_norm * scale)", "max_norm * scale, 2.0, True)"))
 
 # %% wrong optimizer-stepped-directly
 swap("scaler.step(optimizer)", "optimizer.step()")
@@ -168,8 +153,7 @@ swap("in optimizer.param_groups", "in optimizer.param_groups[:1]")
 put('parameters = optimizer.param_groups[0]["params"]', before="norm =")
 
 # %% wrong clipped-in-parts
-# You clip the gradients in parts. Each part may then have the norm `max_norm`, and the direction of
-# the whole changes. Call `clip_grad_norm_` once, with all parameters.
+# You clip in parts, which changes the direction. Call `clip_grad_norm_` once for all parameters.
 wrap('for parameters in (group["params"] for group in optimizer.param_groups):', "norm =")
 (put("for p in parameters: nn.utils.clip_grad_norm_([p], max_norm)", after="norm =") &
     swap("nn.utils.clip_grad_norm_(parameters, max_norm)",
@@ -180,15 +164,15 @@ of("written_out", swap("g *= factor", "g *= (max_norm / (g.norm() + 1e-6)).clamp
 
 # %% wrong clipped-by-value
 # You limit each element to `max_norm`. Use `clip_grad_norm_`, which keeps the step's direction.
-of("with_autograd", swap("grads_with_norm_(parameters, max_norm, norm)",
-    "grad_value_(parameters, max_norm)"))
+(swap("nn.utils.clip_grad_norm_", "nn.utils.clip_grad_value_") &
+    swap("norm = nn", "norm = nn.utils.get_total_norm([p.grad for p in parameters])\n    nn"))
 of("written_out", swap("g *= factor", "g.clamp_(-max_norm, max_norm)"))
 
 # %% wrong enlarged
 # You enlarge a gradient whose norm is below `max_norm`. Clipping leaves it as it is.
 of("written_out", swap(".clamp(max=1.0)", ""))
-of("with_autograd", put("for p in parameters: p.grad *= max_norm / norm", before="scaler.step") &
-    drop("nn.utils"))
+(swap("clip_grad_norm_(parameters, max_norm)", "get_total_norm([p.grad for p in parameters])") &
+    put("for p in parameters: p.grad *= max_norm / norm", before="scaler.step"))
 
 # %% wrong norm-not-returned
 # Your function returns None. Return the norm: `clip_grad_norm_` gives it to you.

@@ -12,7 +12,7 @@
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
     """The scale after each update, as a list of floats."""
     ### BEGIN SOLUTION
-    scale, clean_steps, scales = init_scale, 0, []
+    scale, clean_steps, scales = torch.tensor(init_scale), 0, []
     for bad in found_inf:
         if bad:
             scale, clean_steps = scale * backoff_factor, 0
@@ -22,7 +22,7 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
             clean_steps = 0
             if scale * growth_factor <= torch.finfo(torch.float32).max:
                 scale *= growth_factor
-        scales.append(scale)
+        scales.append(float(scale))
     return scales
     ### END SOLUTION
 
@@ -54,7 +54,8 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
         grown = scale * growth_factor
         return grown if grown <= 3.4028e38 else scale, 0
 
-    return [scale for scale, _ in accumulate(found_inf, update, initial=(init_scale, 0))][1:]
+    start = torch.tensor(init_scale), 0
+    return [scale for scale, _ in accumulate(found_inf, update, initial=start)][1:]
 
 # %% right one_tensor
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
@@ -93,26 +94,22 @@ move("scales.append", before="if bad")
 of("one_tensor", swap("scales[1:]", "scales[:-1]"))
 
 # %% wrong starts-with-the-first-scale
-# Your list begins with `init_scale`, so it is one number too long. The first number is the scale
-# after the first update.
-swap("init_scale, 0, []", "init_scale, 0, [init_scale]")
+# Your list begins with `init_scale`. The first number is the scale after the first update.
+swap("0, []", "0, [init_scale]")
 of("accumulated", swap("[1:]", ""))
 
 # %% wrong counter-kept
-# Growth takes `growth_interval` clean steps in a row. An overflow sets the counter back to 0, and
-# yours goes on from where it was.
+# You don't set the count to 0 at an overflow. Growth takes `growth_interval` clean steps in a row.
 swap("scale, clean_steps = scale * backoff_factor, 0", "scale *= backoff_factor")
 of("accumulated", swap("scale * backoff_factor, 0", "scale * backoff_factor, clean"))
 
 # %% wrong every-nth-step
-# Your scale grows in each `growth_interval`-th step of the run. What counts is the number of clean
-# steps since the last overflow or growth.
+# Your scale grows in each `growth_interval`-th step. Count from the last overflow or growth.
 swap("clean_steps == growth_interval", "not bad and (len(scales) + 1) % growth_interval == 0")
 of("one_tensor", swap("clean == growth_interval else", "(step + 1) % growth_interval == 0 else"))
 
 # %% wrong growth-without-reset
-# You don't set the counter back to 0 after a growth. The next growth has to wait for
-# `growth_interval` clean steps again.
+# You keep the counter after a growth. The next growth needs `growth_interval` clean steps again.
 drop("clean_steps = 0")
 drop("clean_steps = 0") & swap("== growth_interval", ">= growth_interval")
 of("accumulated", swap("else scale, 0", "else scale, clean + 1"))
@@ -132,30 +129,32 @@ of("one_tensor", swap("growth_factor if clean == growth_interval else 1.0", "gro
 put("growth_factor, backoff_factor = 2.0, 0.5", before="scale, clean_steps, scales")
 of("one_tensor", swap("backoff_factor if", "0.5 if") & swap("else growth_factor", "else 2.0"))
 
+# %% wrong kept-in-64-bits
+# You keep the scale in 64 bits. In FP32, 1e-50 is 0, and stays 0. Round it to FP32 in each step.
+swap("torch.tensor(init_scale)", "init_scale")
+of("accumulated", swap("torch.tensor(init_scale)", "torch.tensor(init_scale).double()"))
+(swap("torch.tensor(init_scale)", "init_scale") &
+    swap("append(float(scale))", "append(torch.tensor(scale).item())"))
+
 # %% wrong floor-of-one
 # You stop the scale at 1. GradScaler has no lower limit: its scale goes on to 0.5 and down to 0.
 put("scale = max(scale, 1.0)", before="scales.append")
-of("accumulated", swap("return scale * backoff_factor, 0",
-    "return max(1.0, scale * backoff_factor), 0"))
+of("accumulated", swap("scale * backoff_factor, 0", "max(1.0, scale * backoff_factor), 0"))
 
 # %% wrong no-ceiling
-# The scale is an FP32 number, and you let it grow beyond the largest one. A growth that would make
-# it infinite is left out.
+# You let the scale grow beyond the largest FP32 number. A growth to infinity is left out.
 unwrap("if scale * growth")
 of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "grown"))
 of("one_tensor", swap("new if new.isfinite() else scales[step]", "new"))
 
 # %% wrong cut-at-the-top
-# You cut a growth off at the top of FP32. GradScaler leaves such a growth out: the scale stays what
-# it was.
-(unwrap("if scale * growth") & put("scale = min(scale, torch.finfo(torch.float32).max)",
-    before="scales.append"))
+# You cut a growth off at the top of FP32. GradScaler leaves such a growth out altogether.
+unwrap("if scale * growth") & put("scale = min(scale, 3.4028235e38)", before="scales.append")
 unwrap("if scale * growth") & put("scale = min(scale, 2.0**127)", before="scales.append")
 of("accumulated", swap("grown if grown <= 3.4028e38 else scale", "min(grown, 2.0**127)"))
 
 # %% wrong limit-on-the-old-scale
-# You look at the scale before it grows. What counts is the scale after the growth: can FP32 hold
-# it? Only with a factor of 2 is 2^127 the last scale.
+# You look at the scale before it grows. What counts is whether FP32 holds the scale after that.
 swap("scale * growth_factor <= torch.finfo(torch.float32).max", "scale < 2.0**127")
 of("accumulated", swap("grown <= 3.4028e38", "scale < 2.0**127"))
 

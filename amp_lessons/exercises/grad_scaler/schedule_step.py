@@ -41,7 +41,7 @@ judge = Judge(same=within(1e-5), asked_for="True or False")
 def schedule_step(scaler, optimizer, scheduler):
     scaler.unscale_(optimizer)
     grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
-    real = all(bool(torch.isfinite(g).all()) for g in grads)
+    real = all(g.isfinite().all() for g in grads)
     if real:
         scaler.step(optimizer)
         scheduler.step()
@@ -50,24 +50,11 @@ def schedule_step(scaler, optimizer, scheduler):
 
 # %% right tensor_of_bool
 def schedule_step(scaler, optimizer, scheduler):
-    scaler.unscale_(optimizer)
-    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
-    stepped = torch.stack([g.isfinite().all() for g in gradients]).all()
-    scaler.step(optimizer)
-    scaler.update()
-    if stepped:
-        scheduler.step()
-    return stepped
-
-# %% right numpy_bool
-import numpy as np
-
-def schedule_step(scaler, optimizer, scheduler):
     scales = [scaler.get_scale()]
     scaler.step(optimizer)
     scaler.update()
     scales.append(scaler.get_scale())
-    stepped = np.diff(scales)[0] >= 0
+    stepped = torch.tensor(scales).diff()[0] >= 0
     if stepped:
         scheduler.step()
     return stepped
@@ -78,43 +65,39 @@ def schedule_step(scaler, optimizer, scheduler):
 move("before =", after="scaler.update()")
 unwrap("if stepped")
 move("scaler.update()", after="stepped =")
-of("tensor_of_bool", unwrap("if stepped"))
 
 # %% wrong growth-taken-for-skip
-# You take every change of the scale for a skip. After clean steps the scale grows, and then the
-# scheduler must step too. A skip is a scale that fell.
+# You take every change of the scale for a skip. It also grows. A skip is a scale that fell.
 swap(">= before", "== before")
-of("numpy_bool", swap(">= 0", "== 0"))
+of("tensor_of_bool", swap(">= 0", "== 0"))
 
 # %% wrong only-growth-counts
-# You take a step for real only if the scale grew. Most real steps leave the scale as it is. A skip
-# is a scale that fell, and every other step is real.
+# You take a step for real only if the scale grew. Most leave it as it is. A skip makes it fall.
 swap(">= before", "> before")
-of("numpy_bool", swap(">= 0", "> 0"))
+of("tensor_of_bool", swap(">= 0", "> 0"))
 
 # %% wrong always-skipped
-# Your scheduler never steps: you take every step for a skipped one. If you asked what `scaler.step`
-# returns: that is None for a real step too.
+# Your scheduler never steps. `scaler.step` returns None for a real step too, so don't ask that.
 (swap("scaler.step(optimizer)", "result = scaler.step(optimizer)") &
     swap("scaler.get_scale() >= before", "result is not None"))
-of("numpy_bool", swap("np.diff(scales)[0] >= 0", "scales[0] > 2.0**16"))
+of("tensor_of_bool", swap("torch.tensor(scales).diff()[0] >= 0", "scales[0] > 2.0**16"))
 
 # %% wrong inverted
 # Your scheduler steps after the skips, and stands still after the real steps.
 swap(">= before", "< before")
-of("numpy_bool", swap(">= 0", "< 0"))
+of("tensor_of_bool", swap(">= 0", "< 0"))
 
 # %% wrong scheduler-first
-# Your scheduler steps before the optimizer does, so the first step already uses the second learning
-# rate. Step the optimizer first, then the scheduler.
+# Your scheduler steps first, so the first step uses the second rate. Step the optimizer before it.
 move("scheduler.step()", before="scaler.step")
 of("gradients_asked", move("scheduler.step()", before="scaler.step"))
-of("tensor_of_bool", move("if stepped", before="scaler.step"))
+(put("if optimizer.param_groups[0]['params'][-1].grad.isfinite().all(): scheduler.step()",
+    before="scaler.step") & drop("if stepped"))
 
 # %% wrong answer-inverted
 # Your answer is the wrong way round. Return True after a real step, and False after a skip.
 swap("return stepped", "return not stepped")
-of("numpy_bool", swap("return stepped", "return bool(scales[1] < scales[0])"))
+of("tensor_of_bool", swap("return stepped", "return bool(scales[1] < scales[0])"))
 
 # %% wrong answer-missing
 # Your function returns None. Return True after a real step, and False after a skip.
@@ -124,37 +107,35 @@ swap("return stepped", "print(stepped)")
 # %% wrong always-true
 # You always return True. Return False after a skipped step.
 swap("return stepped", "return True")
-of("numpy_bool", swap("return stepped", "return scales[1] > 0"))
+of("tensor_of_bool", swap("return stepped", "return scales[1] > 0"))
 
 # %% wrong inf-only
-of("gradients_asked", swap("all(bool(torch.isfinite(g).all())", "not any(g.isinf().any()"))
-of("tensor_of_bool", swap("g.isfinite()", "(~g.isinf())"))
+of("gradients_asked", swap("g.isfinite().all()", "not g.isinf().any()"))
+of("gradients_asked", swap("all(g.isfinite().all()", "not any(g.isinf().any()"))
 
 # %% wrong nan-only
-of("gradients_asked", swap("all(bool(torch.isfinite(g).all())", "not any(g.isnan().any()"))
-of("tensor_of_bool", swap("g.isfinite()", "(~g.isnan())"))
+of("gradients_asked", swap("g.isfinite().all()", "not g.isnan().any()"))
+of("gradients_asked", swap("all(g.isfinite().all()", "not any(g.isnan().any()"))
 
 # %% wrong one-gradient-asked
-of("gradients_asked", swap("for g in grads)", "for g in grads[:1])"))
-of("tensor_of_bool", swap("in gradients]", "in gradients[:1]]"))
+of("gradients_asked", swap("for g in grads", "for g in grads[:1]"))
+of("gradients_asked", put("grads = [optimizer.param_groups[0]['params'][0].grad]", before="real ="))
 
 # %% wrong optimizer-stepped-directly
-(swap("scaler.step(optimizer)", "optimizer.step()") & put("scaler.unscale_(optimizer)",
-    before="optimizer.step"))
-of("tensor_of_bool", swap("scaler.step(optimizer)", "optimizer.step()"))
+swap("step(optimizer)", "unscale_(optimizer)") & put("optimizer.step()", before="scaler.update")
+(of("gradients_asked", move("scaler.step", before="if real")) &
+    swap("scaler.step(optimizer)", "optimizer.step()"))
 
 # %% wrong scaler-not-asked
 swap("scaler.step(optimizer)", "optimizer.step()")
-drop("scaler.step(optimizer)")
 move("scaler.update()", before="scaler.step")
 
 # %% wrong update-forgotten
-drop("scaler.update()")
 wrap("if scaler.get_scale() < before:", "scaler.update()")
-of("tensor_of_bool", drop("scaler.update()"))
+drop("scaler.update()") & put("scaler.unscale_(optimizer)", before="scaler.step")
 
 # %% wrong no-update-after-skip
 put("if any(scaler._found_inf_per_device(optimizer).values()): return False", after="scaler.step")
 of("gradients_asked", move("scaler.update()", before="scheduler.step"))
 of("gradients_asked", put("if not real: return False", before="if real"))
-of("tensor_of_bool", put("if not stepped: return stepped", before="scaler.update"))
+of("gradients_asked", move("scaler.step", before="if real") & move("scaler.up", before="sched"))

@@ -1,7 +1,4 @@
-"""A small network under FP16, with batches that spoil a step.
-
-As in `stage`, each batch is a letter of a pattern.
-"""
+"""A small network under FP16; as in `stage`, each batch is a letter of a pattern."""
 
 from __future__ import annotations
 
@@ -23,13 +20,11 @@ FAULTS = {
     "b": "one gradient of four overflows",
     "n": "a target is NaN",
 }
-
-
-BAD_TARGETS = {"o": (0, 0, 4e4), "l": (1, 2, 1e25), "n": (2, 1, math.nan)}
+BAD_TARGETS = {"o": (0, 0, 4e4), "l": (1, 1, 1e25), "n": (2, 1, math.nan)}
 
 
 def network(seed: int) -> nn.Sequential:
-    return seeded(seed, lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
+    return seeded(seed, lambda: nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)))
 
 
 def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
@@ -37,9 +32,9 @@ def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
     drawn = from_seed(seed)
     made = []
     for letter in pattern:
-        x, y = (torch.randn(4, size, generator=drawn) for size in (6, 3))
+        x, y = (torch.randn(4, size, generator=drawn) for size in (4, 2))
         if letter == "b":  # with a scale of 1024, only the last bias overflows: it adds up a batch
-            y[:, 0] = 130.0
+            y[:, 0] = 90.0
         elif letter in BAD_TARGETS:
             row, column, value = BAD_TARGETS[letter]
             y[row, column] = value
@@ -51,30 +46,31 @@ def batches(pattern: str, seed: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def log_cases() -> list[Case]:
-    def case(pattern: str, interval: int, lr: float, seed: int) -> Case:
+    rows = [
+        ("..o", 99, 0.1),
+        ("o..", 2, 0.1),
+        (".lo", 99, 0.1),
+        ("l.l", 99, 0.1),
+        (".o.", 99, 0.0),
+        ("o..", 99, 0.0),
+        ("..o", 2, 0.05),
+        (".b.", 99, 0.1),
+        ("b.b", 99, 0.1),
+        (".n.", 99, 0.1),
+        ("n.o", 99, 0.1),
+    ]
+    found = []
+    for seed, (pattern, interval, lr) in enumerate(rows):
         label = f"{told(pattern, FAULTS, first=0)} (counted from 0)"
         label += ", the learning rate is 0" if lr == 0 else ""
         label += f", the scale grows every {interval} steps" if interval < 9 else ""
-        return Case((pattern, interval, lr, seed), label)
-
-    return [
-        case("..o", 99, 0.1, 2),
-        case("o...", 2, 0.1, 3),
-        case(".l.o", 99, 0.1, 4),
-        case("l.l", 99, 0.1, 11),
-        case(".o.", 99, 0.0, 5),
-        case("..o.", 99, 0.0, 6),
-        case("..o..", 2, 0.05, 12),
-        case(".b.", 99, 0.1, 7),
-        case("b.b", 99, 0.1, 9),
-        case(".n.", 99, 0.1, 8),
-        case("n.o", 99, 0.1, 10),
-    ]
+        found.append(Case((seed, pattern, interval, lr), label))
+    return found
 
 
 @as_play
 def play_log(
-    skipped_steps: Callable[..., Any], pattern: str, interval: int, lr: float, seed: int
+    skipped_steps: Callable[..., Any], seed: int, pattern: str, interval: int, lr: float
 ) -> dict[str, Any]:
     model = network(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
@@ -90,35 +86,30 @@ def play_log(
 # ---- schedule_step(scaler, optimizer, scheduler) ------------------------------------------------
 
 
-def fp16_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    with torch.autocast("cpu", dtype=torch.float16):
-        return nn.functional.mse_loss(model(x), y)
-
-
 def schedule_cases() -> list[Case]:
-    def case(pattern: str, interval: int, init_scale: float, seed: int) -> Case:
-        label = told(pattern, FAULTS)
-        grows = "in every step" if interval == 1 else f"every {interval} steps"
-        label += f", the scale grows {grows}" if interval < 9 else ""
-        return Case((pattern, interval, init_scale, seed), label)
-
     # Each begins with another scale than the one before ends with: one may not be kept.
-    return [
-        case("...", 99, 2.0**10, 1),
-        case("oo.", 99, 2.0**9, 2),
-        case(".o.l.", 99, 2.0**7, 3),
-        case("..o...", 2, 2.0**10, 4),
-        case("....", 1, 2.0**6, 7),
-        case("b..", 99, 2.0**10, 5),
-        case(".b.", 99, 2.0**10, 6),
-        case("n..", 99, 2.0**8, 8),
-        case(".n.", 99, 2.0**7, 9),
+    rows = [
+        ("...", 99, 2.0**10),
+        ("oo.", 99, 2.0**9),
+        (".o.l", 99, 2.0**7),
+        ("..o.", 2, 2.0**10),
+        ("...", 1, 2.0**6),
+        ("b.", 99, 2.0**10),
+        (".b.", 99, 2.0**10),
+        ("n.", 99, 2.0**8),
+        (".n.", 99, 2.0**7),
     ]
+    found = []
+    for seed, (pattern, interval, init_scale) in enumerate(rows):
+        grows = "in every step" if interval == 1 else f"every {interval} steps"
+        label = told(pattern, FAULTS) + (f", the scale grows {grows}" if interval < 9 else "")
+        found.append(Case((seed, pattern, interval, init_scale), label))
+    return found
 
 
 @as_play
 def play_schedule(
-    schedule_step: Callable[..., Any], pattern: str, interval: int, init_scale: float, seed: int
+    schedule_step: Callable[..., Any], seed: int, pattern: str, interval: int, init_scale: float
 ) -> dict[str, Any]:
     model = network(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -126,20 +117,21 @@ def play_schedule(
         warnings.simplefilter("ignore")
         scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
         scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=interval)
-        rates, answers, moved = [], [], []
+        rates, answers, places = [], [], [flat(model.parameters())]
         for x, y in batches(pattern, seed):
             optimizer.zero_grad()
-            scaler.scale(fp16_loss(model, x, y)).backward()
-            before = flat(model.parameters())
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
             answers.append(schedule_step(scaler, optimizer, scheduler))
             rates.append(optimizer.param_groups[0]["lr"])
-            moved.append(math.dist(before, flat(model.parameters())))
+            places.append(flat(model.parameters()))
     return {
         "learning rate after each step": rates,
         "what you returned": answers,
         "how often the scheduler stepped": scheduler.last_epoch,
         "scale at the end": scaler.get_scale(),
-        "how far each step moved the parameters": moved,
+        "how far each step moved the parameters": list(map(math.dist, places, places[1:])),
     }
 
 
@@ -160,14 +152,13 @@ def why_cases() -> list[Case]:
         ("a clean batch", 2.0**10, {}),
         ("a target of 40,000", 1.0, {"target": 4e4}),
         ("a target of 40,000", 2.0**10, {"target": 4e4}),
-        ("a target of 40,000", 2.0**16, {"target": 4e4}),
         ("a clean batch", 2.0**30, {}),
         ("a finite target beyond FP16 (100,000)", 1.0, {"target": 1e5}),
         ("a finite target beyond FP16 (-90,000)", 1.0, {"target": -9e4}),
         ("a target of a million", 1.0, {"target": 1e6}),
         ("a target of two millions", 2.0**10, {"target": 2e6}),
         ("a target of 1e25", 1.0, {"target": 1e25}),
-        ("a target of -1e22", 2.0**8, {"target": -1e22}),
+        ("a target of -1e22", 2.0**10, {"target": -1e22}),
         ("a finite input beyond FP16 (100,000)", 1.0, {"row": 1e5}),
         ("a finite input beyond FP16 (-80,000)", 2.0**4, {"row": -8e4}),
         ("large weights and inputs", 2.0**10, {"factor": 4e2}),
@@ -184,7 +175,7 @@ def why_cases() -> list[Case]:
         ("an inf left in .grad, and a clean batch", 2.0**10, {"old": inf}),
         ("a NaN left in .grad, and a target of 40,000", 2.0**10, {"old": nan, "target": 4e4}),
         ("an inf left in .grad, and a NaN among the targets", 2.0**10, {"old": inf, "target": nan}),
-        ("a NaN left in .grad, and an inf among the inputs", 2.0**10, {"old": nan, "input": inf}),
+        ("a NaN left in .grad, and an inf among the inputs", 1.0, {"old": nan, "input": inf}),
     ]
     return [
         Case((seed, scale, spoilt), f"{label}; a scale of {scale:g}")
@@ -192,10 +183,10 @@ def why_cases() -> list[Case]:
     ]
 
 
-def scene(
-    seed: int, scale: float, spoilt: dict[str, float]
-) -> tuple[nn.Module, Tensor, Tensor, float]:
-    """A model, a batch and a scale."""
+@as_play
+def play_why(
+    why_skipped: Callable[..., Any], seed: int, scale: float, spoilt: dict[str, float]
+) -> Any:
     model, ((x, y),) = network(seed), batches(".", seed)
     lower, _, upper = model
     weight, bias = upper.parameters()
@@ -210,7 +201,7 @@ def scene(
             elif what == "old":
                 for parameter in model.parameters():
                     parameter.grad = torch.ones_like(parameter)
-                    parameter.grad[..., 1] = value if parameter is bias else 1.0
+                bias.grad = torch.tensor([1.0, value])
             elif what == "factor":
                 model[1] = nn.ReLU()
                 next(lower.parameters()).mul_(value)
@@ -220,12 +211,5 @@ def scene(
             elif what == "root":
                 model.append(Root())
                 weight[0] = bias[0] = value
-    return model, x, y, scale
-
-
-@as_play
-def play_why(
-    why_skipped: Callable[..., Any], seed: int, scale: float, spoilt: dict[str, float]
-) -> Any:
-    result = why_skipped(*scene(seed, scale, spoilt))
+    result = why_skipped(model, x, y, scale)
     return in_plain(result) if type(result) is str else result

@@ -1,9 +1,8 @@
 # %% statement points=2 minutes=10
 # # An alarm for a sinking run
 #
-# A skip now and then is normal. A run whose scale sinks and sinks has a fault that no scale can
-# fix, and goes on for hours without learning. Write `stop_sinking(log, patience)`, which finds the
-# step at which to stop such a run.
+# A run whose scale sinks and sinks has a fault that no scale can fix, and goes on for hours without
+# learning. Write `stop_sinking(log, patience)`, which finds the step at which to stop it.
 #
 # `log` is a list of pairs `(scale, skipped)`, one for each step: the scale after the step's
 # `update`, and a bool, whether the scaler skipped the step. Stop the run at the first step
@@ -11,8 +10,7 @@
 # - after which the scale is below 1, or
 # - that is the last of `patience` skipped steps in a row. `patience` is at least 1.
 #
-# Return the number of this step; the first step of the log is number 0. If the run needn't stop,
-# return None.
+# Return the number of this step, counted from 0. If the run needn't stop, return None.
 
 # %% answer
 def stop_sinking(log, patience):
@@ -61,12 +59,7 @@ def stop_sinking(log, patience):
 # %% wrong not-in-a-row
 # You count all skips of the run. A clean step between two skips sets the count back to 0.
 swap("in_a_row + 1 if skipped else 0", "in_a_row + skipped")
-
-# %% program all_skips_so_far
-def stop_sinking(log, patience):
-    for number, (scale, _) in enumerate(log):
-        if scale < 1 or sum(skipped for _, skipped in log[: number + 1]) >= patience:
-            return number
+of("windows", swap("log[:end][-patience:]]", "log[:end] if skipped]"))
 
 # %% wrong one-skip-too-late
 # You wait for one skip more than `patience`. The last of `patience` skips in a row stops the run.
@@ -79,15 +72,13 @@ swap("scale < 1", "scale <= 1")
 of("windows", swap("[0] < 1", "[0] <= 1"))
 
 # %% wrong fall-taken-for-skip
-# You look for falls of the scale. The first step has no scale before it, and a scale of 0 can't
-# fall. Use `skipped`.
+# You look for falls of the scale. A scale of 0 can't fall, nor the first one. Use `skipped`.
 swap("if skipped else", "if number and scale < log[number - 1][0] else")
 of("windows", swap("[skipped for _, skipped in log[:end][-patience:]]",
     "[n and log[n][0] < log[n - 1][0] for n in range(end)][-patience:]"))
 
 # %% wrong scale-ignored
-# You count skips and don't look at the scale. A scale below 1 stops the run too, also if the skips
-# that led to it are far apart.
+# You count skips alone. A scale below 1 stops the run too, also if the skips are far apart.
 swap("scale < 1 or ", "")
 of("as_text", swap("if scale < 1", "if False"))
 
@@ -100,6 +91,12 @@ of("as_text", drop("if start"))
 # You stop the run only where both reasons hold. Either is enough: join them with `or`.
 swap("or in_a_row == patience", "and in_a_row >= patience")
 of("windows", swap("or (len", "and (len"))
+
+# %% wrong one-reason-first
+# You look for one reason in the whole log before the other. Return the earlier of their two steps.
+of("as_text", swap("min(low, default=None)", "low[0] if low else None"))
+put("for n, (s, _) in enumerate(log):\n    if s < 1: return n", before="in_a_row = 0")
+of("as_text", swap("low.append(start + patience - 1)", "return start + patience - 1"))
 
 # %% wrong last-instead-of-first
 # You return the last step at which a reason holds. The run has to stop at the first one.
@@ -132,5 +129,4 @@ of("as_text", swap("min(low, default=None)", "bool(low)"))
 # Where the run needn't stop, you return a number. Return None there.
 swap("return None", "return len(log)")
 swap("return None", "return -1")
-of("as_text", swap("default=None", "default=-1"))
 of("as_text", swap("default=None", "default=len(log)"))

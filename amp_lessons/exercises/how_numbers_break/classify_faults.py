@@ -1,9 +1,8 @@
 # %% statement points=2 minutes=10
 # # Name ten faults
 #
-# Here are ten small programs, with what each gives and what it should give. Name the *first*
-# thing that goes wrong in each: `"underflow"`, `"overflow"`, `"swamping"`, `"cancellation"`, or
-# `"no fault"`.
+# These ten small programs show what each gives and should give. Name the *first* thing that goes
+# wrong: `"underflow"`, `"overflow"`, `"swamping"`, `"cancellation"`, or `"no fault"`.
 
 # %% demo
 half, bfloat = torch.float16, torch.bfloat16
@@ -52,8 +51,7 @@ faults["d"] = "no fault"
 ### END SOLUTION
 
 # %% hints
-# - For each program, find the first stored value that differs from the true one by more than a
-#   rounding. Why does it?
+# - Find the first stored value that differs from the true one by more than a rounding. Why?
 # - Became 0: underflow. Became inf: overflow. A sum that didn't change: swamping. A difference of
 #   two close numbers with wrong digits: cancellation.
 # - NaN and division by zero are symptoms. Their cause is one step earlier.
@@ -70,10 +68,14 @@ def given(entry):
     ((letter, fault),) = entry["value"]["dict"].items()
     return letter, fault
 
-def is_answer(entry, wrong):
-    """Whether this is one of these wrong answers, such as ``{"e": "underflow"}``."""
-    letter, fault = given(entry) if is_dict(entry.get("value")) else ("", "")
-    return fault in wrong.get(letter, ())
+def answers(wrong):
+    """A rule that one of these answers breaks, such as ``{"e": ("underflow",)}``."""
+
+    def breaks(seen, right):
+        letter, fault = given(seen)  # rules above refuse all but a dict
+        return {"letter": letter} if fault in wrong.get(letter, ()) else None
+
+    return breaks
 
 def tell(case, right, seen):
     """What was answered, and not what is right."""
@@ -100,12 +102,10 @@ faults |= {"f": "cancellation", "g": "swamping", "h": "underflow", "i": "cancell
 faults |= {"j": "overflow"}
 
 # %% rule not-a-dict
-# Your answer isn't a dict from letter to fault. Keep the dict as it stands in the cell, and replace
-# each `"?"`.
+# Your answer isn't a dict from letter to fault. Keep the dict of the cell and replace each `"?"`.
 def breaks(seen, right):
     return not is_dict(seen.get("value"))
 put('faults = ["underflow", "overflow"]', after='faults["d"]')
-put("faults = 'underflow'", after='faults["d"]')
 
 # %% rule not-a-fault
 # {fault} isn't one of the five words. Each answer must be one of: {faults}.
@@ -114,53 +114,37 @@ def breaks(seen, right):
     known = isinstance(fault, str) and fault in FAULTS
     return None if known else {"fault": repr(fault)[:60], "faults": ", ".join(FAULTS)}
 put('faults["j"] = "too large"', after='faults["d"]')
-put('faults["b"] = 3', after='faults["d"]')
 
 # %% rule nan-misread
-# Nothing in (e) became too small, and no digits cancelled. Look at what each step gives. `big` is
-# already inf, and inf - inf is NaN: so something became too large.
-def breaks(seen, right):
-    return is_answer(seen, {"e": ("underflow", "cancellation", "no fault")})
+# Look at each step of (e). `big` is already inf, and inf - inf is NaN: something became too large.
+breaks = answers({"e": ("underflow", "cancellation", "no fault")})
 put('faults["e"] = "underflow"', after='faults["d"]')
-put('faults["e"] = "cancellation"', after='faults["d"]')
 
 # %% rule swamping-misread
-# In (c) and (g) nothing became zero, and no leading digits cancelled. The small number is there,
-# and the format can store it. It is lost because it is added to a number whose ulp is at least
-# twice as large: that is swamping.
-def breaks(seen, right):
-    return is_answer(seen, dict.fromkeys("cg", ("underflow", "cancellation", "no fault")))
+# In ({letter}) nothing became zero, and no leading digits cancelled. The small number is lost
+# because it is added to a number whose ulp is at least twice as large: that is swamping.
+breaks = answers(dict.fromkeys("cg", ("underflow", "cancellation", "no fault")))
 put('faults |= {"c": "underflow", "g": "underflow"}', after='faults["d"]')
-put('faults["g"] = "cancellation"', after='faults["d"]')
 
 # %% rule bf16-underflows
-# BF16 has the exponents of FP32, so 1e-8 is far inside its range. The last digits of (d) differ, as
-# they do whenever a decimal number is stored.
-def breaks(seen, right):
-    return is_answer(seen, {"d": ("underflow", "overflow", "cancellation", "swamping")})
+# BF16 has the exponents of FP32, so it holds 1e-8. The last digits of any stored decimal differ.
+breaks = answers({"d": ("underflow", "overflow", "cancellation", "swamping")})
 put('faults["d"] = "underflow"', after='faults["d"]')
-put('faults["d"] = "swamping"', after='faults["d"]')
 
 # %% rule symptom-not-cause
-# In (h) the inf is the symptom. Ask for the first step that went wrong: what does 1e-8 become when
-# it is stored in FP16?
-def breaks(seen, right):
-    return is_answer(seen, {"h": ("overflow",)})
+# In (h) the inf is the symptom. Ask what went wrong first: what does 1e-8 become in FP16?
+breaks = answers({"h": ("overflow",)})
 put('faults["h"] = "overflow"', after='faults["d"]')
 
 # %% rule cancellation-misread
-# In (f) and (i) the subtraction itself is exact. It removes the leading digits that both numbers
+# In ({letter}) the subtraction itself is exact. It removes the leading digits that both numbers
 # share. What is left are the rounding errors from before: that is cancellation.
-def breaks(seen, right):
-    return is_answer(seen, dict.fromkeys("fi", ("swamping", "underflow", "no fault")))
+breaks = answers(dict.fromkeys("fi", ("swamping", "underflow", "no fault")))
 put('faults |= {"f": "swamping", "i": "swamping"}', after='faults["d"]')
-put('faults["i"] = "underflow"', after='faults["d"]')
 
 # %% rule some-wrong
-# ({letter}) isn't {fault}. Find its first step whose result differs from the true one, and ask what
-# happened there.
+# ({letter}) isn't {fault}. Find its first step that differs from the true one. What happened there?
 def breaks(seen, right):
     letter, fault = given(seen)
     return {"letter": letter, "fault": fault} if fault != given(right)[1] else None
 put('faults |= {"a": "swamping", "j": "no fault"}', after='faults["d"]')
-put('faults["b"] = "cancellation"', after='faults["d"]')

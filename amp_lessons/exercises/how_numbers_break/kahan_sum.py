@@ -1,8 +1,7 @@
 # %% statement points=2 minutes=15
 # # A sum that keeps its small terms
 #
-# Write `kahan_sum(values)`. It returns the sum of an FP16 tensor without leaving FP16, and still
-# right to within two ulp.
+# Write `kahan_sum(values)`: the sum of an FP16 tensor, without leaving FP16, to within two ulp.
 #
 # If you add one value after the other, each addition rounds, and what it rounds away is lost. The
 # idea is to keep that loss in a second variable, and to put it back with the next value.
@@ -29,10 +28,8 @@ def kahan_sum(values):
     ### END SOLUTION
 
 # %% hints
-# - While the total is larger than the value, you can compute exactly, in FP16, what an addition
-#   rounded away. You need the old total, the new total and the value.
-# - After `new = total + value`, the part that arrived is `new - total`. The error is
-#   `(new - total) - value`.
+# - The old total, the new total and the value give exactly what an addition rounded away.
+# - After `new = total + value`, what arrived is `new - total`. The error: `(new - total) - value`.
 # - Subtract that error from the next value before you add it. That is Kahan summation.
 
 # %% probe
@@ -65,9 +62,7 @@ def kahan_sum(values):
     return total
 
 # %% rule left-fp16
-# You left FP16: on the way, {how}. In real code a wider accumulator is the right answer.
-# Here the point is to do without.
-WIDE = {"float32", "float64"}
+# You left FP16: on the way, {how}. In real code that is right. Here the point is to do without.
 NAMES = {"_to_copy": "a conversion", "_local_scalar_dense": "`item()`"}
 ARITHMETIC = {f"aten::{name}" for name in ("add", "sub", "mul", "div", "sum", "rsub", "add_")}
 def leaves(op):
@@ -79,7 +74,7 @@ def leaves(op):
     from_half = "float16" in op["takes"]
     if from_half and op["op"] == "aten::_to_copy":
         return op["dtype"] != "float16"
-    return op["dtype"] in WIDE and (from_half or op["op"] in ARITHMETIC)
+    return op["dtype"] in ("float32", "float64") and (from_half or op["op"] in ARITHMETIC)
 def breaks(seen, right):
     for op in filter(leaves, seen.get("ops", ())):
         name = op["op"].removeprefix("aten::")
@@ -90,8 +85,7 @@ swap("for value in values", "for value in values.tolist()")
 put("return torch.tensor(values.numpy().astype('float64').sum()).half()", before="lost = torch")
 
 # %% rule reduction-called
-# You called a reduction such as `sum()`. It adds in float32 inside and rounds once. Add one value
-# after the other.
+# You called a reduction such as `sum()`, which adds in float32. Add one value after the other.
 import re
 PICKS = (
     "(.*_)?(select|slice|unbind|index|gather|split|narrow|take|chunk|strided|squeeze|expand|unfold|"
@@ -104,53 +98,48 @@ def breaks(seen, right):
             return True
     return False
 put("return values.sum()", before="lost = torch")
-put("return torch.vdot(values, torch.ones_like(values))", before="lost = torch")
 put("return values.cumsum(0)[-1]", before="lost = torch")
 
 # %% rule with-dimensions
-# Your result has the shape {shape}. Return a tensor without dimensions, such as `total[0]`, or
-# start from `torch.zeros(())`.
+# Your result has the shape {shape}. Start from `torch.zeros(())`, or return `total[0]`.
 def breaks(seen, right):
     value = seen.get("value")
     return {"shape": value["shape"]} if is_tensor(value) and value["shape"] else None
 swap("return total", "return total[None]")
-of("halves_added_up", swap("values[0]", "values"))
 
 # %% wrong no-compensation
 # What each of your additions rounds away is gone. Once the total is 2048 times as large as a value,
 # adding the value may do nothing. Keep what was lost in a second variable.
 swap("value - lost", "value")
 drop("lost = (new")
-of("kahan_with_other_signs", swap(" + rest", ""))
 
 # %% wrong compensation-sign
-# Your compensation has the wrong sign, so it doubles each loss. Subtract `(new - total) - value`
-# from the next value, or add `value - (new - total)` to it.
+# Your compensation has the wrong sign, so it doubles each loss. Add its opposite.
 swap("value - lost", "value + lost")
-swap("(new - total) - wanted", "wanted - (new - total)")
 of("kahan_with_other_signs", swap("+ rest", "- rest"))
 
 # %% wrong compensation-after-update
-# You updated the total before you computed the loss, so the difference of the new and the old total
-# is 0. Keep the old total until the loss is known.
+# You updated the total too early: its difference is 0. Keep the old one until the loss is known.
 move("total = new", before="lost = (new")
 of("kahan_with_other_signs", drop("before = total") & swap("before", "total", nth=0))
 
 # %% wrong compensation-incomplete
-# `new - total` is what was really added. Subtract what should have been added to get the loss:
-# `(new - total) - value`.
+# `new - total` is what arrived. For the loss, subtract what you added to the total.
 swap("(new - total) - wanted", "new - total")
 of("kahan_with_other_signs", swap("wanted - (total - before)", "before - total"))
 
+# %% wrong first-value-twice
+# You count the first value twice: the sum starts from it, and the loop adds it. Start from 0.
+swap("torch.zeros((), dtype=values.dtype)", "values[0]", nth=1)
+of("kahan_with_other_signs", swap("torch.tensor(0.0).half()", "values[0]"))
+
 # %% wrong loss-against-the-value
-# You compare what arrived with the value alone. Compare it with what you added: the value and the
-# last loss together.
+# You compare what arrived with the value alone. What you added is the value and the last loss.
 swap("- wanted", "- value")
 of("kahan_with_other_signs", swap("rest = wanted", "rest = values[i]"))
 
 # %% wrong losses-put-back-again
-# You add up all losses and put the whole sum back with every value. Keep only the last loss, so
-# each comes back once.
+# You put the sum of all losses back with every value. Keep only the last, so each comes back once.
 swap("(new - total) - wanted", "lost + ((new - total) - wanted)")
 swap("lost = (new", "lost += (new")
 of("kahan_with_other_signs", swap("rest = wanted", "rest = rest + wanted"))
@@ -158,7 +147,6 @@ of("kahan_with_other_signs", swap("rest = wanted", "rest = rest + wanted"))
 # %% wrong losses-added-at-the-end
 # You add up the losses and put them back once, at the end. Their sum is an FP16 number too: when it
 # is large, small losses no longer change it. Put each loss back with the next value.
-(swap("value - lost", "value") & swap("lost = (new", "lost += (new") & swap("return total",
-    "return total - lost"))
+swap("value - lost", "value") & swap("lost = (", "lost += (") & swap("n total", "n total - lost")
 of("kahan_with_other_signs", swap(" + rest", "") & swap("rest = wanted", "rest = rest + wanted") &
     swap("return total", "return total + rest"))

@@ -1,8 +1,7 @@
 # %% text
 # # Exercises 02: Three ways numbers break
 #
-# Three functions that work in 16 bits, and ten faults to name. Take [[lesson how_numbers_break]]
-# first.
+# Three functions in 16 bits, and ten faults to name. Take [[lesson how_numbers_break]] first.
 
 # %% given
 import torch

@@ -1,13 +1,11 @@
 # %% statement points=2 minutes=10
 # # A residual stream in FP32
 #
-# Write `residual_stream(x, blocks, region)`. It adds to `x` what each block makes of it, one block
-# after the other: `x + block(x)`.
+# Write `residual_stream(x, blocks, region)`. One block after the other, it adds `block(x)` to `x`.
 #
-# `x` has the shape (rows, width). It is float32, or comes from a first layer in 16 bits. `blocks`
-# is a list of modules with float32 weights, each a norm and a linear layer. `region` is
-# `torch.float16` or `torch.bfloat16`: the linear layers run in that dtype. No autocast region is
-# open when your function is called.
+# `x` has the shape (rows, width), in float32 or, from a first layer, in 16 bits. `blocks` is a list
+# of modules with float32 weights, each a norm and a linear layer. The linear layers run in
+# `region`, `torch.float16` or `torch.bfloat16`. No autocast region is open at the call.
 #
 # The stream may grow past 65504, and a block may add little to something large. So every sum runs
 # in float32, the first one too, and each block gets the stream in float32. Return the stream in
@@ -61,20 +59,6 @@ def residual_stream(x, blocks, region):
             total = total + block(total.float())
     return total.float()
 
-# %% right modules_in_a_row
-class Residual(torch.nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return x + self.inner(x)
-
-def residual_stream(x, blocks, region):
-    stream = torch.nn.Sequential(*map(Residual, blocks))
-    with torch.autocast("cpu", dtype=region, cache_enabled=False):
-        return stream(x.float())
-
 # %% rule blocks-cast-for-good
 # You cast the blocks' own weights to 16 bits, and they stay that way after the call. Training needs
 # them in float32. Open an autocast region instead: it makes 16-bit copies and drops them.
@@ -85,40 +69,33 @@ swap("block(stream)", "block.to(region)(stream.to(region))") & unwrap("with torc
     "block.linear(block.norm(stream).to(region))"))
 
 # %% rule hooks-left
-# Your function leaves its hooks on the blocks, and they run again in every later call. Remove them
-# with the handle that you got, or do without: autocast casts for you.
+# Your function leaves its hooks on the blocks, and they run again in every later call. Remove them.
 def breaks(seen, right):
     return "hooks" in str(noted(seen, "the blocks afterwards"))
 put("block.register_forward_hook(lambda module, args, out: out.float())", before="stream = stream")
 
 # %% rule autocast-left-on
-# Your function leaves autocast switched on, so whatever runs next runs in 16 bits as well. Use
-# `with torch.autocast(...)`, which puts the state back.
+# You leave autocast switched on. Use `with torch.autocast(...)`, which puts the state back.
 def breaks(seen, right):
     return noted(seen, "autocast afterwards") == "on"
-(put('torch.set_autocast_dtype("cpu", region)', before="with torch.autocast") &
-    put('torch.set_autocast_enabled("cpu", True)', before="with torch.autocast") &
-    unwrap("with torch.autocast"))
+put('torch.autocast("cpu", dtype=region).__enter__()', before="with") & unwrap("with torch")
 
 # %% rule blocks-run-twice
-# A block should run once, and in your function it runs {count} times. Call each block once and keep
-# what it returns.
+# A block should run once, and it runs {count} times. Call it once and keep what it returns.
 def breaks(seen, right):
     runs = noted(seen, "runs of each block")
     return runs not in (None, [1]) and {"count": " or ".join(map(str, runs))}
 put("block(stream)", before="stream = stream")
 
 # %% rule blocks-in-float32
-# The blocks run in float32, because no autocast region of the CPU is open around them. Only the
-# sums need float32. Open `torch.autocast("cpu", dtype=region)`.
+# The blocks run in float32. Only the sums need it. Open `torch.autocast("cpu", dtype=region)`.
 def breaks(seen, right):
     return noted(seen, "linear layers ran in") == "float32"
 unwrap("with torch.autocast")
 swap("dtype=region", "enabled=False")
 
 # %% rule region-without-its-dtype
-# Your blocks run in {got}, and `region` was {right}. `torch.autocast("cpu")` without a dtype means
-# bfloat16. Pass it on: `dtype=region`.
+# Your blocks run in {got}, and `region` was {right}. Pass it on to autocast: `dtype=region`.
 def breaks(seen, right):
     got, wanted = noted(seen, "linear layers ran in"), noted(right, "linear layers ran in")
     return got not in (None, "", wanted) and {"got": got, "right": wanted}
@@ -134,9 +111,8 @@ put("stream = stream.detach()", before="with") & swap("stream = stream + block",
 of("region_per_block", swap("stream = stream + update.float()", "stream.data.add_(update)"))
 
 # %% wrong stream-as-it-comes
-# The stream keeps the dtype that `x` came with. A sum takes the wider of two dtypes, and here both
-# have 16 bits: FP16 overflows at 65504, and BF16 loses what is added to 300. Cast `x` to float32
-# before the first block, not after the last.
+# The stream keeps the 16 bits that `x` came with: FP16 overflows at 65504, and BF16 loses what is
+# added to 300. Cast `x` to float32 before the first block, not after the last.
 swap("stream = x.float()", "stream = x")
 of("region_per_block", swap("x.to(torch.float32)", "x") & swap("update.float()", "update"))
 swap("stream = x.float()", "stream = x") & swap("return stream", "return stream.float()")
@@ -144,10 +120,9 @@ swap("stream = x.float()", "stream = x") & swap("return stream", "return stream.
 # %% wrong first-sum-in-16-bits
 # You cast to float32 only after the first block, so the first sum still runs in 16 bits. It can
 # overflow, or lose what the block adds. Cast `x` before the first block.
-(swap("stream = x.float()", "stream = x") & swap("stream + block(stream)",
-    "(stream + block(stream)).float()"))
-of("region_per_block", swap("x.to(torch.float32)", "x") & swap("stream + update.float()",
-    "(stream + update).float()"))
+swap("x.float()", "x") & swap("stream + block(stream)", "(stream + block(stream)).float()")
+of("region_per_block",
+    swap(".to(torch.float32)", "") & swap("stream + update", "(stream + update)"))
 
 # %% wrong stream-in-the-regions-dtype
 # You store the stream in the region's dtype. FP16 overflows at 65504, and BF16 loses small updates.
@@ -155,8 +130,6 @@ of("region_per_block", swap("x.to(torch.float32)", "x") & swap("stream + update.
 swap("x.float()", "x.to(region)")
 swap("x.float()", "x.to(region)") & swap("return stream", "return stream.float()")
 swap("stream + block(stream)", "(stream + block(stream)).to(region)")
-(swap("stream + block(stream)", "(stream + block(stream)).to(region)") & swap("return stream",
-    "return stream.float()"))
 of("region_per_block", swap("x.to(torch.float32)", "x.to(region)") & swap(".float()", ""))
 
 # %% wrong blocks-fed-in-16-bits

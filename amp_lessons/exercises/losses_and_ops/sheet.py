@@ -1,9 +1,8 @@
 # %% text
 # # Exercises 08: Losses, norms and your own ops
 #
-# You write four losses and two norms that work in 16 bits, and a residual stream that stays in
-# float32. Then you fix two autograd Functions for autocast. Take [[lesson losses_and_ops]] first.
-# Everything runs on a CPU.
+# You write four losses, two norms and a residual stream that work in 16 bits, and fix two autograd
+# Functions for autocast. Take [[lesson losses_and_ops]] first. Everything runs on a CPU.
 
 # %% given
 import torch

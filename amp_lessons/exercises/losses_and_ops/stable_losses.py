@@ -37,8 +37,7 @@ for dtype in (torch.float32, torch.float16):
 print("right are about 30, 1.95, 51.2 and 0.009")
 
 # %% text
-# Write each so that it gives the loss, and the gradient of the logits, for everything that a model
-# may put out.
+# Write each so that it gives the loss and the logits' gradient for all that a model may put out.
 #
 # - Logits and similarities are float16, bfloat16 or float32. Logits lie between −60 and 60, and
 #   similarities between −1 and 1. Targets and masks are float32 and hold 0s and 1s. Labels are
@@ -98,9 +97,16 @@ from amp_lessons.exercises.losses_and_ops.stage_losses import Look, same_loss
 judge = Judge(same_loss, "a float32 tensor without dimensions", tell=telling(same_loss))
 NARROW = ("float16", "bfloat16")
 
+def exp_failed(look):
+    finite = not look.there or math.isfinite(look.loss)
+    if look.name != "contrastive_loss" or not look.ran("exp") or finite:
+        return ""
+    if look.ran("max") or look.ran("amax"):
+        return "share of 0" if look.loss == math.inf else "another maximum"
+    return "no maximum"
+
 # %% passed
-# A loss that starts from logits, in float32, needs no eps, and it has a gradient where the model is
-# most wrong.
+# A loss from logits, in float32, needs no eps and has a gradient where the model is most wrong.
 
 # %% right by_hand
 def click_loss(logits, targets):
@@ -151,21 +157,28 @@ swap("logits.float(), targets)", 'logits.float(), targets, reduction="none")')
 # its gradient, and an eps or a clamp gives another wrong number. Start from the logits.
 def breaks(seen, right):
     look = Look(seen, right)
-    logs = look.ran("sigmoid", "log") or look.ran("_softmax", "log")
-    return look.wrong and (logs or look.ran("binary_cross_entropy")) and {"name": look.name}
+    logs = any(look.ran(first, "log") for first in ("sigmoid", "_softmax"))
+    logs = logs or look.ran("binary_cross_entropy") or exp_failed(look) == "share of 0"
+    return logs and look.wrong and {"name": look.name}
 swap("_with_logits(logits.float(), ", "(torch.sigmoid(logits.float()).clamp(1e-4, 1 - 1e-4), ")
 of("by_hand", swap("F.log_softmax(logits.float(), 1)", "logits.float().softmax(1).log()"))
+of("by_hand", swap("z.diagonal() - z.exp().sum(1).log()",
+    "(z.exp().diagonal() / z.exp().sum(1)).log()"))
+
+# %% rule another-maximum
+# `contrastive_loss` subtracts a maximum that isn't the row's own. The exponentials of a row far
+# below it are all 0, even in float32. Subtract each row's own: `z.amax(dim=1, keepdim=True)`.
+def breaks(seen, right):
+    return exp_failed(Look(seen, right)) == "another maximum"
+of("by_hand", swap("z.amax(dim=1, keepdim=True).detach()", "z.max()"))
+of("by_hand", swap("amax(dim=1, ", "amax(dim=0, "))
 
 # %% rule exp-out-of-range
-# `contrastive_loss` takes the exponential itself, and exp(128) is inf in float32. If you subtract
-# one maximum from all rows, a row far below it becomes 0. Subtract from each row its own maximum,
-# or leave it to a function of torch.
+# `contrastive_loss` takes the exponential itself, and exp(128) is inf in float32. Subtract each
+# row's own maximum first, or leave it to a function of torch.
 def breaks(seen, right):
-    look = Look(seen, right)
-    finite = not look.there or math.isfinite(look.loss)
-    return look.name == "contrastive_loss" and look.ran("exp") and not finite
+    return exp_failed(Look(seen, right)) == "no maximum"
 of("by_hand", drop("z = z - z.amax"))
-of("by_hand", swap("z.amax(dim=1, keepdim=True).detach()", "z.max()"))
 
 # %% rule product-in-16-bits
 # `{name}` writes a sum as a matrix product, such as `@` or `einsum`. A region casts its inputs to
@@ -173,12 +186,12 @@ of("by_hand", swap("z.amax(dim=1, keepdim=True).detach()", "z.max()"))
 def breaks(seen, right):
     look = Look(seen, right)
     products = any(look.ran(p, dtypes=NARROW) for p in ("dot", "mm", "mv", "bmm"))
-    return look.wrong and products and {"name": look.name}
+    return products and look.wrong and {"name": look.name}
 of("by_hand", swap('@torch.autocast("cpu", enabled=False)\n', ""))
 
 # %% rule sum-in-16-bits
-# `{name}` adds up many terms in 16 bits. FP16 ends at 65504, and in BF16 a large sum doesn't change
-# when you add something small. Cast to float32 before the sum: a cast of the result comes too late.
+# `{name}` adds up many terms in 16 bits: FP16 ends at 65504, and BF16 loses small terms. Cast to
+# float32 before the sum: a cast of the result comes too late.
 def breaks(seen, right):
     look = Look(seen, right)
     parts = {"smoothed_loss": "_log_softmax", "dice_loss": "sigmoid"}
@@ -189,8 +202,7 @@ swap("F.cross_entropy(logits.float(), labels, label", "F.cross_entropy(logits, l
 swap("sigmoid(logits.float())", "sigmoid(logits)")
 
 # %% rule gradient-cut-off
-# `{name}` has the right value, but its gradient is wrong, even for float32 logits. A part of the
-# computation is cut off: look for `no_grad`, `detach` or a clamp.
+# `{name}` has the right value, but a wrong gradient: look for `no_grad`, `detach` or a clamp.
 def breaks(seen, right):
     look = Look(seen, right)
     cut = look.loss_exact and not look.gradient_right
@@ -208,8 +220,7 @@ def breaks(seen, right):
     "(scores.logsumexp(1) - scores.diagonal()).mean().float()"))
 
 # %% rule loss-not-float32
-# `{name}` returns {got}, and float32 was asked for. Cast the logits to it first: then the loss is
-# float32 in a region and outside.
+# `{name}` returns {got}, and float32 was asked for. Cast the logits to it first.
 def breaks(seen, right):
     look = Look(seen, right)
     got = look.noted.get("dtype of the loss")
@@ -222,8 +233,7 @@ def breaks(seen, right):
 swap("logits.float(), targets)", "logits.float(), targets.mul_(1.5))")
 
 # %% wrong scores-clamped
-# Your `contrastive_loss` clamps similarity / temperature. That changes the loss, and the largest
-# scores get no gradient. `cross_entropy` needs no clamp.
+# Your `contrastive_loss` clamps its scores, and the largest get no gradient. Leave the clamp out.
 swap("similarities.float() / temperature", "(similarities.float() / temperature).clamp(max=80)")
 of("by_hand", swap("z = z - z.amax", "z = z.clamp_max(80)\n    z = z - z.amax"))
 
@@ -247,8 +257,7 @@ swap(", label_smoothing=smoothing", "")
 of("by_hand", put("smoothing = 0.0", before="log_p = "))
 
 # %% wrong smoothing-of-the-others
-# Your `smoothed_loss` spreads the smoothing over the other classes only. Spread it over all of
-# them, the right one too: the mean of all log probabilities.
+# Your `smoothed_loss` spreads the smoothing over the other classes only. Spread it over all.
 of("by_hand", swap("log_p.mean(1)", "(log_p.sum(1) - right) / (logits.shape[1] - 1)"))
 swap("smoothing=smoothing)", "smoothing=smoothing * (c := logits.shape[1]) / (c - 1))")
 

@@ -19,6 +19,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     region,
 )
+from amp_lessons.plain_data.compare import is_tensor
 
 # ---- rows: unit_rows(x) and safe_rms_norm(x, weight, eps) ---------------------------------------
 # A row that goes wrong in 16 bits has another row beside it that doesn't.
@@ -39,9 +40,8 @@ def unit_row_cases() -> list[Case]:
         case(noise, HALF, "4 random rows"),
         case([[3.0, -4.0], [0.0, 0.0]], HALF, "a row of zeros"),
         case([[0.0] * 4, [1.5, 2.0, -1.0, 0.5]], HALF, "a row of zeros first"),
-        case([[300.0, -200.0, 150.0], [1.0, -1.0, 2.0]], HALF, "entries of 300"),
+        case([[300.0, -200, 150], [1.0, -1, 2], [5e4, 4e4, 3e4]], HALF, "rows of 300, 1, 50,000"),
         case([[5e4, 4e4, -5e4, 1e4], [2.0, 1.0, -1.0, 3.0]], HALF, "entries of 50,000"),
-        case([[1.5, 3.0, -2.0], [5e4, -4e4, 4.5e4]], HALF, "a second row of 50,000"),
         case([[0.003, -0.001, 0.002], [40.0, 10.0, -30.0]], HALF, "entries of 0.003"),
         case(100 * noise, BFLOAT, "4 larger rows"),
         case([[0.0] * 5, [2.0, 1.0, 3.0, -1.0, 5.0]], BFLOAT, "a row of zeros"),
@@ -60,27 +60,50 @@ def rms_norm_cases() -> list[Case]:
     random = from_seed(22)
     noise = 2 + torch.randn(3, 6, generator=random)
 
-    def case(values: Any, dtype: torch.dtype, eps: float, label: str) -> Case:
+    def case(values: Any, dtype: torch.dtype, eps: float) -> Case:
         rows = _rows(values, dtype)
         weight = 1 + 0.5 * torch.rand(rows.shape[-1], generator=random)
+        label = f"x = {values}" if isinstance(values, list) else "3 random rows"
         return Case((rows, weight, eps), f"{label}, eps {eps:g}, {name_of(dtype)}")
 
     return [
-        case(noise, HALF, 1e-5, "3 random rows"),
-        case(noise, BFLOAT, 1e-5, "3 random rows"),
-        case(noise, SINGLE, 1e-5, "3 random rows"),
-        case([[300.0, -300.0, 600.0, 100.0], [1.0, 2.0, -1.0, 4.0]], HALF, 1e-6, "a row of 600"),
-        case([[1.0, 3.0, 2.0], [6e4, 3e4, -5e4]], HALF, 1e-6, "a row of 60,000"),
-        case([[5e4, -5e4], [2.0, 1.0]], HALF, 1e-5, "a row of 50,000"),
-        case([[1e-3, -2e-3, 3e-3, 1e-4]], HALF, 1e-6, "entries of 0.003"),
-        case([[1e-4, -2e-4, 3e-4]], HALF, 1e-8, "entries of 0.0003"),
-        case([[0.0, 0.0], [3.0, 1.0]], HALF, 1e-6, "a row of zeros"),
-        case([[2.0, 3.0, -1.0], [0.0, 0.0, 0.0]], HALF, 1e-12, "a row of zeros"),
-        case([[1e-5, -5e-6, 8e-6, 2e-6]], HALF, 1e-12, "entries of 0.00001"),
-        case([[0.3, 0.1, 0.2]], BFLOAT, 0.5, "a large eps"),
-        case([[1.0, -0.5, 2.0], [0.1, 0.3, 0.2]], SINGLE, 0.25, "a large eps"),
-        case([[4e4, 3e4, -5e4]], SINGLE, 1e-6, "entries of 50,000"),
+        *(case(noise, dtype, 1e-5) for dtype in (HALF, BFLOAT, SINGLE)),
+        case([[300, -300, 600, 100], [1, 2, -1, 4], [300, 8, -9, 1]], HALF, 1e-6),
+        case([[1, 3, 2], [60000, 30000, -50000]], HALF, 1e-6),
+        case([[50000, -50000], [2, 1]], HALF, 1e-5),
+        case([[1e-3, -2e-3, 3e-3, 1e-4]], HALF, 1e-6),
+        case([[1e-4, -2e-4, 3e-4]], HALF, 1e-8),
+        case([[0, 0], [3, 1]], HALF, 1e-6),
+        case([[2, 3, -1], [0, 0, 0]], HALF, 1e-12),
+        case([[1e-5, -5e-6, 8e-6, 2e-6]], HALF, 1e-12),
+        case([[0.3, 0.1, 0.2]], BFLOAT, 0.5),
+        case([[1.0, -0.5, 2.0], [0.1, 0.3, 0.2]], SINGLE, 0.25),
+        case([[40000, 30000, -50000]], SINGLE, 1e-6),
     ]
+
+
+def rows_beside(seen: dict[str, Any], right: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Pairs of rows, what was seen and what is right, of a tensor like the right one."""
+    got: Any = seen.get("value")
+    wanted = right["value"]
+    alike = is_tensor(got) and all(got[key] == wanted[key] for key in ("dtype", "shape"))
+    return list(zip(got["values"], wanted["values"], strict=True)) if alike else []
+
+
+def close(row: list[float], wanted: list[float], within: float = 0.01) -> bool:
+    return all(abs(a - b) <= within for a, b in zip(row, wanted, strict=True))
+
+
+def one_is_right(rows: list[tuple[Any, Any]]) -> bool:
+    """Whether a row that isn't zeros came out right."""
+    return any(any(wanted) and close(row, wanted, 0.02) for row, wanted in rows)
+
+
+def lost(seen: dict[str, Any], right: dict[str, Any]) -> int:
+    """How many FP16 rows came out as zeros that aren't, beside one that came out right."""
+    rows, half = rows_beside(seen, right), right["value"]["dtype"] == "float16"
+    zeros = sum(any(wanted) and not any(row) for row, wanted in rows)
+    return zeros if half and one_is_right(rows) else 0
 
 
 # ---- a stream: residual_stream(x, blocks, region) -----------------------------------------------
@@ -117,28 +140,27 @@ def stream_cases() -> list[Case]:
     """Streams on which the updates get lost, or that grow past 65504, in each pair of dtypes."""
     random = from_seed(23)
 
-    def case(
-        start: float, count: int, size: tuple[float, float], x: torch.dtype, inside: torch.dtype
-    ) -> Case:
-        given = (start + torch.randn(3, 6, generator=random)).to(x)
+    some, little, much = (0.3, 0.0), (0.05, 0.6), (0.3, 20000.0)
+    cases = []
+    for start, count, size, dtype, inside in [
+        (0.0, 4, some, SINGLE, HALF),
+        (0.0, 3, some, BFLOAT, BFLOAT),
+        (300.0, 4, little, BFLOAT, BFLOAT),
+        (2500.0, 4, little, HALF, HALF),
+        (300.0, 3, little, HALF, BFLOAT),
+        (300.0, 4, little, SINGLE, BFLOAT),
+        (2500.0, 3, little, SINGLE, HALF),
+        (0.0, 5, much, HALF, HALF),
+        (0.0, 5, much, SINGLE, HALF),
+        (62000.0, 2, much, HALF, HALF),
+    ]:
+        x = (start + torch.randn(3, 6, generator=random)).to(dtype)
         with torch.random.fork_rng(devices=[]):
             blocks = [Block(6, *size, random) for _ in range(count)]
         label = f"{count} blocks that add about {size[1] or 1:g} each to a stream of {start:g}"
-        return Case((given, blocks, inside), f"{label}, x {name_of(x)}, region {name_of(inside)}")
-
-    some, little, much = (0.3, 0.0), (0.05, 0.6), (0.3, 4000.0)
-    return [
-        case(0.0, 5, some, SINGLE, HALF),
-        case(0.0, 3, some, BFLOAT, BFLOAT),
-        case(300.0, 12, little, BFLOAT, BFLOAT),
-        case(2500.0, 15, little, HALF, HALF),
-        case(300.0, 10, little, HALF, BFLOAT),
-        case(300.0, 12, little, SINGLE, BFLOAT),
-        case(2500.0, 10, little, SINGLE, HALF),
-        case(0.0, 25, much, HALF, HALF),
-        case(0.0, 25, much, SINGLE, HALF),
-        case(62000.0, 4, much, HALF, HALF),
-    ]
+        label += f", x {name_of(dtype)}, region {name_of(inside)}"
+        cases.append(Case((x, blocks, inside), label))
+    return cases
 
 
 @as_play

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from amp_lessons.exercises.stage import (
 from amp_lessons.plain_data.compare import is_dict
 
 LOSSES = ("click_loss", "smoothed_loss", "contrastive_loss", "dice_loss")
-SAMPLE = 400  # gradients of large inputs are thinned out to about this many numbers
+SAMPLE = 100  # gradients of large inputs are thinned out to about this many numbers
 
 
 def loss_cases() -> list[Case]:
@@ -37,6 +38,7 @@ def loss_cases() -> list[Case]:
     return cases
 
 
+@cache
 def loss_args(name: str, dtype: torch.dtype, large: bool) -> tuple[Any, ...]:
     """Logits that are hard for this loss, and its other arguments."""
     random = from_seed(17 + large)
@@ -70,15 +72,16 @@ def loss_args(name: str, dtype: torch.dtype, large: bool) -> tuple[Any, ...]:
 
 
 def play_losses(*functions: Callable[..., Any]) -> Callable[..., Any]:
-    given = by_name(LOSSES, functions)
+    answers = by_name(LOSSES, functions)
 
     def played(name: str, dtype: torch.dtype, inside: torch.dtype | None, large: bool) -> Any:
-        if given[name] is ...:
+        if answers[name] is ...:
             return ...
-        logits, *rest = loss_args(name, dtype, large)
+        given = loss_args(name, dtype, large)
+        logits, *rest = (a.clone() if isinstance(a, Tensor) else a for a in given)
         logits.requires_grad_()
         with region(inside), Operations() as operations:
-            loss = given[name](logits, *rest)
+            loss = answers[name](logits, *rest)
         if loss is None:
             return None
         ran = "; ".join(sorted({" ".join(one) for one in operations.seen}))
@@ -89,8 +92,8 @@ def play_losses(*functions: Callable[..., Any]) -> Callable[..., Any]:
             (gradient,) = torch.autograd.grad(loss, logits, allow_unused=True)
         if gradient is None:
             return {"loss": _in_words(loss), **noted}
-        as_it_was = zip(loss_args(name, dtype, large), (logits, *rest), strict=True)
-        kept = all(torch.equal(a, b) for a, b in as_it_was if isinstance(a, Tensor))
+        pairs = zip(given, (logits, *rest), strict=True)
+        kept = all(torch.equal(a, b) for a, b in pairs if isinstance(a, Tensor))
         gradient = gradient.flatten()[:: max(1, logits.numel() // SAMPLE)]
         return {
             "loss": loss.detach().double().item(),
@@ -150,11 +153,17 @@ class Look:
         self.large = wanted["input"] == "large"
         self.loss = self.noted.get("loss")
         self.there = isinstance(self.loss, float)
+        self.wanted = wanted
         self.loss_right = self.there and same_loss(wanted["loss"], self.loss)
-        gradient = self.noted.get("gradient")
         self.loss_exact = self.loss_right and abs(self.loss / wanted["loss"] - 1) < 2e-3
-        self.gradient_right = self.there and same_loss(wanted["gradient"], gradient)
-        self.wrong = self.there and not (self.loss_right and self.gradient_right)
+
+    @cached_property
+    def gradient_right(self) -> bool:
+        return self.there and same_loss(self.wanted["gradient"], self.noted.get("gradient"))
+
+    @property
+    def wrong(self) -> bool:
+        return self.there and not (self.loss_right and self.gradient_right)
 
     def ran(self, *names: str, dtypes: tuple[str, ...] = DTYPES) -> bool:
         """Whether all of these operations ran, with a result of one of these dtypes."""

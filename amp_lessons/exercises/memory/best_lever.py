@@ -1,8 +1,7 @@
 # %% statement points=2 minutes=10
 # # Which lever helps this model?
 #
-# A model trains in FP32, and you may change one thing. Write `best_lever(parts)`: which change
-# saves the most bytes?
+# A model trains in FP32. Write `best_lever(parts)`: which one change saves the most bytes?
 #
 # - `"autocast"`: train under autocast.
 # - `"checkpointing"`: keep checkpoints in place of the activations.
@@ -43,8 +42,7 @@ probe = Probe(lever_cases)
 judge = Judge(asked_for='one of "autocast", "checkpointing", "sgd" and "none"')
 
 # %% passed
-# What counts is how many bytes a change takes away from *this* model. The same change can be the
-# best for one model and cost memory in another.
+# What counts is how many bytes a change takes away from *this* model. For another it may cost some.
 
 # %% right compares_totals
 def best_lever(parts):
@@ -67,66 +65,45 @@ def best_lever(parts):
     return sorted([(0, "none"), *((n, name) for n, name in levers if n > 0)])[-1][1]
 
 # %% wrong casts-forgotten
-# You counted too much for autocast. Its 16-bit copies of the parameters come on top, so subtract
-# `casts` from what the activations save.
+# You counted too much for autocast: its copies of the parameters come on top. Subtract `casts`.
 swap(' - parts["casts"]', "")
 swap('- parts["casts"]', '+ parts["casts"]')
-of("compares_totals", swap('+ parts["casts"]', ""))
 of("pairs_sorted", swap('(parts["activations_amp"] + parts["casts"])', 'parts["activations_amp"]'))
 
 # %% wrong model-halved
-# You let autocast shrink the parameters, gradients or optimizer state. It changes none of them:
-# they stay float32. Only the activations become smaller.
+# You let autocast shrink parameters, gradients or optimizer state. All of them stay float32.
 swap('- parts["casts"]', '- parts["casts"] + parts["parameters"] / 2')
 swap('- parts["casts"]', '- parts["casts"] + (parts["parameters"] + parts["gradients"]) / 2')
 swap('- parts["casts"]', '- parts["casts"] + parts["optimizer"] / 2')
-swap('- parts["casts"]', '+ parts["parameters"] / 2')
 of("pairs_sorted", put('autocast += parts["gradients"] / 2', before="checkpointing"))
-swap('parts["activations_fp32"] - parts["activations_amp"] - parts["casts"]',
-    '(parts["activations_fp32"] + parts["parameters"] + parts["gradients"]) / 2')
 
 # %% wrong activations-halved
-# You took half of the activations as the saving of autocast. Some ops stay in float32, so it is
-# seldom half. Use `activations_amp`, and subtract the casts.
+# You took half of the activations for autocast. Use `activations_amp`, and subtract the casts.
 swap('- parts["activations_amp"] - parts["casts"]', "/ 2")
 swap('- parts["activations_amp"]', "/ 2")
 of("pairs_sorted", swap('(parts["activations_amp"] + parts["casts"])', "before / 2"))
 
 # %% wrong checkpoints-forgotten
-# You let checkpointing save all activations. The checkpoints stay, so subtract them. What counts is
-# how much of a part goes away, not how large the part is.
+# You let checkpointing save all activations. The checkpoints stay, so subtract them.
 swap(' - parts["checkpoints"]', "")
 of("compares_totals", swap(' + parts["checkpoints"]', ""))
 
 # %% wrong what-stays
-# You compared what would be left with what would be saved. Work out for each change how many bytes
-# go away: before minus after.
+# You compared what stays with what goes away. Take the bytes before minus after for each change.
 swap('parts["activations_fp32"] - parts["checkpoints"]', 'parts["checkpoints"]')
 swap('parts["activations_fp32"] - parts["activations_amp"]', 'parts["activations_amp"]')
 of("pairs_sorted", swap('before - parts["checkpoints"]', 'parts["checkpoints"]'))
 
 # %% wrong share-for-bytes
-# You compared shares: how much of its own part each change removes. All of a small part can be
-# fewer bytes than a tenth of a large one. Compare bytes.
+# You compared shares. All of a small part can be less than a tenth of a large one. Compare bytes.
 swap('"sgd": parts["optimizer"]', '"sgd": parts["activations_fp32"] * (parts["optimizer"] > 0)')
-
-# %% program shares
-def best_lever(parts):
-    fp32 = parts["activations_fp32"]
-    shares = {
-        "autocast": 1 - (parts["activations_amp"] + parts["casts"]) / fp32,
-        "checkpointing": 1 - parts["checkpoints"] / fp32,
-        "sgd": 1.0 if parts["optimizer"] else 0.0,
-    }
-    best = max(shares, key=shares.get)
-    return best if shares[best] > 0 else "none"
+put('whole = {"sgd": parts["optimizer"] or 1}', before="best") & put("saved = {lever: n /"
+    ' whole.get(lever, parts["activations_fp32"]) for lever, n in saved.items()}', before="best")
 
 # %% wrong gradients-counted-for-sgd
-# You let plain SGD save the gradients too. It needs them as any optimizer does. Only the
-# optimizer's state goes away.
+# You let plain SGD save the gradients too. It needs them: only the optimizer's state goes away.
 swap('"sgd": parts["optimizer"]', '"sgd": parts["optimizer"] + parts["gradients"]')
-of("pairs_sorted", swap('(parts["optimizer"], "sgd")',
-    '(parts["optimizer"] + parts["gradients"], "sgd")'))
+of("pairs_sorted", swap('parts["optimizer"]', 'parts["optimizer"] + parts["gradients"]'))
 
 # %% wrong least-saved
 # You picked the change that saves the least. Take the largest saving.

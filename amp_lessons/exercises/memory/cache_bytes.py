@@ -46,8 +46,7 @@ probe = Probe(cache_cases, play=play_on_a_model)
 judge = Judge(asked_for="a whole number of bytes")
 
 # %% passed
-# The cache holds two bytes for each trained float32 parameter that a 16-bit op has used. The batch
-# doesn't matter.
+# The cache holds two bytes for each trained float32 parameter that a 16-bit op has used.
 
 # %% right sees_the_calls
 def cache_bytes(model, x):
@@ -64,9 +63,11 @@ def cache_bytes(model, x):
 
     with Watch(), torch.autocast("cpu", dtype=torch.bfloat16):
         model(x)
+    layers = model.modules()
+    own = {p for layer in layers for p in layer.parameters(recurse=False)}
     total = 0
-    for p in set(used):
-        if p.requires_grad and p.dtype == torch.float32:
+    for p in own:
+        if p in set(used) and p.requires_grad and p.dtype == torch.float32:
             total += 2 * p.numel()
     return total
 
@@ -92,30 +93,24 @@ def cache_bytes(model, x):
 # %% wrong every-parameter
 # You counted parameters without a look at the ops. Autocast casts only what a 16-bit op takes, not
 # a LayerNorm, an Embedding or what doesn't run. It keeps no copies of frozen parameters.
-of("sees_the_calls", put("used = list(model.parameters())", before="total ="))
+of("sees_the_calls", swap("p in set(used) and ", ""))
 put("return sum(2 * p.numel() for p in model.parameters())", before="from")
 put("return sum(2 * p.numel() for p in model.parameters() if p.requires_grad)", before="from")
-
-# %% program all_that_could_be_cast
-def cache_bytes(model, x):
-    trained = [p for p in model.parameters() if p.requires_grad]
-    return 2 * sum(p.numel() for p in trained if p.dtype != torch.bfloat16)
+put("return sum(2 * p.numel() for p in model.parameters() if p.requires_grad"
+    " and p.dtype != torch.bfloat16)", before="from")
 
 # %% wrong frozen-counted
-# You counted the copies of frozen parameters. Autocast casts them too, but it keeps only the copies
-# of parameters that require a gradient.
+# You counted copies of frozen parameters. Autocast makes them, but keeps none of them.
 swap(" if p.requires_grad", "")
 of("sees_the_calls", swap("p.requires_grad and ", ""))
 
 # %% wrong bfloat16-counted
-# You counted parameters that are bfloat16 already. There is nothing to cast, so the cache holds
-# nothing for them.
+# You counted parameters that are bfloat16 already. They are not cast, so the cache holds nothing.
 of("sees_the_calls", swap(" and p.dtype == torch.float32", ""))
 of("sees_the_calls", swap("p.dtype == torch.float32", "p.is_floating_point()"))
 
 # %% wrong float32-layers-counted
-# You counted the parameters of layers that don't cast them. A LayerNorm computes in float32 under
-# autocast, and an Embedding only looks rows up.
+# You counted parameters of layers that don't cast them, such as a LayerNorm or an Embedding.
 of("sees_the_calls", swap('func.__name__.strip("_") in casting', "True"))
 of("sees_the_calls", swap('"matmul")', '"matmul", "layer_norm", "embedding")'))
 
@@ -126,40 +121,21 @@ of("copies_that_outlive_the_forward", swap(" if not copy.expired()", ""))
     "copies[len(copies)]"))
 
 # %% wrong saved-for-backward
-# You counted what autograd saves for backward. The cache also keeps the copies of biases, and of a
-# first weight that no backward pass reads.
+# You counted what autograd saves for backward. The cache also keeps the copies of biases.
 of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
     swap("        return sum", "    return sum"))
 of("copies_that_outlive_the_forward", swap("model(x)", "output = model(x)") &
     put("torch.clear_autocast_cache()", before="return sum"))
-
-# %% program what_autograd_saves
-def cache_bytes(model, x):
-    saved = {}
-
-    def pack(t):
-        saved.update({t.data_ptr(): t.nbytes} if t.dtype == torch.bfloat16 else {})
-        return t
-
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
-    with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
-        model(x)
-    return sum(saved.values())
+swap("Watch(), ", "torch.autograd.graph.saved_tensors_hooks(lambda t: copies.update({t.data_ptr():"
+    " t.nbytes * (t.dtype == torch.bfloat16)}) or t, lambda t: t), ")
 
 # %% wrong weights-only
 # You left out the biases. A 16-bit layer casts its bias too, and the cache keeps that copy.
 swap("if p.requires_grad", "if p.requires_grad and p.dim() > 1")
-of("sees_the_calls", swap("if p.requires_grad", "if p.dim() > 1 and p.requires_grad"))
-
-# %% program weights_by_type
-def cache_bytes(model, x):
-    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv2d))]
-    trained = [m.weight for m in layers if m.weight.requires_grad]
-    return sum(2 * w.numel() for w in trained if w.dtype == torch.float32)
+of("sees_the_calls", swap("and p.requires_grad", "and p.requires_grad and p.dim() > 1"))
 
 # %% wrong bytes-of-the-original
-# You counted the float32 parameters that were cast. A copy in the cache takes two bytes per number,
-# not four.
+# You counted the float32 originals. A copy in the cache takes two bytes per number, not four.
 swap("result.nbytes", "args[0].nbytes")
 of("sees_the_calls", swap("2 * p.numel()", "4 * p.numel()"))
 
@@ -170,45 +146,34 @@ of("sees_the_calls", swap("2 * p.numel()", "p.numel()"))
 
 # %% wrong counted-at-each-use
 # You counted a parameter each time that it is used. Autocast casts it once and keeps the copy.
-of("sees_the_calls", swap("set(used)", "used"))
+of("sees_the_calls", swap("for p in own", "for p in used") & swap("p in set(used)", "p in own"))
 (swap("copies[id(args[0])]", "copies[len(copies)]") & swap("dtype=torch.bfloat16",
     "dtype=torch.bfloat16, cache_enabled=False"))
 
 # %% wrong known-layers-only
-# You looked for certain types of layers. Autocast looks at ops: it also casts and keeps a parameter
-# that is multiplied without such a layer.
-of("sees_the_calls",
-    put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
-    after="with") & put("own = {p for layer in known for p in layer.parameters()}",
-    before="total =") & put("used = [p for p in used if p in own]", before="total ="))
-of("sees_the_calls", swap('("linear", "conv2d", "matmul")', '("linear", "conv2d")') &
-    put("used = [p for p in used if any(p is q for m in model.modules()"
-        " if type(m) in (nn.Linear, nn.Conv2d) for q in m.parameters())]", before="total ="))
+# You looked for types of layers. Autocast also keeps a parameter that is multiplied without one.
+of("sees_the_calls", put("layers = [m for m in layers if isinstance(m, nn.Linear | nn.Conv2d)]",
+    before="own = "))
+of("sees_the_calls", swap("layer.parameters(recurse=False)",
+    "layer.parameters() if type(layer) in (nn.Linear, nn.Conv2d)"))
 
 # %% wrong shared-counted-twice
 # You added up what each `nn.Linear` or `nn.Conv2d` holds. Autocast looks at ops: it casts a weight
 # that two layers share once, and also a parameter that is multiplied without such a layer.
-of("sees_the_calls",
-    put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
-    after="with") & swap("set(used)", "used") &
-    put("used = [p for m in known for p in m.parameters() if p in set(used)]", before="total ="))
-of("sees_the_calls", swap("for p in set(used):", "for p in (q for m in model.modules()"
-    " if type(m) in (nn.Linear, nn.Conv2d) for q in m.parameters() if any(q is u for u in used)):"))
+of("sees_the_calls", swap("own = {p for layer in layers for p in layer.parameters(recurse=False)}",
+    "own = [p for m in layers if isinstance(m, nn.Linear | nn.Conv2d) for p in m.parameters()]"))
+of("sees_the_calls", swap("for p in own", "for p in [q for m in model.modules() for q in"
+    " m.parameters(recurse=False) if type(m) in (nn.Linear, nn.Conv2d)]"))
 
 # %% wrong unused-counted
-# You looked at which layers the model has. A layer that doesn't run casts nothing. Run the model
-# and watch what happens.
-of("sees_the_calls",
-    put("known = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]",
-    after="with") & put("used = [p for layer in known for p in layer.parameters()]",
-    before="total ="))
-put("return 2 * sum(p.numel() for p in {p for m in model.modules() if isinstance(m, nn.Linear |"
-    " nn.Conv2d) for p in m.parameters() if p.requires_grad} if p.dtype == torch.float32)",
-    before="from")
+# You looked at which layers the model has. One that doesn't run casts nothing: run the model.
+of("sees_the_calls", put("layers = [m for m in layers if isinstance(m, nn.Linear | nn.Conv2d)]",
+    before="own = ") & swap("p in set(used) and ", ""))
+of("sees_the_calls", swap("p in set(used) and ", "") & swap("model.modules()",
+    "[m for m in model.modules() if type(m) in (nn.Linear, nn.Conv2d)]"))
 
 # %% wrong one-copy-per-shape
-# You told copies apart by their shape or size, so of two equally large ones you counted one. Count
-# each parameter, by its `id` for example.
+# You told copies apart by shape or size, so of two like ones you counted one. Take their `id`.
 swap("copies[id(args[0])]", "copies[args[0].shape]")
 swap("copies[id(args[0])]", "copies[args[0].numel()]")
 

@@ -36,21 +36,15 @@ probe = Probe(crossover_cases)
 judge = Judge(asked_for="a whole number, or None")
 
 # %% passed
-# What AMP adds is fixed, and what it saves grows with the batch. So one quotient tells you from
-# which batch on it pays, if it pays at all.
+# What AMP adds is fixed, and what it saves grows with the batch. One quotient tells where it pays.
 
 # %% right halves_the_range
 def crossover(added, fp32_each, amp_each):
+    from bisect import bisect_right
+
     if fp32_each <= amp_each:
         return None
-    low, high = 0, added + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if added + amp_each * middle < fp32_each * middle:
-            high = middle
-        else:
-            low = middle
-    return high
+    return 1 + bisect_right(range(1, added + 1), added, key=lambda b: (fp32_each - amp_each) * b)
 
 # %% right one_byte_more
 def crossover(added, fp32_each, amp_each):
@@ -61,43 +55,34 @@ def crossover(added, fp32_each, amp_each):
         return math.ceil(Fraction(added + 1, fp32_each - amp_each))
 
 # %% wrong equal-is-not-less
-# At your batch both sometimes need the same number of bytes. The task asks for less. If the
-# division leaves no remainder, take the next batch.
-swap("added // gain + 1", "-(-added // gain)")
-of("halves_the_range", swap("amp_each * middle < fp", "amp_each * middle <= fp"))
+# At your batch both can need the same. The task asks for less: without a remainder, take the next.
+swap("added // gain + 1", "max(1, -(-added // gain))")
+of("halves_the_range", swap("bisect_right", "bisect_left", 0))
 of("one_byte_more", swap("added + 1", "added"))
 
 # %% wrong rounded-down
-# You rounded the quotient down. At that batch, the savings are at most what AMP added, so AMP
-# doesn't need less yet. Take the next whole number.
+# You rounded the quotient down, and AMP doesn't need less yet. Take the next whole number.
 swap("added // gain + 1", "added // gain")
 of("one_byte_more", swap("math.ceil(Fraction(added + 1,", "math.floor(Fraction(added,"))
 
 # %% wrong one-too-many
-# You rounded up and then added one. If the division leaves a remainder, that is a batch too many:
-# rounding up alone already gives less.
+# You rounded up and then added one. If the division leaves a remainder, that is a batch too many.
 swap("added // gain", "-(-added // gain)")
-of("one_byte_more", swap("math.ceil(Fraction(added + 1, fp32_each - amp_each))",
-    "math.ceil(added / (fp32_each - amp_each)) + 1"))
+of("one_byte_more", swap("math.ceil(Fraction(added + 1,", "1 + math.ceil(Fraction(added,"))
 
 # %% wrong rounded-to-the-nearest
-# You rounded the quotient to the nearest whole number. If that is below the quotient, AMP still
-# needs more memory. Always take the next whole number above.
+# You rounded to the nearest whole number. Below the quotient AMP needs more: take the next above.
 swap("added // gain + 1", "round(added / gain)")
 swap("added // gain + 1", "(2 * added + gain) // (2 * gain)")
 
 # %% wrong not-whole
-# You returned the quotient itself. A batch is a whole number of examples. Return the smallest one
-# at which AMP needs less.
+# You returned the quotient. A batch is a whole number: return the smallest at which AMP needs less.
 swap("added // gain + 1", "added / gain")
 swap("added // gain + 1", "added / gain + 1")
-of("one_byte_more", swap("math.ceil(Fraction(added + 1, fp32_each - amp_each))",
-    "added / (fp32_each - amp_each)"))
+of("one_byte_more", swap("math.ceil(Fraction(added + 1,", "float(Fraction(added,"))
 
 # %% wrong one-precision-only
-# You divided by the bytes of one precision. What AMP saves with each example is the difference
-# between the two.
-put("return added // fp32_each + 1", before="gain")
+# You divided by the bytes of one precision. Each example saves the difference between the two.
 swap("added // gain + 1", "added // fp32_each + 1")
 put("return added // amp_each + 1", before="gain")
 of("one_byte_more", swap("fp32_each - amp_each", "fp32_each"))
@@ -109,34 +94,27 @@ drop("if gain")
 swap("gain <= 0", "gain == 0")
 put("if added == 0: return 1", before="if gain")
 of("one_byte_more", put("if not added: return 1", before="if fp32_each"))
+
+# %% wrong equal-needs-forgotten
+# You forgot models that need as much for each example with AMP as in FP32. There AMP saves nothing
+# with any batch, so it never needs less: return `None` there too.
+swap("gain <= 0", "gain < 0") & put("gain = max(gain, 1)", after="if gain")
 swap("gain <= 0", "gain < 0")
 of("halves_the_range", swap("fp32_each <= amp_each", "fp32_each < amp_each"))
-swap("gain <= 0", "amp_each > fp32_each")
 
 # %% wrong never-by-another-name
 # You found out that AMP never needs less, but you returned something other than `None` to say so.
 swap("return None", "return 0")
 swap("return None", "return float('inf')")
-swap("return None", "return 'never'")
 of("one_byte_more", put("return 0", after="if"))
 
 # %% wrong subtracted-the-wrong-way
-# You subtracted the bytes of FP32 from those of AMP. AMP saves memory when its examples are
-# *smaller*: the gain is `fp32_each - amp_each`.
+# You subtracted the bytes of FP32 from those of AMP. The gain is `fp32_each - amp_each`.
 swap("fp32_each - amp_each", "amp_each - fp32_each")
 of("one_byte_more", swap("fp32_each > amp_each", "fp32_each < amp_each") &
     swap("fp32_each - amp_each", "amp_each - fp32_each"))
 
 # %% wrong search-ends-early
-# You search batch by batch and stop too early. A model that saves few bytes with each example may
-# need a batch of millions. Divide instead of searching.
+# You search and stop too early. Some models need a batch of millions. Divide instead of searching.
 put("if added // gain >= 1_000: return None", before="return added")
-put("if added // gain >= 1_000_000: return None", before="return added")
-put("if added // gain >= 100_000: return None", before="return added")
-
-# %% program gives_up_at_100_000
-def crossover(added, fp32_each, amp_each):
-    for batch in range(1, 100_000):
-        if added + amp_each * batch < fp32_each * batch:
-            return batch
-    return None
+of("halves_the_range", put("if added > 100_000 * (fp32_each - amp_each): return None", after="if"))

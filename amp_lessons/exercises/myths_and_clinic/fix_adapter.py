@@ -65,11 +65,7 @@ from amp_lessons.exercises.myths_and_clinic.stage_cases import adapter_cases, pl
 probe = Probe(adapter_cases, play_adapter)
 
 # %% judge
-judge = Judge(same=within(1e-3))
-
-def noted(entry, key):
-    """What an entry holds under a key, or "" if the program raised."""
-    return entry["value"]["dict"][key] if "value" in entry else ""
+judge = Judge(same=within(6e-4))
 
 # %% passed
 # Weights that are trained are kept in FP32. Frozen weights may have any dtype that autocast casts.
@@ -108,11 +104,10 @@ def fix_adapter(base, adapter, scaler, loss_fn, batches, rate):
         p.data = masters[n].detach()
 
 # %% rule scaler-thrown-out
-# The adapter's gradients and updates are {dtype}, so small ones are lost. Weights that are trained
-# have to be FP32.
+# The adapter's gradients and updates are {dtype}, so small ones are lost. Train FP32 weights.
 def breaks(seen, right):
     names = {"float16": "FP16", "bfloat16": "BF16"}
-    found = names.keys() & set(noted(seen, "dtype of the gradients").split(", "))
+    found = names.keys() & set((noted(seen, "dtype of the gradients") or "").split(", "))
     return {"dtype": " and ".join(sorted(names[dtype] for dtype in found))} if found else None
 (drop("adapter.float()") &
     swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
@@ -120,8 +115,7 @@ def breaks(seen, right):
 swap("adapter.float()", "adapter.bfloat16()")
 
 # %% rule base-in-fp32
-# You cast the base to FP32 as well. It was kept in FP16 to save memory. It is frozen, so it has no
-# updates that could be lost. Cast only the adapter.
+# You cast the base to FP32 as well. It is frozen, and FP16 saves memory. Cast only the adapter.
 def breaks(seen, right):
     return noted(seen, "dtype of the base's weights") == "float32"
 swap("adapter.float()", "base, adapter = base.float(), adapter.float()")
@@ -139,9 +133,8 @@ put("adapter.half().float()", after="scaler.update()")
 put("for p in adapter.parameters(): p.data = p.data.half().float()", before="optimizer.zero_grad")
 
 # %% wrong copy-of-the-adapter
-# You train FP32 copies, and the weights of the caller's `adapter` stay as they were. Train the
-# module that was passed in, or copy the weights back. If the forward pass uses the adapter's own
-# weights, copy after each step.
+# You train FP32 copies, and the caller's `adapter` stays as it was. Train the module that was
+# passed in, or copy the weights back, after each step if the forward pass uses the adapter's own.
 swap("adapter.float()", "import copy; adapter = copy.deepcopy(adapter).float()")
 of("copies", drop("for n, p in adapter"))
 of("masters", drop("with torch.no_grad()"))
@@ -149,14 +142,7 @@ of("masters", drop("with torch.no_grad()"))
 # %% wrong another-precision
 # The matrix products of the adapter, or all of them, don't run in FP16 under autocast. Keep the
 # region with its `dtype=torch.float16`. You need no casts of your own in it.
-unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("base(x)", "base(x.half())")
-unwrap("with torch.autocast") & swap("base(x)", "base(x.half()).float()")
 
 # %% wrong scaler-bypassed
-# The loss is not scaled. The backward pass runs in FP16, and the gradients of this small loss are
-# zero there. You need both: FP32 weights, and the scaler.
-
-# %% wrong batch-left-out
-put("if not loss.isfinite(): continue", before="scaler.scale")
-wrap("if loss.isfinite():", "scaler.scale", to="scaler.update()")
+# The loss is not scaled, so its FP16 gradients are zero. You need FP32 weights and the scaler.

@@ -1,8 +1,7 @@
 # %% statement points=3 minutes=15
 # # Case 6: a trainer with a closure
 #
-# This trainer works with every optimizer, even with those that need a closure. With the scaler it
-# raises no error, and it trains nothing.
+# This trainer works with optimizers that need a closure too. With the scaler it trains nothing.
 
 # %% demo
 def with_closure(model, optimizer, scaler, loss_fn, batches):
@@ -58,8 +57,7 @@ probe = Probe(closure_cases, plain_loop)
 judge = Judge(same=within(1e-2))
 
 # %% passed
-# With a scaler, don't use a closure. Scale, backward, step and update are separate calls, and the
-# scaler checks the gradients between them.
+# With a scaler, don't use a closure. Its calls are separate: it checks the gradients between them.
 
 # %% right called_before
 def fix_closure(model, optimizer, scaler, loss_fn, batches):
@@ -88,59 +86,35 @@ def fix_closure(model, optimizer, scaler, loss_fn, batches):
         model.zero_grad()
 
 # %% wrong loss-called-twice
-# You call `loss_fn` more than once for a batch. Each forward pass costs time and memory. Keep the
-# loss in a variable and use it again.
+# You call `loss_fn` more than once for a batch. Keep the loss in a variable and use it again.
 put('with torch.autocast("cpu", torch.half): loss_fn(model(x), y)', before="optimizer.zero_grad()")
 of("called_before", put("closure()", after="closure()"))
 
 # %% wrong closure-behind-the-scaler
-# The scaler checks one set of gradients. Then `optimizer.step` calls your closure, which replaces
-# them by others that are neither scaled nor checked. Run forward and backward before
-# `scaler.step(optimizer)`, and pass no closure.
+# The scaler checks one set of gradients. Then `optimizer.step` calls your closure, and nobody
+# scales or checks the new ones. Run forward and backward before `step`, and pass no closure.
 of("called_before", swap("scaler.scale(loss)", "loss") & swap("        closure()\n",
     "        scaler.scale(closure())\n") & swap("scaler.step(optimizer)",
     "scaler.step(optimizer, closure)"))
-swap("scaler.step(optimizer)", "scaler.step(optimizer, closure)") & put(
-    """
-    def closure():
-        optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = loss_fn(model(x), y)
-        loss.backward()
-        return loss
-    """,
-    before="optimizer.zero_grad()",
-)
-of("called_before", drop("scaler.scale(loss)") & swap("        closure()\n",
-    "        scaler.scale(closure()).backward()\n") & swap("scaler.step(optimizer)",
-    "scaler.step(optimizer, closure)"))
+(wrap("def closure():", "optimizer.zero_grad()", to="with torch") &
+    swap("scaler.scale(loss).backward()", "    loss.backward()\n            return loss\n"
+    "        scaler.scale(closure())") & swap("step(optimizer)", "step(optimizer, closure)"))
 
 # %% wrong closure-by-name
-# A scaler doesn't work with a closure, and refuses one that it is given by name. Forward and
-# backward have to happen before `step()`, not inside it.
+# A scaler refuses a closure that it is given by name. Forward and backward come before `step()`.
 of("called_before", swap("step(optimizer)", "step(optimizer, closure=closure)"))
 swap("scaler.step(optimizer)", "scaler.step(optimizer, closure=lambda: loss)")
 
 # %% wrong closure-not-unscaled
 # Your closure scales its loss. But it runs inside `optimizer.step()`, after the scaler has
-# unscaled, so its gradients still carry the scale. Call it before `scaler.step(optimizer)`, and
-# don't pass it.
+# unscaled, so its gradients carry the scale. Call it before, and don't pass it.
 of("called_before", swap("step(optimizer)", "step(optimizer, closure)"))
 of("called_before", swap("scaler.step(optimizer)",
     "scaler.unscale_(optimizer); scaler.step(optimizer, closure)"))
 
 # %% wrong divided-and-not-scaled
-# You call `backward()` on the plain loss. `scaler.scale(loss)` returns a new tensor and doesn't
-# change the loss. So `step()` divides gradients that were never multiplied. Write
-# `scaler.scale(loss).backward()`.
+# You call `backward()` on the plain loss. `scaler.scale(loss)` returns a new tensor, so `step()`
+# divides gradients that were never multiplied. Write `scaler.scale(loss).backward()`.
 swap("scaler.scale(loss).backward()", "scaler.scale(loss)\n        loss.backward()")
 of("called_before", swap("scaler.scale(loss)", "loss") & swap("        closure()\n",
     "        scaler.scale(closure())\n"))
-
-# %% wrong scaler-bypassed
-of("called_before", swap("scaler.scale(loss)", "loss") & drop("closure()") &
-    swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step(closure)"))
-
-# %% wrong batch-left-out
-put("if not loss.isfinite(): continue", before="scaler.scale")
-wrap("if loss.isfinite():", "scaler.scale", to="scaler.update()")

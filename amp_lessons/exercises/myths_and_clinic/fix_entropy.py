@@ -28,8 +28,8 @@ print(rewarded(model, optimizer, its_scaler, cross_entropy, some_batches(5), 0.5
 print("scale", its_scaler.get_scale())
 
 # %% text
-# Fix it. Call your version `fix_entropy` and keep the arguments. Return the list of losses, each
-# with the bonus subtracted, as numbers or as tensors with one element. The entropy of a row is
+# Fix it. Call your version `fix_entropy` and keep the arguments. Return the list of all losses,
+# each with the bonus subtracted, as numbers or as tensors with one element. The entropy of a row is
 # `-(p * log(p)).sum()`; take the mean over the rows. The network's matrix products stay in FP16. In
 # some runs, one class has logits 200 below the others. The check allows an error of 1 percent.
 
@@ -58,9 +58,9 @@ def fix_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
 # - `torch.nn.functional` has a function for that. Give it the logits in FP32.
 
 # %% probe
-from amp_lessons.exercises.myths_and_clinic.stage_losses import entropy_cases, play_entropy
+from amp_lessons.exercises.myths_and_clinic import stage_losses as stage
 
-probe = Probe(entropy_cases, play_entropy)
+probe = Probe(stage.entropy_cases, stage.play_entropy)
 
 # %% judge
 judge = Judge(same=within(1e-2), asked_for="a list of losses")
@@ -103,15 +103,13 @@ def fix_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
 
 # %% rule losses-not-returned
 # Your function returned no losses. Put `loss.item()` of each batch into a list, and return it.
-def breaks(seen, right):
-    return "value" in seen and seen["value"]["dict"]["losses returned"] is None
+breaks = stage.no_losses
 drop("return losses")
 swap("return losses", "print(losses)")
 
 # %% wrong eps-vanishes
 # On a CPU, softmax stays in FP16 under autocast. A small probability is 0 there, and so is an eps
-# of 1e-8. The logarithm is -inf, and 0 times -inf is NaN. Compute `log p` from the logits with
-# `log_softmax`, in FP32.
+# of 1e-8. Then `log p` is -inf, and 0 times -inf is NaN. Use `log_softmax` of the logits, in FP32.
 of("p_in_fp32", swap(".float()", ""))
 of("p_in_fp32", swap("logits.float(), dim=1)", "logits, dim=1).float()") & swap(" + 1e-8", ""))
 
@@ -122,25 +120,20 @@ of("p_in_fp32", swap("(p + 1e-8).log()", "p.log()"))
 swap("log_softmax(logits.float(), dim=1)", "softmax(logits, dim=1, dtype=torch.float32).log()")
 
 # %% wrong nan-only-hidden
-# You replaced the NaN in the forward pass, so the loss is finite. In the backward pass the slope of
-# the logarithm at 0 is still infinite, and 0 times infinity is NaN: the scaler skips the step. Use
-# `log_softmax` of the logits.
-of("p_in_fp32", swap(".float()", "") & swap("(p * (p + 1e-8).log())",
-    "(p * (p + 1e-8).log()).nan_to_num(0.0)"))
+# Your forward pass gives no NaN, but your backward pass does. The slope of the logarithm at 0 is
+# infinite, so the scaler skips the step. Use `log_softmax` of the logits.
+of("p_in_fp32", swap(".float()", "") & swap(".sum(", ".nan_to_num(0.0).sum("))
 of("p_in_fp32", swap("softmax(logits.float(), dim=1)", "softmax(logits, dim=1)") &
     swap("(p * (p + 1e-8).log())", "torch.where(p > 0, p * (p + 1e-8).log(), 0.0)"))
 
 # %% wrong entropy-dropped
-# The entropy has no effect on the training: it is not in the loss, or it has no gradient. Keep
-# `bonus * entropy` in the loss, with its gradient.
+# The entropy has no effect: keep `bonus * entropy` in the loss, with its gradient.
 swap(" - bonus * entropy", "")
 swap("logits.float()", "logits.detach().float()")
 swap("bonus * entropy", "bonus * entropy.item()")
-swap("- bonus * entropy", "- bonus * 0")
 
 # %% wrong sign-of-the-entropy
-# Your entropy has the wrong sign. `-(p * log(p)).sum()` is positive, and the loss has to become
-# smaller when it is larger.
+# Your entropy has the wrong sign. `-(p * log(p)).sum()` is positive and lowers the loss.
 swap("-(log_p.exp()", "(log_p.exp()")
 swap("- bonus * entropy", "+ bonus * entropy")
 
@@ -155,8 +148,7 @@ swap(".sum(dim=1).mean()", ".mean()")
 swap(".sum(dim=1)", ".mean(dim=1)")
 
 # %% wrong losses-without-the-bonus
-# The losses that you return don't have the bonus subtracted. Return the same loss that you train
-# with.
+# The losses that you return lack the subtracted bonus. Return the loss that you train with.
 swap("loss.item()", "(loss + bonus * entropy).item()")
 swap("losses.append(loss.item())", "losses.append(loss_fn(logits, y).item())")
 put("losses[-1] += (bonus * entropy).item()", after="losses.append")
@@ -165,3 +157,6 @@ put("losses[-1] += (bonus * entropy).item()", after="losses.append")
 # You subtract the whole entropy. The task asks for `bonus` times the entropy.
 swap("bonus * entropy", "entropy")
 put("bonus = 1.0", before="losses = []")
+
+# %% wrong batch-left-out
+put("if not loss.isfinite(): losses.append(loss); continue", before="scaler.scale")

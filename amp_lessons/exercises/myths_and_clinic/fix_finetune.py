@@ -1,8 +1,7 @@
 # %% statement points=3 minutes=15
 # # Case 1: a new head that does not learn
 #
-# A model has learned five classes, and now it has to learn three new ones. It gets a new head, and
-# only the head is trained.
+# A model that knows five classes has to learn three new ones. Only its new head is trained.
 
 # %% demo
 class Model(nn.Module):
@@ -66,8 +65,7 @@ probe = Probe(finetune_cases, play_finetune)
 judge = Judge(same=within(1e-2))
 
 # %% passed
-# "No inf checks were recorded" means that none of this optimizer's parameters has a gradient. Look
-# at the optimizer's parameters first, not at the scaler.
+# "No inf checks were recorded" means that no parameter of this optimizer has a gradient.
 
 # %% right group_added_later
 def fix_finetune(model, head, scaler, loss_fn, batches, rate):
@@ -100,9 +98,8 @@ def fix_finetune(model, head, scaler, loss_fn, batches, rate):
         scaler.update()
 
 # %% wrong optimizer-of-another-head
-# The parameters in your optimizer take no part in the loss, so they have no gradient. Either you
-# made the optimizer before you put in the new head, or the new head is not in the model. Set
-# `model.head` first, then make the optimizer from it.
+# Your optimizer's parameters take no part in the loss, so they have no gradient. Either you made it
+# before you put in the new head, or the new head is not in the model. Set `model.head` first.
 move("optimizer =", before="model.head = head")
 drop("model.head = head") & swap("model.head.parameters", "head.parameters")
 
@@ -112,51 +109,36 @@ drop("model.head = head") & swap("model.head.parameters", "head.parameters")
 (move("optimizer =", before="model.head = head") &
     swap("scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
     "loss.backward()\noptimizer.step()"))
-(move("optimizer =", before="model.head = head") &
-    put("given, scaler = scaler, torch.amp.GradScaler('cpu', enabled=False)", before="for x, y"))
 swap("scaler.step(optimizer)\nscaler.update()", "pass")
 (move("optimizer =", before="model.head = head") &
-    swap("scaler.step(optimizer)\nscaler.update()", """
-    try: scaler.step(optimizer)
-    except AssertionError: pass
-    """))
+    put("scaler = torch.amp.GradScaler('cpu', enabled=False)", before="for x, y"))
 
 # %% wrong backbone-trained
-# You gave the optimizer all parameters of the model. So the backbone is trained, and it has to stay
-# as it is. Give it those of `model.head` alone.
+# You gave the optimizer all parameters, and it trains the backbone. Give it those of `model.head`.
 swap("model.head.parameters()", "model.parameters()")
 put("optimizer.add_param_group({'params': model.backbone.parameters()})", after="optimizer =")
-(swap("model.head.parameters()", "model.parameters()") & move("optimizer =",
-    before="model.head = head"))
+(swap("model.head.par", "model.par") & move("optimizer =", before="model.head = head"))
 
 # %% wrong old-head-trained
-# The old head is still in the model, and you train that one. Set `model.head = head` before you
-# make the optimizer.
+# You train the old head, which is still in the model. First of all, set `model.head = head`.
 drop("model.head = head")
 swap("model.head = head", "model.new_head = head")
 
 # %% wrong copy-of-the-head
-# You train a copy of the head. `model.head` has to be the object that was passed in, because the
-# caller still holds it. Write `model.head = head`.
+# You train a copy of the head. `model.head` has to be the very object that was passed in.
 swap("model.head = head", "import copy; model.head = copy.deepcopy(head)")
 (swap("model.head = head", "model.head = nn.Linear(12, 3)") &
     put("model.head.load_state_dict(head.state_dict())", after="model.head = "))
 
 # %% wrong copy-of-the-model
-# You train a copy of the model. The caller's model still has its old head when you are done. Work
-# on the model that was passed in.
+# You train a copy of the model. The caller's model still has its old head. Train the one passed in.
 put("import copy; model = copy.deepcopy(model)", before="model.head")
 put("import copy; model = copy.copy(model); model._modules = dict(model._modules)",
     before="model.h")
 
 # %% wrong not-plain-sgd
-# You don't train with plain SGD: your optimizer has momentum, or it is another one, such as Adam.
-# The task asks for `SGD` with `lr=rate` alone.
+# Your optimizer has momentum, or it is another one, such as Adam. Use `SGD` with `lr=rate` alone.
 swap("lr=rate", "lr=rate, momentum=0.9")
 of("backbone_frozen_and_run_without_gradients", swap("lr=rate, fused=True", "rate, momentum=0.9"))
 swap("SGD(", "Adam(")
 swap("SGD(", "AdamW(")
-
-# %% wrong batch-left-out
-put("if not loss.isfinite(): continue", before="scaler.scale")
-wrap("if loss.isfinite():", "scaler.scale", to="scaler.update()")

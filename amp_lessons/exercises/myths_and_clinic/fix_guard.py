@@ -1,8 +1,7 @@
 # %% statement points=3 minutes=15
 # # Case 2: a guard against bad batches
 #
-# A sensor fails now and then and writes NaN. The program tries to leave such a batch out, but it
-# stops at the first one.
+# A sensor writes NaN now and then. The program tries to leave such a batch out, and stops at it.
 
 # %% demo
 def guard(model, optimizer, scaler, loss_fn, batches):
@@ -25,8 +24,7 @@ except AssertionError as error:
 
 # %% text
 # Fix it. Call your version `fix_guard` and keep the arguments. A batch with a NaN changes nothing:
-# not the weights, and nothing in the scaler. Training goes on with the next batch. `batches` stays
-# as it was.
+# neither weights nor scaler. Training goes on with the next batch. `batches` stays as it was.
 #
 # All other inputs are small here: this check has no input of 300000. So a loss that is not finite
 # means a NaN in the batch. If the loss is finite and the gradients overflow, the scale is too
@@ -49,8 +47,7 @@ def fix_guard(model, optimizer, scaler, loss_fn, batches):
 
 # %% hints
 # - If the batch is bad, what has the scaler seen since the last `update()`?
-# - Two things can go wrong here: bad data, and a scale that is too large. How can you tell them
-#   apart before the backward pass?
+# - Two things can go wrong: bad data, and too large a scale. What tells them apart before backward?
 # - Which calls does `continue` leave out that the program's `if` still makes?
 
 # %% probe
@@ -63,13 +60,8 @@ probe = Probe(guard_cases, plain_loop)
 judge = Judge(same=within(1e-2))
 CALLS = "calls of loss_fn with a finite loss"
 
-def noted(entry, key):
-    """What an entry holds under a key, or None if the program raised."""
-    return entry["value"]["dict"][key] if "value" in entry else None
-
 # %% passed
-# `step` and `update` come together or not at all. A loss that is not finite is a fault of the data,
-# and a smaller scale can't fix that.
+# `step` and `update` come together or not at all. No smaller scale can fix a fault of the data.
 
 # %% right batch_looked_at_before
 def fix_guard(model, optimizer, scaler, loss_fn, batches):
@@ -95,8 +87,7 @@ def fix_guard(model, optimizer, scaler, loss_fn, batches):
             scaler.update()
 
 # %% rule batches-changed
-# You changed the caller's list of batches, or the tensors in it. Decide in your own loop which
-# batches to leave out.
+# You changed the caller's list of batches, or the tensors in it. Leave batches out in your loop.
 def breaks(seen, right):
     return noted(seen, "the batches afterwards") == "changed"
 put("batches[:] = [(x, y) for x, y in batches if x.isfinite().all()]", before="for x, y")
@@ -114,14 +105,18 @@ put("y, x = y[~x.isnan().any(1)], x[~x.isnan().any(1)]", before="with torch.auto
 # For a bad batch you leave out `step()`, but not `update()`. The scaler has seen no gradients since
 # the last update, and says so. Call `step` and `update` both, or neither.
 put("scaler.update()", before="continue")
-swap("continue", "scaler.update(); continue")
+
+# %% wrong updated-before-the-first-scale
+# You call `scaler.update()` with the scale for a bad batch. If that is the first batch, the scaler
+# has no scale yet: the first `scaler.scale(loss)` makes it. Leave out `update` for a bad batch.
+put("scaler.update(scaler.get_scale())", before="continue")
+put("scale = scaler.get_scale(); scaler.update(new_scale=scale)", before="continue")
 
 # %% wrong scale-blamed
 # A batch with a NaN lowers your scale: the scaler sees its gradients, skips the step and halves the
 # scale. A smaller scale doesn't fix bad data. Leave out `backward`, `step` and `update` for it.
 drop("if not loss.isfinite()")
 of("scale_put_back", drop("if loss.isnan()") & put("scaler.update()", after="scaler.step"))
-drop("if not loss.isfinite()") & swap("scaler.scale(loss)", "scaler.scale(loss.nan_to_num(0.0))")
 
 # %% wrong growth-count-lost
 # You put the scale back after a bad batch, but not the scaler's count of good steps. It doubles its
@@ -145,10 +140,6 @@ swap("continue", "return")
 
 # %% wrong scale-never-falls
 # You leave out `update()` if the gradients, or the scaled loss, overflow. Then a scale that is too
-# large never falls, and each of these batches is lost. Look at the loss before it is scaled: only
-# if that is not finite, the data are bad.
-(drop("if not loss.isfinite()") &
-    wrap("if all(p.grad.isfinite().all() for p in model.parameters()):", "scaler.step",
-    to="scaler.update()"))
+# large never falls, and each of these batches is lost. Look at the loss before it is scaled.
 swap("loss.isfinite()", "scaler.scale(loss).half().isfinite()")
 put("if not all(p.grad.isfinite().all() for p in model.parameters()): continue", after="scaler.sc")

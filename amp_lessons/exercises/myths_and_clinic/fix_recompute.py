@@ -44,9 +44,8 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% text
-# Fix it. Call your version `fix_recompute` and keep the arguments. The backward pass runs the
-# blocks a second time, in the precision of their forward pass. The head stays in FP32, forward and
-# backward.
+# Fix it. Call your version `fix_recompute` and keep the arguments. Backward runs the blocks again,
+# in the precision of their forward pass. The head stays in FP32, forward and backward.
 #
 # You may write a Function of your own above it, or use torch's `checkpoint`. Make a checkpoint of
 # each block, or one of several blocks: the check accepts both.
@@ -86,17 +85,10 @@ probe = Probe(recompute_cases, play_recompute)
 judge = Judge(same=within(1e-2), pairs=False)
 
 # %% passed
-# Code that runs a forward pass a second time has to open the same autocast region again.
-# `torch.utils.checkpoint` does.
+# Code that runs a forward pass again has to open its region again. torch's `checkpoint` does.
 
 # %% right own
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, block, x):
-        ctx.block = block
-        ctx.save_for_backward(x)
-        return block(x)
-
+class Again(Recompute):
     @staticmethod
     def backward(ctx, gradient):
         x = ctx.saved_tensors[0].detach().requires_grad_()
@@ -139,10 +131,9 @@ def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
 # Most layers keep their activations for the backward pass, or don't run again in it. The program is
 # there to save that memory. Make every block part of a checkpoint.
 def breaks(seen, right):
-    noted = seen["value"]["dict"] if "value" in seen else {}
-    once = noted.get("layers run again in the backward pass") == "few or none"
-    return noted.get("activations kept for the backward pass") == "those of most layers" or (
-        once and noted["blocks whose weights have changed"] == "3 of 3")
+    once = noted(seen, "layers run again in the backward pass") == "few or none"
+    return noted(seen, "activations kept for the backward pass") == "those of most layers" or (
+        once and noted(seen, "blocks whose weights have changed") == "3 of 3")
 swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)")
 (swap("for block in blocks:", "for block in blocks[:1]:") &
     put("for block in blocks[1:]: hidden = block(hidden)", after="for block in blocks[:1]"))
@@ -156,16 +147,12 @@ of("own", unwrap("with torch.enable_grad()") & wrap("with torch.enable_grad():",
 # %% wrong recomputed-in-float32
 # You cast the input to FP32, so the second run of the block is in FP32. That is slower, and its
 # gradient belongs to another forward pass than the loss. Open the FP16 region around that run.
-of("own", swap('enable_grad(), torch.autocast("cpu", dtype=torch.float16)', "enable_grad()") &
-    swap("ctx.block(x)", "ctx.block(x.float())"))
-of("own", swap("dtype=torch.float16", "enabled=False", nth=1) & swap("block(x)",
-    "block(x.float())", nth=2))
+of("own", swap(', torch.autocast("cpu", dtype=torch.float16):', ":") & swap("k(x)", "k(x.float())"))
+of("own", swap("dtype=torch.float16", "enabled=False", nth=1) & swap("k(x)", "k(x.float())"))
 
 # %% wrong recomputed-in-bfloat16
-# You open a region for the second run, but in BF16, which is what `torch.autocast("cpu")` means
-# without a dtype. Write `dtype=torch.float16` there too.
-of("own", swap('enable_grad(), torch.autocast("cpu", dtype=torch.float16)',
-    'enable_grad(), torch.autocast("cpu")'))
+# You open a region for the second run, but in BF16, a CPU's default. Write `dtype=torch.float16`.
+of("own", swap(", dtype=torch.float16", "", nth=1))
 of("own", put("ctx.block = torch.autocast('cpu', dtype=torch.bfloat16)(ctx.block)",
     before="with torch.enable_grad()"))
 
@@ -177,16 +164,13 @@ of("own", swap("Again.apply(", "Recompute.apply(") &
 wrap('with torch.autocast("cpu", dtype=torch.float16):', "scaler.scale(loss)")
 
 # %% wrong blocks-untrained
-# The blocks, or the first of them, get no gradient. A Function of your own, or
-# `checkpoint(..., use_reentrant=True)`, needs an input that requires a gradient; the parameters
-# inside don't count, and a batch doesn't require one. Use `use_reentrant=False`, or
-# `x.clone().requires_grad_()`.
+# The blocks, or the first of them, get no gradient. A Function of your own, or a checkpoint with
+# `use_reentrant=True`, needs an input that requires a gradient, and a batch doesn't. Use
+# `use_reentrant=False`, or `x.clone().requires_grad_()`.
 swap("use_reentrant=False", "use_reentrant=True")
 of("own", swap("hidden = x.clone().requires_grad_()", "hidden = x"))
-(swap("use_reentrant=False", "use_reentrant=True") & put("hidden.requires_grad_()",
-    after="hidden = c"))
-(of("own", swap("hidden = x.clone().requires_grad_()", "hidden = x")) &
-    put("hidden.requires_grad_()", after="hidden = Again"))
+(of("own", swap("x.clone().requires_grad_()", "x")) & put("hidden.requires_grad_()",
+    after="hidden = Again"))
 
 # %% wrong head-in-the-region
 # The head runs in FP16. Switch autocast off around it, and give it an FP32 input.
@@ -195,6 +179,4 @@ of("own", unwrap('with torch.autocast("cpu", enabled=False)'))
 
 # %% wrong another-precision
 # Your blocks don't run in FP16. Keep `dtype=torch.float16` around their forward pass.
-swap("checkpoint(block, hidden, ",
-    "checkpoint(torch.autocast('cpu', enabled=False)(block), hidden, ")
-swap('torch.autocast("cpu", dtype=torch.float16)', 'torch.autocast("cpu", enabled=False)')
+swap("checkpoint(block,", "checkpoint(torch.autocast('cpu', enabled=False)(block),")

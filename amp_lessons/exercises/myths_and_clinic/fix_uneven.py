@@ -1,9 +1,8 @@
 # %% statement points=3 minutes=20
 # # Case 4: micro-batches of unequal size
 #
-# Texts have different lengths, so micro-batches have different numbers of rows. Each group of
-# micro-batches makes one step, as if it were one batch. The program divides each loss as if all
-# micro-batches had the same size.
+# Texts have different lengths, so micro-batches have different numbers of rows. Each group makes
+# one step, as if it were one batch. The program divides its losses as if all had the same size.
 
 # %% demo
 def uneven(model, optimizer, scaler, loss_fn, groups):
@@ -53,8 +52,7 @@ def fix_uneven(model, optimizer, scaler, loss_fn, groups):
 # %% hints
 # - You have a mean over 2 rows and a mean over 14 rows. How do you get the mean over all 16?
 # - Which share of the group's rows does a micro-batch hold?
-# - Count the rows of the group before the first backward pass. Or divide the gradients after the
-#   last one, once they are unscaled.
+# - Count the rows of the group before the first backward pass, or divide the unscaled gradients.
 
 # %% probe
 from amp_lessons.exercises.myths_and_clinic.stage_cases import play_uneven, uneven_cases
@@ -99,8 +97,8 @@ def fix_uneven(model, optimizer, scaler, loss_fn, groups):
 # The activations of several micro-batches are in memory together, and they don't fit. Run
 # `backward()` for each micro-batch before the forward pass of the next one.
 def breaks(seen, right):
-    rows = "most rows in memory at once"
-    return "value" in seen and seen["value"]["dict"][rows] > right["value"]["dict"][rows]
+    most = "most rows in memory at once"
+    return (noted(seen, most) or 0) > noted(right, most)
 put("group = [tuple(torch.cat(part) for part in zip(*group))]", before="optimizer.zero_grad()")
 (put("losses = []", before="for x, y") & swap("scaler.scale(loss).backward()",
     "losses.append(loss)") & put("scaler.scale(sum(losses)).backward()", before="scaler.step"))
@@ -108,9 +106,8 @@ put("group = [tuple(torch.cat(part) for part in zip(*group))]", before="optimize
 # %% rule stepped-each-micro-batch
 # You make a step after every micro-batch. Make one for each group, after its last micro-batch.
 def breaks(seen, right):
-    wanted, steps = right["value"]["dict"], "optimizer steps"
-    finite = wanted["calls of loss_fn with a finite loss"]
-    return "value" in seen and seen["value"]["dict"][steps] >= finite > wanted[steps]
+    steps, wanted = (noted(entry, "optimizer steps") for entry in (seen, right))
+    return (steps or 0) >= noted(right, "calls of loss_fn with a finite loss") > wanted
 move("scaler.step(", after="scaler.scale(") & move("scaler.update()", after="scaler.step(")
 
 # %% wrong mean-of-means
@@ -132,18 +129,16 @@ swap(" * (len(y) / rows)", "")
 of("shares", swap(" * count / sum(counts)", ""))
 
 # %% wrong rows-not-divided
-# Nothing divides by the number of rows before the step, so it is too large by that number. Divide
+# Nothing divides the gradients by the number of rows, so they are that many times too large. Divide
 # each loss by the rows of the whole group, or the unscaled gradients before `scaler.step`.
 swap("(len(y) / rows)", "len(y)")
 of("divided_last", move("for parameter in", after="scaler.step"))
 
 # %% wrong rows-so-far
-# You divide by the rows counted so far, so the first micro-batches get too much weight. Count the
-# rows of the whole group before its first forward pass.
+# You divide by the rows so far, so the first micro-batches weigh too much. Count them all first.
 swap("sum(len(y) for _, y in group)", "0") & put("rows += len(y)", before="with torch.autocast")
-of("shares", swap("for (x, y), count in zip(group, counts, strict=True):",
-    "for n, (x, y) in enumerate(group):") & swap("count / sum(counts)",
-    "counts[n] / sum(counts[: n + 1])"))
+of("shares", put("seen = 0", before="for (x, y)") & put("seen += count", before="with torch") &
+    swap("/ sum(counts)", "/ seen"))
 
 # %% wrong rows-of-all-groups
 # You divide by the rows of all groups together. A step averages over the rows of its own group.
@@ -155,24 +150,9 @@ move("rows =", before="for group in groups") & swap("in group)", "in sum(groups,
 move("optimizer.zero_grad()", before="with torch.autocast")
 put("optimizer.zero_grad(set_to_none=False)", before="scaler.scale(")
 
-# %% wrong never-zeroed
-# You never clear the gradients, so each group adds to those of the groups before. Call
-# `optimizer.zero_grad()` once for each group.
-drop("optimizer.zero_grad()")
-move("optimizer.zero_grad()", before="for group in")
-
-# %% wrong update-forgotten
-move("scaler.update()", after="for group in")
-
 # %% wrong not-unscaled
 swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")
 swap("scaler.step(optimizer)", "optimizer.step()") & drop("scaler.update()")
-
-# %% wrong another-precision
-wrap("with torch.autocast('cpu', enabled=False):", "loss = ")
-
-# %% wrong scaler-bypassed
-put("given, scaler = scaler, torch.amp.GradScaler('cpu', enabled=False)", before="for group in")
 
 # %% wrong batch-left-out
 put("if not loss.isfinite(): continue", before="scaler.scale")

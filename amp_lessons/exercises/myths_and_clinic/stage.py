@@ -1,9 +1,8 @@
 """What a broken program is handed, and what is noted while the fixed one runs.
 
-A program gets a small model with an optimizer, a scaler, a loss and batches. Some batches hold an
-input that FP16 cannot store, so the scaler must skip their step. A `Chart` notes what happens:
-the steps that were really made, the dtypes of layers, gradients and weights, the scale and the
-loss at each batch, and the weights at the end. It sees every optimizer that a program makes.
+Some batches hold an input that FP16 cannot store, so the scaler must skip their step. A `Chart`
+notes the steps that were really made, the dtypes of layers, gradients and weights, the scale and
+the loss at each batch, and the weights at the end. It sees every optimizer that a program makes.
 """
 
 from __future__ import annotations
@@ -17,11 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.optim import Optimizer
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+from torch.optim import Optimizer, optimizer
 
 from amp_lessons.exercises.stage import Setting, as_play, flat, in_words, name_of, network
 
@@ -81,8 +76,8 @@ class Chart:
     @contextmanager
     def watching(self) -> Iterator[Chart]:
         """Within this context every optimizer's real steps are noted."""
-        before = register_optimizer_step_pre_hook(self._note_gradients)
-        after = register_optimizer_step_post_hook(self._count_step)
+        before = optimizer.register_optimizer_step_pre_hook(self._note_gradients)
+        after = optimizer.register_optimizer_step_post_hook(self._count_step)
         try:
             yield self
         finally:
@@ -122,9 +117,9 @@ class Chart:
                 f"dtype of the {of(n)} weights": in_words(name_of(p.dtype) for p in ps)
                 for n, ps in parts.items()
             },
-            "scale at each batch with a finite loss": [self.scales[n] for n in good],
+            "scale at the batches with a finite loss, in order": [self.scales[n] for n in good],
             "scale at the end": self.scaler.get_scale(),
-            "finite losses, batch by batch": [self.losses[n] for n in good],
+            "finite losses, in order": [self.losses[n] for n in good],
             **{f"the {of(n)} weights at the end": flat(ps) for n, ps in parts.items()},
             "the batches afterwards": "as before" if self._untouched() else "changed",
             "batches": len(self._as_given),

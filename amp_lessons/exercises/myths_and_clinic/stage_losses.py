@@ -25,24 +25,21 @@ from amp_lessons.exercises.stage import (
     numbers,
     seeded,
 )
+from amp_lessons.plain_data.compare import noted
 
 
-def floats(losses: Any) -> Any:
-    """A list of floats, be they in a tensor or in several; anything else as it is."""
-    found = numbers(losses)
-    return losses if found is None else found
-
-
-# ---- case 7: train(model, loss_fn, batches, rate) -----------------------------------------------
+def no_losses(seen: dict[str, Any], right: dict[str, Any]) -> bool:
+    """A rule: the program ran and returned nothing."""
+    return "value" in seen and noted(seen, "losses returned") is None
 
 
 def moments_cases() -> list[Case]:
-    """Runs whose gradients are around 1e-4, 1e-5 and 0.05."""
+    """Case 7. Runs whose gradients are around 1e-4, 1e-5 and 0.05."""
     return [
-        case("12 batches, a loss with a weight of 0.3", 53, 12, weight=0.3, rate=0.05),
-        case("14 batches, a loss with a weight of 0.0003", 67, 14, weight=3e-4, rate=0.04),
-        case("16 batches, a loss with a weight of 0.001", 44, 16, weight=1e-3, rate=0.05),
-        case("20 batches, a loss with a weight of 0.0001", 45, 20, weight=1e-4, rate=0.03),
+        case("6 batches, a loss with a weight of 0.3", 53, 6, weight=0.3, rate=0.1),
+        case("7 batches, a loss with a weight of 0.0003", 67, 7, weight=3e-4, rate=0.08),
+        case("8 batches, a loss with a weight of 0.001", 44, 8, weight=1e-3, rate=0.1),
+        case("9 batches, a loss with a weight of 0.0001", 45, 9, weight=1e-4, rate=0.06),
     ]
 
 
@@ -60,18 +57,15 @@ def play_moments(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     train(model, loss_fn, chart.batches, setting.rate)
     seen = chart.left_behind(model=model)
     kept = ["calls of loss_fn with a finite loss", "dtype from the layers"]
-    kept += ["dtype of the model's weights", "finite losses, batch by batch"]
+    kept += ["dtype of the model's weights", "finite losses, in order"]
     last = "the model's weights at the end"
     after_one = {"the model's weights after one batch": weights[-1] if weights else []}
     return {key: seen[key] for key in kept} | after_one | {last: seen[last]}
 
 
-# ---- case 8: train(model, optimizer, scaler, loss_fn, batches, bonus) ---------------------------
-
-
 def entropy_cases() -> list[Case]:
-    """Runs in which FP16 stores some probabilities as 0. A class with logits 200 below the others
-    has a probability of 0 even in FP32. ``more`` is the bonus."""
+    """Case 8. Runs in which FP16 stores some probabilities as 0. A class with logits 200 below the
+    others has a probability of 0 even in FP32. ``more`` is the bonus."""
 
     def sure(
         label: str, seed: int, count: int, bonus: float, below: float = 0.0, **more: Any
@@ -79,12 +73,13 @@ def entropy_cases() -> list[Case]:
         setting = Setting(seed, (10,) * count, rate=0.05, more=(bonus,), **more)
         return Case((setting, below), label, "a class with logits 200 below" if below else "")
 
+    bad = {2: TOO_LARGE}
     return [
-        sure("5 batches, a class with logits 250 below", 68, 5, 0.3, 250.0),
-        sure("7 batches, a scale of 2, a bonus of 0.5", 46, 7, 0.5, init_scale=2.0),
-        sure("9 batches, a scale of 2**22, a bonus of 0.3", 47, 9, 0.3, init_scale=2.0**22),
-        sure("6 batches, a scale of 1, a bonus of 0.4", 70, 6, 0.4, init_scale=1.0),
-        sure("6 batches, a class with logits 200 below", 54, 6, 0.4, 200.0),
+        sure("4 batches, a class with logits 250 below", 68, 4, 0.3, 250.0),
+        sure("4 batches, one overflows, a scale of 2", 46, 4, 0.5, spoiled=bad, init_scale=2.0),
+        sure("6 batches, a scale of 2**20, a bonus of 0.3", 47, 6, 0.3, init_scale=2.0**20),
+        sure("4 batches, one overflows, a scale of 1", 70, 4, 0.4, spoiled=bad, init_scale=1.0),
+        sure("4 batches, a class with logits 200 below", 54, 4, 0.4, 200.0),
     ]
 
 
@@ -96,21 +91,19 @@ def play_entropy(train: Callable[..., Any], setting: Setting, below: float) -> d
         weight.mul_(40.0)  # sure of itself from the start
         bias[1] -= below
     losses = chart.watch(train, model, chart.batches, *setting.more)
-    chart.returned["losses returned"] = floats(losses)
+    chart.returned["losses returned"] = numbers(losses) or losses
     return chart.left_behind(model=model)
 
-
-# ---- case 9: train(encoder, optimizer, scaler, batches, temperature) ----------------------------
 
 TEMPERATURE = 2e5
 
 
 def similarity_cases() -> list[Case]:
-    """Pairs of inputs around 300; few steps to the next growth, from a scale that leaves room."""
+    """Case 9. Pairs of inputs around 300, with few steps and a scale that leaves room."""
     return [
         case("4 batches of 6 pairs", 69, 4, rows=6, init_scale=0.5, rate=0.05),
-        case("6 batches of 8 pairs", 48, 6, rows=8, init_scale=1.0, rate=0.1),
-        case("7 batches of 5 pairs", 49, 7, rows=5, init_scale=2.0, rate=0.1),
+        case("4 batches of 8 pairs", 48, 4, rows=8, init_scale=1.0, rate=0.1),
+        case("5 batches of 5 pairs", 49, 5, rows=5, init_scale=2.0, rate=0.1),
     ]
 
 
@@ -125,19 +118,17 @@ def play_similarity(train: Callable[..., Any], setting: Setting) -> dict[str, An
     chart.listen(encoder=encoder)
     with chart.watching(), Operations() as ran:
         losses = train(encoder, setting.optimizer(encoder), chart.scaler, batches, TEMPERATURE)
-    chart.returned["losses returned"] = floats(losses)
+    chart.returned["losses returned"] = numbers(losses) or losses
     used = in_words(name for name, dtype in ran.seen if dtype == "bfloat16") or "none"
     return {"operations in BF16": used} | chart.left_behind(encoder=encoder)
 
 
-# ---- case 10: train(blocks, head, optimizer, scaler, loss_fn, batches) --------------------------
-
-
 def recompute_cases() -> list[Case]:
+    """Case 10."""
     return [
-        case("3 batches, none overflows", 50, 3, rows=24),
+        case("2 batches, none overflows", 50, 2, rows=24),
         case("3 batches, the first overflows", 71, 3, {0: TOO_LARGE}, rows=24),
-        case("4 batches, the third overflows", 51, 4, {2: TOO_LARGE}, rows=24),
+        case("3 batches, the second overflows", 51, 3, {1: TOO_LARGE}, rows=24),
     ]
 
 
@@ -159,8 +150,8 @@ class Saved:
 
 
 def block() -> nn.Sequential:
-    layers = (nn.Linear(INPUTS, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh())
-    return nn.Sequential(*layers, nn.Linear(16, INPUTS), nn.Tanh())
+    layers = (nn.Linear(INPUTS, 12), nn.Tanh(), nn.Linear(12, 12), nn.Tanh())
+    return nn.Sequential(*layers, nn.Linear(12, INPUTS), nn.Tanh())
 
 
 @as_play
@@ -189,9 +180,9 @@ def play_recompute(train: Callable[..., Any], setting: Setting) -> dict[str, Any
     optimizer = setting.optimizer(both)
     with chart.watching(), hooks:
         train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
-    # Some 350 bytes a row without checkpoints, 70 with three, 180 with torch's
+    # Some 280 bytes a row without checkpoints, 70 with three, 160 with torch's
     # checkpoint_sequential, which leaves the last block as it is.
-    many = bool(kept) and kept[0] > 240 * setting.sizes[0]
+    many = bool(kept) and kept[0] > 195 * setting.sizes[0]
     # Twice each; checkpoint_sequential runs a third of them once.
     twice = len(passes) >= 1.6 * len(layers) * len(setting.sizes)
     changed = sum(flat(b.parameters()) != old for b, old in zip(blocks, before, strict=True))

@@ -1,8 +1,7 @@
 # %% statement points=2 minutes=10
 # # Decode a bit pattern
 #
-# Write `decode_bits(code, exponent_bits, mantissa_bits)`. It returns the value of a bit pattern as
-# a Python float.
+# Write `decode_bits(code, exponent_bits, mantissa_bits)`: return a bit pattern's value as a float.
 #
 # The layout is IEEE 754's: one sign bit first, then the exponent, then the mantissa. The exponent
 # is stored with a bias of `2**(exponent_bits - 1) - 1`. Two stored exponents are special:
@@ -30,8 +29,7 @@ def decode_bits(code, exponent_bits, mantissa_bits):
     ### END SOLUTION
 
 # %% hints
-# - Cut the code into three fields with shifts and masks. For example, the sign is
-#   `code >> (exponent_bits + mantissa_bits)`.
+# - Use shifts and masks: the sign, for example, is `code >> (exponent_bits + mantissa_bits)`.
 # - The exponent field needs three branches: 0, all ones, and everything in between.
 # - In between, the value is (-1)**sign * (1 + mantissa / 2**mantissa_bits) * 2**(exponent - bias).
 #   If the stored exponent is 0, there is no hidden 1, and the exponent is 1 - bias.
@@ -73,35 +71,26 @@ swap("bias = 2 ** (exponent_bits - 1) - 1", "bias = 0")
 of("through_strings", swap(" - bias", ""))
 
 # %% wrong bias-of-fp16
-# Your FP16 numbers are right, but not the others. 15 is the bias for 5 exponent bits. In general it
-# is `2**(exponent_bits - 1) - 1`.
+# Your FP16 numbers are right, but not the others. The bias is `2**(exponent_bits - 1) - 1`.
 swap("bias = 2 ** (exponent_bits - 1) - 1", "bias = 15")
 of("through_strings", swap("- bias", "- 15"))
 
 # %% wrong bias-off-by-one
-# Your numbers are too small by a factor of 2. The bias is `2**(exponent_bits - 1) - 1`, which is 15
-# for 5 exponent bits and not 16.
+# Your numbers are too small by a factor of 2. The bias is `2**(exponent_bits - 1) - 1`, 15 in FP16.
 swap("2 ** (exponent_bits - 1) - 1", "2 ** (exponent_bits - 1)")
 of("through_strings", swap("- bias", "- (1 << exponent_bits - 1)"))
 
 # %% wrong fp16-only
-# You decoded every pattern as FP16, with 5 exponent bits and 10 mantissa bits. Use the two widths
-# that your function is given.
+# You decoded every pattern as FP16, with widths of 5 and 10. Use those that your function is given.
 put("exponent_bits, mantissa_bits = 5, 10", before="mantissa =")
 of("with_the_course_package", swap('"mine", exponent_bits, mantissa_bits', '"mine", 5, 10'))
 
-# %% program viewed_by_torch
-def decode_bits(code, exponent_bits, mantissa_bits):
-    code = code - 65536 if code >= 32768 else code
-    return torch.tensor(code, dtype=torch.int16).view(torch.float16).item()
-
 # %% wrong fields-in-the-wrong-order
-# You took the exponent from the lowest bits. The order is sign, exponent, mantissa, from the
-# highest bit to the lowest: the mantissa is at the low end.
+# You took the exponent from the lowest bits. The order is sign, exponent, mantissa.
 put("exponent = code % 2**exponent_bits\nmantissa = (code >> exponent_bits) % 2**mantissa_bits",
     before="sign =")
-of("through_strings", put("mantissa = bits[1 : 1 + mantissa_bits]\n"
-                          "exponent = bits[-exponent_bits:]", before="value = int"))  # fmt: skip
+of("through_strings", swap("[1 : 1 + exponent_bits]", "[-exponent_bits:]") &
+    swap("[1 + exponent_bits :]", "[1 : 1 + mantissa_bits]"))
 
 # %% wrong hidden-one-forgotten
 # You took the mantissa for the whole significand. A normal number has a leading 1 that isn't
@@ -110,29 +99,30 @@ swap("(1 + fraction)", "fraction")
 of("through_strings", drop("value += "))
 
 # %% wrong mantissa-not-divided
-# You added the mantissa as a whole number. Its bits stand behind the binary point: divide by
-# `2**mantissa_bits` before you add the hidden 1.
+# You added the mantissa as a whole number. Divide it by `2**mantissa_bits` before that.
 swap(" / 2**mantissa_bits", "")
 of("through_strings", swap("+= 2**mantissa_bits", "+= 1") & swap(" - mantissa_bits)", ")"))
 
 # %% wrong fraction-lost
-# Your numbers are all powers of two: the mantissa is lost. `//` and `>>` drop the remainder, and
-# the fraction is all remainder. Divide with `/`.
+# Your numbers are all powers of two: the mantissa is lost. `//` and `>>` drop it. Divide with `/`.
 swap(" / 2**mantissa_bits", " // 2**mantissa_bits")
 of("through_strings", put("value >>= mantissa_bits; value <<= mantissa_bits", before="value +="))
 
-# %% wrong subnormal-as-normal
-# You gave the hidden 1 to the subnormal numbers too, or even to zero. Patterns with a stored
-# exponent of 0 don't have it.
+# %% wrong hidden-one-always
+# You gave the hidden 1 to every number, so zero is wrong too. A stored exponent of 0 has none.
 drop("if exponent == 0")
+of("through_strings", swap(' if "1" in exponent else 0', ""))
+swap("return sign * fraction", "return sign * (1 + fraction)")
+
+# %% wrong subnormal-as-normal
+# You gave the hidden 1 to the subnormal numbers too. A stored exponent of 0 has none.
 of("through_strings", swap('if "1" in exponent', 'if value or "1" in exponent'))
 swap("sign * fraction", "sign * (mantissa > 0) * (1 + fraction)")
 swap("if exponent == 0", "if exponent == mantissa == 0")
 
 # %% wrong subnormal-exponent
 # Your subnormal numbers are half as large as they should be. A stored exponent of 0 means the same
-# power of two as a stored exponent of 1: `2**(1 - bias)`. That way the subnormal numbers continue,
-# without a gap, below the normal ones.
+# power of two as a stored exponent of 1: `2**(1 - bias)`. That leaves no gap.
 swap("(1 - bias)", "-bias")
 of("through_strings", swap("max(int(exponent, 2), 1)", "int(exponent, 2)"))
 
@@ -143,19 +133,23 @@ swap("sign * fraction * 2.0 ** (1 - bias)", "0.0")
 of("through_strings", put("value *= '1' in exponent", before="return -value"))
 
 # %% wrong specials-as-numbers
-# You decoded the top exponent like any other. When all of its bits are 1, the pattern stands for
-# infinity (mantissa 0) or NaN (any other mantissa).
+# You decoded the top exponent like any other. All ones stand for infinity or NaN.
 drop("if exponent == 2")
 of("through_strings", swap('"0" not in exponent', 'exponent == ""'))
 
 # %% wrong infinity-or-nan
-# You confused infinity and NaN. With the top exponent, a mantissa of 0 means infinity. Any other
-# mantissa means NaN.
+# You confused infinity and NaN. With the top exponent, a mantissa of 0 means infinity.
 swap('float("nan") if mantissa else ', "")
 swap('float("nan") if mantissa else sign * ', "")
 of("through_strings", swap('float("nan") if value else ', ""))
 swap(' if mantissa else sign * float("inf")', "")
 swap("if mantissa else", "if not mantissa else")
+
+# %% wrong quiet-nan-only
+# You return NaN only for some mantissas, such as those whose highest bit is 1. With the top
+# exponent, every mantissa other than 0 means NaN.
+swap("if mantissa else", "if fraction >= 0.5 else")
+of("through_strings", swap('"nan") if value', '"nan") if mantissa[0] == "1"'))
 
 # %% wrong infinity-without-sign
 # Your infinity is always positive. The sign bit applies to it too.

@@ -4,8 +4,7 @@
 # Write `next_float(x)`. It returns the smallest FP16 number that is larger than `x`.
 #
 # `x` is a finite Python float that FP16 can store exactly: positive, negative, subnormal or zero.
-# Zero counts as one number, whatever its sign. After the largest finite number comes infinity.
-# Return a Python float.
+# Zero counts as one number, whatever its sign. After 65504 comes infinity. Return a Python float.
 
 # %% answer
 def next_float(x):
@@ -19,12 +18,9 @@ def next_float(x):
     ### END SOLUTION
 
 # %% hints
-# - Among numbers of one sign, the order of the numbers is the order of their bit patterns, read as
-#   integers.
-# - `torch.tensor(x, dtype=torch.float16).view(torch.int16)` gives the bits as an integer. The way
-#   back is `.view(torch.float16)`.
-# - If `x` is positive, add 1 to the bits. If it is negative, subtract 1. After zero, of either
-#   sign, comes the smallest positive number.
+# - Among numbers of one sign, order is the order of their bit patterns, read as integers.
+# - `torch.tensor(x, dtype=torch.float16).view(torch.int16)` gives the bits; `.view` goes back too.
+# - If `x` is positive, add 1 to the bits. If it is negative, subtract 1. Treat zero apart.
 
 # %% probe
 from amp_lessons.exercises.number_formats.stage import steps_up, walk
@@ -58,15 +54,12 @@ def next_float(x):
     return larger.min().item()
 
 # %% wrong went-down
-# You went down: your result is the next smaller number. For a positive number add 1 to its bits,
-# for a negative one subtract 1.
+# You went down. For a positive number add 1 to its bits, for a negative one subtract 1.
 swap("bits + 1 if x > 0", "bits + 1 if x < 0") & swap("return 2", "return -2")
 of("numpy_nextafter", swap("np.inf", "-np.inf"))
-of("by_search", swap("> x", "< x") & swap("min", "max"))
 
 # %% wrong eps-everywhere
-# You added 2**-10 to every number. That is the spacing only between 1 and 2. It doubles at each
-# power of two above, and halves at each one below.
+# You added 2**-10. That is the spacing only between 1 and 2: it doubles at each power of two.
 put("return x + 2**-10", before="if x == 0")
 of("by_search", put("return x + torch.finfo(torch.float16).eps", before="patterns"))
 put("return torch.tensor(x + 2**-10).half().item()", before="if x == 0")
@@ -76,53 +69,38 @@ put("return torch.tensor(x + 2**-10).half().item()", before="if x == 0")
 # numbers between two powers of two, so your step is often too long. A factor such as 1 + 2**-10
 # also moves negative numbers down, and leaves zero where it is.
 put("return torch.tensor(x * (1 + 2**-10)).half().item()", before="if x == 0")
-of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
-                           "np.float16(x * (1 + 2**-10))"))  # fmt: skip
+of("numpy_nextafter", put("return float(np.float16(x * (1 + 2**-10)))", before="return float"))
 put("return torch.tensor(x + abs(x) * 2**-10).half().item()", after="if x == 0")
 put("return torch.tensor(x + abs(x) * 2**-10).half().item()", before="if x == 0")
 put("return x * (1 + 2**-10)", before="if x == 0")
 put("return x + abs(x) * 2**-10", after="if x == 0")
 
 # %% wrong negative-away
-# Your negative numbers went down. The format stores sign and magnitude, so adding 1 to the bits of
-# a negative number makes its magnitude larger.
+# Your negative numbers went down: adding 1 to the bits of one makes its magnitude larger.
 swap("bits + 1 if x > 0 else bits - 1", "bits + 1")
-swap("bits + 1 if x > 0 else bits - 1", "bits + 1") & drop("if x == 0")
 of("numpy_nextafter", swap("(np.inf)", "(np.inf if x >= 0 else -np.inf)"))
 
 # %% wrong zero-forgotten
 # Zero needs its own branch. It has two patterns, 0x0000 and 0x8000, and the next number after both
-# is 2**-24. Adding 1 to the bits of -0.0 gives -2**-24. Subtracting 1 from the bits of a zero gives
-# NaN.
+# is 2**-24. Adding 1 to the bits of -0.0 gives -2**-24, and subtracting 1 from a zero's gives NaN.
 drop("if x == 0")
 drop("if x == 0") & swap("x > 0", "x >= 0")
+drop("if x == 0") & swap("x > 0", "bits >= 0")
 swap("2.0**-24", "0.0")
 of("by_search", put("if x == 0: return 0.0", before="patterns"))
 of("by_search", put("if not x: return float('nan')", before="patterns"))
 of("by_search", put("if str(x) == '-0.0': return -(2.0**-24)", before="patterns"))
 
 # %% wrong smallest-normal-after-zero
-# After zero you return 2**-14, the smallest *normal* number. The subnormal numbers lie in between.
-# The smallest of them is 2**-24.
+# After zero you return 2**-14, the smallest *normal* number. The subnormal 2**-24 is smaller.
 swap("2.0**-24", "2.0**-14")
 of("by_search", put("if x == 0: return 2.0**-14", before="patterns"))
-of("numpy_nextafter", put("if not x: return torch.finfo(torch.float16).tiny", before="with"))
 
 # %% wrong no-infinity
-# After 65504, the largest finite number, comes infinity. FP16 doesn't have 65536, and 65504 itself
-# isn't larger than `x`.
+# After 65504, the largest finite number, comes infinity. FP16 doesn't have 65536.
 put("if x == 65504: return x", before="if x == 0")
 put("if x == 65504: return 65536.0", before="if x == 0")
 swap("return bits.view(torch.float16).item()", "return min(bits.view(torch.float16).item(), 65504)")
-
-# %% program steps_of_the_binade
-def next_float(x):
-    import math
-
-    mantissa, exponent = math.frexp(x)
-    if mantissa == -0.5:
-        exponent -= 1
-    return x + 2.0 ** max(exponent - 11, -24) if x else 2.0**-24
 
 # %% wrong neighbour-of-a-wider-format
 # Your step is too short: stored in FP16, the result is rounded back to `x`. The next number of
@@ -139,8 +117,7 @@ swap("=torch.float16", "=torch.bfloat16") & swap("view(torch.float16)", "view(to
 of("by_search", swap("float16", "bfloat16") & put("if x == 0: return 2.0**-24", before="patterns"))
 
 # %% wrong subnormals-forgotten
-# Your spacing keeps shrinking below 2**-14, and zero has no logarithm. Between two subnormal
-# numbers, and next to zero, the spacing is always 2**-24.
+# Your spacing shrinks below 2**-14, and zero has no logarithm. Down there it is always 2**-24.
 put("import math\nreturn x + 2.0 ** (math.floor(math.log2(abs(x))) - 10)", before="if x == 0")
 put("import math\nreturn x + 2.0 ** (math.floor(math.log2(abs(x))) - 10)", after="if x == 0")
 put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", after="if x == 0")
@@ -152,6 +129,5 @@ put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", before="if x == 0"
 # You are very close. From a negative power of two, the way up leads to numbers that lie half as far
 # apart. After -2 comes -1.9990234375, and you stepped over it.
 put("import math\nif x < 65504: return x + 2.0 ** max(math.frexp(x)[1] - 11, -24)", after="if x")
-of("numpy_nextafter", swap("np.nextafter(np.float16(x), np.float16(np.inf))",
-                           "np.float16(x + FORMATS['FP16'].ulp(x))"))  # fmt: skip
+of("numpy_nextafter", put("return x + FORMATS['FP16'].ulp(x)", before="import"))
 put("import math\nreturn x + 2.0 ** max(math.frexp(x)[1] - 11, -24)", after="if x")

@@ -1,8 +1,7 @@
 # %% statement points=2 minutes=10
 # # A block that runs twice
 #
-# Write `checkpointed(block, x, dtype)`. It runs a block with activation checkpointing, under
-# autocast.
+# Write `checkpointed(block, x, dtype)`: run a block with activation checkpointing under autocast.
 #
 # - Run `block`, an `nn.Sequential`, on `x` under `torch.autocast("cpu", dtype=dtype)`, and return
 #   its output.
@@ -33,9 +32,6 @@ probe = Probe(checkpoint_cases, play=play_checkpointed)
 # %% judge
 judge = Judge(same=within(1e-5), asked_for="the block's output")
 
-def noted(seen, key):
-    return seen["value"]["dict"].get(key) if "value" in seen else None
-
 def masks(seen):
     """The dropout masks of the two runs; nothing where the block ran more than once before."""
     if noted(seen, "runs before backward()") != 1:
@@ -43,8 +39,7 @@ def masks(seen):
     return [noted(seen, f"dropout mask of the {which} run") for which in ("first", "second")]
 
 # %% passed
-# A checkpointed block runs twice. Both runs must have the same dtype and the same random numbers,
-# and `checkpoint` takes care of both.
+# The block runs twice, with the same dtype and random numbers. `checkpoint` takes care of both.
 
 # %% right region_inside
 def checkpointed(block, x, dtype):
@@ -53,12 +48,6 @@ def checkpointed(block, x, dtype):
         return block(x)
 
     return checkpoint(run, x, use_reentrant=False)
-
-# %% right reentrant_with_a_dummy
-def checkpointed(block, x, dtype):
-    dummy = torch.ones((), requires_grad=True)
-    with torch.autocast("cpu", dtype=dtype):
-        return checkpoint(lambda x, _: block(x), x, dummy, use_reentrant=True)
 
 # %% right function_of_your_own
 def checkpointed(block, x, dtype):
@@ -106,8 +95,7 @@ swap(", dtype=dtype", "")
 of("region_inside", swap("dtype=dtype", "dtype=torch.float16"))
 
 # %% rule nothing-recomputed
-# No layer of the block ran again in the backward pass: all activations were kept, in memory or
-# elsewhere. Let `torch.utils.checkpoint.checkpoint` run the block.
+# All activations were kept: no layer ran again. Let `torch.utils.checkpoint` run the block.
 def breaks(seen, right):
     ran = noted(seen, "runs before backward()") == 1
     return ran and noted(seen, "layers that run again") == "none"
@@ -134,8 +122,7 @@ def breaks(seen, right):
 of("function_of_your_own", swap('@torch.amp.custom_bwd(device_type="cpu")', ""))
 
 # %% rule dropout-off
-# You switched dropout off. Leave the block in training mode. `checkpoint` repeats its random
-# numbers.
+# You switched dropout off. Leave it on: `checkpoint` repeats its random numbers.
 def breaks(seen, right):
     return "." not in (noted(seen, "dropout mask of the first run") or ".")
 put("block.eval()", before="with torch")
@@ -161,17 +148,17 @@ of("function_of_your_own", drop("torch.set_rng_state"))
 # Where `x` needs no gradient, your output has no graph, and nothing is trained. Pass
 # `use_reentrant=False`. If you wrote a Function of your own, hand it the parameters too.
 swap("use_reentrant=False", "use_reentrant=True")
-of("reentrant_with_a_dummy", swap("requires_grad=True", "requires_grad=False"))
+of("function_of_your_own", swap(", *block.parameters())", ")") &
+    swap("return torch.autograd.grad(y, [x, *ctx.weights], gradient)",
+    "y.backward(gradient)\n            return x.grad"))
 
 # %% wrong no-graph
-# Your output has no graph, so there is nothing to run backward. `no_grad()` and `detach()` drop the
-# activations. A checkpoint also runs the block again later.
+# Your output has no graph, so nothing can run backward. Leave `no_grad()` and `detach()` out.
 swap("with ", "with torch.no_grad(), ")
 of("region_inside", swap("use_reentrant=False)", "use_reentrant=False).detach()"))
 
 # %% wrong input-detached
-# `x` gets no gradient, although it needs one: you detached it, or your backward returns None for
-# it. Pass `x` on as it is.
+# `x` gets no gradient: you detached it, or your backward returns None for it. Pass `x` on as it is.
 swap("checkpoint(block, x", "checkpoint(block, x.detach()")
 of("function_of_your_own", swap("ctx.weights], gradient)", "ctx.weights], gradient)[1:]") &
     swap("return torch.autograd.grad(", "return None, *torch.autograd.grad("))

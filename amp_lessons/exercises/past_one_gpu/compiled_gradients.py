@@ -43,10 +43,6 @@ probe = Probe(compile_cases, play=play_compiled)
 # %% judge
 judge = Judge(same=within(1e-4), asked_for="a list of gradients", pairs=False)
 
-def noted(seen):
-    """What the probe noted; nothing where the answer raised."""
-    return seen["value"]["dict"] if "value" in seen else {}
-
 # %% passed
 # AOTAutograd traces the backward pass under the autocast that is on when the forward is compiled.
 # You kept that trace out of autocast, so the compiled gradients equal those of eager mode.
@@ -61,49 +57,38 @@ def compiled_gradients(model, loss_fn, x, backend):
     loss_fn(output).backward()
     return [p.grad.clone() for p in model.parameters()]
 
-# %% right set_once_and_compared
+# %% right set_once
 def compiled_gradients(model, loss_fn, x, backend):
-    import torch._functorch.config
-
     torch._functorch.config.backward_pass_autocast = "off"
-    found = []
-    for run in (model, torch.compile(model, backend=backend)):
-        with torch.autocast("cpu", torch.float16):
-            output = run(x)
-        found.append(torch.autograd.grad(loss_fn(output), list(model.parameters())))
-    assert all(map(torch.allclose, *found))
-    return found[1]
-
-# %% right layer_by_layer
-def compiled_gradients(model, loss_fn, x, backend):
-    for name, child in list(model.named_children()):
-        setattr(model, name, torch.compile(child, backend=backend))
     with torch.autocast("cpu", dtype=torch.float16):
-        out = model(x)
-    loss_fn(out).backward()
-    return [p.grad for p in model.parameters()]
+        loss = loss_fn(torch.compile(model, backend=backend)(x))
+    return torch.autograd.grad(loss, list(model.parameters()))
 
 # %% rule not-compiled
 # No backward pass went through what `backend` compiled. You ran the eager model, or you compiled
 # with another backend. Pass `backend=backend` to `torch.compile`, and call what it returns.
 def breaks(seen, right):
-    return noted(seen).get("compiled backward passes") == "none ran"
+    return noted(seen, "compiled backward passes") == 0
 swap("@torch.compile(backend=backend)", "")
 of("patched_around_the_call", swap("compiled(x)", "model(x)"))
-of("patched_around_the_call", swap("backend=backend", 'backend="aot_eager"'))
+
+# %% rule gradients-in-16-bits
+# You return gradients with 16 bits. They are float32: return them as they are, without a cast.
+def breaks(seen, right):
+    return noted(seen, "gradients in 16 bits")
+swap("parameter.grad for", "parameter.grad.half() for")
 
 # %% rule no-autocast
 # Your forward pass ran in FP32. Run it under `torch.autocast("cpu", dtype=torch.float16)`.
 def breaks(seen, right):
-    return noted(seen).get("the first layer's gradients are numbers of") == "float32"
+    return noted(seen, "the first layer's gradients are values that fit in") == "float32"
 unwrap("with torch.autocast")
 of("patched_around_the_call", swap(', torch.autocast("cpu", dtype=torch.float16)', ""))
 
 # %% rule another-precision
-# Your forward pass ran in BF16. That is what `torch.autocast("cpu")` means without a dtype. This
-# exercise asks for `dtype=torch.float16`.
+# Your forward pass ran in BF16, which is autocast's default on a CPU. Pass `dtype=torch.float16`.
 def breaks(seen, right):
-    return noted(seen).get("the first layer's gradients are numbers of") == "bfloat16"
+    return noted(seen, "the first layer's gradients are values that fit in") == "bfloat16"
 swap(", dtype=torch.float16", "")
 of("patched_around_the_call", swap("torch.float16", "torch.bfloat16"))
 
@@ -111,7 +96,7 @@ of("patched_around_the_call", swap("torch.float16", "torch.bfloat16"))
 # You called `backward()` under autocast. There, operations of the backward pass can be cast to FP16
 # once more, and then the last layer's gradient is inf. Leave the region before you call it.
 def breaks(seen, right):
-    return noted(seen).get("autocast when backward() was called") == "on"
+    return noted(seen, "autocast when backward() was called") == "on"
 wrap('with torch.autocast("cpu", dtype=torch.float16):', "loss_fn(output)")
 of("patched_around_the_call", move("loss_fn(output)", after="output = "))
 
@@ -120,7 +105,7 @@ of("patched_around_the_call", move("loss_fn(output)", after="output = "))
 # pass, so it runs in FP16. Compile a function that contains the autocast region. Or set
 # `torch._functorch.config.backward_pass_autocast` to "off" until the model has been called.
 def breaks(seen, right):
-    gradients = noted(seen).get("gradients of the last layer")
+    gradients = noted(seen, "gradients of the last layer")
     return isinstance(gradients, list) and math.inf in gradients
 of("patched_around_the_call", swap('config.patch(backward_pass_autocast="off"), ', ""))
 of("patched_around_the_call", wrap('with config.patch(backward_pass_autocast="off"):',
@@ -130,11 +115,11 @@ of("patched_around_the_call", wrap('with config.patch(backward_pass_autocast="of
 # Your gradients are twice as large as they should be. You ran two backward passes, and the second
 # added to the gradients of the first. Clear the gradients in between.
 def breaks(seen, right):
-    got, wanted = (noted(one).get("gradients of the last layer") for one in (seen, right))
+    got, wanted = (noted(one, "gradients of the last layer") for one in (seen, right))
     return isinstance(got, list) and got == [2 * number for number in wanted]
-put("loss_fn(forward(x)).backward()", before="output")
+put("loss_fn(output).backward(retain_graph=True)", before="loss_fn(output)")
 
 # %% rule returned-none
 def breaks(seen, right):
-    return noted(seen).get("returned") == "NoneType"
+    return noted(seen, "returned") == "NoneType"
 drop("return [")

@@ -43,9 +43,6 @@ probe = Probe(exchange_cases, play=play_exchanges)
 # %% judge
 judge = Judge(same=within(2e-3))
 
-def noted(seen, key):
-    return seen["value"]["dict"][key] if "value" in seen else None
-
 # %% passed
 # One exchange in each step, and one scale for all the gradients that are added up.
 
@@ -53,8 +50,7 @@ def noted(seen, key):
 def few_exchanges(model, optimizer, scaler, loss_fn, batches):
     def backward(x, y):
         with torch.autocast("cpu", dtype=torch.float16):
-            output = model(x)
-            loss = loss_fn(output, y)
+            loss = loss_fn(model(x), y)
         scaler.scale(loss / len(batches)).backward()
 
     *others, last = batches
@@ -95,8 +91,7 @@ swap(", dtype=torch.float16", "")
 def breaks(seen, right):
     return noted(seen, "calls of all_reduce") == "your own"
 (swap("contextlib.nullcontext() if last else model.no_sync()", "model.no_sync()") &
-    put("for p in model.parameters(): dist.all_reduce(p.grad, op=dist.ReduceOp.AVG)",
-    before="scaler.step"))
+    put("for p in model.parameters(): dist.all_reduce(p.grad)", before="scaler.step"))
 
 # %% rule all-at-once
 # You run several forward passes in a row, or one pass over all rows, so their activations are in
@@ -114,8 +109,7 @@ put("batches = [[torch.cat(part) for part in zip(*batches)]]", before="for numbe
 def breaks(seen, right):
     return max(noted(seen, "calls of scaler.step in each step") or [1]) == 0
 swap("scaler.step(optimizer)", "optimizer.step()") & drop("scaler.update")
-(put("scaler.unscale_(optimizer)", before="scaler.step") & swap("scaler.step(optimizer)",
-    "optimizer.step()"))
+swap("scaler.step(optimizer)", "scaler.unscale_(optimizer)\n    optimizer.step()")
 
 # %% rule stepped-each-time
 # You call `scaler.step` more than once. All micro-batches together get one step and one update.
@@ -125,27 +119,24 @@ move("scaler.step", after="scaler.scale") & move("scaler.update", after="scaler.
 of("last_one_apart", put("scaler.step(optimizer)\nscaler.update()", after="scaler.scale"))
 
 # %% wrong exchanged-each-time
-# DDP exchanges gradients in every micro-batch. Put all but the last under `model.no_sync()`, with
-# the forward pass: there DDP decides.
+# DDP exchanges in every micro-batch. It decides during the forward pass whether the backward pass
+# will exchange. Run both passes under `no_sync()`, for every micro-batch but the last.
 unwrap("with contextlib")
 (unwrap("with contextlib") & wrap("with contextlib.nullcontext() if last else model.no_sync():",
     "scaler.scale"))
 
 # %% wrong never-exchanged
-# DDP never exchanges a gradient, so each rank trains a model of its own. The last micro-batch must
-# not run under `no_sync()`. Call `model`, not `model.module`.
+# DDP never exchanges a gradient. Run the last micro-batch outside of `no_sync()`, and call `model`.
 swap("contextlib.nullcontext() if last else model.no_sync()", "model.no_sync()")
 swap("model(x)", "model.module(x)")
 
 # %% wrong exchanged-too-early
-# You exchange with the first micro-batch. What the others add stays on this rank. The *last*
-# backward pass exchanges the sum of all.
+# You exchange first, so what the others add stays on this rank. Exchange with the last micro-batch.
 swap("number == len(batches)", "number == 1")
 of("gradients_divided", swap("not batches\n", "len(batches) == count - 1\n"))
 
 # %% wrong loss-not-divided
-# The gradients of the micro-batches add up, so your step is too large by their number. Divide each
-# loss by `len(batches)`.
+# The gradients add up, so your step is too large. Divide each loss by `len(batches)`.
 swap(" / len(batches)", "")
 of("gradients_divided", drop("for p in"))
 
@@ -161,20 +152,17 @@ drop("optimizer.zero_grad")
 of("gradients_divided", swap("optimizer.zero_grad(set_to_none=False)", "scaler.get_scale()"))
 
 # %% wrong cleared-in-between
-# You clear the gradients for each micro-batch, so only the last one counts. Clear them once, before
-# the first.
+# You clear the gradients for each micro-batch, so only the last one counts. Clear them once.
 move("optimizer.zero_grad()", after="last = ")
 of("last_one_apart", put("optimizer.zero_grad()", before="with torch"))
 
 # %% wrong update-forgotten
-# You never call `scaler.update()`. The scale stays too large after an overflow, and the second step
-# raises an error. Call it once, after `scaler.step`.
+# You never call `scaler.update()`, so the scale stays too large. Call it once, after `scaler.step`.
 drop("scaler.update")
 put("return model", before="scaler.update")
 
 # %% wrong partly-scaled
-# You scale the losses of some micro-batches only. Their gradients are added to the others, and the
-# scaler divides the sum by one scale. Scale every loss.
+# You scale the losses of some micro-batches only, and one scale divides the sum. Scale every loss.
 swap("scaler.scale(loss)", "(scaler.scale(loss) if last else loss)")
 swap("scaler.scale(loss)", "(loss if number == 1 else scaler.scale(loss))")
 of("gradients_divided", swap("scaler.scale(loss)", "(loss if batches else scaler.scale(loss))"))

@@ -42,12 +42,8 @@ probe = Probe(rank_cases, play=play_ranks)
 # %% judge
 judge = Judge(same=within(1e-6), asked_for="a bool")
 
-def noted(seen, key):
-    return seen["value"]["dict"].get(key) if "value" in seen else None
-
 # %% passed
-# Sharded gradients differ from rank to rank, so you reduced the decision and not the gradients.
-# DTensor and `ShardedGradScaler` do the same for GradScaler.
+# Each rank has its own shards, so you reduced the decision, as `ShardedGradScaler` does.
 
 # %% right the_smallest_finite
 def may_step(gradients, scale, all_reduce):
@@ -93,21 +89,17 @@ def breaks(seen, right):
 swap("all_reduce(found_inf, op", "all_reduce(torch.zeros(len(gradients)), op")
 
 # %% wrong local-decision
-# Each rank decides for itself. The one with the inf skips and the others step, so their models
-# differ from then on. Let `all_reduce` combine what the ranks found.
+# Each rank decides for itself, so their models differ. Let `all_reduce` combine what they found.
 drop("all_reduce")
 of("the_smallest_finite", put("return bool(finite)", before="all_reduce") & drop("all_reduce"))
 
 # %% wrong one-good-rank-is-enough
-# You step as soon as one rank is fine, but all of them must be. Take the maximum or the sum of
-# "found an inf", or the minimum of "is finite".
+# You step as soon as one rank is fine, but all must be. Take the maximum of "found an inf".
 swap("ReduceOp.MAX", "ReduceOp.MIN")
 of("the_smallest_finite", swap("ReduceOp.MIN", "ReduceOp.MAX"))
-of("the_smallest_finite", swap(", dist.ReduceOp.MIN", "") & swap("finite == 1", "finite > 0"))
 
 # %% wrong count-compared-with-one
-# You compare a sum over the ranks with 1, and it can be as large as the number of ranks. Take the
-# maximum of "found an inf", or the minimum of "is finite".
+# You compare a sum over the ranks with 1, and it may be larger. Use `ReduceOp.MAX` or `MIN`.
 swap(", op=dist.ReduceOp.MAX", "") & swap("found_inf.item() == 0", "found_inf.item() != 1")
 of("the_smallest_finite", swap(", dist.ReduceOp.MIN", ""))
 put("found_inf = 1 - found_inf", before="all_reduce") & swap("MAX)", "SUM)") & swap("== 0", "== 1")
@@ -130,8 +122,7 @@ swap("gradient.isfinite().all()", "gradient.abs().sum().isfinite()")
 of("sum_of_the_squares", swap(", dtype=torch.float64", "") & swap("double().square()", "abs()"))
 
 # %% wrong not-unscaled
-# The gradients that the optimizer sees are still multiplied by the scale. `gradient / scale` makes
-# a new tensor. Divide in place, with `/=` or `div_`.
+# Your gradients are still multiplied by the scale. Divide in place, with `/=` or `div_`.
 swap("gradient /= scale", "gradient = gradient / scale")
 of("the_smallest_finite", drop("g.mul_"))
 
@@ -141,20 +132,16 @@ swap("/= scale", "*= scale")
 of("sum_of_the_squares", swap("div_", "mul_"))
 
 # %% wrong unscaled-only-if-finite
-# Where there is an inf or a NaN, you skip the division, or you stop dividing after it. Divide all
-# gradients in every case, so that they are always in one unit.
-(drop("gradient /=") & put("for g in gradients if not found_inf else (): g /= scale",
-    after="all_red"))
+# You skip the division, or stop it, at an inf or a NaN. Divide all gradients in every case.
+drop("gradient /=") & put("for g in gradients if not found_inf else (): g /= scale", after="all_")
 move("gradient /= scale", after="if not") & wrap("else:", "gradient /=")
-drop("gradient /=") & put("for g in gradients if not found_inf else (): g /= scale", before="all_")
 put("break", after="found_inf.fill_")
 of("the_smallest_finite", drop("g.mul_") & put("if finite: [g.mul_(1 / scale) for g in gradients]",
     after="all_reduce"))
 
 # %% wrong only-the-last-counts
 # You overwrite what you found with each gradient, so only the last one decides.
-(swap("found_inf.fill_(1.0)", "pass") & put("found_inf.fill_(not gradient.isfinite().all())",
-    after="if not"))
+unwrap("if not") & swap("fill_(1.0)", "fill_(not gradient.isfinite().all())")
 of("the_smallest_finite", swap("finite *=", "finite[0] ="))
 
 # %% wrong inverted

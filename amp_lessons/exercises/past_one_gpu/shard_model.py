@@ -39,19 +39,17 @@ from amp_lessons.exercises.past_one_gpu.stage_group import play_shards, shard_ca
 probe = Probe(shard_cases, play=play_shards)
 
 # %% judge
-judge = Judge()
+NORMS = ("LayerNorm", "RMSNorm")
 
-def noted(seen, key):
-    return seen["value"]["dict"].get(key, "") if "value" in seen else ""
+def words(seen, key):
+    return noted(seen, key) or ""
 
 def norms(seen):
-    """The dtypes of the norms' weights, by the type of the norm."""
-    kinds = ("LayerNorm", "RMSNorm")
-    return {kind: noted(seen, f"weights of {kind}") for kind in kinds} if "value" in seen else {}
+    """The dtypes of the norms' weights."""
+    return [words(seen, f"all dtypes of {kind} weights") for kind in NORMS]
 
 # %% passed
-# FSDP2 casts for modules, not for operations. What autocast's FP32 list protects under autocast,
-# your own policies protect here.
+# FSDP2 casts for modules, not for operations. Your policies do the work of autocast's FP32 list.
 
 # %% right every_layer_sharded
 def shard_model(model, mesh):
@@ -65,38 +63,32 @@ def shard_model(model, mesh):
     fully_shard(model, mesh=mesh, mp_policy=root)
 
 # %% rule model-cast
-# You cast the model, so the shards themselves have 16 bits. The optimizer now updates numbers with
-# few significant bits, and small updates are lost. Leave the model in FP32. FSDP2 casts what it
-# fetches.
+# You cast the model, so its shards have 16 bits, and small updates are lost. Leave it in FP32.
 def breaks(seen, right):
-    return "16" in noted(seen, "parameters between the steps")
+    return "16" in words(seen, "parameters between the steps")
 put("model.bfloat16()", before="norm_policy")
-put("model.to(low)", before="for module") & drop("for module")
 of("every_layer_sharded", put("model.to(torch.bfloat16)", after="low, wide"))
 
 # %% rule mesh-forgotten
-# You share parameters between 4 ranks, and the mesh has 2. Without `mesh=mesh`,
-# `fully_shard` takes all ranks of the run.
+# You share parameters between 4 ranks, and the mesh has 2. Pass `mesh=mesh` to each `fully_shard`.
 def breaks(seen, right):
-    return "4" in noted(seen, "ranks that share a parameter")
+    return "4" in words(seen, "ranks that share a parameter")
 swap(", mesh=mesh", "", nth=0)
 swap("fully_shard(model, mesh=mesh, ", "fully_shard(model, ")
 
 # %% rule root-not-sharded
-# Only {count} parameters are sharded. The others are plain tensors, and nobody averages their
-# gradients. Call `fully_shard` on the model itself, after the inner modules.
+# Only {count} parameters are sharded. Call `fully_shard` on the model too, after the inner modules.
 def breaks(seen, right):
     count, wanted = (noted(one, "parameters that are sharded") for one in (seen, right))
-    return count != "" and count < wanted and {"count": f"{count} of {wanted}"}
+    return count is not None and count < wanted and {"count": f"{count} of {wanted}"}
 drop("fully_shard(model")
 of("every_layer_sharded", drop("elif") & drop("fully_shard(model"))
 
 # %% rule layers-not-in-bf16
-# Your linear layers have {dtype} weights. Give them a `MixedPrecisionPolicy` with
-# `param_dtype=torch.bfloat16`. Without a policy, `fully_shard` casts nothing.
+# Your linear layers have {dtype} weights. Give them a policy with `param_dtype=torch.bfloat16`.
 def breaks(seen, right):
-    dtype = noted(seen, "weights of Linear")
-    return dtype not in ("", "bfloat16") and {"dtype": dtype}
+    dtype = noted(seen, "all dtypes of Linear weights")
+    return dtype not in (None, "bfloat16") and {"dtype": dtype}
 swap("fully_shard(model, mesh=mesh, mp_policy=policy)", "fully_shard(model, mesh=mesh)")
 swap("param_dtype=low", "param_dtype=torch.float16")
 
@@ -104,36 +96,30 @@ swap("param_dtype=low", "param_dtype=torch.float16")
 # Your norms hand FP32 on. A linear layer with BF16 weights then gets FP32 inputs, and it may raise
 # an error. Let each norm cast back: `output_dtype=torch.bfloat16` in its policy.
 def breaks(seen, right):
-    mixed = noted(seen, "inputs of Linear") == "bfloat16, float32"
-    return mixed and "float32" in norms(seen).values()
+    inputs = words(seen, "all dtypes of Linear inputs")
+    return inputs == "bfloat16, float32" and "float32" in norms(seen)
 swap(", output_dtype=low", "")
 swap("output_dtype=low", "output_dtype=wide")
 
 # %% rule reduced-in-bf16
-# Gradients are added up in BF16, where 256 + 1 is 256. Say `reduce_dtype=torch.float32`. Without a
-# `reduce_dtype`, FSDP2 takes `param_dtype`.
+# Gradients are added up in BF16, and small ones get lost. Pass `reduce_dtype=torch.float32`.
 def breaks(seen, right):
-    return "bfloat16" in noted(seen, "gradients are added up in")
+    return "bfloat16" in words(seen, "dtypes of gradients that are added up")
 swap("reduce_dtype=wide, ", "")
-swap("param_dtype=wide, ", "param_dtype=wide, reduce_dtype=low, ")
 of("every_layer_sharded", swap("(low, wide, low)", "(low, output_dtype=low)"))
 
 # %% rule one-kind-of-norm
-# Your {kind} modules run in BF16, and the other norms don't. `nn.RMSNorm` is not a subclass of
-# `nn.LayerNorm`, so name both.
+# Your {kind} modules run in BF16. `nn.RMSNorm` is no subclass of `nn.LayerNorm`, so name both.
 def breaks(seen, right):
-    dtypes = norms(seen)
-    low = [kind for kind, dtype in dtypes.items() if dtype == "bfloat16"]
-    return "float32" in dtypes.values() and len(low) == 1 and {"kind": low[0]}
+    low = [kind for kind in NORMS if noted(seen, f"all dtypes of {kind} weights") == "bfloat16"]
+    return "float32" in norms(seen) and len(low) == 1 and {"kind": low[0]}
 swap("nn.LayerNorm | nn.RMSNorm", "nn.LayerNorm")
-swap("nn.LayerNorm | nn.RMSNorm", "nn.RMSNorm")
 of("every_layer_sharded", swap('"Norm" in', '"LayerNorm" in'))
 
 # %% rule nested-norms
-# Only some of your norms run in FP32. `model.children()` gives the modules at the top, and a norm
-# may be inside another module. Go through `model.modules()`.
+# Only some of your norms run in FP32. `model.children()` misses inner ones: use `model.modules()`.
 def breaks(seen, right):
-    return "bfloat16, float32" in norms(seen).values()
+    return "bfloat16, float32" in norms(seen)
 swap("model.modules()", "model.children()")
 of("every_layer_sharded", swap("model.modules()", "model.children()"))
 
@@ -141,7 +127,7 @@ of("every_layer_sharded", swap("model.modules()", "model.children()"))
 # Your norms have BF16 weights. One policy at the root holds for all modules. Give each norm its own
 # `fully_shard` before that of the root, with `param_dtype=torch.float32`.
 def breaks(seen, right):
-    return "bfloat16" in norms(seen).values()
+    return "bfloat16" in norms(seen)
 drop("for module")
 swap("param_dtype=wide", "param_dtype=low, reduce_dtype=wide")
 
@@ -149,20 +135,18 @@ swap("param_dtype=wide", "param_dtype=low, reduce_dtype=wide")
 # Your norms have FP32 weights but take BF16 inputs. A policy casts the inputs to its `param_dtype`,
 # and without one it casts nothing. Give the norms `param_dtype=torch.float32`.
 def breaks(seen, right):
-    return any("bfloat16" in noted(seen, f"inputs of {kind}") for kind in norms(seen))
+    return any("bfloat16" in words(seen, f"all dtypes of {kind} inputs") for kind in NORMS)
 swap("param_dtype=wide, ", "")
 swap("output_dtype=low)", "output_dtype=low, cast_forward_inputs=False)")
 
 # %% rule output-in-bf16
-# The output of your model is BF16, and so is the loss. Say `output_dtype=torch.float32` in the
-# policy of the root.
+# Your output is BF16, and so is the loss. Give the root's policy `output_dtype=torch.float32`.
 def breaks(seen, right):
     return noted(seen, "output") == "bfloat16"
 swap(", output_dtype=wide", "")
 of("every_layer_sharded", swap(" output_dtype=wide,", ""))
 
 # %% wrong root-first
-# You shard the model before its inner modules. That call takes all parameters, so nothing is left
-# for a later call on a norm. Shard the inner modules first and the model last.
+# You shard the model first, and it takes all parameters. Shard the inner modules before it.
 move("fully_shard(model", before="for module") & move("policy = ", before="fully_shard(model")
 of("every_layer_sharded", put("fully_shard(model, mesh=mesh)", before="for module"))

@@ -7,8 +7,10 @@ learner's terms, the most telling entry first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.stage import BFLOAT, HALF, as_play, from_seed, in_words, name_of, seeded
 from amp_lessons.fakes.saved import SavedBytes
 
 Answer = Callable[..., Any]
@@ -28,7 +31,7 @@ def is_tensor(given: Any) -> bool:
 
 def dtype(tensor: Any) -> str:
     """The dtype's name without "torch.", or the name of another type."""
-    return str(tensor.dtype).removeprefix("torch.") if is_tensor(tensor) else type(tensor).__name__
+    return name_of(tensor.dtype) if is_tensor(tensor) else type(tensor).__name__
 
 
 def numbers(tensors: Iterable[Any]) -> list[float] | str:
@@ -41,12 +44,6 @@ def numbers(tensors: Iterable[Any]) -> list[float] | str:
     return found
 
 
-def seeded(seed: int, make: Callable[[], Any]) -> Any:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return make()
-
-
 # ---- compiled_gradients(model, loss_fn, x, backend) ---------------------------------------------
 
 
@@ -55,10 +52,10 @@ class Guarded(nn.Module):
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
-        self.first, self.last = nn.Linear(inputs, width), nn.Linear(width, 2)
+        self.first, self.last = nn.Linear(inputs, width, False), nn.Linear(width, 2, False)
         with torch.no_grad():
             self.first.weight.abs_()
-            self.last.weight.mul_(0.3)
+            self.last.weight.mul_(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.first(x)
@@ -75,38 +72,35 @@ def compile_cases() -> list[Case]:
     return [Case((1, 6, 3, 4), "batch 6, width 4"), Case((5, 9, 5, 3), "batch 9, width 3")]
 
 
-def play_compiled(answer: Answer) -> Answer:
+@as_play
+def play_compiled(answer: Answer, seed: int, batch: int, inputs: int, width: int) -> Any:
     """Count the backward passes that go through what the backend made. An answer that compiles,
     and then trains the eager model, has compiled nothing."""
+    from torch._functorch import config
 
-    def play(seed: int, batch: int, inputs: int, width: int) -> dict[str, Any]:
-        from torch._functorch import config
-
-        model = seeded(seed, lambda: Guarded(inputs, width))
-        x = 1 + seeded(seed + 1, lambda: torch.rand(batch, inputs))
-        regions: list[bool] = []  # for each compiled backward pass, whether autocast was on
-        torch.compiler.reset()
-        with config.patch(backward_pass_autocast="same_as_forward"):  # and so it is put back
-            given = answer(model, large_loss, x, partial(counting_backend, regions))
-        torch.compiler.reset()
-        if not isinstance(given, list | tuple):
-            return {"returned": type(given).__name__}
-        gradients = list(given)
-        return {
-            "returned": "a list",
-            "compiled backward passes": "some ran" if regions else "none ran",
-            "autocast when backward() was called": "on" if any(regions) else "off",
-            "the first layer's gradients are numbers of": precision(gradients[:2]),
-            "gradients of the last layer": numbers(gradients[2:]),
-            "gradients of the first layer": numbers(gradients[:2]),
-        }
-
-    return play
+    model = seeded(seed, lambda: Guarded(inputs, width))
+    x = 1 + seeded(seed + 1, lambda: torch.rand(batch, inputs))
+    regions: list[bool] = []  # for each compiled backward pass, whether autocast was on
+    torch.compiler.reset()
+    with config.patch(backward_pass_autocast="same_as_forward"):  # and so it is put back
+        gradients = answer(model, large_loss, x, partial(counting_backend, regions))
+    torch.compiler.reset()
+    if not isinstance(gradients, list | tuple):
+        return {"returned": type(gradients).__name__}
+    return {
+        "returned": "a list",
+        "compiled backward passes": min(len(regions), 1),
+        "gradients in 16 bits": sum(t.dtype in (HALF, BFLOAT) for t in gradients if is_tensor(t)),
+        "autocast when backward() was called": "on" if any(regions) else "off",
+        "the first layer's gradients are values that fit in": precision(gradients[:1]),
+        "gradients of the last layer": numbers(gradients[1:]),
+        "gradients of the first layer": numbers(gradients[:1]),
+    }
 
 
 def counting_backend(regions: list[bool], graph: torch.fx.GraphModule, example: Any) -> Any:
     """Eager kernels behind AOTAutograd; notes autocast's state when a backward pass begins."""
-    compiled = torch._dynamo.lookup_backend("aot_eager")(graph, example)
+    compiled = torch._dynamo.lookup_backend("aot_eager_default_partitioner")(graph, example)
 
     def note(gradient: Tensor) -> None:
         regions.append(torch.is_autocast_enabled("cpu"))
@@ -121,7 +115,7 @@ def counting_backend(regions: list[bool], graph: torch.fx.GraphModule, example: 
     return run
 
 
-def precision(tensors: list[Any]) -> str:
+def precision(tensors: Sequence[Any]) -> str:
     """The format with the fewest significant bits that hold every number, whatever its size."""
     if not tensors or not all(map(is_tensor, tensors)):
         return "no format"
@@ -134,67 +128,49 @@ def precision(tensors: list[Any]) -> str:
 
 # ---- checkpointed(block, x, dtype) --------------------------------------------------------------
 
-LAYERS = ["Linear(8, 32)", "GELU", "Dropout", "Linear(32, 4)"]
-ROWS = 128
-X_TWICE = ROWS * 8 * (4 + 2)
-"""The bytes of x in FP32, and once more in 16 bits."""
-
 
 def checkpoint_cases() -> list[Case]:
-    def case(seed: int, needs: bool, dtype: str, name: str) -> Case:
-        label = f"x needs {'a' if needs else 'no'} gradient, {name}"
-        return Case(
-            (seed, needs, dtype), label, f"an x that needs {'a' if needs else 'no'} gradient"
-        )
-
-    return [
-        case(1, False, "float16", "FP16"),
-        case(2, True, "float16", "FP16"),
-        case(3, False, "bfloat16", "BF16"),
-        case(4, True, "bfloat16", "BF16"),
-    ]
+    cases = []
+    for seed, (dtype, needs) in enumerate(product((HALF, BFLOAT), (False, True)), 1):
+        kind = f"an x that needs {'a' if needs else 'no'} gradient"
+        cases.append(Case((seed, needs, dtype), f"{kind}, {name_of(dtype)}", kind))
+    return cases
 
 
-def play_checkpointed(answer: Answer) -> Answer:
-    def play(seed: int, needs_grad: bool, dtype_name: str) -> dict[str, Any]:
-        block = seeded(seed, noisy_block)
-        x = seeded(seed + 1, lambda: torch.randn(ROWS, 8)).requires_grad_(needs_grad)
-        first, second = Run(block), Run(block)
-        saved = SavedBytes(block)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            with first.noted(), saved.counted():
-                output = answer(block, x, getattr(torch, dtype_name))
-            if not is_tensor(output) or not output.requires_grad:
-                return {"output": dtype(output), "graph of the output": "none"}
-            torch.rand(seed)  # the random numbers have moved on when the backward pass comes
-            with second.noted():
-                output.float().square().sum().backward()
-        return {
-            "output": dtype(output),
-            "graph of the output": "there is one",
-            "dtype of the block's parameters": dtypes(block.parameters()),
-            "runs before backward()": first.times,
-            "dtype of the first run": first.dtypes,
-            "layers that run again": second.layers,
-            "kept for the backward pass": "x" if saved.total <= X_TWICE else "more than x",
-            "dtype of the second run": second.dtypes,
-            "dropout mask of the first run": first.mask,
-            "dropout mask of the second run": second.mask,
-            "gradient of x": numbers([x.grad]) if needs_grad else "not asked for",
-            "gradients of the parameters": numbers(p.grad for p in block.parameters()),
-        }
-
-    return play
+@as_play
+def play_checkpointed(answer: Answer, seed: int, needs_grad: bool, low: torch.dtype) -> Any:
+    block = seeded(seed, noisy_block)
+    x = seeded(seed + 1, lambda: torch.randn(24, 8)).requires_grad_(needs_grad)
+    x_twice = x.numel() * (4 + 2)  # its bytes in FP32, and once more in 16 bits
+    first, second = Run(block), Run(block)
+    saved = SavedBytes(block)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        with first.noted(), saved.counted():
+            output = answer(block, x, low)
+        if not is_tensor(output) or not output.requires_grad:
+            return {"output": dtype(output), "graph of the output": "none"}
+        torch.rand(seed)  # the random numbers have moved on when the backward pass comes
+        with second.noted():
+            output.float().square().sum().backward()
+    return {
+        "output": dtype(output),
+        "graph of the output": "there is one",
+        "dtype of the block's parameters": in_words(map(dtype, block.parameters())),
+        "runs before backward()": first.times,
+        "dtype of the first run": in_words(first.dtypes),
+        "layers that run again": second.layers,
+        "kept for the backward pass": "x" if saved.total <= x_twice else "more than x",
+        "dtype of the second run": in_words(second.dtypes),
+        "dropout mask of the first run": first.mask,
+        "dropout mask of the second run": second.mask,
+        "gradient of x": numbers([x.grad]) if needs_grad else "not asked for",
+        "gradients of the parameters": numbers(p.grad for p in block.parameters()),
+    }
 
 
 def noisy_block() -> nn.Sequential:
-    """Two layers with dropout between them, (n, 8) to (n, 4)."""
     return nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 4))
-
-
-def dtypes(tensors: Iterable[Tensor]) -> str:
-    return ", ".join(sorted({dtype(t) for t in tensors}))
 
 
 class Run:
@@ -203,12 +179,10 @@ class Run:
     def __init__(self, block: nn.Sequential) -> None:
         self.block = block
         self.ran: set[int] = set()
-        self.found: set[str] = set()
+        self.dtypes: set[str] = set()
         self.mask, self.times = "", 0
 
-    def noted(self) -> Any:
-        from contextlib import ExitStack
-
+    def noted(self) -> ExitStack:
         stack = ExitStack()
         for place, layer in enumerate(self.block):
             begins = layer.register_forward_pre_hook(partial(self._begins, place))
@@ -221,20 +195,14 @@ class Run:
         self.ran.add(place)  # here, for a second run may stop inside its last layer
 
     def _ends(self, layer: nn.Module, inputs: Any, output: Tensor) -> None:
-        self.found.add(dtype(output))
+        self.dtypes.add(dtype(output))
         if isinstance(layer, nn.Dropout):
             self.times += 1
             self.mask = "".join("x" if kept else "." for kept in output[0, :24] != 0)
 
     @property
     def layers(self) -> str:
-        if len(self.ran) == len(LAYERS):
-            return "all"
-        return ", ".join(LAYERS[place] for place in sorted(self.ran)) or "none"
-
-    @property
-    def dtypes(self) -> str:
-        return ", ".join(sorted(self.found))
+        return {0: "none", len(self.block): "all"}.get(len(self.ran), "some")
 
 
 # ---- to_float8(x) -------------------------------------------------------------------------------
@@ -242,7 +210,7 @@ class Run:
 
 def float8_cases() -> list[Case]:
     def draw(seed: int, size: float, *shape: int) -> Tensor:
-        return size * torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+        return size * torch.randn(*shape, generator=from_seed(seed))
 
     skewed, below = draw(3, 1.0, 6, 5), -draw(8, 0.2, 9).abs()
     skewed[2, 1] = -11.0
@@ -263,19 +231,17 @@ def float8_cases() -> list[Case]:
     ]
 
 
-def play_float8(answer: Answer) -> Answer:
-    def play(x: Tensor) -> dict[str, Any]:
-        exact = x.double()  # before the answer can change it
-        result = answer(x)
-        if not isinstance(result, tuple | list) or len(result) != 2:
-            return {"returned": type(result).__name__}
-        q, scale = result
-        if not is_tensor(q) or q.shape != x.shape:
-            return {"returned": "a pair", "q": "not a tensor with the shape of x"}
-        found = quality(exact, q.double(), one_number(scale))
-        return {"returned": "a pair", "dtype of q": dtype(q), **found}
-
-    return play
+@as_play
+def play_float8(answer: Answer, x: Tensor) -> Any:
+    exact = x.double()  # before the answer can change it
+    result = answer(x)
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        return {"returned": type(result).__name__}
+    q, scale = result
+    if not is_tensor(q) or q.shape != x.shape:
+        return {"returned": "a pair", "q": "not a tensor with the shape of x"}
+    found = quality(exact, q.double(), one_number(scale))
+    return {"returned": "a pair", "dtype of q": dtype(q), **found}
 
 
 def one_number(scale: Any) -> float | str:
@@ -297,7 +263,9 @@ def quality(x: Tensor, q: Tensor, scale: float | str) -> dict[str, Any]:
     found = {"scale": "one positive number", "numbers in q": "finite", "largest |q|": used}
     if used in ("0", "below 448"):
         return found
-    return found | {"q / scale": "x" if close(q / scale, x) else difference(q * scale, x)}
+    ways = {"q / scale": q / scale, "q * scale": q * scale, "neither of the two": x}
+    back = next(way for way, result in ways.items() if close(result, x))
+    return found | {"what gives x back, q / scale or q * scale": back}
 
 
 def range_used(x: Tensor, largest: float, power_of_two: bool) -> str:
@@ -313,7 +281,3 @@ def close(y: Tensor, x: Tensor) -> bool:
     scale may be a power of two, so up to twice too small."""
     allowed = x.abs() * 2.0**-4 + x.abs().max() * 2.0**-9 * 2.0**-8
     return bool(((y - x).abs() <= allowed).all())
-
-
-def difference(times: Tensor, x: Tensor) -> str:
-    return "not x; q * scale is" if close(times, x) else "not x"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.past_one_gpu.stage import Answer, dtype, numbers, seeded
+from amp_lessons.exercises.past_one_gpu.stage import Answer, dtype, numbers
+from amp_lessons.exercises.stage import as_play, from_seed, in_words, name_of, seeded
 
 
 @contextmanager
@@ -45,15 +47,13 @@ class Reductions(TorchDispatchMode):
         self.dtypes: set[str] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if "reduce_scatter" in str(func) or "allreduce" in str(func):
+        if "reduce_scatter" in func.__name__ or "allreduce" in func.__name__:
             tensors = [t for a in args for t in (a if isinstance(a, list | tuple) else [a])]
             self.dtypes |= {dtype(t) for t in tensors if isinstance(t, Tensor)}
         return func(*args, **(kwargs or {}))
 
 
 # ---- shard_model(model, mesh) -------------------------------------------------------------------
-
-NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 
 class Block(nn.Module):
@@ -77,56 +77,43 @@ def shard_cases() -> list[Case]:
 
 
 def stack(kind: str) -> nn.Module:
-    if kind == "blocks":
-        blocks = [Block(nn.RMSNorm), Block(nn.LayerNorm)]
-        return nn.Sequential(nn.Linear(4, 4), *blocks, nn.RMSNorm(4), nn.Linear(4, 2))
-    if kind == "nested":
-        return nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4), nn.Linear(4, 4), Block(nn.RMSNorm))
-    norm = nn.LayerNorm(6) if kind == "layer norm" else nn.RMSNorm(6)
-    return nn.Sequential(nn.Linear(4, 6), norm, nn.ReLU(), nn.Linear(6, 2))
+    between: dict[str, list[nn.Module]] = {
+        "layer norm": [nn.LayerNorm(4)],
+        "rms norm": [nn.RMSNorm(4)],
+        "blocks": [Block(nn.RMSNorm), Block(nn.LayerNorm), nn.RMSNorm(4)],
+        "nested": [nn.RMSNorm(4), Block(nn.RMSNorm)],
+    }
+    return nn.Sequential(nn.Linear(4, 4), *between[kind], nn.Linear(4, 2))
 
 
-def play_shards(answer: Answer) -> Answer:
-    def play(kind: str) -> dict[str, Any]:
-        model = seeded(1, lambda: stack(kind))
-        seen: dict[str, str] = {}
-        with fake_group(4):
-            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("other", "shards"))["shards"]
-            answer(model, mesh)
-            parameters = list(model.parameters())
-            sharded = [p for p in parameters if hasattr(p, "to_local")]
-            ranks = sorted({p.device_mesh.size() for p in sharded})
-            found = {
-                "parameters that are sharded": len(sharded),
-                "ranks that share a parameter": ", ".join(map(str, ranks)),
-                "parameters between the steps": names({dtype_of(p) for p in parameters}),
-            }
-            for module in model.modules():
-                if isinstance(module, (nn.Linear, *NORMS)):
-                    module.register_forward_pre_hook(partial(look, seen))
-            with Reductions() as reductions:
-                output = forward_and_backward(model)
-        added = {"gradients are added up in": names(reductions.dtypes), "output": output}
-        return found | dict(sorted(seen.items())) | added
-
-    return play
+@as_play
+def play_shards(answer: Answer, kind: str) -> Any:
+    model = seeded(1, lambda: stack(kind))
+    seen: dict[str, set[str]] = {}
+    with fake_group(4):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("other", "shards"))["shards"]
+        answer(model, mesh)
+        parameters = list(model.parameters())
+        sharded = [p for p in parameters if hasattr(p, "to_local")]
+        found = {
+            "parameters that are sharded": len(sharded),
+            "ranks that share a parameter": in_words(str(p.device_mesh.size()) for p in sharded),
+            "parameters between the steps": in_words(name_of(p.dtype) for p in parameters),
+        }
+        for module in model.modules():
+            if isinstance(module, nn.Linear | nn.LayerNorm | nn.RMSNorm):
+                module.register_forward_pre_hook(partial(look, seen))
+        with Reductions() as reductions:
+            output = forward_and_backward(model)
+    added = {"dtypes of gradients that are added up": in_words(reductions.dtypes), "output": output}
+    return found | {key: in_words(seen[key]) for key in sorted(seen)} | added
 
 
-def look(seen: dict[str, str], module: nn.Module, inputs: Any) -> None:
+def look(seen: dict[str, set[str]], module: nn.Module, inputs: Any) -> None:
     """Note the dtypes, after FSDP2 has fetched the weight and cast the input."""
     kind = type(module).__name__.removeprefix("FSDP")
     for what, tensor in (("weights", module.get_parameter("weight")), ("inputs", inputs[0])):
-        key = f"{what} of {kind}"
-        seen[key] = names({*seen.get(key, "").split(", "), dtype_of(tensor)} - {""})
-
-
-def dtype_of(tensor: Tensor) -> str:
-    """Also of a DTensor."""
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def names(found: set[str]) -> str:
-    return ", ".join(sorted(found))
+        seen.setdefault(f"all dtypes of {kind} {what}", set()).add(name_of(tensor.dtype))
 
 
 def forward_and_backward(model: nn.Module) -> str:
@@ -136,7 +123,7 @@ def forward_and_backward(model: nn.Module) -> str:
         output.sum().backward()
     except RuntimeError as error:
         return f"RuntimeError: {str(error)[:60]}"
-    return dtype_of(output)
+    return name_of(output.dtype)
 
 
 # ---- few_exchanges(model, optimizer, scaler, loss_fn, batches) ----------------------------------
@@ -148,19 +135,19 @@ def exchange_cases() -> list[Case]:
     """Steps, with one digit each: so many micro-batches. After an "o" the first one overflows."""
     return [
         Case(("3", 1), "one step of 3 micro-batches"),
-        Case(("214", 2), "steps of 2, 1 and 4 micro-batches"),
-        Case(("2o33", 3), "steps of 2, 3 and 3 micro-batches, the second overflows"),
-        Case(("o42", 4), "steps of 4 and 2 micro-batches, the first overflows"),
+        Case(("213", 2), "steps of 2, 1 and 3 micro-batches"),
+        Case(("2o22", 3), "3 steps of 2 micro-batches, the second overflows"),
+        Case(("o32", 4), "steps of 3 and 2 micro-batches, the first overflows"),
     ]
 
 
 def groups(sizes: str, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
     """The micro-batches of each step. They don't all have the same size."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = from_seed(seed)
     found = []
     for place, letter in enumerate(sizes):
         if letter != "o":
-            rows = (3, 8, 5, 2)[: int(letter)]
+            rows = (3, 8, 5)[: int(letter)]
             pairs = [[torch.randn(n, width, generator=draw) for width in (5, 2)] for n in rows]
             if sizes[:place].endswith("o"):
                 pairs[0][1][0, 0] = 1e6
@@ -168,62 +155,46 @@ def groups(sizes: str, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
     return found
 
 
-def play_exchanges(answer: Answer) -> Answer:
-    def play(sizes: str, seed: int) -> dict[str, Any]:
-        with fake_group(2):
-            network = seeded(
-                seed, lambda: nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 2))
-            )
-            model = DistributedDataParallel(network)
-            exchanges: list[int] = []
+@as_play
+def play_exchanges(answer: Answer, sizes: str, seed: int) -> Any:
+    with fake_group(2):
+        network = seeded(seed, lambda: nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2)))
+        model = DistributedDataParallel(network)
+        exchanges: list[int] = []
 
-            def exchange(state, bucket):  # DDP refuses annotations that are text
-                exchanges[-1] += 1
-                result: torch.futures.Future[Tensor] = torch.futures.Future()
-                result.set_result(bucket.buffer() * OTHERS)
-                return result
+        def exchange(state, bucket):  # DDP refuses annotations that are text
+            exchanges[-1] += 1
+            result: torch.futures.Future[Tensor] = torch.futures.Future()
+            result.set_result(bucket.buffer() * OTHERS)
+            return result
 
-            model.register_comm_hook(None, exchange)
-            passes = Passes(network)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
-            steps: list[int] = []
-            optimizer.register_step_post_hook(lambda *seen: steps.append(1))
-            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=2)
-            calls = count_calls(scaler)
-            scales: list[float] = []
-            with Reductions() as own:
-                for batches in groups(sizes, seed):
-                    exchanges.append(0)
-                    calls.append(0)
-                    answer(model, optimizer, scaler, nn.functional.mse_loss, batches)
-                    scales.append(scaler.get_scale())
-        return {
-            "dtype of the outputs": names(passes.dtypes),
-            "rows of the forward passes": passes.rows,
-            "forward passes before a backward pass": passes.most_open,
-            "backward passes": passes.backward,
-            "calls of all_reduce": "DDP's" if not own.dtypes else "your own",
-            "exchanges in each step": exchanges,
-            "calls of scaler.step in each step": calls,
-            "optimizer steps": len(steps),
-            "scale after each step": scales,
-            "parameters at the end": numbers(network.parameters()),
-        }
-
-    return play
-
-
-def count_calls(scaler: torch.amp.GradScaler) -> list[int]:
-    """A list whose last entry counts the calls of ``scaler.step`` from now on."""
-    calls: list[int] = []
-    step = scaler.step
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        calls[-1] += 1
-        return step(*args, **kwargs)
-
-    scaler.step = counted  # type: ignore[method-assign]
-    return calls
+        model.register_comm_hook(None, exchange)
+        passes = Passes(network)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+        steps: list[int] = []
+        optimizer.register_step_post_hook(lambda *seen: steps.append(1))
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=2)
+        scaler_step = scaler.step = Mock(wraps=scaler.step)  # type: ignore[method-assign]
+        calls: list[int] = []
+        scales: list[float] = []
+        with Reductions() as own:
+            for batches in groups(sizes, seed):
+                exchanges.append(0)
+                answer(model, optimizer, scaler, nn.functional.mse_loss, batches)
+                calls.append(scaler_step.call_count - sum(calls))
+                scales.append(scaler.get_scale())
+    return {
+        "dtype of the outputs": in_words(passes.dtypes),
+        "rows of the forward passes": passes.rows,
+        "forward passes before a backward pass": passes.most_open,
+        "backward passes": passes.backward,
+        "calls of all_reduce": "DDP's" if not own.dtypes else "your own",
+        "exchanges in each step": exchanges,
+        "calls of scaler.step in each step": calls,
+        "optimizer steps": len(steps),
+        "scale after each step": scales,
+        "parameters at the end": numbers(network.parameters()),
+    }
 
 
 class Passes:

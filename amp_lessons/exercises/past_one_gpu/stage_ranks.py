@@ -18,6 +18,7 @@ from torch import Tensor
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.past_one_gpu.stage import Answer, is_tensor, numbers
+from amp_lessons.exercises.stage import as_play, from_seed
 
 # ---- may_step(gradients, scale, all_reduce) -----------------------------------------------------
 
@@ -145,10 +146,10 @@ def shards(pattern: str, seed: int) -> list[list[Tensor]]:
     """A list of gradients for each rank: ordinary (.), with an inf (i), a -inf (-) or a NaN (n),
     with large numbers (h, l), without elements (e), or none at all (0). No two ranks have the same
     shapes."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = from_seed(seed)
     ranks = []
     for rank, letter in enumerate(pattern):
-        shard = [1e3 * torch.randn(2 + rank, 3, generator=draw), torch.randn(4, generator=draw)]
+        shard = [1e3 * torch.randn(1 + rank, 3, generator=draw), torch.randn(3, generator=draw)]
         special = {"i": math.inf, "-": -math.inf, "n": math.nan, "h": 1e30, "l": 3e38}.get(letter)
         if special is not None:
             shard[rank % 2].view(-1)[rank] = special
@@ -160,31 +161,22 @@ def shards(pattern: str, seed: int) -> list[list[Tensor]]:
     return ranks
 
 
-def play_ranks(answer: Answer) -> Answer:
-    def play(pattern: str, scale: float, seed: int) -> dict[str, Any]:
-        given = shards(pattern, seed)
-        tensors = [list(shard) for shard in given]  # a list may be given other tensors
-        places = {t.untyped_storage().data_ptr() for shard in tensors for t in shard if t.numel()}
-        ranks, apart = Ranks(len(given)), ""
-        answers: list[Any] = []
-        try:
-            answers = ranks.run(
-                lambda rank: answer(given[rank], scale, partial(ranks.all_reduce, rank))
-            )
-        except Apart as error:
-            apart = str(error)
-        found = {
-            "all_reduce was given": "gradients"
-            if ranks.reduced & places
-            else "tensors of your own",
-            "between the ranks": apart or "all calls met",
-        }
-        if apart:
-            return found
-        after = {f"gradients on rank {n}": numbers(shard) for n, shard in enumerate(tensors)}
-        return found | {"returned, rank by rank": [truth(one) for one in answers]} | after
-
-    return play
+@as_play
+def play_ranks(answer: Answer, pattern: str, scale: float, seed: int) -> Any:
+    given = shards(pattern, seed)
+    tensors = [list(shard) for shard in given]  # a list may be given other tensors
+    places = {t.untyped_storage().data_ptr() for shard in tensors for t in shard if t.numel()}
+    ranks, answers, apart = Ranks(len(given)), list[Any](), ""
+    try:
+        answers = ranks.run(lambda r: answer(given[r], scale, partial(ranks.all_reduce, r)))
+    except Apart as error:
+        apart = str(error)
+    reduced = "gradients" if ranks.reduced & places else "tensors of your own"
+    found = {"all_reduce was given": reduced, "between the ranks": apart or "all calls met"}
+    if apart:
+        return found
+    after = {f"gradients on rank {n}": numbers(shard) for n, shard in enumerate(tensors)}
+    return found | {"returned, rank by rank": [truth(one) for one in answers]} | after
 
 
 def truth(given: Any) -> Any:

@@ -3,9 +3,8 @@
 #
 # Write `to_float8(x)`. It stores a tensor in E4M3, with a scale of its own.
 #
-# `x` is float32, float16 or bfloat16, of any shape, with at least one element. It may be all zero.
-# If it is not, its largest magnitude is between $10^{-10}$ and $10^{10}$. Return a pair
-# `(q, scale)`:
+# `x` is float32, float16 or bfloat16, of any shape, with at least one element. It is all zero, or
+# its largest magnitude is between $10^{-10}$ and $10^{10}$. Return a pair `(q, scale)`:
 #
 # - `q` has the dtype `torch.float8_e4m3fn` and the shape of `x`.
 # - `scale` is one positive number, a float or a tensor with one element.
@@ -39,12 +38,8 @@ probe = Probe(float8_cases, play=play_float8)
 # %% judge
 judge = Judge(asked_for="a pair (q, scale)")
 
-def noted(seen, key):
-    return seen["value"]["dict"].get(key, "") if is_dict(seen.get("value")) else ""
-
 # %% passed
-# FP8 training casts like this: find the largest magnitude, scale, round, and keep the scale for the
-# matrix product.
+# FP8 training casts like this: find the largest magnitude, scale, round, and keep the scale.
 
 # %% right a_power_of_two
 def to_float8(x):
@@ -73,25 +68,22 @@ of("as_torchao_does", swap("scaled = x.to(torch.float32) * scale", "scaled = x.m
 # Your `q` is a tensor of {dtype}. E4M3 is `torch.float8_e4m3fn`, with one byte for each number.
 def breaks(seen, right):
     dtype = noted(seen, "dtype of q")
-    return dtype not in ("", "float8_e4m3fn") and {"dtype": dtype}
-swap(".to(torch.float8_e4m3fn)", ".to(torch.float8_e4m3fn).float()")
+    return dtype not in (None, "float8_e4m3fn") and {"dtype": dtype}
 swap(".to(torch.float8_e4m3fn)", ".to(torch.float8_e5m2)")
 swap(".to(torch.float8_e4m3fn)", ".round().to(torch.int8)")
 
 # %% rule several-scales
-# Your scale is {scale}. Scales for rows or columns are more exact, but this exercise asks for one
-# number for the whole tensor.
+# Your scale is {scale}. Several are more exact, but this exercise asks for one number.
 def breaks(seen, right):
-    scale = noted(seen, "scale")
+    scale = noted(seen, "scale") or ""
     return "elements" in scale and {"scale": scale}
 swap("max()", "amax(-1, keepdim=True).clamp(min=1e-12)") & drop("if amax")
 of("as_torchao_does", swap("torch.max(torch.abs(x))", "x.abs().amax(0)"))
 
 # %% rule reciprocal
-# You return the reciprocal of the scale: your `q * scale` is `x`, and `q / scale` should be. Some
-# libraries keep the reciprocal, so always say which one you return.
+# You return the reciprocal of the scale: your `q * scale` is `x`, and `q / scale` should be.
 def breaks(seen, right):
-    return noted(seen, "q / scale") == "not x; q * scale is"
+    return noted(seen, "what gives x back, q / scale or q * scale") == "q * scale"
 swap("(torch.float8_e4m3fn), scale", "(torch.float8_e4m3fn), 1 / scale")
 of("a_power_of_two", swap("(torch.float8_e4m3fn), scale", "(torch.float8_e4m3fn), 1 / scale"))
 
@@ -99,38 +91,32 @@ of("a_power_of_two", swap("(torch.float8_e4m3fn), scale", "(torch.float8_e4m3fn)
 # You cast `x` before you scale it, or you never scale it. In E4M3 everything below 0.001 becomes
 # zero, and nothing is larger than 448. Multiply first, by 448 divided by the largest magnitude.
 swap("scale = 448 / amax", "scale = 1.0")
-swap("(wide * scale).to(torch.float8_e4m3fn)", "wide.to(torch.float8_e4m3fn)")
 of("a_power_of_two", swap("(x.to(torch.float32) * scale).to(", "x.to("))
 
 # %% wrong sign-forgotten
-# You took the largest value and not the largest *magnitude*. A large negative number is cut off at
-# -448, and if all numbers are negative, your scale is negative too. Take `abs()` first.
+# You took the largest value and not the largest *magnitude*. A large negative number then lands
+# below -448, where E4M3 ends, and negative numbers alone give no useful scale. Take `abs()` first.
 swap("wide.abs().max()", "wide.max()")
 swap("wide.abs().max()", "wide.max().clamp(min=1e-12)")
+swap("wide.abs().max()", "wide.max()") & swap("amax == 0", "amax <= 0")
 of("as_torchao_does", swap("torch.max(torch.abs(x))", "torch.max(x)"))
-of("as_torchao_does", swap("torch.max(torch.abs(x))", "torch.max(x).abs()"))
 of("a_power_of_two", swap("x.abs().max()", "x.max().abs()"))
 
 # %% wrong beyond-the-range
 # Your scale takes the largest number beyond 448, where E4M3 ends, so large numbers are cut off. A
 # power of two must be rounded down. 57344 is the end of E5M2, another format.
 swap("448 /", "torch.finfo(torch.float8_e5m2).max /")
-swap("448 /", "512 /")
 of("a_power_of_two", swap("floor", "ceil"))
 of("a_power_of_two", swap("math.floor(math.log2(448 / amax))", "round(math.log2(448 / amax))"))
 
 # %% wrong range-not-used
 # Your largest `|q|` is too small, so small numbers of `x` lose bits that E4M3 has. Let the scale
 # take the largest magnitude to 448. With a power of two it must reach 224.
-swap("448 /", "240 /")
 swap("448 /", "224 /")
-swap("448 /", "1 /")
-of("a_power_of_two", swap("448 /", "224 /"))
 of("a_power_of_two", swap("math.log2(448 / amax)", "-math.log2(amax)"))
 
 # %% wrong zero-tensor
-# Your scale is not a finite positive number if all of `x` is zero. 448 / 0 is inf, and 0 * inf is
-# NaN. Any finite positive scale is right for such a tensor.
+# 448 / 0 is inf, which is no scale. If all of `x` is zero, any finite positive scale is right.
 drop("if amax")
 of("as_torchao_does", swap("torch.clamp(amax, min=1e-12)", "amax"))
 swap("torch.ones(())", "torch.tensor(torch.inf)")
@@ -139,22 +125,18 @@ swap("torch.ones(())", "torch.tensor(torch.inf)")
 # A tensor of tiny numbers doesn't use the range. You keep amax away from zero with a number that is
 # too large: amax may be 1e-10. Treat zero apart, or take a much smaller number.
 drop("if amax") & swap("448 / amax", "448 / (amax + 1e-8)")
-drop("if amax") & swap("448 / amax", "448 / amax.clamp(min=1e-6)")
 of("as_torchao_does", swap("1e-12", "torch.finfo(torch.float32).eps"))
-of("as_torchao_does", swap("torch.clamp(amax, min=1e-12)", "(amax + 1e-9)"))
 swap("amax == 0", "amax < 1e-8")
 
 # %% wrong scale-in-fp16
-# You compute in the dtype of `x`. In FP16 448 / 0.0003 is inf, and the product is inf or NaN. Cast
-# `x` to float32 first, and keep the scale in float32 too.
+# You compute in the dtype of `x`, and FP16 overflows. Cast `x` and the scale to float32 first.
 swap("x.float()", "x")
 swap("(wide * scale)", "(x * scale.to(x.dtype))")
 of("as_torchao_does", swap(".to(torch.float64)", "") & swap("x.to(torch.float32)", "x"))
 
 # %% rule no-pair
-# You returned a {what}. Return the pair `(q, scale)`. Nobody can turn `q` back into `x` without the
-# scale.
+# You returned a {what}. Return `(q, scale)`: without the scale nobody can turn `q` back into `x`.
 def breaks(seen, right):
     what = noted(seen, "returned")
-    return what not in ("", "a pair") and {"what": what}
+    return what not in (None, "a pair") and {"what": what}
 swap("e4m3fn), scale", "e4m3fn)")

@@ -1,8 +1,7 @@
 # %% statement points=2 minutes=15
 # # Fix a comparison that lies
 #
-# A comparison can lie although both of its times are right. Here the candidate is really 1.25 times
-# as fast:
+# A comparison can lie although both its times are right. Here the candidate is 1.25 times as fast:
 
 # %% demo
 def lying_comparison(gpu, baseline, candidate, warm_up, repeats):
@@ -25,9 +24,8 @@ print(f"{lying_comparison(gpu, baseline, candidate, 5, 21):.2f} times as fast")
 
 # %% text
 # Fix it, as `compare_steps`. Return the speed-up: the baseline's median time divided by the
-# candidate's. These are two medians, each over `repeats` samples. Before the samples, run each of
-# the two `warm_up` times without counting. The result must also be right on devices that only queue
-# the work.
+# candidate's, each over `repeats` samples. Before them, run each of the two `warm_up` times without
+# counting. The result must also be right on devices that only queue the work.
 #
 # Leave the device's switches as the user has set them. Some chips get slower as they get warm, and
 # the step that is measured second must not pay for that. One batch, made once by
@@ -111,8 +109,7 @@ breaks = was_noted("no clock of the device read")
 swap("gpu.clock()", "__import__('time').perf_counter()", nth=0)
 
 # %% rule moved-baseline
-# You changed the device's TF32 switch while you measured, and with it the baseline. Measure with
-# the switches that the user has set.
+# You changed the device's TF32 switch, and with it the baseline. Measure with the user's switches.
 breaks = was_noted("TF32 switched while a step ran")
 put("gpu.tf32 = False", before="batch =")
 
@@ -123,30 +120,25 @@ swap("step(batch)", "step(gpu.make_batch())")
 of("events_in_random_order", move("batch =", before="step(batch)"))
 
 # %% rule not-synchronised
-# A launch only queues the work, and you don't wait for the queue before each reading of the clock.
-# Synchronize before the first and before the second, or use events.
+# A launch only queues the work, and not every reading of your clock waits. Synchronize before each.
 breaks = off("a queue", "data to be copied")
 drop("gpu.synchronize()", nth=2)
 drop("gpu.synchronize()", nth=1) & put("batch = gpu.make_batch()", before="start =")
 
 # %% rule cold-start
-# The first runs of a step are slow, and some of them are among your samples. Each of the two steps
-# needs a warm-up of its own.
+# The first runs are slow, and some are among your samples. Each of the steps needs its own warm-up.
 breaks = off("a baseline that starts slowly", "a candidate that starts slowly")
 drop("candidate(batch)")
 drop("baseline(batch)")
-drop("for _ in range(warm_up)") & swap("range(repeats)", "range(warm_up + repeats)")
 
 # %% rule too-few-runs
-# At least one of the two steps ran only {runs} times. Each should run {asked} times: `warm_up` runs
-# that don't count, and then `repeats` samples.
+# At least one step ran only {runs} times, not {asked}: `warm_up` and then `repeats` runs.
 breaks = too_few_runs
 swap("range(repeats)", "range(1)")
 of("one_chain_of_readings", swap("(warm_up + repeats)", "repeats"))
 
 # %% rule mean-with-spikes
-# A few runs took fifty times as long, and they are in your result. Take the median of the samples
-# for each of the two steps.
+# A few runs took fifty times as long, and they count in your result. Take each step's median.
 breaks = off("spikes")
 swap("statistics.median(old) / statistics.median(new)", "sum(old) / sum(new)")
 of("one_chain_of_readings", swap("median", "mean", nth=0))
@@ -159,15 +151,12 @@ swap("for _ in range(repeats):\n    for step, times in ((baseline, old), (candid
     "for step, times in ((baseline, old), (candidate, new)):\n    for _ in range(repeats):")
 
 # %% wrong median-of-quotients
-# You took one quotient for each turn, and the median of these. Asked for is the quotient of the two
-# medians, and it differs where both steps vary.
-swap("statistics.median(old) / statistics.median(new)",
-    "statistics.median(a / b for a, b in zip(old, new))")
+# You took the median of the quotients of all turns. Asked for is the quotient of the two medians.
+swap("median(old) / statistics.median(new)", "median(a / b for a, b in zip(old, new))")
 put("return sorted(a / b for a, b in zip(old, new))[repeats // 2]", before="return")
 
 # %% rule not-the-median
-# What you divided are not the medians: your result is wrong where the times vary. The fastest run
-# is luck, and so is the first or the last one.
+# What you divided are not the medians. The fastest run is luck, and so is the first or the last.
 breaks = off("a baseline that varies")
 swap("statistics.median", "min", nth=0)
 

@@ -4,9 +4,8 @@
 # Write `least_seconds(m, n, k, element_bytes, peak, bandwidth)`. It returns the floor of a matrix
 # product: the time in seconds that an (m, k) by a (k, n) matrix takes at least, whatever the code.
 #
-# `element_bytes` is the size of one element in each of the three matrices. `peak` is in FLOP/s, and
-# `bandwidth` is in bytes/s. Each matrix crosses the memory bus once. The GPU computes while it
-# reads and writes.
+# `element_bytes` is the size of one element of the three matrices, `peak` is in FLOP/s, and
+# `bandwidth` in bytes/s. Each matrix crosses the memory bus once, and the GPU computes meanwhile.
 
 # %% answer
 def least_seconds(m, n, k, element_bytes, peak, bandwidth):
@@ -18,10 +17,8 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
     ### END SOLUTION
 
 # %% hints
-# - How many multiplications and additions does one element of the result need? How many elements
-#   are there?
-# - The two matrices are read, and the result is written, each once. How many elements does each of
-#   the three have?
+# - How many multiplications and additions does one element of the result take? How many are there?
+# - The two matrices are read, and the result is written. How many elements does each of them have?
 # - You get one time for the arithmetic and one for the bytes. The slower of the two is the floor.
 
 # %% probe
@@ -35,8 +32,7 @@ from amp_lessons.exercises.speed.stage import relatively
 judge = Judge(relatively(1e-6), "the seconds, as a number")
 
 # %% passed
-# No code goes below the floor. If you measure a shorter time, the measurement is wrong. If you
-# measure one near the floor, there is little left to gain.
+# No code goes below the floor: a shorter time is measured wrongly. Near it, little is to gain.
 
 # %% right by_the_ridge
 def least_seconds(m, n, k, element_bytes, peak, bandwidth):
@@ -55,49 +51,46 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
     return computing if computing > moving else moving
 
 # %% wrong one-flop-each
-# You counted one operation for each of the m·n·k products. A product and its addition to the sum
-# are two, so there are 2·m·n·k.
+# You counted one operation for each of the m·n·k products. With its addition each is two: 2·m·n·k.
 swap("2 * m", "m")
-of("by_the_ridge", swap("2 * m", "m"))
-of("from_the_package", swap("work.flops", "0.5 * work.flops"))
+of("by_the_ridge", swap("2 * m * n * k", "m * n * k"))
 
 # %% wrong compute-only
-# You divided the FLOPs by the peak and stopped there. The matrices have to be read and the result
-# written. With a small batch this takes longer than the arithmetic.
+# You divided FLOPs by the peak and stopped. With a small batch, reading and writing takes longer.
 swap("max(computing, moving)", "computing")
 of("by_the_ridge", swap("min(peak, flops / moved * bandwidth)", "peak"))
 
 # %% wrong bandwidth-only
-# You counted only the bytes. In a product of large matrices each element that is read takes part in
-# many operations, and the arithmetic takes longer.
+# You counted only the bytes. Large matrices have many FLOPs for each byte, and these take longer.
 swap("max(computing, moving)", "moving")
 of("by_the_ridge", swap("min(peak, flops / moved * bandwidth)", "flops / moved * bandwidth"))
 
 # %% wrong added
-# You added the two times. A GPU computes while it reads, so the slower of the two decides. Take the
-# `max`, not the sum.
+# You added the two times. A GPU computes while it reads, so the slower one decides: take the `max`.
 swap("max(computing, moving)", "computing + moving")
 of("by_the_ridge", swap("flops / rate", "flops / peak + moved / bandwidth"))
 
 # %% wrong the-faster-one
-# You took the smaller of the two times. The work is done when both parts are done, so take the
-# `max`.
+# You took the smaller of the two times. The work is done when both parts are: take the `max`.
 swap("max", "min")
 of("by_the_ridge", swap("min", "max"))
-of("from_the_package", swap(">", "<"))
 
 # %% wrong sizes-added
-# You added the sizes m, n and k to get the elements. A matrix has rows times columns: m·k, k·n and
-# m·n.
+# You added the sizes m, n and k. A matrix has rows times columns elements: m·k, k·n and m·n.
 swap("m * k + k * n + m * n", "m + n + k")
 swap("m * k + k * n + m * n", "(m + k) + (k + n) + (m + n)")
 of("by_the_ridge", swap("m * k + k * n + m * n", "m + k + n"))
 
 # %% wrong sizes-multiplied
-# You counted m·n·k elements. That is the number of multiplications. The matrices have m·k, k·n and
-# m·n elements.
+# You counted m·n·k elements, as many as multiplications. The matrices have m·k, k·n and m·n.
 swap("(m * k + k * n + m * n)", "m * n * k")
 of("by_the_ridge", swap("(m * k + k * n + m * n)", "flops / 2"))
+
+# %% wrong taken-for-squares
+# You took the three matrices for squares of one size. They have m·k, k·n and m·n elements.
+swap("m * k + k * n + m * n", "3 * k * k")
+swap("m * k + k * n + m * n", "3 * n * n")
+of("by_the_ridge", swap("m * k + k * n + m * n", "k**2 * 3"))
 
 # %% wrong result-not-written
 # You counted only the two matrices that are read. The result, m by n, is written too.
@@ -105,8 +98,7 @@ swap(" + m * n", "")
 of("by_the_ridge", swap("m * k + k * n + m * n", "k * (m + n)"))
 
 # %% wrong only-one-matrix-moved
-# You counted the bytes of one matrix only. All three cross the bus: two are read, and the result is
-# written.
+# You counted the bytes of one matrix. All three cross the bus: two are read, and one is written.
 swap("m * k + k * n + m * n", "m * n")
 swap("m * k + k * n + m * n", "m * k")
 of("by_the_ridge", swap("m * k + k * n + m * n", "n * m"))
@@ -117,8 +109,7 @@ swap("element_bytes * ", "")
 of("by_the_ridge", swap(" * element_bytes", ""))
 
 # %% wrong upside-down
-# You divided the wrong way round. A time is an amount divided by a rate, such as FLOPs divided by
-# FLOP/s.
+# You divided the wrong way round. A time is an amount divided by a rate: FLOPs divided by FLOP/s.
 swap("2 * m * n * k / peak", "peak / (2 * m * n * k)")
 of("by_the_ridge", swap("flops / rate", "rate / flops"))
 swap("max(computing, moving)", "1 / max(computing, moving)")

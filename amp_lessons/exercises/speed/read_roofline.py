@@ -2,8 +2,7 @@
 # # What would help?
 #
 # The next cell prints ten reports of work on one H200. The times were made up for this exercise,
-# and each floor follows from the data sheet. What on this list would help most? Fill in the ten
-# words.
+# and each floor follows from the data sheet. What would help most? Fill in the ten words.
 #
 # - `"measurement"`: measure again, because this time cannot be true
 # - `"launches"`: fewer and larger kernels (fusing, CUDA graphs, a larger batch)
@@ -37,10 +36,8 @@ helps |= dict.fromkeys("ej", "launches") | {"b": "nothing", "f": "sizes", "g": "
 
 # %% hints
 # - Is the time below the floor? Then something is wrong with the measurement.
-# - Is the time far above the floor? Then look at the floor and at the sizes. A floor well below a
-#   microsecond is shorter than a launch.
-# - Is the time near the floor? If bandwidth sets the floor, move fewer bytes. If compute sets it,
-#   ask whether another precision has a higher peak.
+# - Is it far above? Look at the sizes, and ask whether the floor is shorter than a launch.
+# - Is it near? If bandwidth sets the floor, move fewer bytes. If compute does, use a faster dtype.
 
 # %% probe
 from amp_lessons.exercises.speed.stage import SITUATIONS
@@ -65,8 +62,7 @@ def tell(case, right, seen):
 judge = Judge(tell=tell)
 
 # %% passed
-# Can the time be true? How far is it from the floor? What sets the floor? These three questions
-# tell you where to work.
+# Can the time be true? How far is it from the floor? What sets the floor? That shows where to work.
 
 # %% right letters_in_capitals
 groups = {"Precision": "AH", "Bytes ": "CDI", "LAUNCHES": "EJ"}
@@ -98,14 +94,12 @@ swap('"ah", "precision"', '"ah", "AMP"')
 swap('"ej", "launches"', '"ej", 3')
 
 # %% rule beats-the-floor
-# (g) is faster than its floor, and no code can be that. Before you explain a time or improve it,
-# check that it can be true.
+# (g) is faster than its floor, and no code can be that. Before you explain a time, check it.
 breaks = wrong("g")
 swap('"g": "measurement"', '"g": "nothing"')
 
 # %% rule above-the-floor
-# You want to measure ({letter}) again, but its time can be true: it is above the floor. Only a time
-# below the floor is impossible.
+# You want to measure ({letter}) again, but its time can be true: it isn't below the floor.
 def breaks(seen, right):
     letter, word = one(seen)
     return word == "measurement" and one(right)[1] != word and {"letter": letter}
@@ -113,32 +107,27 @@ swap('"ej", "launches"', '"ej", "measurement"')
 swap('"f": "sizes"', '"f": "measurement"')
 
 # %% rule launch-bound
-# (e) and (j) take hundreds or thousands of times their floor, which is a fraction of a microsecond.
-# The GPU waits for Python to launch the kernels. Faster arithmetic or fewer bytes would only make
-# it wait longer.
+# (e) and (j) take hundreds or thousands of times their floor, a fraction of a microsecond. The GPU
+# waits for Python's launches. Faster arithmetic or fewer bytes would make it wait longer.
 breaks = wrong("e", "j")
 swap('"ej", "launches"', '"ej", "precision"')
 swap('"ej", "launches"', '"ej", "bytes"')
 
 # %% rule bandwidth-bound
-# (c), (d) and (i) are near their floor, which the bandwidth sets, and they are in 16 bits already.
-# Only moving fewer bytes helps. For (c) that is more rows for each weight that is read. (d) and (i)
-# can be fused with the op before them, so their input need not be read again.
+# (c), (d) and (i) are near the floor that the bandwidth sets, in 16 bits already. Move fewer bytes:
+# more rows for each weight of (c), and (d) and (i) fused with the op before them.
 breaks = wrong("c", "d", "i")
 swap('"cdi", "bytes"', '"cdi", "precision"')
 swap('"cdi", "bytes"', '"cdi", "nothing"')
-put('helps["i"] = "nothing"', after="helps |=")
 
 # %% rule near-the-roof
-# (b) is in 16 bits and reaches about 80% of the peak, as the best products on such a GPU do. There
-# is nothing to gain here, so look elsewhere.
+# (b) is in 16 bits and reaches about 80% of the peak, as the best products do: nothing to gain.
 breaks = wrong("b")
 swap('"b": "nothing"', '"b": "precision"')
 swap('"ah", "precision"', '"abh", "precision"') & swap('"b": "nothing", ', "")
 
 # %% rule wrong-roof
-# (a) and (h) are near their floor, and compute sets it, but with the peak of FP32 or TF32. Another
-# precision has a higher peak.
+# (a) and (h) are near their floor, set by the peak of FP32 or TF32. Another precision has a higher.
 breaks = wrong("a", "h")
 swap('"ah", "precision"', '"ah", "nothing"')
 swap('"ah", "precision"', '"ah", "sizes"')

@@ -1,9 +1,8 @@
 # %% statement points=2 minutes=15
 # # Faster at equal quality?
 #
-# Write `speed_verdict(baseline, candidate)`. It says what you may claim about two runs. Each run is
-# a dict with `"seconds"`, a list of samples, and `"losses"`, the loss of each step. Ask in this
-# order:
+# Write `speed_verdict(baseline, candidate)`. It says what you may claim about two runs, each a dict
+# with `"seconds"`, a list of samples, and `"losses"`, the loss of each step. Ask in this order:
 #
 # 1. Return `"not comparable"` if one of the last ten losses of either run is inf or NaN. Return it
 #    too if the mean of the candidate's last ten losses is more than 2% above the baseline's.
@@ -76,8 +75,7 @@ drop("if statistics.fmean(new)") & drop("if not all")
 of("torch_in_float32", drop("if not torch.cat"))
 
 # %% wrong nan-slips-through
-# You never look for NaN and inf, and `nan > x` is False. Check the last ten losses of both runs
-# with `math.isfinite`.
+# You never look for NaN and inf, and `nan > x` is False. Ask `math.isfinite` of both runs' losses.
 drop("if not all")
 of("torch_in_float32", swap("not torch.cat((old, new)).isfinite().all() or ", ""))
 
@@ -104,7 +102,6 @@ of("torch_in_float32", swap("[-10:]", "[-1:]"))
 swap("[-10:]", "", nth=0)
 put("old, new = baseline['losses'], candidate['losses']", before="if statistics")
 swap("[-10:]", "[-5:]", nth=0)
-swap("[-10:]", "[-20:]", nth=0)
 swap("[-10:]", "[:10]", nth=0)
 of("torch_in_float32", swap("[-10:]", "[-5:]"))
 
@@ -122,8 +119,7 @@ of("torch_in_float32", swap("new.mean() > 1.02 * old.mean()",
     "(new.mean() - old.mean()).abs() > 0.02 * old.mean()"))
 
 # %% wrong two-hundredths
-# You allowed a loss that is higher by 0.02, and 2% of a loss of 8 is 0.16. Compare with 1.02 times
-# the baseline's mean.
+# You allowed a loss that is higher by 0.02, and 2% of a loss of 8 is 0.16. Multiply by 1.02.
 swap("1.02 * statistics.fmean(old)", "statistics.fmean(old) + 0.02")
 of("torch_in_float32", swap("1.02 * old.mean()", "old.mean() + 0.02"))
 
@@ -135,13 +131,11 @@ of("torch_in_float32", swap("new.mean() > 1.02 * old.mean()", "new.sum() > old.s
 # %% wrong loss-of-the-median
 # You compared the medians of the losses. A median hides losses that jump. Take the means.
 swap("statistics.fmean", "statistics.median", nth=0)
-of("torch_in_float32", swap("new.mean() > 1.02 * old.mean()",
-    "np.median(new) > 1.02 * np.median(old)"))
+of("torch_in_float32", swap("mean()", "quantile(0.5)", nth=0))
 
 # %% wrong times-first
 # You asked about the times before the losses. Ask about the losses first.
-(move("if c", before="if not") & move("c, after", before="if c") & move("a, before",
-    before="c, after"))
+move("if c", before="if not") & move("c, after", before="if c") & move("a, b", before="c, after")
 of("torch_in_float32", move("if max", before="if not") & move("a, b", before="if max"))
 
 # %% wrong spread-ignored
@@ -150,14 +144,12 @@ drop("if c <= b")
 of("torch_in_float32", drop("if max(a[0]"))
 
 # %% wrong touching-halves
-# Your halves have to share more than one point. Both quartiles belong to their half, so halves that
-# only touch overlap. Compare with `<=`.
+# You take halves that only touch for apart. Write `<=` to ask for overlap, or `<` to ask for a gap.
 swap("c <= b and a <= d", "c < b and a < d")
 of("torch_in_float32", swap("<=", "<"))
 
 # %% wrong other-quartiles
-# Your quartiles follow another rule than the one asked for. In `statistics.quantiles` it is
-# `method="inclusive"`.
+# Your quartiles follow another rule than asked for: `method="inclusive"` in `statistics.quantiles`.
 swap(', method="inclusive"', "", nth=0)
 of("torch_in_float32", swap("[25, 50, 75]", "[25, 50, 75], method='weibull'"))
 
@@ -171,13 +163,10 @@ of("torch_in_float32", swap("[25, 50, 75]", "[0, 50, 100]"))
 # the other one. The two overlap if each begins before the other ends.
 swap("c <= b and a <= d", "a <= after <= b")
 swap("c <= b and a <= d", "a <= c <= b or a <= d <= b")
-of("torch_in_float32", swap("max(a[0], b[0]) <= min(a[2], b[2])",
-    "a[0] <= b[0] <= a[2] or a[0] <= b[2] <= a[2]"))
 of("torch_in_float32", swap("max(a[0], b[0]) <= min(a[2], b[2])", "a[0] <= b[1] <= a[2]"))
 
 # %% wrong one-direction
-# You made one of the two comparisons, so halves that lie clearly apart overlap as well. Ask both:
-# does each half begin before the other ends?
+# You made one of the two comparisons. Halves overlap if *each* begins before the other ends.
 swap("c <= b and a <= d", "a <= d")
 swap("c <= b and a <= d", "c <= b")
 of("torch_in_float32", swap("max(a[0], b[0]) <= min(a[2], b[2])", "a[0] <= b[2]"))

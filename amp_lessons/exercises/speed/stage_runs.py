@@ -43,22 +43,17 @@ def sample_cases() -> list[Case]:
 
 
 def run(center: float, width: float, *end: float, early: Sequence[float] = ()) -> Run:
-    """A run: 12 times around ``center``, with spikes at neither end, and 25 losses.
+    """A run: 8 times around ``center``, with spikes at neither end, and 14 losses.
 
     Args:
         center, width: the times lie between ``center * (1 - width)`` and ``center * (1 + width)``.
         end: the last losses; one alone stands for all of the last ten.
         early: the first losses; 2.0 by default, and in between.
     """
-    seconds = [center * (1 + width * (i * 5 % 12 - 5.5) / 5.5) for i in range(12)]
+    seconds = [center * (1 + width * (i * 5 % 8 - 3.5) / 3.5) for i in range(8)]
     last = list(end) if len(end) > 1 else [end[0] * (1.01 if i % 2 else 0.99) for i in range(10)]
-    first = list(early) + [2.0] * (25 - len(early) - len(last))
+    first = list(early) + [2.0] * (14 - len(early) - len(last))
     return {"seconds": seconds, "losses": first + last}
-
-
-def _with(one: Run, *seconds: float) -> Run:
-    """The same run, with these times."""
-    return one | {"seconds": list(map(float, seconds))}
 
 
 def verdict_cases() -> list[Case]:
@@ -71,8 +66,11 @@ def verdict_cases() -> list[Case]:
     def case(label: str, candidate: Run, baseline: Run = base, kind: str = "") -> Case:
         return Case((baseline, candidate), label, kind)
 
+    def spread(label: str, center: float, width: float, old_width: float, *end: float) -> Case:
+        return case(label, run(center, width, *(end or [half])), run(20, old_width, half))
+
     def times(label: str, old: Sequence[float], new: Sequence[float]) -> Case:
-        return case(label, _with(fast, *new), _with(base, *old), "the times")
+        return case(label, fast | {"seconds": [*new]}, base | {"seconds": [*old]}, "the times")
 
     def losses(label: str, *end: float, early: Sequence[float] = ()) -> Case:
         return case(f"half the time, {label}", run(10, 0.02, *end, early=early), kind="the losses")
@@ -86,8 +84,8 @@ def verdict_cases() -> list[Case]:
         losses("one of the last losses is nan", *tens[:8], nan, half),
         losses("one of the last losses is inf", *tens[:8], inf, half),
         losses("the last loss but eight is inf", half, inf, *tens[:8]),
-        losses("lower at first, 10% higher at the end", 0.55, early=[0.8] * 15),
-        losses("higher at first, the same at the end", half, early=[9.0] * 12),
+        losses("lower at first, 10% higher at the end", 0.55, early=[0.8] * 4),
+        losses("higher at first, the same at the end", half, early=[9.0] * 4),
         losses("the loss a little lower", 0.48),
         losses("the loss 30% lower", 0.35),
         losses("an early loss that was inf", half, early=[2.0, inf]),
@@ -107,30 +105,21 @@ def verdict_cases() -> list[Case]:
         case("a late loss of the baseline is inf", fast, run(20, 0.02, half, inf, *tens[:8])),
         case("the baseline's very last loss is inf", fast, run(20, 0.02, *tens[:9], inf)),
         case("an early loss of the baseline is inf", fast, run(20, 0.02, half, early=[inf])),
-        case("3% less, within the spread", run(19.4, 0.1, half), run(20, 0.1, half)),
-        case("3% more, within the spread", run(20.6, 0.1, half), run(20, 0.1, half)),
-        case("3% less, beyond the spread", run(19.4, 0.005, half), run(20, 0.005, half)),
-        case("3% less, within the spread, a loss 30% higher",
-             run(19.4, 0.1, 0.65), run(20, 0.1, half)),
-        case("3% more, within the spread, a late nan",
-             run(20.6, 0.1, *tens[:9], nan), run(20, 0.1, half)),
-        case("3% more, from a narrow half into a wide one",
-             run(20.6, 0.3, half), run(20, 0.005, half)),
-        case("3% less, from a narrow half into a wide one",
-             run(19.4, 0.3, half), run(20, 0.005, half)),
-        case("3% more, from a wide half into a narrow one",
-             run(20.6, 0.005, half), run(20, 0.3, half)),
-        times("middle halves that touch, 18 to 22 and 14 to 18",
-              [16, 18, 20, 22, 24], [12, 14, 16, 18, 20]),
-        times("middle halves that touch, 18 to 22 and 22 to 26",
-              [16, 18, 20, 22, 24], [20, 22, 24, 26, 28]),
+        spread("3% less, within the spread", 19.4, 0.1, 0.1),
+        spread("3% more, within the spread", 20.6, 0.1, 0.1),
+        spread("3% less, beyond the spread", 19.4, 0.005, 0.005),
+        spread("3% less, within the spread, a loss 30% higher", 19.4, 0.1, 0.1, 0.65),
+        spread("3% more, within the spread, a late nan", 20.6, 0.1, 0.1, *tens[:9], nan),
+        spread("3% more, from a narrow half into a wide one", 20.6, 0.3, 0.005),
+        spread("3% less, from a narrow half into a wide one", 19.4, 0.3, 0.005),
+        spread("3% more, from a wide half into a narrow one", 20.6, 0.005, 0.3),
+        times("halves that touch, 18 to 22 and 14 to 18", range(16, 25, 2), range(12, 21, 2)),
+        times("halves that touch, 18 to 22 and 22 to 26", range(16, 25, 2), range(20, 29, 2)),
         times("60% of the time, with two spikes", [20.0, 20.2] * 6, [12.0, 12.1] * 5 + [300.0] * 2),
         times("90% of the time, with one spike", [20.0] * 9, [18.0] * 8 + [90.0]),
         times("110% of the time, the baseline has a spike", [20.0] * 8 + [99.0], [22.0] * 9),
-        times("5 samples each, the candidate a little faster",
-              [20, 21, 22, 23, 30], [16, 17, 18, 20.8, 22]),
-        times("5 samples each, the candidate a little slower",
-              [10, 11, 12, 13, 16], [12, 13.5, 14, 17, 18]),
+        times("5 samples each, a little faster", [20, 21, 22, 23, 30], [16, 17, 18, 20.8, 22]),
+        times("5 samples each, a little slower", [10, 11, 12, 13, 16], [12, 13.5, 14, 17, 18]),
         times("8 samples each",
               [18, 20, 24, 24, 25, 26, 27, 28], [15, 16, 17, 18, 19, 23.2, 23.6, 24]),
         times("5 samples against 12", [20.0, 20.1] * 6, [9.0, 8, 10, 9.5, 30]),
@@ -142,22 +131,22 @@ def verdict_cases() -> list[Case]:
 
 def flop_cases() -> list[Case]:
     """Widths and a batch: one layer, many, wide and narrow ends."""
-    widths = [4096] * 4, [784, 512, 10], [10, 20], [3, 5, 7, 11, 13], [64, 1000, 64], [7, 1, 90, 5]
-    return [
-        Case((list(w), batch)) for w, batch in zip(widths, (4096, 64, 7, 2, 1, 33), strict=True)
+    rows: list[tuple[list[int], int]] = [
+        ([4096] * 4, 4096),
+        ([784, 512, 10], 64),
+        ([10, 20], 7),
+        ([3, 5, 7, 11, 13], 2),
+        ([64, 1000, 64], 1),
+        ([7, 1, 90, 5], 33),
     ]
+    return [Case(row) for row in rows]
 
 
 def floor_cases() -> list[Case]:
     """Sizes, with the peaks and bandwidths of two GPUs: large, with one small side, and tiny."""
     random = Random(10)
     h200, t4 = roofline.find_gpu("H200"), roofline.find_gpu("T4")
-    sizes: list[Any] = [
-        (4096, 4096, 4096),
-        (8, 4096, 4096),
-        (1, 8192, 1024),
-        (128, 128, 128),
-    ]
+    sizes: list[Any] = [(4096, 4096, 4096), (8, 4096, 4096), (1, 8192, 1024), (128, 128, 128)]
     sizes += [(1, 1, 100), (2, 3, 4)]
     sizes += [tuple(random.choice((64, 200, 1000, 5000)) for _ in range(3)) for _ in range(5)]
     where = [(h200, "fp16"), (h200, "fp32"), (t4, "fp16"), (t4, "fp32")]

@@ -64,8 +64,8 @@ swap(" - products[0]", "")
 of("layer_by_layer", swap("if i > 1", "if i > 0"))
 
 # %% wrong forward-only
-# You counted only the forward pass. The backward pass costs about twice as much: one product for
-# each weight's gradient and one for each input's.
+# Your number is that of the forward pass alone. Backward adds a product for each weight, and for
+# each input but the first; and a multiplication with its addition is two FLOPs.
 swap("3 * sum(products) - products[0]", "sum(products)")
 of("layer_by_layer", drop("if i > 1") & drop("total += product", nth=2))
 
@@ -75,31 +75,25 @@ swap("3 *", "2 *")
 of("layer_by_layer", drop("total += product  # forward"))
 
 # %% wrong backward-as-forward
-# You counted one product per layer in the backward pass. There are two: the gradient of the weight,
-# and the gradient of the input, which the layer before needs.
+# You counted one product per layer backward. The gradients of weight and input take one each.
 swap("3 * sum(products) - products[0]", "2 * sum(products)")
-swap("3 *", "2 *") & swap(" - products[0]", "", nth=1)
 of("layer_by_layer", drop("if i > 1"))
 
 # %% wrong wrong-end
-# You left one product out, but at the wrong end. It is the first layer's input that needs no
-# gradient, not the last one's.
+# You left one product out, at the wrong end: the first layer's input needs no gradient.
 swap("products[0]", "products[-1]")
 of("layer_by_layer", swap("i > 1", "i < len(widths) - 1"))
 
 # %% wrong layer-left-out
-# You left out more than one product of the first layer. It has no input gradient, but it has a
-# forward product and a gradient of its weight.
+# You left out more than one product of the first layer. Forward and weight gradient take one each.
 swap("- products[0]", "- 2 * products[0]")
 swap("- products[0]", "- 3 * products[0]")
 of("layer_by_layer", swap("range(1,", "range(2,"))
-of("layer_by_layer", move("total += product", after="total += product  # the input", nth=2))
 
 # %% wrong one-flop-each
 # You counted a multiplication and its addition as one FLOP. They are two.
 swap("2 * batch", "batch")
-of("layer_by_layer", swap("2 * batch", "batch"))
-swap("3 * sum(products) - products[0]", "(3 * sum(products) - products[0]) // 2")
+of("layer_by_layer", swap("2 * batch * widths", "batch * widths"))
 
 # %% wrong batch-forgotten
 # You left the batch out. Each of its rows goes through every product, so multiply by `batch`.
@@ -111,4 +105,3 @@ of("layer_by_layer", swap("batch * ", ""))
 swap("2 * batch * into * out", "2 * batch * into * out + batch * out")
 swap("into * out", "(into + 1) * out")
 of("layer_by_layer", swap("widths[i - 1] * widths[i]", "(widths[i - 1] + 0.5) * widths[i]"))
-of("layer_by_layer", swap("widths[i - 1] * widths[i]", "(1 + widths[i - 1]) * widths[i]"))

@@ -27,8 +27,7 @@ print(f"{1e3 * lying_time_step(gpu, step, 5, 21):.3f} ms")
 #
 # - `clock()` reads the host's clock, in seconds, and `synchronize()` waits for the queue;
 # - `make_batch()` makes a batch on the host and queues its copy to the device;
-# - `event()` is like `torch.cuda.Event`: it has `record()`, `synchronize()` and
-#   `elapsed_time(end)`.
+# - `event()` is like `torch.cuda.Event`: `record()`, `synchronize()`, `elapsed_time(end)`.
 #
 # Only these clocks tell the device's time. `time.perf_counter` and `torch.cuda.Event` would time
 # your own machine. Your answer is tried on devices with one trap each, and on one with several.
@@ -51,8 +50,7 @@ def time_step(gpu, step, warm_up, repeats):
     ### END SOLUTION
 
 # %% hints
-# - For one sample, write down which lines run on the host and which on the device. When do you read
-#   the clock?
+# - Which lines of a sample run on the host, which on the device? When do you read the clock?
 # - One sample: make the batch, synchronize, read the clock, launch, synchronize, read the clock.
 #   Or record an event before the launch and one after it, and synchronize at the end.
 # - Run `warm_up` steps first. Then collect `repeats` samples in a list and take their median.
@@ -111,49 +109,41 @@ move("batch =", before="step(batch")
 of("events", move("batch =", before="step(batch"))
 
 # %% rule not-synchronised
-# A launch only queues the work and returns at once. You read the clock before the step was done.
-# Synchronize before you stop the clock, or let two events time the device.
+# You stopped the clock before the queued work was done. Synchronize first, or let events time it.
 breaks = off("a queue", "data to be copied", above=False)
 drop("gpu.synchronize", nth=2)
 move("gpu.synchronize", after="samples.append", nth=2)
 
 # %% rule queue-on-the-clock
-# The copy of the batch or a run of the warm-up was still running when your clock started.
-# Synchronize before you start the clock too.
+# The batch's copy or the warm-up still ran when your clock started. Synchronize before that too.
 breaks = off("a queue", "data to be copied", above=True)
 drop("gpu.synchronize", nth=1)
 move("gpu.synchronize", before="batch =", nth=1)
 
 # %% rule no-warm-up
-# The first runs are slow, and some of them are among your samples. Run the step `warm_up` times
-# first, and don't count those times.
+# The first runs are slow, and some are among your samples. First run `warm_up` steps uncounted.
 breaks = off("a slow start", above=True)
 drop("for _ in range(warm_up)")
 drop("for _ in range(warm_up)") & swap("range(repeats)", "range(warm_up + repeats)")
 
 # %% rule too-few-runs
-# You ran the step {runs} times, and {asked} runs were asked for: `warm_up` runs that don't count,
-# and then `repeats` samples.
+# You ran the step {runs} times, and not {asked}: `warm_up` runs that don't count, then `repeats`.
 breaks = too_few_runs
 drop("for _ in range(warm_up)") & swap("(samples)", "(samples[warm_up:])")
 swap("range(repeats)", "range(1)")
 
 # %% rule mean-with-spikes
-# A few runs took fifty times as long, and they are in your result. Time each run by itself and take
-# the median. A mean, or one clock around all runs, counts every spike.
+# A few runs took fifty times as long, and count in your result. Time each alone; take the median.
 breaks = off("spikes", above=True)
 swap("statistics.median(samples)", "sum(samples) / repeats")
-of("events", swap("median", "mean"))
 (move("batch =", before="samples =") & put("gpu.synchronize(); begun = gpu.clock()",
     before="samples =") & put("return (gpu.clock() - begun) / repeats", before="return"))
 
 # %% rule not-the-median
-# Your result is wrong where the times vary: it is not the median of the samples. The fastest run is
-# luck, and so is the first or the last one.
+# Your result is not the median of the samples. The fastest run is luck, and so is any single one.
 breaks = off("times that vary")
 swap("statistics.median", "min")
 swap("statistics.median(samples)", "samples[-1]")
-swap("statistics.median(samples)", "statistics.mean(sorted(samples)[repeats // 4 : -repeats // 4])")
 
 # %% wrong milliseconds
 # Your result is in milliseconds, as `elapsed_time` gives them, and seconds were asked for.

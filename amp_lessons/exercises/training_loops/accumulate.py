@@ -34,6 +34,7 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
 
 # %% probe
 from amp_lessons.exercises.training_loops.stage_plays import accumulate_cases, use_in_groups
+from amp_lessons.exercises.training_loops.stage import never_in_float16
 
 probe = Probe(accumulate_cases, play=use_in_groups)
 
@@ -70,29 +71,25 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
             losses.clear()
 
 # %% rule another-precision
-def breaks(seen, right):
-    dtypes = noted(seen, "dtype of the model's outputs")
-    return bool(dtypes) and "x float16" not in dtypes
+breaks = never_in_float16
 
 # %% rule joined-into-one-batch
-# You join small batches and run the model on the bigger one. That takes the memory that
-# accumulation is there to save. Run the model on one small batch at a time.
+# You join small batches, which takes the memory that accumulation saves. Run the model on each.
 def breaks(seen, right):
     largest = "images in the largest batch"
     return (noted(seen, largest) or 0) > noted(right, largest)
 put("x, y = map(torch.cat, zip(*batches[number:number + every]))", before="with torch")
 
 # %% rule rate-divided
-# You change the learning rate where the loss should be divided. With clipping, or with Adam, that
-# makes other steps. Divide each loss by `every`.
+# You change the learning rate. With Adam or clipping, that isn't the same. Divide each loss.
 def breaks(seen, right):
     rates = noted(seen, "learning rates")
     return bool(rates) and rates != noted(right, "learning rates")
 swap(" / every", "") & put('optimizer.param_groups[0]["lr"] /= every', before="for number")
 
 # %% wrong loss-not-divided
-# The gradients of the small batches add up, and the big batch's gradient is their mean. So your
-# steps are too large by the factor `every`. Divide each loss by `every`.
+# The gradients of the small batches add up, but the big batch's gradient is their mean. So your
+# steps are too large by the factor `every`. Divide each loss by it.
 swap(" / every", "")
 of("one_backward_for_the_mean", swap("mean()", "sum()"))
 
@@ -110,20 +107,16 @@ swap(" / every", "") & unwrap("if number % every")
 
 # %% wrong never-zeroed
 of("zeroed_after_the_step", drop("optimizer.zero_grad()", nth=2))
-of("one_backward_for_the_mean", drop("optimizer.zero_grad()"))
 
 # %% wrong group-ends-too-soon
-# Your first step comes after the very first small batch, and each later one a batch too soon. Step
-# where `number + 1` is a multiple of `every`, counting from 0.
+# Your first step comes after the very first small batch, and the others come too soon as well. Step
+# where `number + 1`, counted from 0, is a multiple of `every`.
 of("zeroed_after_the_step", swap("(i + 1)", "i"))
 (swap("(number + 1)", "number") & swap("if number % every == 0:\n    optimizer.zero_grad()",
     "pass") & put("optimizer.zero_grad()", after="scaler.update"))
 
 # %% wrong batch-left-out
-# You leave out a small batch that overflows, and step with the others. The scaler never sees the
-# overflow. Let it skip the step of the whole group.
-wrap("if loss.isfinite():", "scaler.scale")
-of("zeroed_after_the_step", wrap("if abs(loss.item()) < 1e9:", "scaler.scale"))
+# You leave out a small batch that overflows. Let the scaler see it and skip the whole group's step.
 
 # %% wrong stepped-each-small-batch
 # You step after every small batch, so nothing is accumulated. Step once for each `every` batches.
@@ -146,13 +139,9 @@ of("zeroed_after_the_step", put("scaler.unscale_(optimizer)", before="if (i + 1)
 put("scaler.unscale_(optimizer)\nscaler.update()", after="scaler.scale")
 
 # %% wrong stepped-without-the-scaler
-(swap("scaler.step(optimizer)", "optimizer.step()") & put("scaler.unscale_(optimizer)",
-    before="optimizer.step"))
+swap(".step(opt", ".unscale_(opt") & put("optimizer.step()", before="scaler.update")
 swap("scaler.step(optimizer)\nscaler.update()",
     "scaler.unscale_(optimizer)\noptimizer.step()\nscaler.update()")
-(swap("scaler.step(optimizer)", "if good: optimizer.step()") &
-    put("good = (number % every == 0 or good) and loss.isfinite()", before="scaler.scale") &
-    put("scaler.unscale_(optimizer)", before="if good"))
 
 # %% wrong never-unscaled
 swap("scaler.step(optimizer)\nscaler.update()", "optimizer.step()")

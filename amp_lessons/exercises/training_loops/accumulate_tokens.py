@@ -5,15 +5,13 @@
 # So micro-batches hold different numbers of real tokens, and the mean of their means is not the
 # mean over all tokens. Large training scripts had this error for years.
 #
-# Write `accumulate_tokens(model, optimizer, scaler, batches, every)`. It makes one step for each
-# `every` micro-batches. The gradient of a step is that of the mean loss over all real tokens of its
-# group.
+# Write `accumulate_tokens(model, optimizer, scaler, batches, every)`: one step for each `every`
+# micro-batches, with the gradient of the mean loss over all real tokens of this group.
 #
 # - A micro-batch is `(x, labels)`: `x` is (texts, places, features), `labels` is (texts, places).
 #   `model(x)` is (texts, places, classes).
 # - The last group may be smaller. A micro-batch may be padding alone, a whole group never is.
-# - Train in FP16 with the scaler. The model sees one micro-batch at a time. If one of them
-#   overflows, the step of its group is skipped.
+# - Train in FP16 with the scaler, one micro-batch at a time. An overflow skips its group's step.
 
 # %% answer
 def accumulate_tokens(model, optimizer, scaler, batches, every):
@@ -46,8 +44,7 @@ probe = Probe(token_cases, play=use_on_texts)
 judge = Judge(same=within(1e-3))
 
 # %% passed
-# Sum the losses of a micro-batch and divide by the real tokens of its whole group. Then it doesn't
-# matter how the texts were split.
+# Sum the losses and divide by the real tokens of the group: then it doesn't matter how it is split.
 
 # %% right means_weighted
 def accumulate_tokens(model, optimizer, scaler, batches, every):
@@ -90,46 +87,29 @@ swap(', reduction="sum")', ")") & swap("loss / tokens", "loss / len(group)")
 of("means_weighted", drop("if count") & swap("count / sum(counts)", "1 / len(group)"))
 
 # %% wrong padding-counted
-# You divided by all places, padding too, so the gradient is too small. Count the labels that aren't
-# -100.
+# You divided by all places, padding too, so the steps are too small. Count labels that aren't -100.
 swap("(labels != -100).sum()", "labels.numel()")
 of("divided_at_the_end", swap("int(real.sum())", "real.numel()"))
 
 # %% wrong tokens-of-the-micro-batch
-# You divided the sum by the tokens of the micro-batch, so each micro-batch counts as much as any
-# other. Divide by the tokens of its whole group.
+# You divided the sum by the tokens of the micro-batch, so each micro-batch counts the same, however
+# short. Divide by the tokens of its whole group.
 swap("loss / tokens", "loss / (labels != -100).sum().clamp(min=1)")
 of("means_weighted", swap("loss * (count / sum(counts))", "loss"))
 
 # %% wrong sum-not-divided
-# You never divided by the number of tokens. The gradient is that of the sum, so the step is as many
-# times too large as the group has tokens.
+# You never divided by the tokens, so the step is as many times too large as the group has tokens.
 swap("loss / tokens", "loss")
 of("divided_at_the_end", drop("for parameter in"))
 swap("scaler.scale(loss / tokens)", "scaler.scale(loss).div(1)")
 
 # %% wrong tokens-of-one-step
-# Your count of tokens goes on from one group to the next, so each step is smaller than the one
-# before it. Start counting at 0 in each group.
+# Your count of tokens goes on from group to group, so the steps shrink. Start at 0 in each group.
 of("divided_at_the_end", drop("tokens = 0", nth=2))
-
-# %% program all_tokens_of_the_epoch
-def accumulate_tokens(model, optimizer, scaler, batches, every):
-    seen = 0
-    for i in range(0, len(batches), every):
-        group = batches[i : i + every]
-        seen += sum(int((y != -100).sum()) for _, y in group)
-        optimizer.zero_grad()
-        for x, y in group:
-            with torch.autocast("cpu", torch.float16):
-                total = cross_entropy(model(x).transpose(1, 2), y, reduction="sum")
-            scaler.scale(total / seen).backward()
-        scaler.step(optimizer)
-        scaler.update()
+swap("tokens = sum(", "tokens = seen = seen + sum(") & put("seen = 0", before="for start")
 
 # %% wrong last-group-lost
-# The last micro-batches never make a step, because they don't fill a group. Step after the last
-# micro-batch too.
+# The last micro-batches never make a step if they don't fill a group. Step after the last one too.
 of("divided_at_the_end", swap(" or number == len(batches)", ""))
 swap("range(0, len(batches), every)", "range(0, len(batches) - every + 1, every)")
 
@@ -144,14 +124,12 @@ drop("optimizer.zero_grad()")
 of("means_weighted", drop("model.zero_grad()"))
 
 # %% wrong zeroed-in-the-group
-# You remove the gradients before each micro-batch, so only the last one of a group counts. Remove
-# them once for each group.
+# You remove the gradients before each micro-batch, so only the last counts. Do it once a group.
 move("optimizer.zero_grad()", before="with torch")
 put("model.zero_grad()", before="scaler.scale")
 
 # %% wrong batch-left-out
-of("divided_at_the_end", swap("if number % every",
-    "if not logits.isfinite().all():\n" "            continue\n        if number % every"))
+of("divided_at_the_end", put("if not logits.isfinite().all(): continue", before="if number"))
 put("if logits.isnan().any(): continue", before="loss =")
 
 # %% wrong never-updated

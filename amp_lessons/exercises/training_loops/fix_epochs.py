@@ -22,8 +22,7 @@ def by_epoch(model, optimizer, loss_fn, epochs, init_scale):
 last = by_epoch(*fresh()[:2], cross_entropy, [some_batches(5)] * 3, init_scale=2.0**30)
 
 # %% text
-# Fix it. Call your version `fix_epochs` and keep the arguments. Train on all epochs, start with
-# `init_scale`, and return the scale at the end as a float.
+# Fix it as `fix_epochs`, with the same arguments. Start with `init_scale`; return the last scale.
 #
 # The check's epochs are short. So that the scale can grow too, every scaler that you make during
 # the check grows after 4 clean steps and not after 2000.
@@ -51,6 +50,7 @@ def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
 
 # %% probe
 from amp_lessons.exercises.training_loops.stage_plays import epoch_cases, use_by_epoch
+from amp_lessons.exercises.training_loops.stage import never_in_float16
 
 probe = Probe(epoch_cases, play=use_by_epoch)
 
@@ -92,16 +92,13 @@ def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
     return scaler.get_scale()
 
 # %% rule another-precision
-def breaks(seen, right):
-    dtypes = noted(seen, "dtype of the model's outputs")
-    return bool(dtypes) and "x float16" not in dtypes
+breaks = never_in_float16
 
 # %% rule scale-not-a-float
 def breaks(seen, right):
     scale = noted(seen, "scale returned")
-    if not is_dict(seen.get("value")) or type(scale) in (int, float):
-        return None
-    return {"got": describe(scale)}
+    wrong = is_dict(seen.get("value")) and type(scale) not in (int, float)
+    return wrong and {"got": describe(scale)}
 
 # %% wrong scaler-each-epoch
 # You make a new scaler for each epoch. It knows nothing of the scale that the last one found, so
@@ -110,16 +107,15 @@ move("scaler =", before="for x, y")
 of("state_carried_over", drop("if state"))
 
 # %% wrong count-forgotten
-# You make a new scaler for each epoch and hand it the last scale. But it also counts the clean
-# steps since the scale changed, and that count starts again at 0, so the scale grows too late. Keep
-# one scaler, or carry its whole `state_dict()` over.
+# You make a new scaler for each epoch and hand it the last scale. But its count of clean steps
+# starts again at 0, so the scale grows at other steps than it should. Keep one scaler, or carry its
+# whole `state_dict()` over.
 move("scaler =", before="for x, y") & put("init_scale = scaler.get_scale()", after="for x, y")
 of("state_carried_over", swap("scaler.load_state_dict(state)",
     'scaler = torch.amp.GradScaler("cpu", state["scale"])'))
 
 # %% wrong smallest-scale-kept
-# You start each epoch's scaler with the smallest scale so far. Whatever the scale grew since then
-# is lost, and so is the count of clean steps. Keep one scaler.
+# You start each epoch with the smallest scale so far, and lose what it grew since. Keep one scaler.
 (move("scaler =", before="for x, y") & put("init_scale = min(init_scale, scaler.get_scale())",
     after="scaler.update"))
 of("state_carried_over", swap("state = None", "low = state = init_scale") &
@@ -133,15 +129,13 @@ move("scaler =", before="optimizer")
 of("state_carried_over", drop("if state") & move("scaler =", before="with torch"))
 
 # %% wrong scaler-bypassed
-# No step is skipped any more, because nothing is scaled. The gradients of this small loss are zero
-# in FP16, so the model doesn't move. A few skipped steps at the beginning are the price of finding
-# a scale; pay it once.
+# Nothing is scaled any more, so the gradients of this small loss are zero in FP16. A few skipped
+# steps at the beginning are the price of finding a scale; pay it once.
 swap("init_scale=init_scale", "enabled=False")
 swap("init_scale=init_scale", "init_scale=1.0")
-swap("init_scale=init_scale", "init_scale=1.0, growth_factor=1.0001")
 
 # %% wrong init-scale-ignored
-# Your scaler doesn't start with `init_scale`. It may find the same range in the end, but the caller
-# asked for another start.
+# For some values of `init_scale`, your scaler starts with another scale. Pass it on as it is.
 swap(", init_scale=init_scale", "")
 swap("init_scale=init_scale", "init_scale=2.0**16")
+swap("init_scale=init_scale", "init_scale=min(init_scale, 2.0**16)")

@@ -1,8 +1,7 @@
 # %% statement points=1 minutes=10
 # # Broken loop 6: the validation
 #
-# After each epoch this loop computes the loss of the validation images. Here it does so twice for
-# the same model, and the results differ.
+# After each epoch this loop validates. Here it does so twice for one model, with different losses.
 
 # %% demo
 def with_validation(model, optimizer, scaler, loss_fn, epochs, validation):
@@ -32,8 +31,7 @@ print(f"validation loss {once:.4f}, and again {again:.4f}")
 # That is not the only thing wrong with it. Fix it, call your version `fix_evaluation`, and keep the
 # arguments. Return the validation loss after each epoch:
 #
-# - of the model that is being trained, without dropout and with the statistics that batch norm has
-#   collected,
+# - of the model in training, without dropout and with the statistics that batch norm has collected,
 # - in the precision in which it is trained,
 # - with nothing recorded for a backward pass.
 #
@@ -61,8 +59,7 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
     ### END SOLUTION
 
 # %% hints
-# - An evaluation needs three switches: one for dropout and batch norm, one for autograd, and one
-#   for the precision.
+# - You need three switches: for dropout and batch norm, for autograd, and for the precision.
 # - `model.eval()`, `torch.no_grad()` and `torch.autocast` are independent of each other.
 # - Which of the three must be switched back before the next epoch?
 
@@ -76,7 +73,6 @@ judge = Judge(same=within(1e-3), pairs=False)  # they would take over a second
 
 # %% passed
 # `eval()` is for dropout and batch norm, `no_grad()` for recording, autocast for the precision.
-# They solve different problems; you need all three.
 
 # %% right on_a_copy
 import copy
@@ -106,27 +102,24 @@ unwrap("with torch.no_grad") & swap("model(images)", "model.half()(images.half()
 swap("model(images)", "model.half()(images)") & put("model.float()", after="with torch.no_grad")
 
 # %% rule evaluated-in-train-mode
-# You evaluate with {layers} in training mode. In that mode, dropout drops a part of the
-# activations, and batch norm learns from the validation images. `model.eval()` switches both.
+# You evaluate with {layers}. `model.eval()` switches dropout and batch norm;
 # `no_grad()` only stops the recording.
 def breaks(seen, right):
     passes = noted(seen, "forward passes in validation") or ""
-    left = {"in training": "dropout and batch norm", "with dropout": "batch norm"}
-    left["with batch norm"] = "dropout"
+    norm, drops = "batch norm learning from the validation images", "dropout dropping activations"
+    left = {"with batch": norm, "with dropout": drops, "in training": f"{drops} and {norm}"}
     return next(({"layers": left[one]} for one in left if one in passes), None)
 drop("model.eval")
-drop("model.eval") & swap(", dtype=torch.float16", "", nth=2)
 swap("model.eval()", "model[2].eval()")
 
 # %% rule left-in-eval-mode
 # You train in eval mode, in all epochs or from the second on. Dropout is off there, and batch norm
 # keeps its statistics. `eval()` lasts until `train()`: call `model.train()` before each epoch.
 def breaks(seen, right):
-    return "in eval mode" in (noted(seen, "forward passes in training") or "")
-drop("model.train") & swap("model.eval()", "model[2].eval()\n        model[1].eval()")
+    passes = noted(seen, "forward passes in training") or ""
+    return "in eval mode" in passes or "with " in passes
 drop("model.train")
 drop("model.train") & move("model.eval", before="for batches")
-drop("model.train") & unwrap("with torch.no_grad")
 
 # %% rule another-precision
 def breaks(seen, right):
@@ -134,20 +127,17 @@ def breaks(seen, right):
     return bool(passes) and ", float16" not in passes
 
 # %% rule evaluated-in-another-precision
-# You train in FP16 and evaluate in something else. So you measure a model that you don't train, and
-# an FP16 overflow won't show in the validation loss. Evaluate under
-# `torch.autocast("cpu", dtype=torch.float16)` too.
+# You train in FP16 and evaluate in something else, where an FP16 overflow won't show. Evaluate
+# under `torch.autocast("cpu", dtype=torch.float16)` too.
 def breaks(seen, right):
     passes = noted(seen, "forward passes in validation") or ""
     return "float32" in passes or "bfloat16" in passes
 swap('with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):', "with torch.no_grad():")
 swap(", dtype=torch.float16", "", nth=2)
-unwrap("with torch.no_grad")
 
 # %% rule recorded-for-backward
-# Your evaluation records everything for a backward pass that never comes, and that takes memory.
-# Use `torch.no_grad()` or `torch.inference_mode()`. `eval()` doesn't stop the recording: it only
-# switches dropout and batch norm. `detach()` comes too late.
+# Your evaluation records everything for a backward pass that never comes. Use `torch.no_grad()`:
+# `eval()` only switches dropout and batch norm, and `detach()` comes too late.
 def breaks(seen, right):
     return ", recorded" in (noted(seen, "forward passes in validation") or "")
 swap("with torch.no_grad(), ", "with ")

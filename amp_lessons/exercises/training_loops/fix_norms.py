@@ -60,6 +60,7 @@ def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
 
 # %% probe
 from amp_lessons.exercises.training_loops.stage_plays import norm_cases, use_with_norms
+from amp_lessons.exercises.training_loops.stage import never_in_float16
 
 probe = Probe(norm_cases, play=use_with_norms)
 
@@ -102,21 +103,26 @@ def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
     return tuple(found)
 
 # %% rule another-precision
+breaks = never_in_float16
+
+# %% rule norm-left-out
+# Your list has no norm for a batch that overflows. An inf in it is how a log shows the overflow.
 def breaks(seen, right):
-    dtypes = noted(seen, "dtype of the model's outputs")
-    return bool(dtypes) and "x float16" not in dtypes
+    count, wanted = noted(seen, "how many norms"), noted(right, "norms returned")
+    halved = noted(seen, "scale at the end") == noted(right, "scale at the end")
+    return halved and count == len(wanted) - wanted.count("not finite") < len(wanted)
+wrap("if norm.isfinite():", "found.append")
+wrap("if norm.isfinite():", "found.append") & swap("max_norm)", "1e9)", nth=2)
 
 # %% wrong unscaled-twice
-# You may call `unscale_()` once for each optimizer and `update()`. A second call would divide by
-# the scale again, so it raises an error. The first call has already made the gradients what you
-# want to see and to clip.
+# You may call `unscale_()` once for each optimizer and `update()`: a second call would divide by
+# the scale again. The first has already made the gradients what you want to see and to clip.
 of("second_unscale_removed", put("scaler.unscale_(optimizer)", before="torch."))
 put("scaler.unscale_(optimizer)", before="scaler.step")
 
 # %% wrong update-to-silence
-# `update()` makes the scaler forget that the gradients are unscaled. So the second `unscale_()`
-# doesn't raise, it divides by the scale once more, and the step is far too small. Call `update()`
-# only once, at the end.
+# `update()` makes the scaler forget that the gradients are unscaled, so the second `unscale_()`
+# divides by the scale once more without an error. Call `update()` only once, at the end.
 put("scaler.update()\nscaler.unscale_(optimizer)", before="scaler.step")
 of("second_unscale_removed", put("scaler.update()\nscaler.unscale_(optimizer)", before="torch."))
 put("scaler.update()", before="scaler.step")
@@ -128,17 +134,18 @@ of("second_unscale_removed", move("norms.append", before="scaler.unscale_"))
     before="scaler.unscale_") & swap("norm.item()", "n"))
 
 # %% wrong norm-after-clipping
-# You measure the norm after clipping. It can never be above `max_norm`, so it won't show you when
-# the gradients explode. Measure it before.
+# You measure the norm after clipping, when it is never above `max_norm`. So it won't show you that
+# gradients explode. Measure it before.
 of("second_unscale_removed", move("norms.append", after="torch."))
 swap("norm.item()", "total_norm(model)")
 
-# %% wrong norm-left-out
-# Your list has no norm for a batch that overflows. The task asks for one for each batch: an inf in
-# the list is how a log shows the overflow.
-of("second_unscale_removed", wrap("if loss.isfinite():", "norms.append"))
-wrap("if norm.isfinite():", "found.append")
-of("clipped_by_hand", wrap('if 0 <= norm < float("inf"):', "found.append"))
+# %% wrong clipped-before-unscale
+drop("scaler.unscale_(optimizer)") & swap("norm.item()", "norm.item() / scaler.get_scale()")
+
+# %% wrong stale-scale
+of("second_unscale_removed", put("scale = scaler.get_scale()", before="for x, y") &
+    swap("(total_norm(model))", "(total_norm(model) / scale)") &
+    move("norms.append", before="scaler.unscale_"))
 
 # %% wrong last-norm-only
 # You return one norm in place of a list. The task asks for one norm for each batch.
@@ -147,6 +154,5 @@ of("clipped_by_hand", swap("tuple(found)", "norm"))
 
 # %% wrong stepped-without-the-scaler
 swap("scaler.step(optimizer)", "optimizer.step()")
-of("clipped_by_hand", swap("scaler.step(optimizer)", "optimizer.step()"))
 swap("scaler.step(optimizer)", "if loss.isfinite(): optimizer.step()")
 of("second_unscale_removed", swap("scaler.step(optimizer)", "if loss < 1e4: optimizer.step()"))

@@ -44,10 +44,8 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
 # - `scaler.scale(loss)` returns a new tensor. Which of the two should go backward?
 
 # %% probe
-from functools import partial
-
 from amp_lessons.exercises.stage import SMALL
-from amp_lessons.exercises.training_loops.stage import loop_cases, plain_loop
+from amp_lessons.exercises.training_loops.stage import loop_cases, never_in_float16, plain_loop
 
 probe = Probe(partial(loop_cases, weight=SMALL, init_scale=2.0**16), play=plain_loop)
 
@@ -80,27 +78,14 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
         scaler.update()
 
 # %% rule another-precision
-def breaks(seen, right):
-    dtypes = noted(seen, "dtype of the model's outputs")
-    return bool(dtypes) and "x float16" not in dtypes
+breaks = never_in_float16
 
 # %% wrong loss-not-scaled
-# `scaler.step` still meets a scaler that has never scaled anything. Only `scaler.scale(loss)` sets
-# up its scale. Call `backward()` on what it returns.
 of("scaled_under_autocast", swap("scaler.scale(loss_fn(model(x), y))", "loss_fn(model(x), y)"))
 
 # %% wrong scaler-bypassed
 # The error is gone because you go past the scaler, or because it is switched off. Now nothing
 # raises, and nothing trains: without a scale, the gradients of this small loss are zero in FP16.
-
-# %% program steps_by_hand
-def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
-    for images, labels in batches:
-        with torch.autocast("cpu", dtype=torch.half):
-            loss = loss_fn(model(images), labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 # %% wrong scaled-after-backward
 # You scale the gradients after `backward()`. By then the small ones have become zero in FP16, and
@@ -114,5 +99,4 @@ def fix_unscaled(model, optimizer, scaler, loss_fn, batches):
 # You call `backward()` twice, with the scale and without it, and the two gradients are added up.
 # With a large scale you hardly notice, with a small one you do. Keep only the scaled call.
 swap("scaler.scale(loss).backward()", "(scaler.scale(loss) + loss).backward()")
-(put("loss.backward()", after="scaler.scale") & swap("scaler.scale(loss).backward()",
-    "scaler.scale(loss).backward(retain_graph=True)"))
+put("loss.backward()", after="scaler.scale") & swap("backward()", "backward(retain_graph=True)", 1)

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.stage import CLASSES, INPUTS, TOO_LARGE, Setting, as_play, from_seed
+from amp_lessons.exercises.stage import (
+    CLASSES,
+    INPUTS,
+    TOO_LARGE,
+    Setting,
+    as_play,
+    from_seed,
+    in_words,
+)
 from amp_lessons.exercises.training_loops.stage import Run
 
 PADDING = -100
@@ -34,28 +42,28 @@ def texts(
 
 
 def token_cases() -> list[Case]:
-    def case(seed: int, kept: tuple[int, ...], every: int, label: str, **more: Any) -> Case:
-        kind = more.pop("kind", "texts of different lengths")
-        return Case((seed, kept, every, more.get("overflows", ())), label, kind)
+    def case(seed: int, every: int, kept: tuple[int, ...], kind: str, *overflows: int) -> Case:
+        groups = [kept[i : i + every] for i in range(0, len(kept), every)]
+        label = ", then ".join(" + ".join(map(str, group)) for group in groups) + " real tokens"
+        if overflows:
+            label += f", overflows in {in_words(str(n + 1) for n in overflows)}"
+        return Case((seed, kept, every, overflows), label, kind)
 
+    different, one_length = "texts of different lengths", "texts of one length"
     empty, short = "a micro-batch of padding alone", "a last group that is smaller"
     return [
-        case(1, (2, 9, 7, 1), 2, "2 and 9, then 7 and 1 real tokens"),
-        case(2, (10, 1, 4, 1, 8, 3), 3, "10, 1 and 4, then 1, 8 and 3 real tokens"),
-        case(3, (5, 5, 5, 5), 2, "5 real tokens in each micro-batch", kind="texts of one length"),
-        case(4, (6, 6, 6), 3, "6 real tokens in each micro-batch", kind="texts of one length"),
-        case(5, (3, 0, 8, 2), 2, "3 and 0, then 8 and 2 real tokens", kind=empty),
-        case(6, (0, 4, 0, 7, 2, 9), 3, "0, 4 and 0, then 7, 2 and 9 real tokens", kind=empty),
-        case(7, (4, 9, 2), 2, "4 and 9, then 2 alone", kind=short),
-        case(8, (1, 6, 3, 8, 2), 3, "1, 6 and 3, then 8 and 2", kind=short),
-        case(9, (2, 8, 7, 3), 2, "2 and 8, then 7 and 3, the second overflows", overflows=(1,)),
-        case(10, (9, 1, 5, 3), 2, "9 and 1, then 5 and 3, the third overflows", overflows=(2,)),
-        case(
-            11, (4, 9, 2, 7, 6), 2, "4 and 9, 2 and 7, then 6; the first overflows", overflows=(0,)
-        ),
-        case(
-            12, (3, 8, 5, 1, 9, 2), 2, "3 groups, the first and the last overflow", overflows=(1, 4)
-        ),
+        case(1, 2, (2, 9, 7, 1), different),
+        case(2, 3, (10, 1, 4, 1, 8, 3), different),
+        case(3, 2, (5, 5), one_length),
+        case(4, 3, (6, 6, 6), one_length),
+        case(5, 2, (3, 0, 8, 2), empty),
+        case(6, 3, (0, 7, 0, 2, 9), empty),
+        case(7, 2, (4, 9, 2), short),
+        case(8, 3, (1, 6, 3, 8), short),
+        case(9, 2, (2, 8, 7, 3), different, 1),
+        case(10, 2, (9, 1, 5, 3), different, 2),
+        case(11, 2, (4, 9, 2), different, 0),
+        case(12, 2, (3, 8, 5, 1), different, 1, 2),
     ]
 
 

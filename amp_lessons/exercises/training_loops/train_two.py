@@ -89,8 +89,7 @@ def breaks(seen, right):
 of("first_steps_early", swap(", dtype=torch.float16", "", nth=2))
 
 # %% wrong updated-twice
-# You call `update()` twice for each batch, so each batch counts as two and the scale grows too
-# soon. Call `update()` once, after all steps.
+# You call `update()` twice a batch. Each counts as two, and the scale grows too soon. Call it once.
 move("scaler.update()", after="scaler.step(opt)")
 of("first_steps_early", put("scaler.update()", after="scaler.step(one)"))
 swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
@@ -99,8 +98,7 @@ swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
 # %% wrong two-scalers
 # You made a second scaler, so the caller's doesn't see the second model's overflows. One scaler
 # serves any number of optimizers: it notes for each of them whether it found an inf.
-(put('new = torch.amp.GradScaler("cpu")', before="for x, z") &
-    put("new.load_state_dict(scaler.state_dict())", before="for x, z") &
+(put('new = torch.amp.GradScaler("cpu", 2.0**10, growth_interval=3)', before="for x, z") &
     swap("scaler.scale(second_loss)", "new.scale(second_loss)") &
     swap("for opt in optimizers:\n    scaler.step(opt)\nscaler.update()",
     "for s, opt in zip([scaler, new], optimizers):\n    s.step(opt)\n    s.update()"))
@@ -109,17 +107,13 @@ of("first_steps_early", put('new = torch.amp.GradScaler("cpu", 2.0**10, growth_i
     swap("scaler.step(two)", "new.step(two)") & put("new.update()", after="scaler.update"))
 
 # %% wrong all-or-none
-# You skip both optimizers when one of them has an inf. `scaler.step()` skips only that one: call it
-# for both.
+# You skip both optimizers when one has an inf. Call `scaler.step()` for both: it skips that one.
 (put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
     wrap("if all(p.grad.isfinite().all() for m in models for p in m.parameters()):",
     "for opt in optimizers:", nth=3))
 (put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
     wrap("if all(o.param_groups[0]['params'][0].grad.isfinite().all() for o in optimizers):",
     "for opt in optimizers:", nth=3))
-(put("for opt in optimizers: scaler.unscale_(opt)", after="scaler.scale(second_loss)") &
-    wrap("if all(p.grad.isfinite().all() for p in first.parameters()):", "for opt in optimizers:",
-    nth=3))
 
 # %% wrong batch-left-out
 put("if not (first_loss + second_loss).isfinite(): continue", before="scaler.scale(first_loss)")
@@ -132,8 +126,7 @@ swap("scaler.scale(first_loss)", "first_loss")
 of("list_of_losses", swap("scaler.scale(losses)", "[scaler.scale(losses[0]), losses[1]]"))
 
 # %% wrong guess-not-detached
-# The second loss also goes back through the guess into the first model, which learns from both.
-# Call `guess.detach()` for the second loss.
+# The second loss also goes back into the first model. Call `guess.detach()` for the second loss.
 swap("guess.detach()", "guess")
 (swap("guess.detach()", "guess") & swap("first_loss).backward()",
     "first_loss).backward(retain_graph=True)"))
