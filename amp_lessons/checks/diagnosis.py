@@ -298,10 +298,8 @@ class _Seen:
         return not same_outcome(self.all.expected[number], outcome, self.same)
 
     def some(self) -> Finding | None:
-        """The mistake that explains some of the wrong cases, as no other does.
-
-        It must show in at least `ENOUGH` cases, and in each case of the same kinds in which it
-        would show.
+        """The mistake that explains some of the wrong cases, as no other does: it must show in at
+        least `ENOUGH`, and in each of the same kinds in which it would. Or two, if they cover all.
         """
         by_case: dict[int, set[str]] = {n: set() for n in self.failed}
         holds: set[tuple[str, int]] = set()
@@ -323,6 +321,8 @@ class _Seen:
                 if (slug, n) in holds:
                     sure.setdefault(slug, []).append(n)
         sure = {slug: numbers for slug, numbers in sure.items() if len(numbers) >= ENOUGH}
+        if len(sure) == 2 and all(slugs & sure.keys() for slugs in by_case.values()):
+            return Finding(" + ".join(sure), self.lines)
         if len(sure) != 1:
             return None
         ((slug, numbers),) = sure.items()

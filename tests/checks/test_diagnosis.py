@@ -54,6 +54,14 @@ def test_a_mistake_in_one_kind_of_case_is_named_for_that_kind(exercise):
     assert verdict.seen[0].startswith("square(-3) returned -9")
 
 
+def test_two_mistakes_in_different_cases_are_both_named(exercise):
+    verdict = exercise.evaluate(lambda x: x * abs(x) if x < 0 else 2 * x)
+    assert set(verdict.diagnosis.split(" + ")) == {"signed", "doubled"}
+    assert verdict.message.startswith("Two mistakes at once.")
+    a_third = exercise.evaluate(lambda x: {-3: -9, -2: -4, 2: 7, 3: 6, 4: 8}[x])
+    assert " + " not in a_third.diagnosis
+
+
 def test_one_case_that_coincides_names_nothing(exercise):
     only_one = exercise.evaluate(lambda x: 6 if x == 3 else x * x)  # doubled, in one case
     assert only_one.diagnosis == "wrong-value"
@@ -124,7 +132,7 @@ def breaks(seen, right):
     verdict = exercise.evaluate(lambda x: x * x)
     assert (verdict.state, verdict.diagnosis) == (State.WRONG, "too-large")
     assert verdict.message == "You returned 16, and nobody wants that much."
-    assert verdict.seen == ("square(4)",)
+    assert verdict.seen == ("it shows in: square(4)",)
 
 
 def test_operations_are_seen_in_threads_too(tmp_path):

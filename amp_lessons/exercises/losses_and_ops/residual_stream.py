@@ -130,6 +130,8 @@ of("region_per_block",
 swap("x.float()", "x.to(region)")
 swap("x.float()", "x.to(region)") & swap("return stream", "return stream.float()")
 swap("stream + block(stream)", "(stream + block(stream)).to(region)")
+(swap("stream + block(stream)", "(stream + block(stream)).to(region)") &
+    swap("return stream", "return stream.float()"))
 of("region_per_block", swap("x.to(torch.float32)", "x.to(region)") & swap(".float()", ""))
 
 # %% wrong blocks-fed-in-16-bits

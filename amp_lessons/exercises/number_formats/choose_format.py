@@ -142,6 +142,7 @@ of("sorted_by_bits_and_error", swap(".bits, worst)", ".bits, -FORMATS[name].max)
 # take the one with the smaller error: where FP16 is subnormal, that is BF16.
 swap("min(found)", "found[0]")
 swap("min(found)", "min(found, key=lambda f: f[0])")
+swap('"FP8 E4M3", "FP8 E5M2"', '"FP8 E5M2", "FP8 E4M3"') & swap("min(found)", "found[0]")
 
 # %% wrong always-fp32
 # You chose FP32, or the format with the smallest error, which often is FP32. Compare the bits

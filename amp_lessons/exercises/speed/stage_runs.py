@@ -70,7 +70,8 @@ def verdict_cases() -> list[Case]:
         return case(label, run(center, width, *(end or [half])), run(20, old_width, half))
 
     def times(label: str, old: Sequence[float], new: Sequence[float]) -> Case:
-        return case(label, fast | {"seconds": [*new]}, base | {"seconds": [*old]}, "the times")
+        one, other = ({"seconds": [float(x) for x in times]} for times in (new, old))
+        return case(label, fast | one, base | other, "the times")
 
     def losses(label: str, *end: float, early: Sequence[float] = ()) -> Case:
         return case(f"half the time, {label}", run(10, 0.02, *end, early=early), kind="the losses")
