@@ -85,7 +85,7 @@ def test_the_solution_says_what_torch_does():
     exercise = checks.find("result_dtype")
     (answer,) = exercise.learners.answer(exercise.solved())
     cases = exercise.probe.all_cases
-    assert len(cases) > 200
+    assert len(cases) >= 200
     assert {case.args[:2] for case in cases} == {(o, d) for o in OPS for d in ("cpu", "cuda")}
     wrong = [case.args for case in cases if answer(*case.args) is not asked(*case.args)]
     assert wrong == []

@@ -710,4 +710,4 @@ def test_an_error_where_another_was_asked_for_is_named_with_the_right_one():
 
     verdict = amp_from_scratch.StaticScaler.evaluate(AssertsInstead)
     assert verdict.state is State.ERROR
-    assert verdict.seen[0] == "a scale of 1000.0: expected a ValueError"
+    assert verdict.seen[0] == "StaticScaler(1000.0): expected a ValueError"
