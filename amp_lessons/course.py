@@ -156,7 +156,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="01_number_formats",
         title="Number formats",
         goal="read the bits of a number, predict how it rounds, and choose a format",
-        minutes=35,
+        minutes=45,
         prerequisites=("00_amp_in_20_minutes",),
         shows=(
             Shown("FP32, TF32, FP16, BF16 and FP8, bit by bit"),
@@ -166,12 +166,13 @@ LESSONS: tuple[Lesson, ...] = (
             "number_formats", "decode_bits", "next_float", "smallest_scale", "choose_format"
         ),
         topics=("number_formats",),
+        deep=Deep("Number formats at their edges", minutes=20),
     ),
     Lesson(
         id="02_how_numbers_break",
         title="Three ways numbers break",
         goal="recognise underflow, overflow and swamping, and fix each of them",
-        minutes=40,
+        minutes=45,
         prerequisites=("01_number_formats",),
         shows=(
             Shown("Underflow, overflow and swamping in FP16 and BF16"),
@@ -181,6 +182,7 @@ LESSONS: tuple[Lesson, ...] = (
             "how_numbers_break", "kahan_sum", "log_softmax", "masked_softmax", "classify_faults"
         ),
         topics=("how_numbers_break",),
+        deep=Deep("More ways to lose a number", minutes=20),
     ),
     Lesson(
         id="03_amp_from_scratch",
@@ -201,12 +203,13 @@ LESSONS: tuple[Lesson, ...] = (
             "missing_ingredient",
         ),
         topics=("amp_from_scratch",),
+        deep=Deep("Sums, windows, and gradients in between", minutes=20),
     ),
     Lesson(
         id="04_autocast_ops",
         title="What autocast does to each op",
         goal="say which dtype each op gets, on a CPU and on CUDA, with no GPU",
-        minutes=50,
+        minutes=45,
         prerequisites=("03_amp_from_scratch",),
         shows=(
             Shown("The dtype that autocast gives for each op, on a CPU and on CUDA"),
@@ -221,6 +224,7 @@ LESSONS: tuple[Lesson, ...] = (
             "low_flop_share",
         ),
         topics=("autocast_ops",),
+        deep=Deep("Autocast's rules at their edges", minutes=20),
     ),
     Lesson(
         id="05_autocast_regions",
@@ -292,6 +296,7 @@ LESSONS: tuple[Lesson, ...] = (
             "train_any",
         ),
         topics=("training_loops",),
+        deep=Deep("Training loops at their edges", minutes=25),
     ),
     Lesson(
         id="08_losses_and_ops",

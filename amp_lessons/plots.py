@@ -39,6 +39,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 # The same run has the same colour and dashes in every figure of the course.
 RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}
 RUNS |= {"scale from 2^16": 2, "with zero_grad": 2}  # that same run, under other names
+RUNS |= {"scale, FP32 loss": 3, "FP16 weights": 3, "BF16 weights": 4}
+RUNS |= {"four pieces": 2, "after real steps": 2, "not interrupted": 2}
+FIELDS = {"sign": "#a8326e", "exponent": "#1a5fa8", "mantissa": "#3f6e00"}
+"""The colours of a number's fields, which are those of the bit explorer (widgets.css)."""
 INK, QUIET = "#1b1f24", "#5b6470"
 _CARD = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # keeps labels off the lines
 
@@ -120,9 +124,11 @@ def bit_layouts(formats: Sequence[Format]) -> Picture:
         widest = max(f.bits for f in formats)
         for row, f in enumerate(formats):
             left = 0
-            parts = (("s", 1), ("exponent", f.exponent_bits), ("mantissa", f.mantissa_bits))
-            for (label, width), colour in zip(parts, (QUIET, COLOURS[1], COLOURS[0]), strict=True):
-                axes.barh(row, width, left=left, color=colour, edgecolor="white", height=0.72)
+            parts = {"sign": 1, "exponent": f.exponent_bits, "mantissa": f.mantissa_bits}
+            for label, width in parts.items():
+                axes.barh(
+                    row, width, left=left, color=FIELDS[label], edgecolor="white", height=0.72
+                )
                 for bit in range(1, width):
                     axes.plot([left + bit] * 2, [row - 0.36, row + 0.36], color="white", lw=0.5)
                 text = label if width >= 6 else label[0]
@@ -187,8 +193,16 @@ def spacing(formats: Sequence[Format], low: int = -26, high: int = 17) -> Pictur
             inside = x[(x >= f.min_subnormal) & (x <= f.max)]
             steps = [f.ulp(float(v)) for v in inside]
             axes.plot(inside, steps, ls=DASHES[i], color=COLOURS[i], label=f.name, lw=1.8)
+            ends_early = f.max < 2.0 ** (high - 3)  # beside its end there are other curves
+            x_text, y_text = (1, 32) if ends_early else (1.3, 2)
             axes.text(
-                inside[-1] * 1.3, steps[-1] * 2, f.name, color=COLOURS[i], bbox=_CARD, va="center"
+                inside[-1] * x_text,
+                steps[-1] * y_text,
+                f.name,
+                color=COLOURS[i],
+                bbox=_CARD,
+                ha="right" if ends_early else "left",
+                va="center",
             )
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
@@ -198,10 +212,12 @@ def spacing(formats: Sequence[Format], low: int = -26, high: int = 17) -> Pictur
         axes.grid(True, color="#e5e7ea", lw=0.6)
         axes.set_title("Spacing: the step doubles at each power of two")
         names = ", ".join(f.name for f in formats)
+        flat = [f.name for f in formats if f.min_normal > 2.0**low]
+        ends = f" Those of {', '.join(flat)} are flat at their left ends." if flat else ""
         return Picture(
             figure,
             f"Distance between neighbouring numbers against magnitude for {names}, both axes in "
-            "powers of two: rising staircases that become flat among the subnormal numbers.",
+            f"powers of two: rising staircases, one step at each power of two.{ends}",
         )
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -50,3 +54,63 @@ def test_pictures_say_what_they_show():
     assert "from 2^6 to 2^35 none" in window.alt
     nowhere = plots.fates_by_scale(fates(torch.tensor([2.0**-40, 2.0**5]), [1.0, 2.0]), FP16)
     assert "at no scale none" in nowhere.alt
+
+
+# ---- the lesson ---------------------------------------------------------------------------------
+
+LESSON = Path(__file__).resolve().parent.parent / "sources/lessons/03_amp_from_scratch.py"
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    """What the lesson's cells leave behind, run once on the CPU, without its questions."""
+    names = {"predict": lambda _: None, "ask": lambda *_: None}
+    source = LESSON.read_text(encoding="utf-8").replace("import ask, predict", "import ask as _")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        exec(compile(source, str(LESSON), "exec"), names)
+    return names
+
+
+def test_lesson_fails_and_recovers_as_its_text_says(lesson):
+    assert lesson["scaled"][1] != lesson["scaled"][1]  # NaN
+    assert 0.02 < lesson["rescued"][-1] < 0.035
+    assert lesson["squares"].max() < 1.7
+    assert round(lesson["squares"].double().sum().item()) == 9421
+    assert lesson["total"].item() == 512  # the last of the loop is BF16
+    assert lesson["apart"] == 0
+
+
+def test_lesson_loses_small_updates_without_masters(lesson):
+    unprotected, fp16, bf16, mixed, fp32 = (
+        lesson[name][-1]
+        for name in ("unprotected", "fp16_weights", "bf16_weights", "mixed", "fp32")
+    )
+    assert unprotected > 0.445
+    assert 0.43 < bf16 < 0.447
+    assert 0.25 < fp16 < 0.32
+    assert 0.1 < mixed < 0.14
+    in_bf16 = partial(lesson["mixed_step"], dtype=torch.bfloat16)
+    painter = deepcopy(lesson["painter"])
+    assert abs(lesson["train"](in_bf16, painter, **lesson["tuning"])[-1] - mixed) < 0.002
+    assert abs(mixed - fp32) < 0.002
+    gradients = lesson["fp32_gradients"](lesson["inverted"])
+    lr = 0.002 * lesson["big"] / lesson["inverted"].numel()
+    weights = [w.detach() for w in lesson["painter"].parameters()]
+    ratios = [(w / (lr * g)).abs().flatten() for w, g in zip(weights, gradients, strict=True)]
+    assert torch.cat(ratios).median() > 20_000
+
+
+def test_lesson_overflows_where_its_scale_has_too_little_headroom(lesson):
+    black, white = (
+        max(g.abs().max().item() for g in lesson["fp32_gradients"](x))
+        for x in (lesson["pictures"][:100], lesson["inverted"])
+    )
+    assert 12.5 < 65504 / (black * 2.0**36) < 13.5
+    assert 28 < white / black < 30
+    scaled = (
+        torch.cat([g.flatten() for g in lesson["fp32_gradients"](lesson["inverted"])]) * 2.0**36
+    )
+    assert (scaled.abs() > 65504).sum() == 89
+    assert black * 2.0**39 < 65504 < black * 2.0**40
+    assert lesson["errors"][-1] != lesson["errors"][-1]

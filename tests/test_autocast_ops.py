@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from amp_lessons import checks
+from amp_lessons import checks, plots
+from amp_lessons.course import lesson_called
 from amp_lessons.exercises.stage import region
 from amp_lessons.policy import op_policy
 
@@ -96,3 +99,42 @@ def test_what_torch_does_agrees_with_the_policy_module():
         for device in ("cpu", "cuda"):
             inputs = (HALF,) * OPS[op][0]
             assert asked(op, device, HALF, inputs) is op_policy(op, device, HALF).low
+
+
+# ---- the numbers that the lesson shows ----------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def shown_curves() -> list[dict[str, list[float]]]:
+    """The curves of the lesson's figures, as its notebook stores them."""
+    notebook = nbformat.read(ROOT / lesson_called("autocast_ops").notebook, as_version=4)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    stored = [output.data.get(plots.CURVES, {}) for output in outputs if "data" in output]
+    split = [{k: [float(v) for v in words.split()] for k, words in each.items()} for each in stored]
+    return [each for each in split if "FP32" in each and len(each["FP32"]) == 150]
+
+
+def test_the_norm_by_hand_fails_and_only_the_early_cast_fixes_it():
+    broken, cured = shown_curves()
+    fp32 = broken["FP32"][-1]
+    assert broken["mixed precision"][-1] > 4 * fp32
+    assert cured["CastSquares"][-1] == pytest.approx(broken["mixed precision"][-1], rel=0.02)
+    assert cured["CastFirst"][-1] == pytest.approx(fp32, rel=0.02)
+
+
+def test_the_table_of_the_lesson_says_what_autocast_does():
+    """Every op that the table of both devices names, except for the groups of ops."""
+    source = (ROOT / "sources/lessons/04_autocast_ops.py").read_text(encoding="utf-8")
+    names = {"16 bits": "lower precision", "FP32": "float32", "as given": "as given"}
+    also = {"+": "add", "*": "mul"}
+    seen = 0
+    for line in source.splitlines():
+        cells = [cell.strip() for cell in line.removeprefix("# |").split("|")]
+        if not line.startswith("# | ") or len(cells) < 3 or cells[1] not in names:
+            continue
+        for op in cells[0].split("`")[1::2]:
+            for device, told in zip(("cpu", "cuda"), cells[1:3], strict=True):
+                assert op_policy(also.get(op, op), device, HALF).group == names[told], (op, device)
+                seen += 1
+    assert seen == 70

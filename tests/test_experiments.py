@@ -7,7 +7,15 @@ import warnings
 import pytest
 import torch
 
-from amp_lessons.experiments import item_calls, raised, scaler_error, warned, without_cuda
+from amp_lessons.experiments import (
+    item_calls,
+    raised,
+    raised_by,
+    saved_for_backward,
+    scaler_error,
+    warned,
+    without_cuda,
+)
 
 
 def test_item_calls_are_counted_and_still_give_their_number():
@@ -56,3 +64,27 @@ def test_an_exception_is_told_with_its_type():
 )
 def test_a_scaler_says_what_the_lesson_explains(calls, settings, message):
     assert scaler_error(*calls, **settings).startswith(message)
+
+
+def test_a_line_of_code_runs_among_the_names_that_it_is_given():
+    names = {"memory": torch.zeros(3), "rows": torch.tensor([0]), "half": torch.ones(1).half()}
+    assert raised_by("memory[:1] = half", names) == "no error"
+    assert names["memory"].tolist() == [1, 0, 0]
+    assert raised_by("memory[rows] = half", names).startswith("RuntimeError: Index put requires")
+
+
+def test_what_is_saved_for_backward_comes_once_and_in_the_dtype_that_is_kept():
+    x, weight = torch.ones(4, 8), torch.ones(8, 2, requires_grad=True)
+
+    def forward(enabled: bool) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.float16, enabled=enabled):
+            return torch.nn.functional.mse_loss(torch.tanh(x @ weight), torch.zeros(4, 2))
+
+    wide = saved_for_backward(lambda: forward(False))
+    assert [(t.dtype, tuple(t.shape)) for t in wide] == [
+        (torch.float32, (4, 8)),
+        (torch.float32, (4, 2)),  # the result of tanh, which the loss keeps as well
+        (torch.float32, (4, 2)),
+    ]
+    low = saved_for_backward(lambda: forward(True))
+    assert [t.dtype for t in low] == [torch.float16] * 2 + [torch.float32] * 2

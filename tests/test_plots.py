@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from amp_lessons import plots
+from amp_lessons.es_modules import read_static
+from amp_lessons.formats import BF16, FP8_E4M3, FP16, FP32
 from amp_lessons.scaler_log import ScalerRecord
 
 
@@ -72,3 +74,15 @@ def test_a_scale_is_told_in_words(scales, skipped, said):
     assert said in picture.alt
     assert picture.alt.startswith("A run. Error over")
     assert picture.data.keys() == {"loop", "exponent of the scale"}
+
+
+def test_the_fields_of_a_number_have_the_colours_of_the_bit_explorer():
+    css = read_static("widgets.css")
+    for field, colour in plots.FIELDS.items():
+        assert f"--amp-{field}: light-dark({colour}," in css
+
+
+def test_spacing_says_which_formats_become_flat_within_the_figure():
+    alt = plots.spacing([FP32, FP16, BF16, FP8_E4M3]).alt
+    assert alt.endswith("Those of FP16, FP8 E4M3 are flat at their left ends.")
+    assert "flat" not in plots.spacing([FP32, BF16]).alt

@@ -40,7 +40,11 @@ RETOLD = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "sources/home.py",
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
-    *(path for n in ("06",) for path in sorted((ROOT / "sources/lessons").glob(f"{n}_*.py"))),
+    *(
+        path
+        for n in ("01", "02", "03", "04", "06", "07")
+        for path in sorted((ROOT / "sources/lessons").glob(f"{n}_*.py"))
+    ),
     ROOT / "sources/lessons/13_interview_room.py",
     *(ROOT / f"amp_lessons/{name}.py" for name in _PACKAGE),
     *(

@@ -199,6 +199,7 @@ def execute(product: Product) -> NotebookNode:
         environment = os.environ | {
             "AMP_LESSONS_HOME": folder,
             "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1",  # as in `make test`: several kernels run side by side
         }
         client = NotebookClient(
             notebook,

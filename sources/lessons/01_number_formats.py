@@ -1,279 +1,289 @@
 # %% [markdown]
 # # Lesson 01: Number formats
 #
-# **You will be able to** read the bits of a number in any format, say what it can hold and how
-# finely, predict how a value is rounded, and choose a format for a tensor.
+# In [[lesson amp_in_20_minutes]], one argument switched a training from FP16 to BF16. Both formats have
+# 16 bits, but they lose different things. Here you look at the bits, and see what each format keeps.
 #
-# **Time** 35 minutes. **Needs** [[lesson amp_in_20_minutes]]; no GPU. One cell measures TF32 if there is a GPU.
+# **You will be able to** read the bits of a number, predict what a format stores of it, and choose a
+# format for a tensor.
+#
+# **Time** 45 minutes. **Needs** [[lesson amp_in_20_minutes]]; no GPU. One cell uses an NVIDIA GPU if you
+# have a recent one.
 
 # %% [markdown]
-# ## Three fields
+# ## A table of cars in 16 bits
 #
-# A floating-point number is scientific notation in base 2: a sign, an exponent that says where
-# the number lies, and a mantissa that says which of the numbers there it is. FP16 has 1 bit for
-# the sign, 5 for the exponent and 10 for the mantissa.
-#
-# Here are the 16 bits that FP16 stores for 0.1.
+# A colleague trains a network on used cars. Her table takes too much memory in FP32, so she stores
+# it in FP16, which needs half the bytes. Here are six of the cars. `float16` is PyTorch's name for FP16.
 
 # %%
 import torch
 
+from amp_lessons import plots
 from amp_lessons.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32
+from amp_lessons.interview import ask, predict
 
-code = FP16.encode(0.1)
-print(f"0x{code:04X}")
-print(FP16.bit_string(code))
-print(FP16.fields(code))
+years = torch.tensor([2021.0, 2022.0, 2023.0, 2024.0, 2025.0, 2026.0])
+prices = torch.tensor([12_450.0, 18_900.0, 23_490.0, 31_200.0, 41_250.0, 71_900.0])
+print("prices in FP16:", prices.to(torch.float16).tolist())
 
 # %% [markdown]
-# The stored exponent is 11. Exponents are stored with a *bias* of 15 added, so that no sign is
-# needed for them: 11 stands for $2^{11 - 15} = 2^{-4}$. The mantissa, 614 of 1024, is the part
-# after a leading 1 that is not stored, because nearly every number has it. Numbers with that hidden
-# 1 are called *normal*. With it FP16 has 11 *significant bits*, though it stores 10.
+# Some prices have changed a little, and the last one has become [[term inf]]: it is far above 65,504,
+# FP16's largest number. A batch with this car can make the loss inf or NaN.
 #
-# **Predict:** what does $(1 + 614/1024) \cdot 2^{-4}$ give: 0.1, a little more, or a little less?
+# So she changes one word, to `torch.bfloat16`. BF16 reaches 3e38, so the prices are finite, and the
+# training runs. But the table has another column, the years.
+
+# %% tags=["question"]
+predict("number_formats.years_in_bf16")
 
 # %%
-print((1 + 614 / 1024) * 2**-4)
-print(torch.tensor(0.1, dtype=torch.float16).double().item())
+print("prices in BF16:", prices.to(torch.bfloat16).tolist())
+print("years in BF16: ", years.to(torch.bfloat16).tolist())
 
 # %% [markdown]
-# A little less, and torch agrees to the last digit. In binary 0.1 has no end, so every format has
-# to round it.
+# ## What is in 16 bits?
+#
+# There was no exception and no warning. To see where the years went, let's look at the bits.
+#
+# A floating point number is scientific notation with base 2. 0.1 is 1.6 · 2⁻⁴, for example. FP16 stores
+# it in three fields: 1 bit for the sign, 5 for the [[term exponent]], and 10 for the *mantissa*.
+# `FP16` below comes from this course's package. Its `encode` gives the 16 bits that PyTorch stores, as
+# one whole number.
+
+# %%
+code = FP16.encode(0.1)
+print("bits  ", FP16.bit_string(code))
+print("fields", FP16.fields(code))
 
 # %% [markdown]
+# - **Sign.** 0 means plus, 1 means minus.
+# - **Exponent.** The field holds 11. A constant was added before it was stored, the *bias*, which is 15
+#   in FP16. So the power of two is 11 − 15 = −4.
+# - **Mantissa.** The field holds 614, and counts parts of 1,024. The 1 in front of them isn't stored: the
+#   exponent is chosen so that it's there.
+#
+# The value is (1 + 614/1024) · 2⁻⁴ = 0.09998. That isn't quite 0.1, which has infinitely many digits in
+# binary. It's the nearest number that FP16 has.
+#
+# A number with the hidden 1 is called [[term normal number|normal]]. The hidden 1 and the mantissa
+# together are the [[term significand]]. So FP16 has 11 significant bits, and stores 10 of them.
+#
 # ## The bit explorer
 #
-# Toggle bits, type values, change the format. Try these:
+# Here you can toggle bits, type a value or change the format. Try to answer these three questions. Each
+# answer comes up later in the lesson.
 #
-# - 0.3 in FP16, then in BF16: which of the two is closer?
-# - 1.0, then its neighbour above: what is the distance? The same for 1024.
-# - The pattern with only the last bit set. What kind of number is it?
-# - 70000 in FP16. And in BF16?
+# - 1 in FP16: how far away is the next number above? And for 2, and for 1024?
+# - Type the bits `0x0001` in FP16, where only the last bit is 1. Which number is this?
+# - 65504 is FP16's largest number. What do you get if you step to its neighbour above?
 #
-# Tab moves between the controls, the arrow keys between bits, and Space toggles one.
+# With the keyboard, Tab moves between the controls, the arrow keys move between bits, and Space
+# toggles one.
 
 # %% tags=["live"]
 from amp_lessons.widgets import BitExplorer
 
-explorer = BitExplorer(value=0.1, format="FP16")
-explorer
+BitExplorer(value=0.1, format="FP16")
 
 # %% [markdown]
-# ## Where the bits go
+# ## Where do the bits go?
 #
-# This course uses six formats. They differ above all in one decision: how many bits for the
-# exponent, how many for the mantissa. **Predict:** FP16 and BF16 both have 16 bits. Which of them
-# has the larger range, and what does it pay for it?
+# This course uses six formats. They differ in how many bits they spend on the exponent, and how many
+# on the mantissa. TF32 and the two FP8 formats have sections of their own below. The colours are those of the explorer: blue for the exponent, green for the mantissa.
 
 # %%
-from amp_lessons import plots
-
 plots.bit_layouts(list(FORMATS.values()))
 
 # %% [markdown]
-# The exponent decides the **range**, the mantissa the **precision**. BF16 has the layout of FP32
-# without its last 16 bits, so it has FP32's range and little precision; FP16 has eight times the
-# precision in a small range.
+# More exponent bits give a larger range, and more mantissa bits give a higher precision. BF16 is FP32
+# without its last 16 bits: it has all of FP32's exponents, and only 7 bits of mantissa.
 #
-# TF32 is not a format for storing. A tensor in memory stays FP32; the *tensor cores* of an NVIDIA
-# GPU, its units for matrix products, read it with the mantissa shortened to 10 bits, multiply, and
-# add up in FP32.
+# How much range do three more exponent bits give? FP16's smallest positive number is 2⁻²⁴, and its
+# largest lies between 2¹⁵ and 2¹⁶. So it spans the 40 powers of two from 2⁻²⁴ to 2¹⁵.
+
+# %% tags=["question"]
+predict("number_formats.powers_of_two")
 
 # %%
-print("           bits         max  smallest normal  smallest      eps")
-for f in FORMATS.values():
-    print(
-        f"{f.name:10} {f.bits:4} {f.max:11.5g} {f.min_normal:16.3g} {f.min_subnormal:9.2g}"
-        f" {f.eps:8.2g}"
-    )
+formats = [FP32, FP16, BF16, FP8_E4M3, FP8_E5M2]  # not TF32: no tensor is stored in it
+for f in formats:
+    lowest, highest = f.min_exponent - f.mantissa_bits, f.max_exponent
+    print(f"{f.name:8} from 2^{lowest} to 2^{highest}: {highest - lowest + 1} powers of two")
+plots.ranges(formats)
 
 # %% [markdown]
-# `eps` is the distance from 1 to the next number. "Smallest" is the smallest positive number of
-# all; why that differs from the smallest *normal* one comes below. `torch.finfo` gives the other
-# three figures for the formats that torch can store. Torch calls them `float32`, `float16` (`half`
-# for short) and `bfloat16`; in this course FP16 names the format, and float16 the dtype of a tensor
-# in it.
-
-# %%
-for dtype, f in ((torch.float32, FP32), (torch.float16, FP16), (torch.bfloat16, BF16)):
-    info = torch.finfo(dtype)
-    print(f.name, (info.max, info.smallest_normal, info.eps) == (f.max, f.min_normal, f.eps))
-
-# %%
-plots.ranges(list(FORMATS.values()))
-
-# %% [markdown]
-# Look at FP16 beside BF16: FP16 spans 40 powers of two in all, BF16 over 250.
-
-# %% [markdown]
-# ## Precision is relative
+# ## How far is it to the next number?
 #
-# A stretch from one power of two to the next is called a *binade*. Each binade of normal numbers
-# holds equally many: 1024 in FP16. So the distance between neighbours, the *ulp* (unit in the last
-# place), doubles from each binade to the next.
+# The exponent picks a power of two, and the mantissa counts equal steps up to the next one. From 1 to
+# 2, FP16 has 1,024 numbers, because it has 1,024 mantissas. So they are 1/1024 apart. From 2 to 4 there
+# are 1,024 numbers again, which are 2/1024 apart.
 #
-# **Predict:** what is the distance to the next FP16 number at 1, at 1000, at 2048, at 60000?
+# The distance from a number to the next one is its [[term ulp]], for *unit in the last place*. The ulp
+# of 1 is also called *eps*: `torch.finfo(torch.float16).eps`. (`torch.finfo` knows the largest
+# number and the smallest normal one too, and [[numbers]] has a table of them.)
+
+# %% tags=["question"]
+predict("number_formats.gap_at_60000")
 
 # %%
-for x in (1.0, 1000.0, 2048.0, 60000.0):
-    print(f"{x:>8}: FP16 {FP16.ulp(x):<12} BF16 {BF16.ulp(x)}")
-
-# %% [markdown]
-# From 2048 on, FP16 has even numbers only, and near 60000 it knows multiples of 32. BF16 cannot
-# even count to 300.
-
-# %%
+print("ulp at     FP16       BF16")
+for x in (1.0, 2.0, 1024.0, 2021.0, 60_000.0):
+    print(f"{x:6,.0f}   {FP16.ulp(x):8.3g}   {BF16.ulp(x):8.3g}")
 plots.spacing([FP32, FP16, BF16, FP8_E4M3])
 
 # %% [markdown]
-# The staircases climb evenly: the *relative* distance is the same everywhere, to within a factor of
-# two. But at its left end each becomes flat. What that is comes in the section on the small end.
-
-# %% [markdown]
-# ## Rounding
+# On most of each curve, the ulp doubles when the number doubles. So a format keeps about the same number
+# of decimal digits in large and in small numbers: 3 to 4 in FP16, and 2 to 3 in BF16. At their left ends,
+# FP16 and E4M3 become flat. (FP32 and BF16 do too, but outside this figure.) We'll come back to the flat
+# parts.
 #
-# A value between two numbers goes to the nearer one. Exactly half-way, it goes to the one whose
-# last mantissa bit is 0: *round to nearest, ties to even*. So on the whole ties go up as often as
-# down.
+# ## Subtract first, cast afterwards
 #
-# **Predict:** 2049 and 2051 both lie half-way between two FP16 numbers. Where does each go?
+# From 1,024 to 2,048, BF16 has only the multiples of 8. Around our years these are 2016, 2024 and 2032.
+# The nearest one to 2021 is 2024, and the nearest one to 2026 is 2024 too. So six years became one.
+#
+# Near zero, numbers are much closer together. And the network doesn't need the number 2021. It needs
+# to know how much newer one car is than another. So subtract in FP32, and [[term cast]] the result:
 
 # %%
-for x in (2049.0, 2051.0):
-    print(x, "->", torch.tensor(x, dtype=torch.float16).item(), FP16.neighbours(x))
+newer = years - 2020
+normalised = (years - years.mean()) / years.std()
+print("subtract 2020, then cast:", newer.to(torch.bfloat16).tolist())
+print("normalise, then cast:    ", [f"{y:.2f}" for y in normalised.to(torch.bfloat16).tolist()])
 
 # %% [markdown]
-# 2049 goes down to 2048, 2051 up to 2052. The same rule decides what happens to a small number
-# added to 1. **Predict:** what are $1 + 2^{-10}$, $1 + 2^{-11}$ and $1 + 2^{-11} + 2^{-20}$ in
-# FP16?
-
-# %%
-for name, x in (
-    ("1 + 2^-10        ", 1 + 2**-10),
-    ("1 + 2^-11        ", 1 + 2**-11),
-    ("1 + 2^-11 + 2^-20", 1 + 2**-11 + 2**-20),
-):
-    print(name, torch.tensor(x, dtype=torch.float16).item())
-
-# %% [markdown]
-# In BF16 everything of this kind happens eight times sooner. **Predict:** what is 256 + 1 in
-# BF16? And $1 + 2^{-8}$?
-
-# %%
-one = torch.tensor(1.0, dtype=torch.bfloat16)
-print("256 + 1  =", (256 * one + one).item())
-print("1 + 2^-8 =", (one + 2.0**-8).item())
-
-# %% [markdown]
-# ## The small end: subnormal numbers
+# The second line is what many pipelines do with each column: subtract its mean and divide by its
+# standard deviation, in FP32. That also brings the prices into FP16's range.
 #
-# The smallest normal FP16 number is $2^{-14}$. Below it the exponent field is 0, the leading 1 is
-# gone, and the spacing stays at $2^{-24}$ all the way down to zero. Those are the *subnormal*
-# numbers. The closer to zero, the fewer bits they have.
+# Token ids, which stand for the words of a text, are names and not sizes. Keep ids as integers. If you
+# cast a whole batch to BF16, ids above 256 may become other ids.
 #
-# **Predict:** how large is the relative error of 1e-5, 1e-6 and 1e-7 in FP16?
+# ## Half-way between two numbers
+#
+# A cast from FP32 gives the nearest number that the format has ([[term rounding]]). If two are equally
+# near, this is a *tie*. Then the cast takes the one whose last bit is 0.
+#
+# From 2,048 to 4,096, FP16 has only even numbers. So 2,049 lies half-way between 2,048 and 2,050, and
+# 2,051 lies half-way between 2,050 and 2,052.
+
+# %% tags=["question"]
+predict("number_formats.half_way")
 
 # %%
-for x in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
+for x in (2049.0, 2051.0, 2049.01):
+    stored = torch.tensor(x, dtype=torch.float16).item()
+    print(f"{x:7} -> {stored:.0f}, stored as {FP16.bit_string(FP16.encode(stored))}")
+
+# %% [markdown]
+# ## Close to zero
+#
+# In [[lesson amp_in_20_minutes]], gradients below 3e-8 became zero in FP16. What happens on the way
+# there?
+#
+# FP16's smallest normal number is 2⁻¹⁴, about 6e-5. Its stored exponent is 1. A stored exponent of 0
+# has a special meaning: there is no hidden 1, and the power of two is 2⁻¹⁴ again. So the bits
+# `0 00000 0000000010` stand for 2/1024 · 2⁻¹⁴. Such numbers are called [[term subnormal]].
+
+# %% tags=["question"]
+predict("number_formats.error_at_1e_6")
+
+# %%
+print("number    bits in FP16          stored     error")
+for x in (1e-4, 1e-5, 1e-6, 1e-7, 4e-8, 2e-8):
     stored = FP16.round(x)
-    kind = FP16.fields(FP16.encode(x)).kind
-    print(f"{x:g}: stored {stored:<12.6g} error {abs(stored - x) / x:8.3%}  {kind}")
+    bits = FP16.bit_string(FP16.encode(x))
+    print(f"{x:5.0e}   {bits}   {stored:8.2e} {abs(stored - x) / x:8.2%}")
 
 # %% [markdown]
-# Underflow is gradual: the error grows from 0.02% to 19%, and at 1e-8 it is 100%. The last stop
-# before zero is $2^{-24}$. **Predict:** which of $2^{-24}$, $2^{-25}$ and a little more than
-# $2^{-25}$ survive?
+# The smallest positive number is 2⁻²⁴, with the bits `0x0001`. Half of it is 2⁻²⁵, about 3e-8. From
+# there down, everything becomes 0: this is [[term underflow]].
+#
+# ## Beyond 65,504
+#
+# Now the other end. FP16's largest number is 65,504, and the numbers just before it are 32 apart. In the
+# bit explorer, one step further was inf. At the start, the price of 71,900 became inf too.
+
+# %% tags=["question"]
+predict("number_formats.just_above_the_largest")
 
 # %%
-for name, x in (
-    ("2^-24       ", 2**-24),
-    ("2^-25       ", 2**-25),
-    ("1.01 * 2^-25", 1.01 * 2**-25),
-):
-    print(name, torch.tensor(x, dtype=torch.float16).item())
+for x in (65_504.0, 65_510.0, 65_519.0, 65_520.0, 71_900.0):
+    stored = torch.tensor(x, dtype=torch.float16).item()
+    print(f"{x:6.0f} -> {stored:5.0f}  {FP16.bit_string(FP16.encode(x))}")
+
+largest = torch.tensor(torch.finfo(torch.float32).max)
+print(f"FP32's largest number, {largest.item():.2e}, in BF16: {largest.bfloat16().item()}")
 
 # %% [markdown]
-# ## The large end: overflow
+# As the last line shows, BF16 can overflow too: the cast rounds FP32's largest number up, beyond BF16's
+# largest. In the same way, a mask filled with `torch.finfo(torch.float32).min` becomes -inf.
 #
-# FP16's largest number is 65504. What lies beyond it becomes infinity, but not at once: a number
-# is still rounded as if the format went on.
+# In FP16, two stored exponents have a special meaning, 0 and 31, which has all its bits set:
 #
-# **Predict:** 65519 and 65520: which is still finite?
-
-# %%
-for x in (65504.0, 65519.0, 65520.0):
-    print(x, "->", torch.tensor(x, dtype=torch.float16).item())
-largest = torch.finfo(torch.float32).max
-print("FP32's largest number in BF16 ->", torch.tensor(largest).bfloat16().item())
-
-# %% [markdown]
-# If the format went on, the next number after 65504 would be 65536. 65520 lies half-way, and the
-# tie goes away from 65504, whose last bit is 1. BF16 has FP32's exponents, and yet FP32's largest
-# number does not fit: it is rounded up, and there is nothing above.
-
-# %% [markdown]
-# ## The patterns at both ends
+# | stored exponent in FP16 | mantissa 0 | any other mantissa |
+# |---|---|---|
+# | 0 | zero | subnormal: mantissa/1024 · 2⁻¹⁴ |
+# | 1 to 30 | normal: a power of two, from 2⁻¹⁴ to 2¹⁵ | normal: (1 + mantissa/1024) · 2^(exponent − 15) |
+# | 31, all ones | inf | NaN |
 #
-# Two stored exponents do not stand for a power of two in the usual way. An exponent of **0** means
-# no hidden 1: the value is $(-1)^s \cdot m/1024 \cdot 2^{1-15}$ in FP16, with the same power of two
-# as a stored exponent of 1. That gives zero and the subnormal numbers. An exponent of **all ones**
-# means infinity if the mantissa is 0, and NaN if it is anything else.
+# You can also read the 16 bits as a whole number. For positive numbers, these whole numbers have the same
+# order as the numbers that they stand for. So add 1 to the bits of 1.0, and you have the next number after
+# 1.0. Add 1 to the bits of 65,504, and you have inf. Two things make this work. The exponent stands to
+# the left of the mantissa, and thanks to the bias a larger exponent is stored as a larger whole number.
 #
-# **Predict:** which of these five patterns is NaN, and which is the smallest positive number?
-
-# %%
-for code in (0x0000, 0x0001, 0x7BFF, 0x7C00, 0x7E01):
-    print(f"0x{code:04X}  {FP16.bit_string(code)}  {FP16.decode(code)}")
-
-# %% [markdown]
 # ## Eight bits
 #
-# With 256 patterns one can draw every number. E4M3 has 4 exponent and 3 mantissa bits, E5M2 has 5
-# and 2. The paper that introduced them recommends E4M3 for weights and activations and E5M2 for
-# gradients, which need more range ([Micikevicius et al.](https://arxiv.org/abs/2209.05433)).
+# FP8 here means two formats. E4M3 has 4 exponent bits and 3 mantissa bits, and E5M2 has 5 and 2. E4M3 has 126
+# positive numbers, from 0.002 to 448. (The next cell counts with the bits, read as whole numbers.)
+
+# %% tags=["question"]
+predict("number_formats.numbers_below_one")
 
 # %%
+for f in (FP8_E4M3, FP8_E5M2, FP16, BF16):
+    below, all_of_them = f.encode(1.0) - 1, f.encode(f.max)
+    print(f"{f.name:8} {all_of_them:6,} positive numbers, {below:6,} of them below 1")
 plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 
 # %% [markdown]
-# E5M2 follows the conventions of IEEE 754, with infinities. E4M3 does not: it gives up infinity to
-# gain most of another binade, and so reaches 448 instead of 240. What a cast does beyond that is a
-# choice: saturate at 448, or give NaN. The [OCP
-# specification](https://www.opencompute.org/documents/ocp-8-bit-floating-point-specification-ofp8-revision-1-0-2023-12-01-pdf-1)
-# names both modes.
+# FP8's range is small, so libraries such as Transformer Engine give an FP8 tensor a *scale*. Before the
+# cast, the numbers are multiplied by the scale, so that the largest of them lands near the format's
+# largest number. The result of the matrix product is divided by the scales again
+# ([[lesson past_one_gpu]]). The [paper](https://arxiv.org/abs/2209.05433) that proposed E4M3 and E5M2 in
+# 2022 recommends E4M3 for weights and activations, and E5M2 for gradients.
 #
-# **Predict:** what does torch 2.13 give for 1000 in each?
+# E5M2 has inf, and E4M3 doesn't. In E4M3 the highest exponent stands for numbers too, up to
+# (1 + 6/8) · 2⁸ = 448. Only mantissa 7 is NaN there. What a cast does with 1,000 is a choice: 448 or
+# NaN. PyTorch 2.13 gives 448 on a CPU. [[deep number_formats]] has more on this, and on newer formats
+# with a scale for every few numbers.
+#
+# ## TF32: a shorter way into the matrix product
+#
+# No tensor has the dtype TF32. It's a way to *read* FP32 matrices. NVIDIA's [[term tensor core|tensor
+# cores]], the GPU's units for matrix products, can do it since Ampere (A100, RTX 30 series). Of each FP32
+# number they take the sign, all 8 exponent bits and 10 mantissa bits. They multiply these, and add up in
+# FP32. In memory, the matrices stay FP32.
+#
+# On CUDA, PyTorch uses TF32 for convolutions by default. For matrix products you have to ask:
+# `torch.backends.cuda.matmul.fp32_precision = "tf32"`. Here we imitate it on the CPU. We round both
+# matrices to a format, and compute their product in FP64, which has 64 bits and is almost exact. (A GPU
+# may shorten its inputs in another way.)
+
+# %% tags=["question"]
+predict("number_formats.tf32_small_entries")
 
 # %%
-x = torch.tensor([448.0, 1000.0, 57344.0, 70000.0])
-print("E4M3", x.to(torch.float8_e4m3fn).float().tolist())
-print("E5M2", x.to(torch.float8_e5m2).float().tolist())
-print("E4M3, not saturating", FP8_E4M3.round(x).tolist())
-
-# %% [markdown]
-# This version of torch saturates in E4M3 and overflows in E5M2. With ranges this small, training in
-# FP8 gives each tensor or block a scale of its own; [[lesson past_one_gpu]] comes back to it.
-
-# %% [markdown]
-# ## TF32
-#
-# A GPU that computes a float32 matrix product in TF32 shortens the inputs and keeps the sum in
-# FP32. The shortening can be shown anywhere, with `TF32.round`, which rounds to nearest (how a GPU
-# shortens is its own affair). **Predict:** how large can the relative error of one product of two
-# numbers become, compared with that of one input?
-
-# %%
-a, b = torch.rand(2, 100_000, generator=torch.Generator().manual_seed(0)).double() + 1
-one = (TF32.round(a) - a).abs() / a
-two = (TF32.round(a) * TF32.round(b) - a * b).abs() / (a * b)
-print(f"largest relative error: input {one.max():.1e}, product {two.max():.1e}")
-print("TF32 has FP16's precision:", TF32.eps == FP16.eps)
-print("and FP32's exponents:", TF32.max_exponent == FP32.max_exponent)
-
-# %% [markdown]
-# So a TF32 product has about three correct digits, as one of FP16 numbers has, without FP16's small
-# range. Whether your GPU does it is another matter. The next cell measures, if it can.
+torch.manual_seed(0)
+left, right = torch.randn(2, 200, 200, dtype=torch.float64)
+exact = left @ right
+print("entries of size  1       1e-6")
+for f in (FP32, TF32, FP16, BF16):
+    errors = []
+    for size in (1.0, 1e-6):
+        product = f.round(left * size) @ f.round(right * size) / size**2
+        errors.append((product - exact).norm() / exact.norm())
+    print(f"{f.name:5} error  {errors[0]:8.1e} {errors[1]:8.1e}")
 
 # %% tags=["live"]
 from amp_lessons.device import why_not
@@ -281,56 +291,59 @@ from amp_lessons.device import why_not
 if why_not("tf32"):
     print("Not measured here:", why_not("tf32"))
 else:
-    a = torch.rand(512, 512, device="cuda")
-    exact = a.double() @ a.double()
+    left, right = torch.randn(2, 512, 512, device="cuda")
+    exact = left.double() @ right.double()
     before = torch.backends.cuda.matmul.fp32_precision
     for precision in ("ieee", "tf32"):
         torch.backends.cuda.matmul.fp32_precision = precision
-        error = ((a @ a - exact) / exact).abs().max().item()
-        print(f"{precision}: largest relative error {error:.1e}")
+        error = (left @ right - exact).norm() / exact.norm()
+        print(f"{precision}: relative error {error.item():.1e}")
     torch.backends.cuda.matmul.fp32_precision = before
+
+# %% [markdown]
+# The last cell measured your GPU, if it has TF32. `"ieee"` means FP32 without a shortcut. If the GPU
+# rounds as our imitation does, its TF32 error is about 3e-4.
+#
+# ## A weight and its update
+#
+# BF16 has almost the range of FP32, and needs half the bytes. Why not store the weights in it? Suppose that
+# a weight is 1.0, and the optimizer subtracts 0.001. The result is rounded to the format of the weight.
+
+# %% tags=["question"]
+predict("number_formats.update_of_a_thousandth")
+
+# %%
+for f in (FP32, FP16, BF16):
+    weight, update = f.round(1.0), f.round(0.001)
+    print(f"{f.name}: 1.0 - 0.001 = {f.round(weight - update):.5f}")
 
 # %% [markdown]
 # ## Which format for which tensor?
 #
-# Ask two questions, in this order. *Range:* what are the largest and the smallest value that
-# matter? *Precision:* what happens to the last digits?
+# Ask two questions, in this order. *Range:* what are the largest and the smallest numbers that matter?
+# *Precision:* what happens if the last digits are lost?
 #
-# | tensor | range | precision | so |
+# | tensor | range | precision | format |
 # |---|---|---|---|
-# | weights that the optimizer updates | small | an update is far smaller than the weight | FP32 |
-# | inputs of a matrix product | moderate | errors partly average out in the sum | FP16 or BF16; FP8 with scales |
-# | the sum inside a matrix product | grows with its length | errors add up | FP32 |
-# | gradients of activations | many powers of two | a few bits are enough | BF16, or FP16 with a scale |
-# | a loss, a norm, a variance | sums of squares overflow | differences of close numbers | FP32 |
+# | weights that the optimizer updates | narrow | updates are often far smaller than the weight | FP32 |
+# | inputs of a matrix product | moderate | each number is rounded once | FP16 or BF16; FP8 with scales |
+# | the sum inside a matrix product | grows with its length | rounded again after each addition | FP32 |
+# | gradients between the layers | many powers of two | BF16's 8 bits were enough in [[lesson amp_in_20_minutes]] | BF16, or FP16 with a loss scale |
+# | a loss, a norm, a variance | sums of squares can overflow | small differences of large numbers | FP32 |
 #
-# The first row is easily tested. **Predict:** a weight of 1.0 gets an update of 0.001. Which
-# formats notice?
-
-# %%
-for f in (FP32, FP16, BF16):
-    print(f.name, f.round(f.round(1.0) - f.round(0.001)))
-
-# %% [markdown]
-# BF16 does not: its neighbours of 1 are 0.996 and 1.008. BF16's range answers underflow, and does
-# nothing for precision. "BF16 needs no care" is a myth.
-
-# %% [markdown]
 # ## Recap
 #
-# 1. Sign, exponent, mantissa: the exponent bits give range, the mantissa bits precision.
-# 2. Neighbours are one ulp apart, and the ulp doubles from each binade to the next.
-# 3. Rounding goes to the nearest number, ties to the even one. 65520 is the first to overflow in
-#    FP16, and $2^{-25}$ the last to become zero.
-# 4. FP16: 11 significant bits, $2^{-24}$ to 65504. BF16: 8 significant bits, FP32's exponents.
-# 5. E4M3 has no infinity, TF32 is no format for storing, and range comes before precision.
-
-# %% [markdown]
+# 1. Sign, exponent, mantissa: the exponent bits give the range, the mantissa bits the precision.
+# 2. The ulp of normal numbers doubles at each power of two. So they all have the same number of
+#    significant bits: 11 in FP16, 8 in BF16. Normalise in FP32 before you cast, and keep ids as integers.
+# 3. A cast from FP32 gives the nearest number. A tie goes to the number whose last bit is 0.
+# 4. Below 6e-5, FP16's numbers are subnormal: each halving costs a bit. Positive numbers up to 2⁻²⁵
+#    become zero, and those from 65,520 on become inf.
+# 5. E4M3 has no inf, E5M2 has. TF32 is a way to read FP32 matrices, and saves no memory.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "number_formats.first_gap_bf16",
     "number_formats.narrowest_for_range",
@@ -338,4 +351,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises number_formats|four exercises]], then [[lesson how_numbers_break]].
+# **Next:** [[exercises number_formats|four exercises]]: decode bits, find the next number, save small
+# gradients, and choose a format. Then [[lesson how_numbers_break]]. Optional: [[deep number_formats]], on
+# numbers that are rounded twice, subnormals that a CPU throws away, and scales for blocks.

@@ -1,367 +1,409 @@
 # %% [markdown]
 # # Lesson 02: Three ways numbers break
 #
-# **You will be able to** tell underflow, overflow and swamping apart by their symptoms, say where
-# a NaN comes from, and write sums, softmaxes and masks that hold in 16 bits.
+# In [[lesson amp_in_20_minutes]] a loss curve was flat, because gradients were too small for FP16. That
+# is one of three ways in which 16-bit numbers break a training. Here you meet all three. You find
+# out what each looks like from outside, and where it starts.
 #
-# **Time** 40 minutes. **Needs** [[lesson number_formats]]; no GPU.
+# **You will be able to** tell underflow, overflow and [[term swamping]] apart, trace a NaN back to its
+# first inf, and write sums, norms, softmaxes and masks that work in 16 bits.
 #
-# A 16-bit format can fail in three ways: a number is too small for it, too large for it, or too
-# small *beside another number*. Each has its own symptom and its own remedy, and mixed precision
-# training is the three remedies put together.
+# **Time** 45 minutes. **Needs** [[lesson number_formats]]; no GPU.
 
 # %%
+import copy
+import math
+
 import torch
+from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
-from amp_lessons.formats import BF16, FP16, FP32
+from amp_lessons.formats import BF16, FP16
+from amp_lessons.interview import ask, predict
+from amp_lessons.loss_scale import exponent_histogram, fate
+from amp_lessons.training import autoencoder, load_digits
 
-half, bfloat = torch.float16, torch.bfloat16
+device = "cuda" if torch.cuda.is_available() else "cpu"
+pictures = load_digits().train_images[:600].to(device)
+our_pixels, big = pictures.numel(), 100_000_000
 
 # %% [markdown]
-# ## Underflow: too small
+# ## Three broken runs
 #
-# A value of half of the smallest number or less becomes zero. It is the quietest fault of the
-# three, and gradients are its usual victims. Here is one weight, whose gradient is
-# $2^{-14} \cdot 2^{-12} = 2^{-26}$. **Predict:** what does the backward pass give in FP16? And with
-# the loss multiplied by 65536?
+# Three colleagues train the network that paints digits, and none of them gets FP32's result.
+#
+# - **Run A** uses autocast with FP16. The loss is divided by 100 million, as if there
+#   were that many pixels.
+# - **Run B** also uses autocast with FP16. The loss isn't divided at all: it's the sum over all 38,400
+#   pixels. This colleague has read that FP16 needs a [[term loss scaling|loss scale]] of 65,536. So the
+#   loss is multiplied by that number, and the gradients are divided by it before each update.
+# - **Run C** uses no autocast. The model was converted with `model.bfloat16()`, so its weights and
+#   gradients are BF16. The loss is divided by 38,400.
+#
+# The function below can make all of these runs, with plain SGD. The learning rate is 0.3 for a
+# loss divided by 38,400. A larger divisor raises it in proportion, so with exact numbers the three
+# runs would be the same.
 
 
 # %%
-def gradient(dtype, scale=1.0):
-    """d(loss)/d(weight), computed in dtype, with the loss multiplied by scale."""
-    weight = torch.tensor(1.0, dtype=dtype, requires_grad=True)
-    activation = torch.tensor(2.0**-14, dtype=dtype)
-    loss = (weight * activation).float() * 2.0**-12
-    (loss * scale).backward()
-    return weight.grad
+def train(model, divisor=our_pixels, scale=1.0, rate=0.3, autocast=None, steps=400):
+    parameters = list(model.to(device).parameters())
+    optimizer = torch.optim.SGD(parameters, lr=rate * divisor / our_pixels)
+    errors = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=autocast, enabled=autocast is not None):
+            outputs = model(pictures.to(parameters[0].dtype))
+        error = mse_loss(outputs.float(), pictures, reduction="sum")
+        (error / divisor * scale).backward()
+        for parameter in parameters:
+            parameter.grad /= scale
+        optimizer.step()
+        errors.append(error.item() / our_pixels)
+    return errors
 
 
-print("FP32       ", gradient(torch.float32).item())
-print("FP16       ", gradient(half).item())
-print(
-    "FP16 scaled", gradient(half, 2.0**16).item(), "divided", gradient(half, 2.0**16).item() / 65536
+# %% tags=["question"]
+predict("how_numbers_break.which_run_is_nan")
+
+# %%
+fp32 = train(autoencoder())
+run_a = train(autoencoder(), divisor=big, autocast=torch.float16)
+run_b = train(autoencoder(), divisor=1, scale=65_536, autocast=torch.float16)
+model_c = autoencoder().bfloat16()
+run_c = train(model_c)
+print("error per pixel in step      1       2      50     400")
+for name, errors in {"FP32": fp32, "A": run_a, "B": run_b, "C": run_c}.items():
+    shown = "".join(f"{errors[step - 1]:8.3f}" for step in (1, 2, 50, 400))
+    print(f"{name:22}{shown}")
+
+# %% [markdown]
+# ## Run A: how many gradients are too small?
+#
+# We look at run A first. A gradient of $2^{-25}$, about 3e-8, or less becomes zero in FP16. So let's
+# compute the gradients of the first step in FP32 and see where they lie. The network has 10,448
+# weights and biases. For 10,192 of them, the gradient isn't zero in FP32.
+#
+# The picture sorts these gradients by size, in powers of two. The hatched area holds FP16's
+# [[term subnormal]] numbers, which begin at $2^{-24}$. Gradients in the bar just left of it, above
+# $2^{-25}$, are rounded up to $2^{-24}$. Those further left become zero.
+
+
+# %%
+def gradients(divisor=big, scale=1.0, autocast=None):
+    model = autoencoder().to(device)
+    with torch.autocast(device, dtype=autocast, enabled=autocast is not None):
+        outputs = model(pictures)
+    error = mse_loss(outputs.float(), pictures, reduction="sum")
+    (error / divisor * scale).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+exact = gradients()
+nonzero = (exact != 0).sum().item()
+too_small = fate(exact, format=FP16).zero  # not 0 in FP32, but 0 in FP16
+print(f"{too_small / nonzero:.0%} of {nonzero:,} gradients are too small for FP16")
+plots.gradient_histogram(exponent_histogram(exact), FP16)
+
+# %% tags=["question"]
+predict("how_numbers_break.lost_on_the_way")
+
+# %%
+found = gradients(autocast=torch.float16)
+lost = ((exact != 0) & (found == 0)).sum().item()
+print(f"too small by themselves:  {too_small / nonzero:4.0%}")
+print(f"zero in run A's backward: {lost / nonzero:4.0%}")
+
+# %% [markdown]
+# ## What if only half of the gradients are lost?
+#
+# In run A every gradient is gone. If the loss is divided by 30 million instead of 100 million, FP16's
+# backward pass loses 49% of the gradients in the first step.
+# How does such a run go on?
+
+# %% tags=["question"]
+predict("how_numbers_break.half_lost")
+
+# %%
+half_lost = train(autoencoder(), divisor=30_000_000, autocast=torch.float16)
+plots.training(
+    {"FP32": fp32, "FP16": half_lost},
+    title="Loss divided by 30 million: FP32 and FP16",
+    ylabel="error per pixel",
 )
 
-# %%
-plots.rescue(2.0**-26, 2.0**16, FP16)
-
 # %% [markdown]
-# The smaller the loss, the more gradients a network loses. Here is a classifier of the handwritten
-# digits. Its loss has a weight of 1, as usual; of 0.01, as one of several losses may have; and of one
-# in a million. Of its gradients, 7,415 are not zero in FP32. **Predict:** how many of these become
-# zero in FP16?
-
-# %%
-from amp_lessons.loss_scale import exponent_histogram, fate, smallest_safe_scale
-from amp_lessons.training import digits_gradients
-
-for weight in (1.0, 1e-2, 1e-6):
-    counted = fate(digits_gradients(loss_factor=weight).values(), 1.0)
-    total = counted.zero + counted.subnormal + counted.normal
-    print(f"loss times {weight:<5g}: {counted.zero:4} of {total} become zero in FP16")
-
-# %% [markdown]
-# At a weight of 1 this network hardly notices. Here are the gradients for a weight of 1e-6, by their
-# binary exponent.
-
-# %%
-gradients = digits_gradients(loss_factor=1e-6)
-histogram = exponent_histogram(gradients.values())
-plots.gradient_histogram(histogram, FP16)
-
-# %% [markdown]
-# All of them lie left of FP16's range; a single one is close enough to be rounded up into it.
-# **Predict:** by how many powers of two must the histogram move to the right until most of it is
-# inside? And until all of it is?
-
-# %%
-for exponent in (0, 8, 16, 24):
-    counted = fate(gradients.values(), 2.0**exponent)
-    print(
-        f"scale 2^{exponent:<2}: {counted.zero:4} become zero, {counted.subnormal:4} subnormal,"
-        f" {counted.normal:4} normal, {counted.overflow} overflow"
-    )
-
-# %% [markdown]
-# Here is the same as a picture that you can move. Focus the slider and use the arrow keys.
+# ## How far must the gradients move?
 #
-# - Find the smallest scale at which nothing becomes zero. Does anything overflow there?
-# - Change the format to FP8 E4M3. Is there a scale that saves every gradient?
-# - Change the format to BF16. Why does the slider hardly matter any more?
+# Too small for the format, and so rounded to zero: that is [[term underflow]]. There are two cures. You
+# can use a format with more range, such as BF16. Or you multiply the loss, which moves the whole
+# histogram to the right: [[term loss scaling]].
+#
+# Here is the histogram of run A's gradients again, and now you can move it. Focus the slider and use
+# the arrow keys. Then answer the question below with its help. If you like, switch the format to BF16:
+# how many gradients does it lose without any scale?
 
 # %% tags=["live"]
 from amp_lessons.widgets import GradientHistogram
 
-GradientHistogram(gradients, format="FP16")
+GradientHistogram(exact, format="FP16")
+
+# %% tags=["question"]
+predict("how_numbers_break.one_percent")
 
 # %%
-scale = smallest_safe_scale(gradients.values())
-largest = max(g.abs().max().item() for g in gradients.values())
-print(f"nothing becomes zero from 2^{int(torch.tensor(scale).log2())}")
-print("nothing overflows up to 2^40:", 2.0**40 * largest < 65520)
-print("BF16 loses", fate(gradients.values(), 1.0, BF16).zero, "without any scale")
+print("loss scale   too small by themselves   zero in FP16's backward pass")
+for exponent in (0, 4, 8, 9, 10, 11, 12, 16):
+    scale = 2.0**exponent
+    small = fate(exact, scale, FP16).zero
+    found = gradients(scale=scale, autocast=torch.float16)
+    lost = ((exact != 0) & (found == 0)).sum().item()
+    print(f"2^{exponent:<10}{small / nonzero:24.1%}{lost / nonzero:31.1%}")
+print(f"BF16, no scale: {fate(exact, format=BF16).zero} too small")
+
+scaled = train(autoencoder(), divisor=big, scale=65_536, autocast=torch.float16)
+print(f"Run A with a scale of 65,536: error {scaled[-1]:.3f}, FP32 {fp32[-1]:.3f}")
 
 # %% [markdown]
-# Here there is room to spare between the two ends: any scale from $2^{23}$ to $2^{40}$ will do. One
-# scale for all gradients of a network works because their spread is usually smaller than the
-# range of the format.
+# ## Run B: from the first inf to NaN
 #
-# ## Small constants
+# A scale of 65,536 is the cure for run A. Run B used the same number and got NaN in the second step.
+# Its loss is not divided, so the gradient of a painted pixel is twice that pixel's error. An error of
+# 0.6 has the gradient 1.2. Times 65,536, that is 78,643, and FP16 ends at 65,504. Values from 65,520 on
+# become inf: this is [[term overflow]].
 #
-# Underflow hides in constants too. **Predict:** in FP16, what is 1 / (0 + 1e-8)? And with 1e-7?
+# The next cell makes the first backward pass of run B. It starts at the painted pixels, and goes
+# back from the last layer to the first. In each layer, gradients are multiplied and added up.
 
 # %%
-zero = torch.tensor(0.0, dtype=half)
-for eps in (1e-8, 1e-7):
-    print(f"eps {eps:g}: 1/(0+eps) = {(1 / (zero + eps)).item():g}", end="   ")
-    print(f"log(0+eps) = {(zero + eps).log().item():g}")
+model = autoencoder().to(device)
+with torch.autocast(device, dtype=torch.float16):
+    painted = model(pictures)
+painted.retain_grad()  # keep this gradient, to look at it
+error = mse_loss(painted.float(), pictures, reduction="sum")
+(error * 65_536).backward()
+places = {
+    "painted pixels": painted.grad,
+    "weights of the last layer": model[-1].weight.grad,
+    "weights of the first layer": model[0].weight.grad,
+}
+for name, gradient in places.items():
+    inf, nan = gradient.isinf().double().mean(), gradient.isnan().double().mean()
+    print(f"{name:28} {inf:4.0%} inf, {nan:4.0%} NaN")
+
+# %% tags=["question"]
+predict("how_numbers_break.inf_to_nan")
+
+# %%
+inf = torch.tensor(70_000.0).half()
+zero = torch.tensor(1e-8).half()  # too small for FP16
+print(f"70,000 is stored as {inf.item()}, 1e-8 as {zero.item()}")
+print("inf + inf =", (inf + inf).item(), "  1 / inf =", (1 / inf).item())
+print("1 / 0 =", (1 / zero).item(), "  log(0) =", zero.log().item())
+print("inf - inf =", (inf - inf).item(), "  inf / inf =", (inf / inf).item())
+print("0 * inf =", (zero * inf).item(), "  0 / 0 =", (zero / zero).item())
 
 # %% [markdown]
-# 1e-8, a popular eps, is 0 in FP16: it protects nothing. 1e-7 survives, but its reciprocal is
-# beyond 65504, and overflows. A constant that is safe in FP32 has to be looked at again in 16
-# bits.
-
-# %% [markdown]
-# ## Overflow: too large
+# When a loss is NaN, look for the first inf, for a division by something that became zero, or for the
+# root or logarithm of a negative number. One such zero is easy to miss: in FP16, the
+# popular `eps=1e-8` is 0. So `x / (x.norm() + 1e-8)` is NaN for a vector of zeros.
+# ([[Lesson losses_and_ops]] has a safe eps.)
 #
-# A value from 65520 on becomes infinity. **Predict:** up to which whole number does exp(x) fit?
-# And what is 256 squared?
-
-# %%
-for x in (10.0, 11.0, 12.0):
-    print(f"exp({x:.0f}) = {torch.tensor(x, dtype=half).exp().item():g}")
-print("256 ** 2 =", (torch.tensor(256.0, dtype=half) ** 2).item())
-
-# %% [markdown]
-# Squares are where it happens in practice: a norm, a variance, a mean of squares. The result would
-# fit; a step on the way does not. **Predict:** the root of the mean square of four times 300, in
-# three ways: by squaring first, by dividing first, and in FP32?
-
-# %%
-x = torch.full((4,), 300.0, dtype=half)
-print("mean square, then root:", x.square().mean().sqrt().item())
-print("divide by 300 first:   ", ((x / 300).square().mean().sqrt() * 300).item())
-print("squares in float32:    ", x.float().square().mean().sqrt().half().item())
-
-# %% [markdown]
-# ## Where NaN comes from
+# Run B needs a smaller scale. With 16 it ends at FP32's 0.052, and with 64 it's NaN again. So the
+# right number depends on the loss. `GradScaler` looks for it, and skips the steps that overflow
+# ([[lesson grad_scaler]]).
 #
-# It is often said that NaN losses come from underflow. **Predict:** which of these give NaN?
-
-# %%
-inf = torch.tensor(70000.0).half()
-tiny = torch.tensor(1e-8).half()
-for name, value in (
-    ("1e-8 stored", tiny),
-    ("1e-8 * 1e-8", tiny * tiny),
-    ("70000 stored", inf),
-    ("70000 - 70000", inf - inf),
-    ("70000 * 1e-8", inf * tiny),
-    ("1e-8 / 1e-8", tiny / tiny),
-    ("log(1e-8)", tiny.log()),
-):
-    print(f"{name:15}", value.item())
-
-# %% [markdown]
-# Underflow gives zeros, and a zero by itself stays quiet: training stalls. Most NaNs come from an
-# infinity (inf − inf, 0 · inf) or from 0/0; the root or the logarithm of a negative number gives
-# one too. So when a loss becomes NaN, look for something that became too large, and for a division
-# by, or a logarithm of, something that became zero.
-
-# %% [markdown]
-# ## Swamping: too small beside another
+# ## A norm by hand
 #
-# 2048 and 1 are both FP16 numbers. **Predict:** what is their sum? And if 1 is added ten thousand
-# times, one after the other, in FP16 and in BF16?
-
-# %%
-print("2048 + 1 =", (torch.tensor(2048.0, dtype=half) + 1).item())
-for dtype in (half, bfloat, torch.float32):
-    total = torch.tensor(0.0, dtype=dtype)
-    for _ in range(10_000):
-        total = total + 1
-    print(f"{dtype}: ten thousand ones give {total.item():g}")
-
-# %% [markdown]
-# Once the ulp of the total is twice the number that is added, the sum lands half-way and goes back
-# to the even neighbour. The total stands still at 2048 in FP16 and at 256 in BF16. Nothing
-# overflowed, nothing became zero: the small number was *swamped* by the large one.
+# You don't need a loss scale to get an inf. 256 is a harmless number, and its square is too large for
+# FP16. Norms, variances and mean squared errors are made of squares.
 #
-# **Predict:** what does `.sum()` give for the same numbers in FP16? And for a hundred thousand?
+# The next cell has such a norm, written by hand. It divides numbers by the root of their mean square, so
+# that they have a size of about 1. Four activations of 300 should become four ones.
+
+# %% tags=["question"]
+predict("how_numbers_break.norm_of_300s")
 
 # %%
-for count in (10_000, 100_000):
-    print(count, "ones, .sum():", torch.ones(count, dtype=half).sum().item())
+x = torch.full((4,), 300.0, dtype=torch.float16)
+print("in FP16:         ", (x / x.square().mean().sqrt()).tolist())
+print("squares in FP32: ", (x / x.float().square().mean().sqrt()).half().tolist())
 
 # %% [markdown]
-# `.sum()` is right, because it accumulates in a wider format and rounds once at the end. Tensor
-# cores can do the same inside a matrix product. But the *result* is stored in FP16 again, and
-# 100000 is beyond 65504: a wide accumulator does not help against overflow of what is stored.
-
-# %% [markdown]
-# ## The weight that does not move
+# ## The same sum, twice
 #
-# Training adds small updates to large weights, thousands of times. **Predict:** a weight of 1.0
-# gets a thousand updates of −0.0001. Where does it end in FP32, FP16 and BF16?
+# A training step is full of sums. We take a simple one: 50,000 times 1.4, and then 50,000 times −1.
+# Stored in FP16, these numbers add up to 20,019.5. On a CPU with one thread, `sum` adds them up in FP32
+# and rounds once, to 20,016. With two threads, each adds up one half in FP32, and stores its sum in the
+# dtype of the result, FP16. Then the two sums are added.
+
+# %% tags=["question"]
+predict("how_numbers_break.two_threads")
 
 # %%
-paths = {}
-for f in (FP32, FP16, BF16):
-    path = [1.0]
-    for _ in range(1000):
-        path.append(f.round(path[-1] - f.round(1e-4)))
-    paths[f.name] = path
-    print(f"{f.name}: {path[-1]:.4f}")
-
-# %%
-plots.curves(
-    {"FP32": paths["FP32"], "FP16, BF16": paths["FP16"]},
-    title="A weight of 1.0 after updates of −0.0001",
-    xlabel="updates",
-    ylabel="weight",
-    alt="The weight in FP32 falls in a straight line from 1.0 to 0.9; in FP16 and BF16 it stays at 1.0.",
-)
+x = torch.cat([torch.full((50_000,), 1.4), torch.full((50_000,), -1.0)]).half()
+usual = torch.get_num_threads()
+for threads in (1, 2):
+    torch.set_num_threads(threads)
+    wide = x.sum(dtype=torch.float32).item()
+    print(f"{threads} thread(s): sum {x.sum().item():,.0f}, with dtype=torch.float32 {wide:,.0f}")
+torch.set_num_threads(usual)
 
 # %% [markdown]
-# In 16 bits not one of the thousand updates arrives. In FP16 an update can be lost once the weight
-# is 2048 times as large as it ([Micikevicius et al.](https://arxiv.org/abs/1710.03740), section
-# 3.1), and from 4096 times on it always is. In BF16 the two are 256 and 512. So the weights that
-# the optimizer updates are kept in FP32: that is what *master weights* are for. (In PyTorch's AMP
-# they are the parameters themselves, and the 16-bit copies are temporary.)
+# ## A softmax by hand
 #
-# Why two figures? The ulp is the same for 1.0 and for 1.999, so half an ulp is 1/2048 of the one
-# and 1/4096 of the other. **Predict:** how many of all weights does an update of weight/2048 leave
-# in place? Of weight/3000, of weight/4096?
+# Softmax turns logits into probabilities: `x.exp() / x.exp().sum()`. For the logits 11, 10 and 0, the
+# first probability should be 0.73. In FP16, exp(11) is 59,872, so it fits. exp(12) doesn't fit.
+
+# %% tags=["question"]
+predict("how_numbers_break.softmax_of_11")
 
 # %%
-weights = FP16.decode(torch.arange(0x0400, 0x7C00))  # every normal FP16 number
-for ratio in (2048, 3000, 4096):
-    stuck = FP16.round(weights + weights / ratio) == weights
-    print(f"weight/{ratio} does not move {stuck.double().mean():6.1%} of the weights")
-
-# %% [markdown]
-# ## Cancellation: the digits that were never there
-#
-# A fourth effect looks like a fault of subtraction, and is not. **Predict:** how large is the
-# relative error of 1.001 − 1 in FP16? And what is the variance of 10.01, 10.02 and 10.03, which is
-# 6.67e-5, as the mean of the squares less the square of the mean?
-
-# %%
-a, b = torch.tensor(1.001, dtype=half), torch.tensor(1.0, dtype=half)
-print("1.001 is stored as", a.item())
-print(f"1.001 - 1 gives {(a - b).item()}: {1 - (a - b).item() / 0.001:.1%} off")
-v = torch.tensor([10.01, 10.02, 10.03], dtype=half)
-print(f"mean of squares less square of mean: {(v.square().mean() - v.mean() ** 2).item():.3g}")
-print(f"mean of squared differences:         {(v - v.mean()).square().mean().item():.3g}")
-
-# %% [markdown]
-# The subtraction itself is exact. It removes what both numbers share and leaves their rounding
-# errors, which now are most of what there is. A variance that comes out negative is the classic
-# sign; its square root is NaN. The remedy is to subtract *first*, while the digits are there, and
-# to square afterwards, or to do the whole in FP32. (The second result is not good either, because
-# 10.01, 10.02 and 10.03 were rounded when they were stored. But it cannot be negative.)
-
-# %% [markdown]
-# ## A softmax that holds
-#
-# Softmax is exp divided by a sum of exps. Written like that it fails at once. **Predict:** which
-# of these logits can it stand in FP16: 5, 11, 12?
-
-
-# %%
-def plain_softmax(x):
-    return x.exp() / x.exp().sum()
-
-
-def shifted_softmax(x):
-    return plain_softmax(x - x.max())
-
-
 for largest in (5.0, 11.0, 12.0):
-    x = torch.tensor([largest, largest - 1, 0.0], dtype=half)
-    print(largest, plain_softmax(x).tolist()[0], shifted_softmax(x).tolist()[0])
+    x = torch.tensor([largest, largest - 1, 0.0]).half()
+    plain = x.exp() / x.exp().sum()
+    moved = (x - x.max()).exp() / (x - x.max()).exp().sum()
+    print(f"largest logit {largest:2.0f}: first probability", end=" ")
+    print(f"{plain[0].item():.2f} by hand, {moved[0].item():.2f} after subtracting the maximum")
 
 # %% [markdown]
-# At 12 the plain one divides inf by inf. At 11 exp still fits, but the sum does not, and a
-# probability of 0.73 becomes 0. Subtracting the largest logit changes nothing in exact arithmetic,
-# and then exp never sees more than 0. `torch.softmax` does it too.
+# `torch.softmax` subtracts the maximum for you. On CUDA, autocast also runs `exp`, `sum` and `softmax` in
+# FP32. On a CPU they keep the dtype that they get ([[lesson autocast_ops]]). Two more things can go wrong
+# around a softmax in FP16:
 #
-# **Predict:** is the logarithm of a softmax safe now?
+# - **The logarithm of a probability.** A small probability is 0 in FP16, and log(0) is −inf.
+#   `log_softmax` computes the logarithm without the probability. That is why `cross_entropy` takes
+#   logits.
+# - **A mask of −1e9.** Many transformers hide a place by giving it the score −1e9, so that softmax gives
+#   0 there. In FP16 this number doesn't exist.
 
 # %%
-x = torch.tensor([0.0, -30.0], dtype=half)
-print("log(softmax(x))  ", torch.softmax(x, 0).log().tolist())
-print("log_softmax(x)   ", torch.log_softmax(x, 0).tolist())
+from amp_lessons.experiments import raised
+
+x = torch.tensor([0.0, -30.0]).half()
+print("log of softmax:", torch.softmax(x, 0).log().tolist())
+print("log_softmax:   ", torch.log_softmax(x, 0).tolist())
+
+scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).half()
+hidden = torch.tensor([[False, True], [True, True]])  # one place of row 1, all of row 2
+print("mask of -1e9:  ", raised(lambda: scores.masked_fill(hidden, -1e9)))
+for fill in (-math.inf, torch.finfo(torch.float16).min):
+    rows = torch.softmax(scores.masked_fill(hidden, fill), -1).tolist()
+    print(f"mask of {fill}: {rows[0]} and {rows[1]}")
 
 # %% [markdown]
-# The probability of the second class underflows to 0, and its logarithm is −inf. `log_softmax`
-# never forms the probability. That is why losses take logits; you write it yourself in the
-# exercises.
+# `torch.finfo(dtype).min` is the lowest finite number of a dtype, −65,504 in FP16. A row in which
+# everything is hidden then gets equal probabilities instead of NaN. Drop the output of such a row.
+# (On a CPU, PyTorch's `scaled_dot_product_attention` with a mask of booleans gives zeros there.)
+
+# %% [markdown]
+# ## Run C: finite, not zero, and still no progress
 #
-# The same trap waits in a binary loss. **Predict:** with the logit 10 and the target 0 the loss is
-# about 10. What does it give in FP16 by way of the probability?
+# Run C learned as well as FP32 for 50 steps. Since then it has hardly moved. Nothing overflows, since
+# BF16 reaches almost as far as FP32. Nothing underflows either: more than 97% of the gradients aren't
+# zero.
+#
+# We give it 400 more steps, from where it stands, in three ways:
+#
+# - with the same learning rate, 0.3;
+# - with a tenth of it, 0.03, in case the steps are too coarse for what is left to learn;
+# - with 0.3, but the weights are converted to FP32. Autocast then makes BF16 copies for the matrix
+#   products.
+
+# %% tags=["question"]
+predict("how_numbers_break.more_steps_for_c")
 
 # %%
-logit = torch.tensor(10.0, dtype=half)
-probability = torch.sigmoid(logit)
-print("probability     ", probability.item())
-print("-log(1 - p)     ", -(1 - probability).log().item())
-print("from the logit  ", torch.nn.functional.softplus(logit).item())
+curves = {}
+for name, rate, weights in (
+    ("same rate", 0.3, torch.bfloat16),
+    ("a tenth of it", 0.03, torch.bfloat16),
+    ("FP32 weights", 0.3, torch.float32),
+):
+    model = copy.deepcopy(model_c).to(weights)
+    curves[name] = train(model, rate=rate, autocast=torch.bfloat16)  # casts only FP32 weights
+    pairs = zip(model_c.parameters(), model.parameters(), strict=True)
+    changed = sum((before != after).sum().item() for before, after in pairs)
+    print(f"{name:14} {changed / len(exact):5.1%} of the weights changed")
+plots.training(curves, title="Run C: 400 more steps", ylabel="error per pixel")
 
 # %% [markdown]
-# The probability is 0.99995, FP16 rounds it to 1, and 1 − 1 is 0. PyTorch's
-# `binary_cross_entropy_with_logits` takes the second way. [[Lesson losses_and_ops]] looks at its gradient.
-
-# %% [markdown]
-# ## A mask that fits
+# ## Too small beside another number
 #
-# Attention masks are often written with −1e9, "minus infinity for all practical purposes".
-# **Predict:** what happens in FP16? And with a true −inf, in a row in which everything is masked?
-
-# %%
-scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=half)
-masked = torch.tensor([[False, True], [True, True]])
-try:
-    scores.masked_fill(masked, -1e9)
-except RuntimeError as error:
-    print("RuntimeError:", error)
-for fill in (-torch.inf, torch.finfo(half).min):
-    print(fill, torch.softmax(scores.masked_fill(masked, fill), -1).tolist())
-
-# %% [markdown]
-# torch refuses to fill with a finite number beyond the range of the dtype. (Adding −1e9 to a score
-# is not refused: it gives −inf.) −inf works until a row has nothing left, and then gives NaN.
-# `torch.finfo(dtype).min` fits every dtype and is finite.
-
-# %% [markdown]
-# ## Three remedies
+# An update can be a fine number by itself, and still be lost in the addition. This is
+# [[term swamping]]: the update is less than half the gap to the next number that the format has. (The
+# gap is also called [[term ulp]].) The gap depends on the weight. For normal numbers:
 #
-# | fault | symptom | remedy in mixed precision training |
+# | | an update may be lost below | and is lost below |
 # |---|---|---|
-# | underflow | gradients that are exactly zero, a loss that stalls | loss scaling (FP16); BF16 |
-# | overflow | inf, then NaN | FP32 for exp, norms and losses; in gradients: skip the step, lower the scale |
-# | swamping | weights that do not move, sums that stand still | FP32 weights; wide accumulation |
+# | FP16 | weight / 2,048 | weight / 4,096 |
+# | BF16 | weight / 256 | weight / 512 |
 #
-# [[Lesson amp_from_scratch]] builds mixed precision training from these three, and takes each away again to see it
-# fail.
+# Sums that grow one by one have the same problem: a running loss, or a count of right answers. Let's
+# count to 10,000 in each format.
+
+# %%
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    ones = torch.ones(10_000, dtype=dtype)
+    total = torch.zeros((), dtype=dtype)
+    for one in ones:
+        total = total + one
+    print(f"{dtype!s:14}  one by one {total.item():6,.0f}, sum() {ones.sum().item():6,.0f}")
 
 # %% [markdown]
+# The count stops where the gap becomes 2: at 2,048 in FP16, and at 256 in BF16. 2,048 + 1 lies half-way
+# between two FP16 numbers, and the tie goes back to 2,048. `sum()` adds these numbers up in FP32 and
+# rounds once: 9,984 is the BF16 number nearest to 10,000. Keep counts in integers and running sums in
+# FP32.
+#
+# ## A variance of three numbers
+#
+# Rounding can also hurt when you subtract two numbers that are almost equal. A textbook formula for the
+# variance is the mean of the squares, minus the square of the mean. For 10.01, 10.02 and 10.03 the
+# variance is 0.0000667. Both terms are about 100.4. There, FP16 numbers are 0.0625 apart.
+
+# %% tags=["question"]
+predict("how_numbers_break.variance_by_formula")
+
+# %%
+for dtype in (torch.float32, torch.float16):
+    x = torch.tensor([10.01, 10.02, 10.03], dtype=dtype)
+    textbook = x.square().mean() - x.mean().square()
+    centred = (x - x.mean()).square().mean()
+    print(
+        f"{dtype!s:14}  textbook {textbook.item():9.2g}, mean subtracted first {centred.item():.2g}"
+    )
+
+# %% [markdown]
+# This is called **cancellation**. It is not a fourth way to lose a number, but it makes old rounding
+# errors visible. Compute variances in FP32, and subtract before you square.
+#
+# ## What you see, and what helps
+#
+# | what you see | what happened | what helps |
+# |---|---|---|
+# | a flat loss, or one that stops too high; gradients that are exactly zero | underflow | loss scaling for FP16; BF16 |
+# | inf, then NaN; sometimes zeros after a division by inf | overflow | a smaller scale and a skipped step if it's the gradients; FP32 for squares, exps, norms and sums |
+# | a loss that stops; gradients are fine, most weights don't change | swamping | FP32 weights; FP32 sums |
+#
+# Autocast and `GradScaler` do much of this for you. [[Lesson amp_from_scratch]] builds these cures by
+# hand and takes each away again.
+#
 # ## Recap
 #
-# 1. Underflow gives zeros and no message; FP16 loses $2^{-25}$ and all below it.
-# 2. Overflow gives inf from 65520 on, most often in squares and exps on the way to a small result.
-# 3. Most NaNs come from an infinity or from 0/0; underflow alone makes training stall.
-# 4. Swamping loses the smaller of two numbers from a ratio of 2048 to 4096 in FP16, and of 256 to
-#    512 in BF16.
-# 5. Stay with logarithms, subtract before you square, ask the dtype for its limits.
-
-# %% [markdown]
+# 1. Underflow: in FP16, everything up to $2^{-25}$ becomes 0, with no message. If the gradients of
+#    the outputs are all zero, so are those of the weights.
+# 2. Overflow: in FP16, values from 65,520 on become inf. Squares, exps and sums can overflow on the way
+#    to a small result.
+# 3. NaN comes from inf − inf, 0 · inf, inf / inf and 0 / 0, and from roots and logarithms of negative
+#    numbers. Look for the first inf, the first zero, or the first negative number under a root.
+# 4. Swamping: a BF16 weight doesn't change if the update is below 1/512 of it. A smaller learning rate
+#    makes it worse; FP32 weights cure it.
+# 5. Subtract before you square, stay with logarithms, and ask `torch.finfo` for the limits of a dtype.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "how_numbers_break.bf16_weights_stand_still",
     "how_numbers_break.ones_after_2048",
@@ -369,5 +411,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises how_numbers_break|four exercises]]: a sum that keeps its small
-# terms, a log-softmax, a mask, and ten faults to name. Then [[lesson amp_from_scratch]]: AMP from scratch.
+# **Next:** [[exercises how_numbers_break|four exercises]]: a sum that keeps its small terms, a
+# log-softmax, a mask, and ten faults to name. Then [[lesson amp_from_scratch]] builds AMP from scratch.
+# Optional: [[deep how_numbers_break]], on lost updates, random rounding, a binary loss, and masks that
+# add up.

@@ -1,584 +1,434 @@
 # %% [markdown]
 # # Lesson 04: What autocast does to each op
 #
-# **You will be able to** say which dtype an op gives under autocast, on a CPU and on CUDA, prove it
-# with assertions that run on your machine, and find the place where two dtypes meet that should
-# not.
+# Autocast looks at each operation, or *op* for short: each matrix product, each addition, each tanh.
+# It casts the inputs of some, and leaves the others alone. You'll train a network with a layer that a
+# colleague wrote, and follow the dtypes through it line by line. Then you'll look up what autocast does
+# on a GPU that you may not have.
 #
-# **Time** 50 minutes. **Needs** [[lesson amp_from_scratch]]; no GPU, not even for CUDA's rules.
+# **You will be able to** say which dtype an op gives under autocast, on a CPU and on CUDA, or look it up.
+# And you'll be able to fix the places where two dtypes don't fit together.
 #
-# Autocast is often described as "runs the model in FP16". It does not. It is a list of rules, one
-# for each op, and the rules of a CPU are not those of a GPU. This lesson asks torch for them.
+# **Time** 45 minutes. **Needs** [[lesson amp_from_scratch]]; no GPU, not even for CUDA's rules.
 
 # %%
-import re
-import warnings
-from contextlib import contextmanager, nullcontext
-
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import mse_loss
 
-half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
+from amp_lessons import plots
+from amp_lessons.interview import ask, predict
+from amp_lessons.training import autoencoder, load_digits
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+pictures = load_digits().train_images[:600].to(device)
+xrays = 4095 * pictures
 
 # %% [markdown]
-# ## A policy, not a cast
+# ## A norm written by hand
 #
-# The block of a `with torch.autocast(…)` is called a *region*. Here is one around seven ops.
-# **Predict:** the dtype of each result. The inputs are float32, and so is the weight.
+# The network of [[lesson amp_in_20_minutes]] paints digits again. This time we pretend that its input
+# comes from an X-ray detector, whose grey values go from 0 to 4,095. So the first layer puts out numbers
+# in the thousands. The `tanh` behind it can't tell these apart: it gives about 1 for 10 and for 1,000.
+# A colleague therefore puts a normalization layer, or *norm*, between the two. It divides the 64
+# outputs of the first layer by their root mean square. The targets still have values from 0 to 1.
+#
+# `train` below is a loop as you know it. `mixed` switches autocast and the `GradScaler` on or off.
+
 
 # %%
-x, weight = torch.randn(4, 8), torch.randn(8, 3)
-with torch.autocast("cpu", dtype=bfloat):
-    print("x + 1          ", (x + 1).dtype)
+class Norm(nn.Module):
+    def forward(self, h):
+        mean_square = (h * h).mean(dim=1, keepdim=True)
+        return h * (mean_square + 1e-6).rsqrt()  # rsqrt(x) is 1 / sqrt(x)
+
+
+def painter(norm):
+    first, *others = autoencoder()  # always the same initial weights
+    return nn.Sequential(first, norm, *others).to(device)
+
+
+# %%
+def train(norm, mixed=True):
+    model, scaler = painter(norm), torch.amp.GradScaler(device, enabled=mixed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
+    errors = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=torch.float16, enabled=mixed):
+            error = mse_loss(model(xrays), pictures)
+        scaler.scale(error).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        errors.append(error.item())
+    return model, errors, scaler.get_scale()
+
+
+# %% tags=["question"]
+predict("autocast_ops.norm_by_hand")
+
+# %%
+fp32_model, fp32, _ = train(Norm(), mixed=False)
+mixed_model, mixed, scale = train(Norm())
+print(f"loss scale: 65,536 at the start, {scale:,.0f} at the end")
+plots.training(
+    {"FP32": fp32, "mixed precision": mixed},
+    title="A painter with a norm written by hand",
+    ylabel="error per pixel",
+)
+
+# %%
+with torch.autocast(device, dtype=torch.float16):
+    painted = mixed_model(xrays)
+plots.paintings({"original": pictures, "FP32": fp32_model(xrays), "mixed precision": painted})
+
+# %% [markdown]
+# Every digit gets the same painting, so the network doesn't use its input.
+#
+# ## Look inside the norm
+#
+# Here are the steps of `Norm`, one after the other, on a CPU and with the initial weights. The last
+# column is the largest absolute value of each result.
+
+# %%
+first_layer = autoencoder()[0]
+with torch.autocast("cpu", dtype=torch.float16):
+    h = first_layer(xrays.cpu())
+    squares = h * h
+    mean_square = squares.mean(dim=1, keepdim=True)
+    factor = (mean_square + 1e-6).rsqrt()
+    normed = h * factor
+steps = {"h": h, "h * h": squares, "mean": mean_square, "rsqrt": factor, "h * rsqrt": normed}
+for name, result in steps.items():
+    print(f"{name:10} {result.dtype}  {result.abs().max():.3g}")
+
+# %% [markdown]
+# The largest number in FP16 is 65,504, and the square of 3,810 is 14 million. It becomes inf. So the
+# mean is inf, 1 divided by its root is 0, and the norm puts out zeros. The layers behind it can't tell
+# one picture from another, and learn to paint the average of all. A zero is an ordinary number, so the
+# loss and the gradients are finite, and the scaler finds nothing wrong.
+#
+# ## Which ops does autocast change?
+#
+# The X-rays are FP32, and so is the layer's weight. Yet `h` is FP16: in an
+# [[term autocast region|autocast region]], PyTorch casts what goes into a linear layer. Does it cast
+# what goes into every op? In our region, `xrays / 4095` is FP32. And on a CPU, each `tanh` of the
+# painter is given FP16 and gives FP16. Now we call `tanh` on the pictures themselves, which are FP32.
+
+# %% tags=["question"]
+predict("autocast_ops.tanh_of_pictures")
+
+# %%
+x, weight = pictures.cpu(), torch.randn(64, 64)
+with torch.autocast("cpu", dtype=torch.float16):
     h = x @ weight
-    print("h = x @ weight ", h.dtype)
-    print("h + 1          ", (h + 1).dtype)
-    print("h + x[:, :3]   ", (h + x[:, :3]).dtype)
-    print("h + h.half()   ", (h + h.half()).dtype)
-    print("h.half() @ h.T ", (h.half() @ h.T).dtype)
-    print("mse_loss(h, h) ", F.mse_loss(h, h).dtype)
-print("x, weight      ", x.dtype, weight.dtype)
+    print("x @ weight            ", h.dtype)
+    print("tanh(h)               ", torch.tanh(h).dtype)
+    print("tanh(x)               ", torch.tanh(x).dtype)
+    print("h + x                 ", (h + x).dtype)
+    print("h.bfloat16() @ weight ", (h.bfloat16() @ weight).dtype)
+    print("h.bfloat16() + h      ", (h.bfloat16() + h).dtype)
+    print("mse_loss(h, h)        ", mse_loss(h, h).dtype)
+    print("(h * h).mean()        ", (h * h).mean().dtype)
+print("weight                ", weight.dtype)
 
 # %% [markdown]
-# Only matrix products were moved to the region's 16 bits, whatever they were given, and only the
-# loss was moved to 32. `+` is on no list: it gives what it is given, of two dtypes the wider, and
-# float32 for float16 with bfloat16, since neither holds the other's numbers. x and the weight are
-# as they were: autocast casts copies on the way into an op, so you cast neither inputs nor model
-# yourself.
+# You often read that autocast runs the model in FP16. It doesn't. It has lists of ops, and looks up each
+# op when you call it. On a CPU, in PyTorch 2.13:
 #
-# So *"AMP runs most operations in FP16"* is not true as it stands. It moves the ops on a list to 16
-# bits; those happen to do most of the arithmetic. (In the exercises you count how much.)
-
-# %% [markdown]
-# ## Assertions that run
+# - **`@`, `bmm`, linear layers, convolutions and attention** get their inputs cast to 16 bits.
+# - **Most of PyTorch's losses, and `prod`,** get their inputs cast to FP32.
+# - **An op on no list** takes what it is given: `+`, `*`, `tanh`, `mean` and many more. If you add an FP16
+#   and an FP32 matrix, the wider dtype wins, as without autocast. FP16 and BF16 give FP32, because
+#   neither can hold the other's numbers.
 #
-# The [official recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) shows
-# the dtypes with assertions. They stand in a loop of this form. **Predict:** what does it print?
-
-# %%
-for _epoch in range(0):
-    assert 1 == 2, "an assertion that is false"
-print("no complaint")
-
-# %% [markdown]
-# `range(0)` is empty: nothing in the loop is ever executed, so nothing in it is ever wrong. Here
-# are assertions that run, in both 16-bit formats. Change one and see it fail.
-
-# %%
-net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-target = torch.randn(4, 3)
-for dtype in (bfloat, half):
-    with torch.autocast("cpu", dtype=dtype):
-        output = net(x)
-        loss = nn.MSELoss()(output, target)
-        assert output.dtype is dtype
-        assert loss.dtype is single
-    assert all(p.dtype is single for p in net.parameters())
-    print(dtype, "three assertions hold")
-
-# %% [markdown]
-# ## Ask CUDA, without CUDA
+# So a loss that you write yourself isn't protected: `(h * h).mean()` is FP16. And autocast casts copies:
+# the weight itself is still FP32.
 #
-# Those were a CPU's rules. On a machine with no GPU a region for CUDA switches itself off:
-
-# %% tags=["live"]
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    with torch.autocast("cuda", dtype=half):
-        print("autocast for CUDA is on:", torch.is_autocast_enabled("cuda"))
-print(*(str(warning.message) for warning in caught), sep="\n")
-
-# %% [markdown]
-# But the rules are in your copy of torch, GPU or not. Autocast acts when an op is *dispatched*,
-# that is, when torch picks the code that will run it, and to choose a dtype it looks at the
-# arguments' devices and dtypes and never at a number. torch has tensors with a device, a dtype and
-# no data: *fake tensors*, which the compiler uses. So set the state by hand, and ask.
+# ## Where does `.float()` go?
+#
+# Back to the norm. Two people fix it with one `.float()` each:
 
 
 # %%
-from torch._subclasses.fake_tensor import FakeTensorMode
+class CastSquares(nn.Module):
+    def forward(self, h):
+        mean_square = (h * h).float().mean(dim=1, keepdim=True)
+        return h * (mean_square + 1e-6).rsqrt()
 
 
-@contextmanager
-def cuda_region(dtype):
-    """A region of autocast for CUDA, on tensors with a device, a dtype, a shape and no data."""
-    torch.set_autocast_enabled("cuda", True)
-    torch.set_autocast_dtype("cuda", dtype)
-    try:
-        with FakeTensorMode():
-            yield
-    finally:
-        torch.set_autocast_enabled("cuda", False)
-        torch.set_autocast_dtype("cuda", half)
-        torch.clear_autocast_cache()
+class CastFirst(nn.Module):
+    def forward(self, h):
+        h = h.float()
+        mean_square = (h * h).mean(dim=1, keepdim=True)
+        return h * (mean_square + 1e-6).rsqrt()
 
 
-# %% [markdown]
-# **Predict:** a softmax of a 16-bit tensor: which dtype on a CPU, and which on CUDA?
+# %% tags=["question"]
+predict("autocast_ops.where_to_widen")
 
 # %%
-with torch.autocast("cpu", dtype=half):
-    scores = torch.ones(2, 3, dtype=half)
-    print(scores.device.type, torch.softmax(scores, -1).dtype)
-with cuda_region(half):
-    scores = torch.ones(2, 3, dtype=half, device="cuda")
-    print(scores.device.type, torch.softmax(scores, -1).dtype)
+_, cast_squares, _ = train(CastSquares())
+_, cast_first, _ = train(CastFirst())
+plots.training(
+    {"FP32": fp32, "CastSquares": cast_squares, "CastFirst": cast_first},
+    title="Two ways to fix the norm",
+    ylabel="error per pixel",
+)
 
 # %% [markdown]
-# They differ. Three warnings before you rely on it. Fake tensors are an inner part of torch: the
-# module's name begins with an underscore. Without CUDA a few ops, such as indexing, ask for the
-# device after all and fail, and a fake CUDA tensor that *requires a gradient* can end Python: ask
-# with plain tensors. And fake tensors can be more lenient than a kernel. **Predict:** a product of
-# float32 and float64, which a real matrix product refuses?
-
-# %%
-with cuda_region(half):
-    a, b = torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda", dtype=torch.float64)
-    print("fake tensors:", (a @ b).dtype)
-with torch.autocast("cpu", dtype=half):
-    try:
-        torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.float64)
-    except RuntimeError:
-        print("real tensors, on a CPU: an error")
-
-# %% [markdown]
-# So believe them about the rules of autocast, and test mixtures of dtypes for real.
+# ## Would CUDA do the same?
 #
-# Now a whole model, layer by layer, on both. **Predict:** where do the two columns differ?
-
-# %%
-layers = {
-    "linear": lambda v: F.linear(v, torch.ones(16, 8, device=v.device)),
-    "relu": torch.relu,
-    "layer_norm": lambda v: F.layer_norm(v, (16,)),
-    "linear again": lambda v: F.linear(v, torch.ones(3, 16, device=v.device)),
-    "softmax": lambda v: torch.softmax(v, -1),
-}
-dtypes = {}
-for device, region in (("cpu", torch.autocast("cpu", dtype=half)), ("cuda", cuda_region(half))):
-    with region:
-        value = torch.ones(4, 8, device=device)
-        for name, layer in layers.items():
-            value = layer(value)
-            dtypes[device, name] = str(value.dtype)
-for name in layers:
-    print(f"{name:13} CPU {dtypes['cpu', name]:14} CUDA {dtypes['cuda', name]}")
-
-# %% [markdown]
-# An assertion about a norm or a softmax that holds on your laptop fails on the GPU, and the other
-# way round. One about a linear layer or a loss holds on both.
-
-# %% [markdown]
-# ## Four groups
+# CUDA has lists of its own. You don't need a GPU to read them: to choose a dtype, autocast looks at
+# devices and dtypes, and not at numbers. So this course asks with [[term fake tensor|fake tensors]],
+# which have a device and a dtype but no data. (How that works is shown in [[deep autocast_ops]].) If
+# your machine has a CUDA GPU, the browser below asks the GPU itself.
 #
-# `amp_lessons.policy` asks in this way for hundreds of ops, each with 16-bit, float32 and mixed
-# input, and sorts them by what came out: *lower precision*, *float32*, *widest*, *as given*. Where
-# your machine has a GPU, it asks the GPU itself.
-#
-# First the ops that are moved to 16 bits. **Predict:** are they the same ones on both devices?
-
-# %%
-from amp_lessons.policy import op_policy
-
-
-def side_by_side(*ops):
-    for op in ops:
-        cpu, cuda = op_policy(op, "cpu", half), op_policy(op, "cuda", half)
-        print(f"{op:33} CPU {cpu.group:17} CUDA {cuda.group}")
-
-
-side_by_side("matmul", "linear", "conv2d", "einsum", "lstm_cell", "prelu")
-side_by_side("scaled_dot_product_attention")
-
-# %% [markdown]
-# Matrix products in all their forms: layers, convolutions, attention, recurrent cells. This is
-# where tensor cores help, and where rounding the inputs to 16 bits does least harm, as the products
-# can be summed in a wider format. (prelu, which is no product, is on the list too.)
-#
-# **Predict:** which of these does CUDA compute in float32? And a CPU?
-
-# %%
-side_by_side("softmax", "log_softmax", "layer_norm", "rms_norm", "exp", "log", "pow", "sum")
-side_by_side("cumsum", "norm", "cosine_similarity")
-print()
-side_by_side("mse_loss", "cross_entropy", "prod")
-
-# %% [markdown]
-# This is the difference to remember. Exponentials, logarithms, powers, sums, norms of vectors,
-# layer_norm and rms_norm are float32 on CUDA, with exceptions such as exp2 and nansum. On a CPU
-# they give what they are given. prod and nearly all of torch's losses are float32 on both.
-#
-# *"Autocast keeps softmax and reductions in FP32"* is therefore true of CUDA only, and not of every
-# reduction. **Predict:** mean, var, std and max?
-
-# %%
-side_by_side("mean", "var", "std", "max", "sqrt", "sigmoid", "tanh", "gelu", "relu")
-side_by_side("batch_norm", "embedding", "dropout")
-
-# %% [markdown]
-# None of them is on either device's list. So is a mean of squares, the most common way to overflow
-# in [[lesson how_numbers_break]], protected by autocast? **Predict:** it can be written in three ways. Are they the
-# same?
-
-# %%
-for op in ("__pow__", "square", "mul"):
-    print(f"{op:8} CPU {op_policy(op, 'cpu').low}   CUDA {op_policy(op, 'cuda').low}")
-
-# %% [markdown]
-# On CUDA pow is on the float32 list, and square is computed by way of pow: `x ** 2` and
-# `x.square()` are float32 there. `x * x` is 16 bit on both, and on a CPU all three are. If it must
-# not overflow, do not leave it to autocast.
-#
-# The smallest group takes the *widest* dtype among its inputs. It matters where mixed input would
-# be an error. **Predict:** a dot product of a 16-bit and a float32 vector?
-
-# %%
-for op in ("dot", "addcmul", "cat"):
-    for device in ("cpu", "cuda"):
-        policy = op_policy(op, device, half)
-        print(f"{op:8} {device:5} {policy.group:10} mixed input gives {policy.mixed}")
-
-# %% [markdown]
-# On CUDA the dot product works; on a CPU it raises, and there is no answer. addcmul is on CUDA's
-# list and cat on the CPU's; where they are on none, ordinary type promotion comes to the same.
-#
-# Here is the rest of CUDA's list. **Predict:** in which groups does a CPU have them?
-
-# %%
-widest = ("addcdiv", "atan2", "bilinear", "cross", "vdot", "grid_sample", "index_put")
-widest += ("scatter_add", "tensordot")
-for device in ("cuda", "cpu"):
-    print(f"{device:4}", sorted({op_policy(op, device, half).group for op in widest}))
-
-# %% [markdown]
-# In every group but this one.
-#
-# One op is refused. **Predict:** on which device, and why would anybody refuse a loss?
-
-# %%
-side_by_side("binary_cross_entropy", "binary_cross_entropy_with_logits")
-print(op_policy("binary_cross_entropy", "cuda").note.splitlines()[0])
-
-# %% [markdown]
-# In 16 bits a probability of 0.99995 is 1, and the logarithm of 1 minus it is minus infinity
-# ([[lesson how_numbers_break]]). The logits version has the same value and no such trap. Note that a CPU computes the
-# loss in float32 and says nothing, and yet the probability was rounded before: the number is wrong
-# there too.
-#
-# Here you can look up any op, and read both devices side by side. The search field takes a part of
-# a name.
-#
-# - List the ops that differ between CUDA and the CPU. Which of them does your model use?
-# - Find an op that cannot be answered, and read why.
-# - Change the dtype to bfloat16. Does any group change?
+# You can look up any op in the browser. "as given" means that the op is on no list. To begin with, you
+# see the ops that have `norm` in their name. Which of `layer_norm`, `group_norm`, `rms_norm` and
+# `batch_norm` does CUDA compute in FP32?
 
 # %% tags=["live"]
 from amp_lessons.widgets import PolicyBrowser
 
-PolicyBrowser("softmax")
+PolicyBrowser("layer_norm", search="norm")
 
 # %% [markdown]
-# ## Which dtype, if you name none
-#
-# **Predict:** autocast without `dtype=`: which format on a CPU, on CUDA, on an Apple GPU? And what
-# does `dtype=torch.float32` do?
+# Layer, group and RMS norm are on CUDA's FP32 list, and batch norm is on none. Now look up the ops of
+# this block, which doubles the width and the height of a picture. Networks that make images have blocks
+# like it. (In the browser, `Upsample` is `interpolate`.)
 
 # %%
-for device in ("cpu", "cuda", "xpu", "mps"):
-    print(f"{device:5}", torch.get_autocast_dtype(device))
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    with torch.autocast("cpu", dtype=single):
-        print("a region of float32 is on:", torch.is_autocast_enabled("cpu"))
-print("warnings:", len(caught))
+block = nn.Sequential(
+    nn.Conv2d(8, 8, 3, padding=1),
+    nn.GroupNorm(2, 8),  # a norm over groups of channels
+    nn.SiLU(),  # x * sigmoid(x)
+    nn.Conv2d(8, 8, 3, padding=1),
+    nn.Upsample(scale_factor=2),
+)
+feature_maps = torch.randn(4, 8, 16, 16)
 
-# %% [markdown]
-# Name the dtype: the default is not the same everywhere. The list also answers the claim that AMP
-# *needs an NVIDIA GPU of compute capability 7.0 or later*: every cell of this lesson runs on a CPU,
-# Intel's (`xpu`) and Apple's (`mps`) GPUs have regions of their own, and AMD's (ROCm) answer to
-# `cuda`. 7.0 is the first generation with tensor cores: that is about speed.
-
-# %% [markdown]
-# ## The loss: what type, which dtype?
-#
-# A popular interview question asks what `print(type(loss))` prints after a step under autocast, and
-# expects "float32". **Predict:** what does it print? And which of these losses is float32?
-
-# %%
-with torch.autocast("cpu", dtype=half):
-    output = net(x)
-    loss = F.mse_loss(output, target)
-    print(type(loss))
-    print("mse_loss(output, target)         ", loss.dtype)
-    print("(output * output).mean()         ", (output * output).mean().dtype)
-    print("(output - target).square().mean()", (output - target).square().mean().dtype)
-    print("output.abs().mean()              ", output.abs().mean().dtype)
-for op in ("gaussian_nll_loss", "multilabel_soft_margin_loss"):
-    print(f"{op}, on a CPU:", op_policy(op, "cpu").low)
-
-# %% [markdown]
-# `type` names the class, which is always `torch.Tensor`; `loss.dtype` is what was meant. And *"the
-# loss is kept in float32"* depends on the op: `mse_loss` is on the list, a loss written by hand is
-# not, and on a CPU some of torch's own are not either, such as these two. The fourth line is
-# float32 only because the target is: subtraction takes the wider of the two.
-#
-# **Predict:** a 16-bit loss of your own, of features around 300. What does it give in FP16?
-
-# %%
-with torch.autocast("cpu", dtype=half):
-    features = torch.full((4, 8), 300.0) @ torch.eye(8)
-    print("as written:     ", (features * features).mean().item())
-    print("cast beforehand:", (features.float() * features.float()).mean().item())
-    print("the listed loss:", F.mse_loss(features, torch.zeros(4, 8)).item())
-
-# %% [markdown]
-# ## What autocast leaves alone
-#
-# Its rules hold for ordinary calls. **Predict:** the dtypes of these five. The first is the rule.
-
-# %%
-a, b = torch.ones(4, 4), torch.ones(4, 4)
-with torch.autocast("cpu", dtype=half):
-    print("a @ b            ", (a @ b).dtype)
-    print("torch.mm(out=)   ", torch.mm(a, b, out=torch.empty(4, 4)).dtype)
-    print("a.addmm_(b, b)   ", a.clone().addmm_(b, b).dtype)
-    print("float64 @ float64", (a.double() @ b.double()).dtype)
-    print("prod(dtype=)     ", torch.prod(a @ b, 0, dtype=half).dtype)
-
-# %% [markdown]
-# In-place ops and `out=` write into a tensor that is there already, with its dtype. float64 was
-# asked for by somebody, and stays. An explicit `dtype=` wins, here over the float32 list that prod
-# is on. And a `.float()` before an op on the list does *not* help, as you will find in the
-# exercises: autocast casts back.
-#
-# One more thing is left alone. It is said that CPU tensors in a region for CUDA raise "operation
-# not permitted". **Predict:** what happens?
-
-# %%
-with cuda_region(half):
-    on_cuda, on_cpu = torch.ones(4, 4, device="cuda"), torch.ones(4, 4)
-    print("CUDA tensors:", (on_cuda @ on_cuda).dtype)
-    print("CPU tensors: ", (on_cpu @ on_cpu).dtype)
-
-# %% [markdown]
-# Nothing: a region is for one device type, and the tensors of others pass through unchanged. (What
-# does raise is one op with tensors of both.)
-
-# %% [markdown]
-# ## Parameters, gradients, and what is saved
-#
-# AMP is said to keep *a master copy of the weights in FP32*. **Predict:** which dtypes do
-# parameters, gradients and Adam's state have after a step under autocast?
-
-# %%
-optimizer = torch.optim.Adam(net.parameters())
-with torch.autocast("cpu", dtype=bfloat):
-    loss = F.mse_loss(net(x), target)
-loss.backward()
-optimizer.step()
-state = [item for values in optimizer.state.values() for item in values.items()]
-print("parameters:", {p.dtype for p in net.parameters()})
-print("gradients: ", {p.grad.dtype for p in net.parameters()})
-print("Adam state:", {value.dtype for _, value in state}, sorted({name for name, _ in state}))
-
-# %% [markdown]
-# No second copy of a weight is kept anywhere, in the optimizer's state either. The parameters *are*
-# float32; the 16-bit copies that the ops are given are temporary. Their cast is recorded by
-# autograd, so the gradient is cast back on the way to the parameter.
-#
-# What changes is what autograd keeps for the backward pass. A hook sees each tensor that is saved.
-# **Predict:** which of them are 16 bit under autocast?
-
-
-# %%
-def saved_for_backward(region):
-    saved = []
-
-    def note(tensor):
-        saved.append((str(tensor.dtype), tuple(tensor.shape)))
-        return tensor
-
-    with region, torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        F.mse_loss(net(x), target)
-    return saved
-
-
-without = saved_for_backward(nullcontext())
-under = saved_for_backward(torch.autocast("cpu", dtype=bfloat))
-for (before, shape), (after, _) in zip(without, under, strict=True):
-    print(f"{shape!s:9} {before:14} {after}")
-
-# %% [markdown]
-# The inputs of the linear layers are 16 bit now, half as large as before: of what is kept, that is
-# all that autocast makes smaller. What the loss saves is float32, and parameters, their gradients
-# and the optimizer's state are as large as ever. The weight, of shape (16, 3), even costs some: in
-# float32 the parameter itself was saved, and now it is a 16-bit copy beside it. [[Lesson memory]] does the
-# sum.
-
-# %% [markdown]
-# ## When dtypes collide
-#
-# "Let autocast handle the dtypes" is good advice as far as its lists go. Here are five programs
-# that leave them. **Predict:** which of them raise?
-
-# %%
-memory, rows = torch.zeros(9, 3), torch.tensor([0, 2, 4, 6])
-head, matrix = nn.Linear(3, 2), torch.randn(3, 2)
-with torch.autocast("cpu", dtype=half):
-    h = x @ weight  # float16
-
-
-def inside(function):
-    with torch.autocast("cpu", dtype=half):
-        return function()
-
-
-programs = {
-    "after the region": lambda: head(h),
-    "in place": lambda: inside(lambda: memory.index_copy_(0, rows, h)),
-    "in place, arithmetic": lambda: inside(lambda: memory[:4].add_(h)),
-    "out=": lambda: inside(lambda: torch.mm(h, matrix, out=torch.empty(4, 2))),
-    "float64 from NumPy": lambda: inside(lambda: x.double() @ weight),
-}
-
-# %%
-MISMATCH = re.compile(r"dtype|scalar ?type", re.IGNORECASE)
-messages = {}
-for name, program in programs.items():
-    try:
-        print(f"{name:21} gives {program().dtype}")
-    except RuntimeError as error:
-        messages[name] = str(error)
-        print(f"{name:21} raises, and speaks of dtypes: {bool(MISMATCH.search(str(error)))}")
-
-# %% [markdown]
-# Elementwise arithmetic in place converts silently. The others raise, each in its own words, and
-# the words change between versions of torch. So a test should look for a pattern, not for a
-# sentence. These are yours:
-
-# %% tags=["live"]
-for name, message in messages.items():
-    print(f"{name}:\n    {message}")
-
-# %% [markdown]
-# | where | cause | remedy |
-# |---|---|---|
-# | after the region | a 16-bit tensor meets float32 weights | `.float()` on what leaves, or the layer inside |
-# | `index_copy_`, `scatter_`, `memory[rows] = h` | these want one dtype, in place or not (`scatter`, `index_add`) | `h.to(memory.dtype)` |
-# | `out=` | the buffer has the wrong dtype | do without `out=` |
-# | float64 | NumPy's default reaches the model; autocast does not touch it | `.float()` on the data |
-# | `model.half()` under autocast | 16-bit parameters have no float32 to go back to | leave the model in float32 |
-# | a custom `autograd.Function` | its backward runs without the region of its forward | `custom_fwd`, `custom_bwd`: [[lesson losses_and_ops]] |
-#
-# A mismatch that raises is the harmless kind. A 16-bit tensor that leaks without a word goes on to
-# overflow somewhere else.
-
-# %% [markdown]
-# ## Scaling is another matter
-#
-# The gradient of $2^{-26}$ in [[lesson how_numbers_break]] vanished in FP16. **Predict:** does autocast bring it back?
-
-# %%
-for dtype in (half, bfloat):
-    w = torch.ones(1, 1, requires_grad=True)
-    with torch.autocast("cpu", dtype=dtype):
-        output = F.linear(torch.full((1, 1), 2.0**-14), w)
-    (output.float() * 2.0**-12).sum().backward()
-    print(dtype, "gradient", w.grad.item(), "in", w.grad.dtype)
-
-# %% [markdown]
-# The gradient is stored in float32, and it is zero: it was computed in the dtype of the op's
-# forward. Autocast chooses dtypes and does nothing else. Loss scaling is a second tool,
-# `GradScaler`, which [[lesson grad_scaler]] takes apart; BF16 does not need it.
-
-# %% [markdown]
-# ## A whole model, with no GPU
-#
-# What fake tensors do for one op, they do for a model. `explain_autocast` runs a model on them, for
-# either device, and tells for each op what autocast cast and what came out. Nothing is computed and
-# nothing is allocated. Here is a block with a residual connection, which adds to the input what the
-# layers make of it, and a loss written by hand.
-
-
-# %%
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.head = nn.Linear(width, 1)
-
-    def forward(self, x):
-        x = x + self.down(F.gelu(self.up(self.norm(x))))
-        probability = torch.sigmoid(self.head(x))
-        return torch.log(probability + 1e-8).mean()
-
-
-# %% [markdown]
-# **Predict:** the dtype of the residual stream, after `x + ...`? Which op differs between the
-# devices? And what is wrong with this model?
+# %% tags=["question"]
+predict("autocast_ops.upsampling_block")
 
 # %%
 from amp_lessons.trace import explain_autocast
 
-block = Block(16)
-on_cpu = explain_autocast(block, torch.randn(4, 16), device="cpu", dtype=half)
-on_cuda = explain_autocast(block, torch.randn(4, 16), device="cuda", dtype=half)
+on_cpu = explain_autocast(block, feature_maps, device="cpu", dtype=torch.float16)
+on_cuda = explain_autocast(block, feature_maps, device="cuda", dtype=torch.float16)
 for cpu, cuda in zip(on_cpu.rows, on_cuda.rows, strict=True):
-    print(f"{cpu.path:5} {cpu.short_op:18} CPU {cpu.dtype_out:8} CUDA {cuda.dtype_out}")
-for hazard in on_cuda.hazards:
-    print("hazard:", hazard.kind)
+    print(f"{cpu.short_op:19} CPU {cpu.dtype_out:8} CUDA {cuda.dtype_out}")
+print("kept for the backward pass, apart from the parameters:")
+print(f"  without autocast  {on_cpu.totals.saved_fp32 / 1024:4.0f} KiB")
+print(f"  on a CPU          {on_cpu.totals.saved_amp / 1024:4.0f} KiB")
+print(f"  on CUDA           {on_cuda.totals.saved_amp / 1024:4.0f} KiB")
 
 # %% [markdown]
-# The sum is float32, because the block's input is: float32 plus 16 bit. The logarithm is float32 on
-# CUDA only, and the mean takes what it gives. And that does not save it: 1e-8 was added to a
-# float16 probability, one op earlier, where it is
-# 0. By then it is too late for a float32 logarithm.
-#
-# Here is the whole report, with the casts, the bytes that are saved, and the cure. Try it on a
-# model of yours. In a terminal: `amp-lessons explain package.module:factory`.
+# `explain_autocast` runs a model on fake tensors, so it computes nothing and needs no GPU. The next cell
+# shows its whole report: every cast, what is kept for the backward pass, and warnings. Put your own
+# model and inputs in place of the block. In a terminal, `amp-lessons explain` does the same.
 
 # %% tags=["live"]
-on_cuda
+explain_autocast(block, feature_maps, device="cuda", dtype=torch.float16)
 
 # %% [markdown]
-# ## Said of autocast
+# ## The lists of both devices
 #
-# | claim | what the cells above show |
-# |---|---|
-# | "runs most operations in FP16" | only the listed ones; `+`, relu, mean and many more give what they are given |
-# | "keeps a master copy in FP32" | no copy: the parameters are float32, the 16-bit casts are temporary |
-# | "prints that the loss is float32": `type(loss)` | prints `<class 'torch.Tensor'>`; ask `loss.dtype` |
-# | "the loss is kept in float32" | `mse_loss` is; `(out * out).mean()` is not |
-# | "CPU tensors in autocast: operation not permitted" | they are left alone |
-# | "let autocast handle dtypes" | not after the region, in place, through `out=`, or in float64 |
-# | "softmax and reductions in FP32" | on CUDA only; mean, var and max on neither |
-# | "scales the loss" | it does not; that is `GradScaler` |
-# | "needs CUDA, 7.0 or later" | this lesson ran without |
+# These are ops that you meet often. The browser has about 300.
 #
-# All of it is true of one version. In torch 2.12 `rms_norm` moved to CUDA's float32 list, and
-# compiled models in BF16 became slower and larger by it ([pytorch issue
-# 188955](https://github.com/pytorch/pytorch/issues/188955)). When a rule matters to you, ask, and
-# keep the question as a test.
+# | op | on a CPU | on CUDA |
+# |---|---|---|
+# | most matrix products, `linear`, convolutions, attention, `prelu` | 16 bits | 16 bits |
+# | most of PyTorch's losses, `prod`, `cdist` | FP32 | FP32 |
+# | `softmax`, `log_softmax`, `logsumexp`, `softplus` | as given | FP32 |
+# | `layer_norm`, `group_norm`, `rms_norm` | as given | FP32 |
+# | `exp`, `log`, `pow`, `rsqrt`, `reciprocal` | as given | FP32 |
+# | `sum`, `cumsum`, `norm`, `cosine_similarity` | as given | FP32 |
+# | `interpolate`, in all modes but "area" | as given | FP32 |
+# | `mean`, `var`, `std`, `max`, `sqrt`, `sigmoid`, `tanh`, `relu`, `gelu` | as given | as given |
+# | `batch_norm`, `embedding`, `dropout`, `+`, `*` | as given | as given |
+#
+# A third, short list casts to the widest dtype among the inputs. On CUDA, `dot` and `scatter_add` are on
+# it, so they accept an FP16 tensor beside an FP32 one.
+#
+# "Autocast keeps softmax and reductions in FP32" is a sentence that you'll hear. It's true of softmax on
+# CUDA, but not on a CPU. It's true of `sum` on CUDA, but `mean`, `var` and `max` are on no list.
+#
+# ## The same square, written in another way
+#
+# The colleague's norm has `h * h`, where `h` is FP16. Suppose it had `h ** 2`, and nothing else were
+# different.
+
+# %% tags=["question"]
+predict("autocast_ops.norm_with_power")
+
+# %%
+from amp_lessons.policy import op_policy
+
+# low: the dtype that the op gives for an FP16 input, in a region for FP16
+for square, op in {"h ** 2": "__pow__", "h.square()": "square", "h * h": "mul"}.items():
+    cpu, cuda = op_policy(op, "cpu"), op_policy(op, "cuda")
+    print(f"{square:10}  CPU {cpu.low}  CUDA {cuda.low}")
 
 # %% [markdown]
+# Lists also change between versions. PyTorch 2.12 put `rms_norm` on CUDA's FP32 list, and somebody's
+# BF16 model under `torch.compile` became slower and needed more memory
+# ([issue 188955](https://github.com/pytorch/pytorch/issues/188955)). So if your model depends on a
+# dtype, write `.float()`, and keep an assertion about it in your tests.
+#
+# CUDA's autocast refuses one loss. `binary_cross_entropy` raises an error in a region, because
+# [its gradient can be too large for FP16](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy).
+# Use `binary_cross_entropy_with_logits`, as [[lesson losses_and_ops]] explains. A CPU
+# raises nothing, but there too the gradient can be inf in FP16.
+#
+# ## Another overflow, another `.float()`
+#
+# Attention, the heart of a transformer, multiplies rows called queries with rows called keys. Each
+# product of two rows is a score. Here every row has 64 numbers, and each number is 100. The true score
+# is 64 · 100 · 100 = 640,000, too large for FP16. So somebody adds `.float()`, as in `CastFirst`.
+
+# %% tags=["question"]
+predict("autocast_ops.float_then_matmul")
+
+# %%
+queries = keys = torch.full((4, 64), 100.0, dtype=torch.float16)
+with torch.autocast("cpu", dtype=torch.float16):
+    scores = queries @ keys.T
+    cast_before = queries.float() @ keys.float().T
+    with torch.autocast("cpu", enabled=False):
+        autocast_off = queries.float() @ keys.float().T
+print(f"queries @ keys.T          {scores.dtype}  {scores.max():,.0f}")
+print(f"with .float()             {cast_before.dtype}  {cast_before.max():,.0f}")
+print(f"and with autocast off     {autocast_off.dtype}  {autocast_off.max():,.0f}")
+
+# %% [markdown]
+# In a function that should work on a CPU and on a GPU, write
+# `with torch.autocast(queries.device.type, enabled=False):`. [[Lesson autocast_regions]] has more on
+# such inner regions.
+#
+# ## What does a parameter cost?
+#
+# Between two steps, FP32 training with Adam keeps 16 bytes per parameter: 4 for the parameter, 4 for
+# its gradient, and 8 for Adam's two averages. You can read that AMP halves the model, and also that it
+# keeps an extra master copy of the weights in FP32.
+
+# %% tags=["question"]
+predict("autocast_ops.bytes_per_parameter")
+
+# %%
+for name, enabled in {"FP32": False, "autocast": True}.items():
+    model = autoencoder()
+    optimizer = torch.optim.Adam(model.parameters())
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+        loss = mse_loss(model(x), x)
+    loss.backward()
+    optimizer.step()
+    count = sum(p.numel() for p in model.parameters())
+    weights = sum(p.nbytes for p in model.parameters())
+    gradients = sum(p.grad.nbytes for p in model.parameters())
+    states = optimizer.state.values()
+    averages = sum(s["exp_avg"].nbytes + s["exp_avg_sq"].nbytes for s in states)
+    print(f"{name:9} bytes per parameter: {weights / count:.0f}", end="")
+    print(f" + {gradients / count:.0f} + {averages / count:.0f} for Adam")
+
+# %% [markdown]
+# ## What is kept for the backward pass?
+#
+# Autocast saves memory elsewhere: in the tensors that autograd keeps between the forward and the backward
+# pass. Take the painter without a norm. Autograd keeps the inputs of its four linear layers, and three
+# of these are also the results of `tanh`. It keeps the weights of all linear layers but the first. And
+# it keeps what `mse_loss` needs: the painting and the original.
+
+# %% tags=["question"]
+predict("autocast_ops.kept_in_float32")
+
+# %%
+from amp_lessons.experiments import saved_for_backward
+
+
+def forward(mixed):
+    with torch.autocast("cpu", dtype=torch.float16, enabled=mixed):
+        return mse_loss(model(x), x)
+
+
+without = saved_for_backward(lambda: forward(mixed=False))
+under = saved_for_backward(lambda: forward(mixed=True))
+for tensor in under:
+    print(f"{tensor.dtype}  {tensor.shape[0]:3} x {tensor.shape[1]}")
+print(f"without autocast: {sum(tensor.nbytes for tensor in without) / 1024:.0f} KiB")
+print(f"with autocast:    {sum(tensor.nbytes for tensor in under) / 1024:.0f} KiB")
+
+# %% [markdown]
+# [[Lesson memory]] adds all of this up, for networks in which it matters.
+#
+# ## When two dtypes meet
+#
+# Where autocast doesn't cast, an FP16 tensor can meet an FP32 tensor. Some ops convert one of them, as `+`
+# does. Others raise an error. Say you collect features in a large FP32 tensor, called `memory`. The
+# features are FP16, because they come out of a matrix product in the region. There are two ways to
+# store them:
+#
+# - `memory[:4] = features` copies them into the first four rows.
+# - `memory[rows] = features` writes them into chosen rows. This calls an op of its own, `index_put_`.
+#
+# Both write in place, and autocast leaves alone ops that write in place. The next cell tries both, and
+# some lines more. `raised_by` runs a line and says which error it raises.
+
+# %% tags=["question"]
+predict("autocast_ops.memory_of_features")
+
+# %%
+from amp_lessons.experiments import raised_by
+
+memory, rows = torch.zeros(9, 64), torch.tensor([0, 2, 4, 6])
+result, doubles = torch.empty(4, 64), torch.ones(4, 64, dtype=torch.float64)
+lines = [
+    "memory[:4] = features",
+    "memory[rows] = features",
+    "memory[:4].add_(features)",
+    "torch.mm(features, weight, out=result)",
+    "doubles @ weight",
+]
+with torch.autocast("cpu", dtype=torch.float16):
+    features = x[:4] @ weight
+    for line in lines:
+        print(f"{line:39}", raised_by(line, globals()))
+print("features @ weight, after the region    ", raised_by("features @ weight", globals()))
+
+# %% [markdown]
+# Each of these errors has a fix. In PyTorch's messages, `Half` is FP16, and `Float` is FP32.
+#
+# | where | why | what to do |
+# |---|---|---|
+# | `memory[rows] = h`, `index_copy_`, `index_add_`, `scatter_` | They want one dtype, and autocast doesn't cast for ops that write in place | `h.to(memory.dtype)` |
+# | `out=` | Autocast doesn't cast here either. A matrix product then wants one dtype for both inputs and the result | Leave out `out=` |
+# | float64, NumPy's default | Autocast casts the FP32 weight to FP16, but not the float64 data | `.float()` on the data |
+# | after the region | A 16-bit result meets an FP32 weight, and nobody casts any more | `.float()` on the result, or move the layer into the region |
+#
+# Two cases raise nothing. `memory[:4].add_(h)` converts `h` silently, and the result keeps the dtype of
+# `memory`. And an op that names its dtype gets it: `softmax(h, dim=-1, dtype=torch.float32)` is FP32 on
+# any device.
+#
+# Name the dtype in `torch.autocast`, too. Without one, PyTorch 2.13 takes BF16 on a CPU, but FP16 on
+# CUDA. And a region is for one type of device: `torch.autocast("cuda")` does nothing to tensors on a CPU.
+# [[deep autocast_ops]] shows this case, an FP16 LSTM that a CPU can't run, and the trouble with NumPy.
+#
 # ## Recap
 #
-# 1. Autocast is a rule for each op: lower precision, float32, widest, and, for most ops, as given.
-# 2. Linear layers, convolutions and matrix products are 16 bit and most losses float32 on both
-#    devices; softmax, layer_norm, exp, log and sum are float32 on CUDA only.
-# 3. In-place ops, `out=`, an explicit `dtype=` and float64 are left alone, and so is all that
-#    happens outside the region.
-# 4. Parameters and gradients stay float32; what is saved for the backward pass becomes 16 bit.
-# 5. CUDA's rules can be asked on any machine, with fake tensors; an assertion counts if it runs.
-
-# %% [markdown]
+# 1. Autocast looks up each op in its lists, and casts copies of the inputs. An op on no list takes what
+#    it is given.
+# 2. `@`, linear layers and convolutions run in 16 bits, and most of PyTorch's losses in FP32, on both
+#    devices. Softmax, layer norm, `exp` and `sum` are FP32 on CUDA, but not on a CPU.
+# 3. Don't rely on autocast to protect your own formulas. Convert to FP32 before the number that overflows.
+#    For a matrix product, also turn autocast off.
+# 4. Parameters, their gradients and the optimizer's state stay FP32. What linear layers and
+#    convolutions keep for the backward pass is 16 bit.
+# 5. Autocast leaves alone ops in place, calls with `out=`, float64 tensors, and everything outside the
+#    region. Lists differ between devices and versions, so test the dtypes that you rely on.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "autocast_ops.softmax_after_linear",
     "autocast_ops.float_before_matmul",
@@ -586,6 +436,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises autocast_ops|five exercises]]: an oracle for dtypes, five
-# mismatches to mend, assertions for a whole model, one op to keep in float32, and how much really
-# runs in 16 bits. Then [[lesson autocast_regions]]: regions, cache, threads.
+# **Next:** [[exercises autocast_ops|five exercises]]: an oracle for dtypes, five mismatches to fix,
+# assertions for a whole model, one op to keep in FP32, and a count of how much really runs in 16 bits.
+# Then [[lesson autocast_regions]]: where a region begins and ends, and what it caches. Optional:
+# [[deep autocast_ops]], on asking CUDA without CUDA, and on ops that don't do what their name suggests.

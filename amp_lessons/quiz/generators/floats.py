@@ -19,7 +19,7 @@ class Float:
         dtype: as torch calls it.
         exponent_bits, mantissa_bits: stored bits.
         has_inf: whether numbers beyond the largest become inf. Otherwise they become the largest,
-            as a cast to E4M3 does since PyTorch 2.12.
+            as a cast to E4M3 does since PyTorch 2.13.
     """
 
     name: str

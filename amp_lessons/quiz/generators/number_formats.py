@@ -98,7 +98,7 @@ def _why_right(fmt: Float, value: float, shown: str, stored: float) -> str:
         )
     if not fmt.has_inf and value > fmt.max:
         return (
-            f"Yes. {fmt.name} has no inf, and since PyTorch 2.12 a cast stops at the largest "
+            f"Yes. {fmt.name} has no inf, and since PyTorch 2.13 a cast stops at the largest "
             f"number, {number(fmt.max)}."
         )
     if stored == 0:
@@ -159,7 +159,7 @@ def _wrong_when_large(fmt: Float, shown: str, stored: float) -> list[tuple[float
                 math.inf,
                 f"FP16 and E5M2 would give inf, but {fmt.name} has none. It stops at {top}.",
             ),
-            (math.nan, f"That was right before PyTorch 2.12. Since then the cast stops at {top}."),
+            (math.nan, f"That was right before PyTorch 2.13. Since then the cast stops at {top}."),
         ]
     if math.isinf(stored):
         return [
