@@ -295,8 +295,7 @@ for fill in (-math.inf, torch.finfo(torch.float16).min):
 # `torch.finfo(dtype).min` is the lowest finite number of a dtype, −65,504 in FP16. A row in which
 # everything is hidden then gets equal probabilities instead of NaN. Drop the output of such a row.
 # (On a CPU, PyTorch's `scaled_dot_product_attention` with a mask of booleans gives zeros there.)
-
-# %% [markdown]
+#
 # ## Run C: finite, not zero, and still no progress
 #
 # Run C learned as well as FP32 for 50 steps. Since then it has hardly moved. Nothing overflows, since

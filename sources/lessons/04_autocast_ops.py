@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
+from amp_lessons.experiments import raised_by
 from amp_lessons.interview import ask, predict
 from amp_lessons.training import autoencoder, load_digits
 
@@ -378,8 +379,6 @@ print(f"with autocast:    {sum(tensor.nbytes for tensor in under) / 1024:.0f} Ki
 predict("autocast_ops.memory_of_features")
 
 # %%
-from amp_lessons.experiments import raised_by
-
 memory, rows = torch.zeros(9, 64), torch.tensor([0, 2, 4, 6])
 result, doubles = torch.empty(4, 64), torch.ones(4, 64, dtype=torch.float64)
 lines = [

@@ -51,6 +51,7 @@ def painting_loss(model):
     return error / big, error.item() / our_pixels
 
 
+# %%
 def train_by_hand(scale):
     model = autoencoder().to(device)  # always the same initial weights
     optimizer = torch.optim.SGD(model.parameters(), lr=big / our_pixels, momentum=0.9)

@@ -123,9 +123,9 @@ def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
 
 
 def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
-    notebook = open_notebook(lesson_that_holds("GradientHistogram(gradients"))
-    notebook.run_until("GradientHistogram(gradients")
-    page, cell = notebook.page, notebook.cell("GradientHistogram(gradients")
+    notebook = open_notebook(lesson_that_holds("GradientHistogram(exact"))
+    notebook.run_until("GradientHistogram(exact")
+    page, cell = notebook.page, notebook.cell("GradientHistogram(exact")
     slider = cell.get_by_role("slider", name="Loss scale")
     slider.focus()
     counts = cell.locator(".amp-count")
@@ -134,13 +134,13 @@ def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
         page.keyboard.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") == "scale 2^16 = 65536"
     after = counts.all_inner_texts()
-    assert (before, after) == (["7,414", "1", "0", "0"], ["17", "4,678", "2,720", "0"])
+    assert (before, after) == (["1,956", "8,236", "0", "0"], ["2", "484", "9,706", "0"])
     notebook.theme("JupyterLab Light")
-    cell = notebook.cell("GradientHistogram(gradients")
+    cell = notebook.cell("GradientHistogram(exact")
     save(cell.locator(".amp-widget"), "gradient_histogram")
     assert faults(page, ".amp-widget") == []
     notebook.theme("JupyterLab Dark")
-    cell = notebook.cell("GradientHistogram(gradients")
+    cell = notebook.cell("GradientHistogram(exact")
     save(cell.locator(".amp-widget"), "gradient_histogram_dark")
     assert faults(page, ".amp-widget") == []
 
@@ -175,14 +175,14 @@ def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
 
 
 def test_pictures_have_alternative_text(open_notebook):
-    notebook = open_notebook(lesson_that_holds("plots.rescue"))
+    notebook = open_notebook(lesson_that_holds("plots.scaled_training"))
     notebook.run_all()
-    notebook.cell("plots.rescue")
+    notebook.cell("plots.scaled_training")
     picture = notebook.page.locator(".jp-OutputArea-output img").first
-    assert "A gradient of 2^-26 lies below" in picture.get_attribute("alt")
+    assert "Steps 0 to 7 are skipped." in picture.get_attribute("alt")
     assert faults(notebook.page, ".jp-OutputArea-output img") == []
     notebook.page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
-    notebook.cell("plots.rescue")
+    notebook.cell("plots.scaled_training")
     notebook.page.wait_for_timeout(500)
     save(notebook.page, "lab")
 
