@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make lab        open the course in JupyterLab"
-	@echo "make test       run every check of the course: the gate, about 13 minutes on 2 cores"
+	@echo "make test       run every check of the course: the gate, about 10 minutes on 2 cores"
 	@echo "make test-long  run what takes long: an older instruction set, a first \`make lab\`"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
 	@echo "make format     let ruff format the Python sources"
@@ -27,7 +27,7 @@ test: $(VENV)/.tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-long: $(VENV)/.tests
-	@echo "The long tests: lesson 00 on two instruction sets, and \`make lab\` in a fresh clone, which"
+	@echo "The long tests: four lessons on two instruction sets, and \`make lab\` in a fresh clone, which"
 	@echo "installs PyTorch once more: 5 to 30 minutes. The gate is \`make test\`."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long tests $(ARGS)
 

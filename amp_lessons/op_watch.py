@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -77,11 +78,8 @@ def _also_in_threads(spy: _Spy) -> Iterator[None]:
         thread.run = run_watched  # type: ignore[method-assign]
         start(thread)
 
-    setattr(threading.Thread, "start", start_watched)  # noqa: B010
-    try:
+    with mock.patch.object(threading.Thread, "start", start_watched):
         yield
-    finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
 
 
 def watched(observe: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:

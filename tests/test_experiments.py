@@ -53,12 +53,16 @@ def test_an_exception_is_told_with_its_type():
 @pytest.mark.parametrize(
     ("calls", "settings", "message"),
     [
-        (("step",), {"scaled": False}, "Attempted step but _scale is None"),
-        (("step",), {"trained": False}, "No inf checks were recorded for this optimizer"),
-        (("unscale_", "unscale_"), {}, "unscale_() has already been called"),
-        (("step", "step"), {}, "step() has already been called"),
-        (("step", "unscale_"), {}, "unscale_() is being called after step()"),
-        (("update",), {}, "No inf checks were recorded prior to update"),
+        (("step",), {"scaled": False}, "AssertionError: Attempted step but _scale is None"),
+        (
+            ("step",),
+            {"trained": False},
+            "AssertionError: No inf checks were recorded for this optimizer",
+        ),
+        (("unscale_", "unscale_"), {}, "RuntimeError: unscale_() has already been called"),
+        (("step", "step"), {}, "RuntimeError: step() has already been called"),
+        (("step", "unscale_"), {}, "RuntimeError: unscale_() is being called after step()"),
+        (("update",), {}, "AssertionError: No inf checks were recorded prior to update"),
         (("unscale_", "step", "update"), {}, "no error"),
     ],
 )

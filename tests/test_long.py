@@ -1,7 +1,7 @@
 """What takes long: `make test-long`.
 
-Lesson 00 on this machine's own instruction set and on an older one, and `make lab` as a learner
-meets it first: in a fresh clone, with everything still to be installed.
+Lessons with curves on this machine's own instruction set and on an older one, and `make lab` as a
+learner meets it first: in a fresh clone, with everything still to be installed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from amp_lessons.course import LESSONS
+from amp_lessons.course import lesson_called
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 ROOT = Path(__file__).resolve().parent.parent
+RETOLD = ("amp_in_20_minutes", "how_numbers_break", "amp_from_scratch", "grad_scaler")
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 
 
 # ---- another instruction set --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("slug", RETOLD)
 @pytest.mark.parametrize("settings", [{}, AVX2], ids=["own", "AVX2"])
-def test_lesson_00_shows_what_is_stored_on_any_cpu(settings):
+def test_a_lesson_shows_what_is_stored_on_any_cpu(settings, slug):
     """nbval runs it from top to bottom in a kernel that has these settings."""
     environment = os.environ | settings
     code = "import torch; print(torch.backends.cpu.get_cpu_capability())"
     command = [sys.executable, "-c", code]
     capability = subprocess.check_output(command, env=environment, text=True).strip()
     assert not (settings and "AVX512" in capability), "the settings change nothing"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", LESSONS[0].notebook]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    command.append(lesson_called(slug).notebook)
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, f"on {capability}:\n{run.stdout[-5000:]}"
 

@@ -190,22 +190,20 @@ class Diagnosis:
 
     @cached_property
     def pairs(self) -> tuple[tuple[frozenset[str], str], ...]:
-        """Programs with two mistakes: the two slugs, and the source.
-
-        For each mistake and each right answer its first edit stands for all.
+        """Programs with two mistakes: the two slugs, and the source. For each mistake and each
+        right answer, its first edit stands for all.
         """
-        first_ones: dict[tuple[str, str], tuple[Mistake, WrongAnswer]] = {}
+        first_ones: dict[tuple[str, str], tuple[str, str, Edit]] = {}
         for mistake, answer in self.models():
-            if answer.edit is not None:
-                first_ones.setdefault((mistake.slug, answer.edit.of), (mistake, answer))
-        edited = list(first_ones.values())
+            if (edit := answer.edit) is not None:
+                first_ones.setdefault((mistake.slug, edit.of), (mistake.slug, answer.source, edit))
         found: dict[str, frozenset[str]] = {}
-        for (one, first), (other, second) in itertools.permutations(edited, 2):
-            if one.slug == other.slug or first.edit.of != second.edit.of:  # type: ignore[union-attr]
+        couples = itertools.permutations(first_ones.values(), 2)
+        for (one, edited, first), (other, _, then) in couples:
+            if one == other or first.of != then.of:
                 continue
             with contextlib.suppress(EditError):
-                source = second.edit(first.source)  # type: ignore[misc]
-                found.setdefault(source, frozenset((one.slug, other.slug)))
+                found.setdefault(then(edited), frozenset((one, other)))
         return tuple((slugs, source) for source, slugs in found.items())
 
     def sentence(self, slug: str) -> str:
@@ -247,8 +245,10 @@ class _Seen:
 
     def broken(self, mistake: Mistake) -> Finding | None:
         """What a rule says."""
-        for n in self.numbers if mistake.breaks is not None else ():
-            found = mistake.breaks(self.entries[n], self.all.expected[n])  # type: ignore[misc]
+        if (breaks := mistake.breaks) is None:
+            return None
+        for n in self.numbers:
+            found = breaks(self.entries[n], self.all.expected[n])
             if found:
                 fields = found if isinstance(found, Mapping) else None
                 lines = self.told([n]) if n in self.failed else (f"it shows in: {self.call(n)}",)

@@ -90,7 +90,8 @@ BitExplorer(value=0.1, format="FP16")
 # ## Where do the bits go?
 #
 # This course uses six formats. They differ in how many bits they spend on the exponent, and how many
-# on the mantissa. TF32 and the two FP8 formats have sections of their own below. The colours are those of the explorer: blue for the exponent, green for the mantissa.
+# on the mantissa. TF32 and the two FP8 formats have sections of their own below. The colours are those
+# of the explorer: blue for the exponent, green for the mantissa.
 
 # %%
 plots.bit_layouts(list(FORMATS.values()))
@@ -234,8 +235,9 @@ print(f"FP32's largest number, {largest.item():.2e}, in BF16: {largest.bfloat16(
 #
 # ## Eight bits
 #
-# FP8 here means two formats. E4M3 has 4 exponent bits and 3 mantissa bits, and E5M2 has 5 and 2. E4M3 has 126
-# positive numbers, from 0.002 to 448. (The next cell counts with the bits, read as whole numbers.)
+# FP8 here means two formats. E4M3 has 4 exponent bits and 3 mantissa bits, and E5M2 has 5 and 2. E4M3
+# has 126 positive numbers, from 0.002 to 448. (The next cell counts with the bits, read as whole
+# numbers.)
 
 # %% tags=["question"]
 predict("number_formats.numbers_below_one")

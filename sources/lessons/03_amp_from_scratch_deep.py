@@ -8,7 +8,6 @@
 # **Time** 20 minutes. **Needs** [[lesson amp_from_scratch]].
 
 # %%
-
 import torch
 from torch.nn.functional import mse_loss
 
@@ -129,9 +128,8 @@ for dtype in (torch.float32, torch.float16):
 
 # %% [markdown]
 # On a CPU, `clip_grad_norm_` uses `torch.linalg.vector_norm`, which adds up in FP32 inside. It gives
-# 1,273 for these FP16 gradients. `sum` keeps its total in FP32 too. For a
-# long sum on several CPU threads, each thread has a total of its own, and rounds it to FP16 before
-# these totals are added up.
+# 1,273 for these FP16 gradients. `sum` keeps its total in FP32 too. For a long sum on several CPU
+# threads, each thread has a total of its own, and rounds it to FP16 before these totals are added up.
 #
 # ## Who adds up a matrix product?
 #

@@ -222,9 +222,10 @@ plots.training(
 # %% [markdown]
 # ## Two models, one scaler
 #
-# Some trainings have two models that share one scaler. Each model has its own optimizer. Below, each model is a single weight: its value is 3, its loss is its square, and its true
-# gradient is 6. The gradient of the first one overflows. We call `update` once, after both steps. Then
-# we try it after *each* step.
+# Some trainings have two models that share one scaler. Each model has its own optimizer. Below, each
+# model is a single weight: its value is 3, its loss is its square, and its true gradient is 6. The
+# gradient of the first one overflows. We call `update` once, after both steps. Then we try it after
+# *each* step.
 
 # %% tags=["question"]
 predict("training_loops.update_after_each")

@@ -37,7 +37,10 @@ class Made(Exercise):
             Mistake(slug, text, (WrongAnswer(slug, slug, "here"),))
             for slug, text in self.diagnoses.items()
         )
-        answer = lambda source: (programs[source],)  # noqa: E731
+
+        def answer(source: str) -> tuple[Any, ...]:
+            return (programs[source],)
+
         right_ones = {"": "right"}
         self.diagnosis = Diagnosis(name, self.probe, judge or Judge(), right_ones, found, answer)
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -90,11 +91,8 @@ def scales_that_grow_soon() -> Iterator[None]:
         if scaler.is_enabled():
             scaler.set_growth_interval(GROWTH_INTERVAL)
 
-    torch.amp.GradScaler.__init__ = make  # type: ignore[assignment, method-assign]
-    try:
+    with mock.patch.object(torch.amp.GradScaler, "__init__", make):
         yield
-    finally:
-        torch.amp.GradScaler.__init__ = made  # type: ignore[method-assign]
 
 
 @as_play
@@ -139,7 +137,8 @@ def use_with_validation(train: Callable[..., Any], setting: Setting) -> dict[str
     # Asked of the model and not of the loss: a graph is recorded whether or not the logits are
     # detached. The number of images says which of the two it is.
     def look(module: nn.Module, given: tuple[Tensor, ...], logits: Tensor) -> None:
-        named = {"batch norm": module[1], "dropout": module[2]}  # type: ignore[index]
+        _, norm, dropout, *_ = module.children()
+        named = {"batch norm": norm, "dropout": dropout}
         left = [name for name, layer in named.items() if layer.training]
         mode = f"with {left[0]} in training mode" if len(left) == 1 else "in training mode"
         mode = mode if left else "in eval mode"
