@@ -1,4 +1,4 @@
-"""How fast it could be: FLOPs, bytes, and the time below which no code can go.
+"""How fast it could be: FLOPs, bytes, and the least time that a data sheet allows for them.
 
 The roofline model: a GPU computes at most so many FLOP/s and moves at most so many bytes/s, so work
 takes at least as long as the slower of the two needs. The peaks here are quoted from NVIDIA's own
@@ -226,7 +226,12 @@ def matmul_bytes(m: int, n: int, k: int, dtype: str) -> int:
 
 
 def floor_seconds(gpu: Gpu, dtype: str, flops: float, moved: float = 0.0) -> float:
-    """The time in seconds below which this work cannot be done.
+    """The least seconds for this work, by the data sheet: the longer of two times.
+
+    The arithmetic takes at least ``flops`` divided by the peak. (A chip may clock a few percent
+    higher than its sheet says.) The bytes take at least ``moved`` divided by the bandwidth of the
+    GPU's memory. Data that is still in the L2 cache (50 MB on an H100) comes faster than that, so a
+    step that is timed again and again on one small weight can beat its bandwidth floor.
 
     Args:
         gpu: where.

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import mse_loss
+from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
 from amp_lessons import bench, cli, records, timing
@@ -165,6 +166,35 @@ def test_the_meter_takes_what_was_there_before_off(monkeypatch):
     stats.update(peak=900, now=700)
     assert meter.peak() == 300
     assert runner.Meter(CPU).peak() is None
+
+
+def test_a_kept_loss_does_not_keep_the_buffer_of_the_output():
+    with runner.seeded(0, CPU):
+        data = [tiny().batch()]
+    trainer = runner.Trainer(tiny(), FP32, data, CPU)
+    x, target = data[0]
+    assert mse_loss(x, x).untyped_storage().nbytes() > 4, "nothing to fix"
+    assert trainer.step(x, target).untyped_storage().nbytes() == 4
+
+
+def test_the_backward_pass_has_its_workspace_before_anything_is_measured(monkeypatch):
+    """On CUDA it runs in a thread of its own, with a cuBLAS workspace of its own."""
+    calls: list[str] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            calls.append(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    class Meter(runner.Meter):
+        def start(self) -> None:
+            calls.append("measured")
+
+    monkeypatch.setattr(runner, "measured_bandwidth", lambda *_, **__: calls.append("roofs"))
+    with Watch():
+        measure(tiny(), meter=Meter(CPU))
+    before = calls[calls.index("roofs") : calls.index("measured")]
+    assert before.count("mm") == 2, "the gradients of the weight and of the input"
 
 
 def test_it_tells_of_each_piece_as_often_as_it_said():

@@ -168,11 +168,23 @@ def _note(report: Report, workload: Workload, mode: Mode, reason: str) -> None:
 
 
 def _measure_roofs(report: Report, modes: dict[str, Mode], clock: Clock) -> None:
-    # This also makes cuBLAS take its workspace, which would else count as the first mode's memory.
     for roof, mode in modes.items():
         with fp32_precision(mode.fp32):
             report.flops[roof] = measured_peak(ROOF_DTYPES[roof], report.device, clock=clock)
     report.bandwidth = measured_bandwidth(report.device, clock=clock)
+    _take_workspaces(report.device)
+
+
+def _take_workspaces(device: torch.device) -> None:
+    """Let cuBLAS allocate its workspaces, which would count as the first mode's memory otherwise.
+
+    Each thread that calls cuBLAS has a handle, and with it a workspace, of its own. Autograd runs
+    the backward pass on CUDA in a thread of its own, so this makes a backward pass too.
+    Source: torch 2.13, aten/src/ATen/cuda/CublasHandlePool.cpp.
+    """
+    layer = torch.nn.Linear(64, 64, device=device)
+    x = torch.ones(64, 64, device=device, requires_grad=True)
+    layer(x).sum().backward()
 
 
 # ---- one workload ----------------------------------------------------------------------------
@@ -203,7 +215,11 @@ class Trainer:
             self.model = torch.compile(model, dynamic=False)
 
     def step(self, x: Tensor, target: Tensor) -> Tensor:
-        """One training step; its loss is left on the device."""
+        """One training step. Its loss stays on the device, in memory of its own.
+
+        `torch.nn.functional.mse_loss` resizes its buffer of single errors to one number, and that
+        number keeps the whole buffer in memory (torch 2.13).
+        """
         with torch.autocast(
             self.device.type, self.mode.autocast, enabled=self.mode.autocast is not None
         ):
@@ -212,7 +228,7 @@ class Trainer:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
-        return loss.detach()
+        return loss.detach().clone()
 
     def one_pass(self) -> None:
         """A step on each batch."""

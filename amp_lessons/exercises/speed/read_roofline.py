@@ -94,7 +94,7 @@ swap('"ah", "precision"', '"ah", "AMP"')
 swap('"ej", "launches"', '"ej", 3')
 
 # %% rule beats-the-floor
-# (g) is faster than its floor, and no code can be that. Before you explain a time, check it.
+# (g) took less time than its arithmetic needs at the GPU's peak. Check that time before you explain it.
 breaks = wrong("g")
 swap('"g": "measurement"', '"g": "nothing"')
 

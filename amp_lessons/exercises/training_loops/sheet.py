@@ -1,7 +1,7 @@
 # %% text
 # # Exercises 07: Real training loops
 #
-# The first six loops are broken in ways that you will meet in real code. The last four exercises
+# The first six loops are broken in ways that you will meet in real code. The last five exercises
 # ask you to write a loop. Take [[lesson training_loops]] first.
 #
 # A check looks at what a loop leaves behind:
