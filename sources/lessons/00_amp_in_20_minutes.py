@@ -326,8 +326,8 @@ plots.training(
 # ### Break 1: no scaler
 #
 # In `my_step`, write `loss.backward()` and `optimizer.step()`, and delete `scaler.update()`. Run
-# both cells again. You get the flat line back. Now restore the three lines: Ctrl+Z in the cell, or
-# copy them from `amp_step`.
+# both cells again. You get the flat line back. Now restore the three lines (Ctrl+Z in the cell, or
+# copy them from `amp_step`), and run both cells once more: the curves overlap again.
 #
 # ### Break 2: clip before `unscale_`
 #
@@ -371,8 +371,7 @@ plots.training(
 
 # %% [markdown]
 # The gradients are clipped to a norm of 1 and then divided by 65,536. So each update is far too small.
-
-# %% [markdown]
+#
 # ### Break 3: `.half()` on the model
 #
 # `model.half()` converts the parameters themselves to FP16. This is [[term pure FP16]]: nothing is
@@ -431,15 +430,6 @@ plots.training(
 # smaller than the parameter. So keep the parameters in FP32, and let autocast convert what it needs.
 # [[Lesson amp_from_scratch]] shows each of these protections and what happens without it.
 #
-# ### Put it back
-#
-# If you restored `my_step` after break 1, these two numbers match.
-
-# %%
-mine = train(my_step, pixels=big)
-print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
-
-# %% [markdown]
 # ## Recap
 #
 # 1. `torch.autocast` around the forward pass and the loss runs matrix products in 16 bits. The
@@ -449,8 +439,7 @@ print(f"error per pixel: mixed precision {amp[-1]:.3f}, mine {mine[-1]:.3f}")
 #    the gradients again before the update.
 # 4. With clipping, the order is `unscale_`, clip, `step`, `update`.
 # 5. BF16 has almost FP32's range and needs no scaler. Use it where your hardware supports it.
-
-# %% [markdown]
+#
 # ## Three questions
 
 # %% tags=["question"]

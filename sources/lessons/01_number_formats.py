@@ -60,8 +60,8 @@ print("fields", FP16.fields(code))
 # - **Sign.** 0 means plus, 1 means minus.
 # - **Exponent.** The field holds 11. A constant was added before it was stored, the *bias*, which is 15
 #   in FP16. So the power of two is 11 − 15 = −4.
-# - **Mantissa.** The field holds 614, and counts parts of 1,024. The 1 in front of them isn't stored: the
-#   exponent is chosen so that it's there.
+# - **Mantissa.** The field holds 614, and counts parts of 1,024. The number before the point isn't
+#   stored, because in base 2 it is 1, for all but the smallest numbers.
 #
 # The value is (1 + 614/1024) · 2⁻⁴ = 0.09998. That isn't quite 0.1, which has infinitely many digits in
 # binary. It's the nearest number that FP16 has.
@@ -218,7 +218,8 @@ print(f"FP32's largest number, {largest.item():.2e}, in BF16: {largest.bfloat16(
 
 # %% [markdown]
 # As the last line shows, BF16 can overflow too: the cast rounds FP32's largest number up, beyond BF16's
-# largest. In the same way, a mask filled with `torch.finfo(torch.float32).min` becomes -inf.
+# largest. In the same way, FP32's lowest number, `torch.finfo(torch.float32).min`, becomes -inf in
+# BF16. It is often used to fill attention masks.
 #
 # In FP16, two stored exponents have a special meaning, 0 and 31, which has all its bits set:
 #
@@ -260,7 +261,7 @@ plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 # NaN. PyTorch 2.13 gives 448 on a CPU. [[deep number_formats]] has more on this, and on newer formats
 # with a scale for every few numbers.
 #
-# ## TF32: a shorter way into the matrix product
+# ## TF32: FP32 numbers, shortened for a matrix product
 #
 # No tensor has the dtype TF32. It's a way to *read* FP32 matrices. NVIDIA's [[term tensor core|tensor
 # cores]], the GPU's units for matrix products, can do it since Ampere (A100, RTX 30 series). Of each FP32
@@ -330,8 +331,8 @@ for f in (FP32, FP16, BF16):
 # | weights that the optimizer updates | narrow | updates are often far smaller than the weight | FP32 |
 # | inputs of a matrix product | moderate | each number is rounded once | FP16 or BF16; FP8 with scales |
 # | the sum inside a matrix product | grows with its length | rounded again after each addition | FP32 |
-# | gradients between the layers | many powers of two | BF16's 8 bits were enough in [[lesson amp_in_20_minutes]] | BF16, or FP16 with a loss scale |
-# | a loss, a norm, a variance | sums of squares can overflow | small differences of large numbers | FP32 |
+# | gradients between the layers | many powers of two | BF16's 8 significant bits were enough in [[lesson amp_in_20_minutes]] | BF16, or FP16 with a loss scale |
+# | a loss, a norm, a variance | sums of squares can overflow | often a small difference of large numbers: without the last digits, nothing is left | FP32 |
 #
 # ## Recap
 #

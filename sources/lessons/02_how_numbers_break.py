@@ -41,8 +41,8 @@ our_pixels, big = pictures.numel(), 100_000_000
 #   gradients are BF16. The loss is divided by 38,400.
 #
 # The function below can make all of these runs, with plain SGD. The learning rate is 0.3 for a
-# loss divided by 38,400. A larger divisor raises it in proportion, so with exact numbers the three
-# runs would be the same.
+# loss divided by 38,400. The function changes the learning rate in proportion to the divisor. So
+# with exact numbers the three runs would be the same.
 
 
 # %%
@@ -85,8 +85,9 @@ for name, errors in {"FP32": fp32, "A": run_a, "B": run_b, "C": run_c}.items():
 # weights and biases. For 10,192 of them, the gradient isn't zero in FP32.
 #
 # The picture sorts these gradients by size, in powers of two. The hatched area holds FP16's
-# [[term subnormal]] numbers, which begin at $2^{-24}$. Gradients in the bar just left of it, above
-# $2^{-25}$, are rounded up to $2^{-24}$. Those further left become zero.
+# [[term subnormal]] numbers, which begin at $2^{-24}$. The bar just left of this area holds the
+# gradients between $2^{-25}$ and $2^{-24}$. They are rounded up to $2^{-24}$. Those further left
+# become zero.
 
 
 # %%
@@ -233,9 +234,10 @@ print("squares in FP32: ", (x / x.float().square().mean().sqrt()).half().tolist(
 # ## The same sum, twice
 #
 # A training step is full of sums. We take a simple one: 50,000 times 1.4, and then 50,000 times −1.
-# Stored in FP16, these numbers add up to 20,019.5. On a CPU with one thread, `sum` adds them up in FP32
-# and rounds once, to 20,016. With two threads, each adds up one half in FP32, and stores its sum in the
-# dtype of the result, FP16. Then the two sums are added.
+# Stored in FP16, these numbers have the exact sum 20,019.5. FP16's nearest number is 20,016. That
+# is what `sum` returns on a CPU with one thread: it adds up in FP32 and rounds once. With two
+# threads, each adds up one half in FP32, and stores its sum in the dtype of the result, FP16. Then
+# the two sums are added.
 
 # %% tags=["question"]
 predict("how_numbers_break.two_threads")
@@ -274,8 +276,8 @@ for largest in (5.0, 11.0, 12.0):
 # - **The logarithm of a probability.** A small probability is 0 in FP16, and log(0) is −inf.
 #   `log_softmax` computes the logarithm without the probability. That is why `cross_entropy` takes
 #   logits.
-# - **A mask of −1e9.** Many transformers hide a place by giving it the score −1e9, so that softmax gives
-#   0 there. In FP16 this number doesn't exist.
+# - **A mask of −1e9.** Many transformers hide a word of the input: they replace its attention score
+#   by −1e9, so that softmax gives 0 there. In FP16 this number doesn't exist.
 
 # %%
 from amp_lessons.experiments import raised
@@ -299,8 +301,8 @@ for fill in (-math.inf, torch.finfo(torch.float16).min):
 # ## Run C: finite, not zero, and still no progress
 #
 # Run C learned as well as FP32 for 50 steps. Since then it has hardly moved. Nothing overflows, since
-# BF16 reaches almost as far as FP32. Nothing underflows either: more than 97% of the gradients aren't
-# zero.
+# BF16 reaches almost as far as FP32. Nothing underflows either: more than 97% of the gradients
+# aren't zero, and the others are zero in FP32 too.
 #
 # We give it 400 more steps, from where it stands, in three ways:
 #
@@ -331,9 +333,10 @@ plots.training(curves, title="Run C: 400 more steps", ylabel="error per pixel")
 #
 # An update can be a fine number by itself, and still be lost in the addition. This is
 # [[term swamping]]: the update is less than half the gap to the next number that the format has. (The
-# gap is also called [[term ulp]].) The gap depends on the weight. For normal numbers:
+# gap is also called [[term ulp]].) The gap doubles at each power of two and is constant in between,
+# so the limit depends on the weight. For normal numbers:
 #
-# | | an update may be lost below | and is lost below |
+# | | lost for some weights, if the update is below | lost for every weight, if it is below |
 # |---|---|---|
 # | FP16 | weight / 2,048 | weight / 4,096 |
 # | BF16 | weight / 256 | weight / 512 |

@@ -32,7 +32,7 @@ big = 100_000_000
 # her training step. She uses no optimizer: `update` is plain SGD, computed in FP32. `copy_` then rounds
 # the new weight to the dtype that the weight has.
 #
-# As there, the pictures are small, and we pretend that they are big. The loss is divided by
+# As in lesson 00, the pictures are small, and we pretend that they are big. The loss is divided by
 # 100 million pixels, and the learning rate is raised to make up for that. `scale` is for later.
 
 
@@ -249,7 +249,8 @@ for step in range(1, 101):
 # copies have no gradients, so `zero_grad` isn't needed.
 #
 # The figure shows the fine-tuning again. "FP16 weights" is the run from above: it has a scale and an
-# FP32 loss, but no masters. The run without protection is new.
+# FP32 loss, but no masters. "FP16 without protection" is another run: it has FP16 weights, an FP16
+# loss and no scale.
 
 
 # %%
@@ -284,7 +285,7 @@ plots.training(
 # | ingredient | in `mixed_step` | what you saw without it |
 # |---|---|---|
 # | loss scaling, of an FP32 loss | `* scale`, `.float()`, and the division in `update` | no scale: every gradient was zero. FP16 loss: with a scale of 65,536, every gradient was inf or NaN |
-# | wide accumulation | inside `mse_loss` and the matrix products | the total stopped at 4,096 |
+# | wide accumulation | inside `mse_loss` and the matrix products | not seen in the painter; a total that we kept in FP16 stopped at 4,096 |
 # | master weights | the FP32 `model`, and `copy` | the gradients were fine, but most weights didn't change |
 #
 # BF16 has almost FP32's range, so the painter needs no scale in BF16. But BF16 has fewer significant
@@ -354,8 +355,8 @@ GradientHistogram(fp32_gradients(pictures[:100]), format="FP16")
 # %% [markdown]
 # No gradient overflows up to $2^{39}$. She chooses $2^{36}$, so that the largest of these gradients can
 # still grow by a factor of 13. Such room is called *headroom*. ($2^{36}$ isn't an FP16 number. It
-# doesn't have to be one, since the loss is FP32: $2^{36}$ is divided by 100 million first, and that is
-# 687.)
+# doesn't have to be one, since the loss is FP32. Backward divides $2^{36}$ by 100 million while it
+# is still FP32. Only the result, 687, is multiplied with FP16 numbers.)
 #
 # With this scale she fine-tunes the painter for 100 steps: once on black digits, as in her measurement,
 # and once on the white ones. At the start, the largest gradient on white digits is 29 times as large as
@@ -386,8 +387,8 @@ for name, x in (("black digits", pictures[:100]), ("white digits", inverted)):
 # ## Recap
 #
 # 1. Mixed precision has three ingredients: loss scaling, wide accumulation and FP32 master weights.
-# 2. Gradients that are exactly zero, but not in FP32: loss scaling is missing. Gradients that are fine
-#    and weights that mostly stay the same, bit for bit: the masters are missing.
+# 2. If gradients are zero in FP16 and not in FP32, loss scaling is missing. If the gradients are
+#    fine but most weights stay exactly the same, the masters are missing.
 # 3. Compute the loss in FP32, because a scale of 65,536 is inf in FP16. Keep running totals in FP32 too,
 #    because an FP16 total can stop growing.
 # 4. `torch.autocast` leaves FP32 parameters in FP32. They are the master weights; the 16-bit copies

@@ -113,8 +113,9 @@ for name, result in steps.items():
 #
 # The X-rays are FP32, and so is the layer's weight. Yet `h` is FP16: in an
 # [[term autocast region|autocast region]], PyTorch casts what goes into a linear layer. Does it cast
-# what goes into every op? In our region, `xrays / 4095` is FP32. And on a CPU, each `tanh` of the
-# painter is given FP16 and gives FP16. Now we call `tanh` on the pictures themselves, which are FP32.
+# what goes into every op? If we write `xrays / 4095` in our region, the result is FP32. And on a
+# CPU, each `tanh` of the painter is given FP16 and gives FP16. Now we call `tanh` on the pictures
+# themselves, which are FP32.
 
 # %% tags=["question"]
 predict("autocast_ops.tanh_of_pictures")
@@ -143,8 +144,8 @@ print("weight                ", weight.dtype)
 #   and an FP32 matrix, the wider dtype wins, as without autocast. FP16 and BF16 give FP32, because
 #   neither can hold the other's numbers.
 #
-# So a loss that you write yourself isn't protected: `(h * h).mean()` is FP16. And autocast casts copies:
-# the weight itself is still FP32.
+# So a loss that you write yourself isn't protected: `(h * h).mean()` is FP16. And autocast's cast
+# makes a copy: the weight itself is still FP32.
 #
 # ## Where does `.float()` go?
 #
@@ -183,7 +184,7 @@ plots.training(
 # CUDA has lists of its own. You don't need a GPU to read them: to choose a dtype, autocast looks at
 # devices and dtypes, and not at numbers. So this course asks with [[term fake tensor|fake tensors]],
 # which have a device and a dtype but no data. (How that works is shown in [[deep autocast_ops]].) If
-# your machine has a CUDA GPU, the browser below asks the GPU itself.
+# your machine has a CUDA GPU, the op browser below asks the GPU itself.
 #
 # You can look up any op in the browser. "as given" means that the op is on no list. To begin with, you
 # see the ops that have `norm` in their name. Which of `layer_norm`, `group_norm`, `rms_norm` and
@@ -337,8 +338,8 @@ for name, enabled in {"FP32": False, "autocast": True}.items():
 #
 # Autocast saves memory elsewhere: in the tensors that autograd keeps between the forward and the backward
 # pass. Take the painter without a norm. Autograd keeps the inputs of its four linear layers, and three
-# of these are also the results of `tanh`. It keeps the weights of all linear layers but the first. And
-# it keeps what `mse_loss` needs: the painting and the original.
+# of these are also the results of `tanh`. It keeps the weights of all linear layers but the first,
+# whose input needs no gradient. And it keeps what `mse_loss` needs: the painting and the original.
 
 # %% tags=["question"]
 predict("autocast_ops.kept_in_float32")
@@ -405,8 +406,8 @@ print("features @ weight, after the region    ", raised_by("features @ weight", 
 # | after the region | A 16-bit result meets an FP32 weight, and nobody casts any more | `.float()` on the result, or move the layer into the region |
 #
 # Two cases raise nothing. `memory[:4].add_(h)` converts `h` silently, and the result keeps the dtype of
-# `memory`. And an op that names its dtype gets it: `softmax(h, dim=-1, dtype=torch.float32)` is FP32 on
-# any device.
+# `memory`. And if a call names a dtype, its result has that dtype: `softmax(h, dim=-1,
+# dtype=torch.float32)` is FP32 on any device.
 #
 # Name the dtype in `torch.autocast`, too. Without one, PyTorch 2.13 takes BF16 on a CPU, but FP16 on
 # CUDA. And a region is for one type of device: `torch.autocast("cuda")` does nothing to tensors on a CPU.

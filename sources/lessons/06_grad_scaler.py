@@ -35,9 +35,9 @@ GradScaler = torch.amp.GradScaler
 # raised by 100 million / 38,400, so with exact numbers every update would stay the same.
 #
 # But under autocast, the gradients that flow back from layer to layer are FP16. Those below 3e-8 are
-# rounded to zero, and those above 65,504 become inf. They are converted to FP32 only at the end, in
-# `.grad`, and then it's too late. So we multiply the loss by a number, and divide `.grad` by the same
-# number before the update. This number is the [[term loss scaling|loss scale]].
+# rounded to zero, and those from 65,520 on become inf. They are converted to FP32 only at the end,
+# in `.grad`, and then it's too late. So we multiply the loss by a number, and divide `.grad` by the
+# same number before the update. This number is the [[term loss scaling|loss scale]].
 #
 # `GradScaler` starts with 65,536. Is that number special? Let's try others, each fixed for a whole
 # training, and without a `GradScaler`.
@@ -137,8 +137,8 @@ for overflow in (False, True):
 # %% [markdown]
 # ## How the scale moves
 #
-# `update` needs two numbers: the scale, and how many clean steps there were in a row. A step is clean
-# if no gradient was inf or NaN.
+# The scaler remembers two numbers: the scale, and how many clean steps there were in a row. A step
+# is clean if no gradient was inf or NaN. `update` changes both numbers.
 #
 # | this step | scale | clean steps in a row |
 # |---|---|---|
@@ -167,8 +167,8 @@ for overflows in ((2, 6, 10), (2, 5, 8, 11)):
 # ## A start that is much too high
 #
 # Now a whole training with a `GradScaler`. `train` has two switches for later: it can leave out
-# `zero_grad`, and it can make the loss of one step inf. `ScalerLog`, from this course's package,
-# behaves like the scaler inside it and remembers what each `update` did.
+# `zero_grad`, and it can make the loss of one step inf. `ScalerLog(scaler)`, from this course's
+# package, wraps a scaler. It behaves like that scaler, and remembers what each `update` did.
 
 
 # %%
@@ -344,12 +344,12 @@ print("6", scaler_error("update"))
 # %% [markdown]
 # | | what happened | what to do |
 # |---|---|---|
-# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has, there is no error. Gradients that nobody scaled are divided by 65,536, and SGD hardly moves the weights. (Adam hides it: it divides by the size of the gradients) | Scale every loss |
+# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights. (Adam hides it: it divides by the size of the gradients) | Scale every loss |
 # | 2 | No parameter of this optimizer has a gradient. Perhaps it holds other parameters than the loss depends on, all of them are frozen, or `zero_grad` came between `backward` and `step` | Print which `.grad` are None |
 # | 3 | You called `unscale_` twice without an `update` in between. This happens where a loop adds up the gradients of several batches before each step, and unscales after each batch | Call `unscale_` once, right before the step ([[lesson training_loops]]) |
 # | 4 | You called `step` twice without an `update` in between | Call `update` once in each step, last |
 # | 5 | Your `unscale_`, often with clipping, stands after `step`, or `update` is missing | Put it before `step` |
-# | 6 | You left out `step`, for example because the loss was bad, and called `update` | Make the whole step or none of it: `backward`, `step`, `update`. If a gradient is inf or NaN, the scaler skips the update for you |
+# | 6 | You left out `step`, for example because the loss was bad, and called `update` | Call `scaler.step` in each step, and then `scaler.update`. If a gradient is inf or NaN, `scaler.step` leaves the weights alone |
 #
 # ## FP16 gradients, and BF16 gradients
 #
@@ -390,9 +390,8 @@ for dtype in (torch.float16, torch.bfloat16):
 #
 # ## When the scaler is off
 #
-# With `GradScaler(device, enabled=False)`, `scale` returns the loss as it is, `step` calls the
-# optimizer, and `update` does nothing. So one loop serves FP16, BF16 and FP32: you enable the scaler
-# for FP16 only.
+# `GradScaler(device, enabled=False)` has the same methods, but its scale is 1 and stays 1. So one
+# loop serves FP16, BF16 and FP32: you enable the scaler for FP16 only.
 
 # %% tags=["question"]
 predict("grad_scaler.disabled_nan")
@@ -408,8 +407,8 @@ for enabled in (True, False):
     print(f"enabled={enabled!s:5}  weight after a loss of NaN: {weight.item()}")
 
 # %% [markdown]
-# If your loop clips, a check costs one line more. `clip_grad_norm_` returns the norm of all gradients,
-# and that is inf or NaN if any gradient is:
+# In a loop for BF16 or FP32 that clips, a check costs one line more. `clip_grad_norm_` returns the
+# norm of all gradients, and that is inf or NaN if any gradient is:
 #
 # ```python
 # norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)

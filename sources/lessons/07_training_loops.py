@@ -156,8 +156,8 @@ print(f"after the step: weight {weight.item():.1f}, scale {scaler.get_scale():,.
 # error.
 #
 # If a gradient is inf or NaN, `clip_grad_norm_` returns a norm of inf or NaN. Keep such norms out of
-# the averages in your log. And don't pass `error_if_nonfinite=True`: it raises an error in a case that
-# the scaler takes care of.
+# the averages in your log. And while the scaler is on, don't pass `error_if_nonfinite=True`: it
+# raises an error in a case that the scaler takes care of.
 #
 # ## Texts of different lengths
 #
@@ -403,8 +403,8 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     print("{}: without the two layers {:.3f}, with them {:.3f}".format(dtype, *errors))
 
 # %% [markdown]
-# If you will serve a model in another precision than you trained it in, validate it in that one too.
-# [[deep training_loops]] compares two ways to serve.
+# If the model will run in another precision than the one you trained it in, validate it in that
+# precision too. [[deep training_loops]] compares two ways to serve.
 #
 # ## One loop for FP32, BF16 and FP16
 #
@@ -431,12 +431,12 @@ print("on into off:", raised(lambda: off.load_state_dict(on.state_dict())))
 #
 # | what you see | a likely cause | the cure |
 # |---|---|---|
-# | with accumulation the error grows, or you need a smaller learning rate | the loss isn't divided | divide it by the pieces, or by the tokens of the whole step |
+# | with accumulation the error grows, or you need a smaller learning rate | the loss isn't divided | divide it by the number of pieces, or by the tokens of the whole step |
 # | it learns, but slower than with one large batch | `zero_grad` for each piece | once for each step |
 # | the learning rate is ahead of the training, above all in a warm-up | the schedule counts skipped steps | call it only if the scale didn't fall; with several optimizers, count the steps of each |
 # | flat for some steps after each restart or each epoch | a new scaler | one scaler for the run, and its state in the checkpoint |
 # | the training looks fine, the validation is NaN | NaN in BatchNorm's running statistics | find the bad batch, then reset and gather them again |
-# | the validation looks fine, the training is stuck | the validation runs in FP32 | the same autocast for both |
+# | you fine-tune, the validation looks fine, but nothing improves | the training overflows in FP16, and the validation runs in FP32 | the same autocast for both |
 #
 # ## Recap
 #
