@@ -261,6 +261,16 @@ def matmul_floor(gpu: Gpu, dtype: str, work: Matmul) -> float:
     return floor_seconds(gpu, dtype, work.flops, work.bytes(dtype))
 
 
+def cast_floor(gpu: Gpu, elements: int) -> float:
+    """The least seconds for autocast's cast of FP32 elements: 4 bytes read and 2 written for each.
+
+    Raises:
+        ValueError: if ``elements`` is negative or no number.
+    """
+    _check_amounts(elements=elements)
+    return (BYTES["fp32"] + BYTES["fp16"]) * elements / gpu.bytes_per_second()
+
+
 def share_of_peak(gpu: Gpu, dtype: str, flops: float, seconds: float) -> float:
     """What a measured time reached of the peak: 1.0 is all of it.
 

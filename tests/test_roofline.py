@@ -164,3 +164,11 @@ def test_it_does_not_need_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_autocasts_cast_reads_four_bytes_and_writes_two():
+    h200 = roofline.find_gpu("H200")
+    assert roofline.cast_floor(h200, 4096 * 4096) == pytest.approx(6 * 4096**2 / 4.8e12)
+    assert roofline.cast_floor(h200, 0) == 0
+    with pytest.raises(ValueError, match="elements must be a number, 0 or more, got -1"):
+        roofline.cast_floor(h200, -1)

@@ -31,9 +31,18 @@ from amp_lessons.trace.recorder import (
     follow_modules,
     forward_pass,
 )
-from amp_lessons.trace.report import Cast, Explanation, Hazard, Row, Totals
+from amp_lessons.trace.report import Cast, Explanation, Hazard, Input, Row, Totals
 
-__all__ = ["Cast", "Explanation", "Hazard", "Row", "Totals", "TraceError", "explain_autocast"]
+__all__ = [
+    "Cast",
+    "Explanation",
+    "Hazard",
+    "Input",
+    "Row",
+    "Totals",
+    "TraceError",
+    "explain_autocast",
+]
 
 DEVICES = ("cuda", "cpu")
 DTYPES = {
@@ -104,6 +113,7 @@ class _Pass:
     def run(self, inputs: tuple[Any, ...], kwargs: dict[str, Any], enabled: bool) -> None:
         """Run the forward; what it raises is kept in `error`."""
         args, named = fake_inputs((inputs, kwargs), self.mode, self.device)
+        self.recorder.name_arguments(self.copy.forward, args, named)
         follow_modules(self.copy, self.recorder)
         with ExitStack() as stack:
             stack.enter_context(rng_kept())

@@ -8,10 +8,12 @@ sees the call as the model wrote it. `SavedBytes` counts what autograd keeps for
 from __future__ import annotations
 
 import contextlib
+import inspect
+import linecache
 import math
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +32,7 @@ from amp_lessons import fakes
 from amp_lessons.fakes.calls import GpuCalls
 from amp_lessons.fakes.ops import LOW, is_cached, op_name, run_op, storage_id
 from amp_lessons.foundations.precision import dtype_name
-from amp_lessons.trace.report import Cast, Row
+from amp_lessons.trace.report import Cast, Input, Row
 
 _KEYS = {
     "cuda": torch._C.DispatchKey.AutocastCUDA,
@@ -58,8 +60,11 @@ class Origin:
     Attributes:
         dtype: before autocast cast it; otherwise its own.
         name: of the parameter or buffer; "" for an activation.
+        argument: of the model's forward that it came in by; "" for all others.
         op: the op that made it, e.g. "aten::sigmoid".
+        made_by: the number of the row that made it, before a cast by autocast; -1 if none did.
         row: the number of the row it was cast for; -1 if it was not cast by autocast.
+        how: as for `Cast`; "" if it was not cast by autocast.
         lost_eps: a positive constant that was added and that this dtype rounds to zero.
         constant: the number in a tensor that was made from one.
         complement: whether it is 1 minus what ``op`` made.
@@ -69,8 +74,11 @@ class Origin:
 
     dtype: torch.dtype
     name: str = ""
+    argument: str = ""
     op: str = ""
+    made_by: int = -1
     row: int = -1
+    how: str = ""
     lost_eps: float | None = None
     constant: float | None = None
     before: Origin | None = None
@@ -117,6 +125,19 @@ class Recorder(TorchDispatchMode):
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             self._remember(tensor, Origin(tensor.dtype, name))
 
+    def name_arguments(
+        self, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Remember what the forward calls its inputs. Without a signature they have no names."""
+        try:
+            given = inspect.signature(forward).bind(*args, **kwargs).arguments
+        except (TypeError, ValueError):  # the call itself will say what is wrong
+            return
+        for name, value in given.items():
+            for tensor in tree_leaves(value):
+                if isinstance(tensor, Tensor) and storage_id(tensor) not in self._origins:
+                    self._remember(tensor, Origin(tensor.dtype, argument=name))
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = func._schema.name
@@ -157,9 +178,15 @@ class Recorder(TorchDispatchMode):
             bytes=result.numel() * result.element_size(),
         )
         self._pending.append(cast)
-        made = Origin(source.dtype, origin.name, "aten::_to_copy", len(self.events))
-        made.lost_eps, made.before, made.cached = origin.lost_eps, origin, cast.cached
-        made.constant, made.complement = origin.constant, origin.complement
+        made = replace(
+            origin,
+            dtype=source.dtype,
+            op="aten::_to_copy",
+            row=len(self.events),
+            how=how,
+            before=origin,
+            cached=cast.cached,
+        )
         self._remember(result, made)
 
     def _note_op(self, func, name, args, kwargs, outputs, flops) -> None:
@@ -178,16 +205,19 @@ class Recorder(TorchDispatchMode):
             if o.cached and o.row < now
         ]
         floats = [t for t in tensors if t.is_floating_point()]
+        where, code = caller()
         row = Row(
             number=now,
             path=self.path[-1],
             op=name,
             call=self.call,
-            where=caller(),
+            where=where,
+            code=code,
             dtypes_in=tuple(dtype_name(o.dtype) for t, o in inputs if t.is_floating_point()),
             computed_in=dtype_name(computed_in(name, floats, outputs)),
             dtype_out=dtype_name(outputs[0].dtype) if outputs else "",
             casts=(*self._pending, *cached),
+            inputs=tuple(_as_input(t, o, now) for t, o in inputs if t.is_floating_point()),
             flops=flops,
             grad_casts=sum(cast.differentiable for cast in self._pending)
             + promoted(func, floats, outputs)
@@ -200,12 +230,13 @@ class Recorder(TorchDispatchMode):
     def _follow(self, func, name, args, inputs, outputs) -> None:
         """Remember what made the outputs, and whether a constant got lost in them."""
         constants = [o.constant for _, o in inputs if o.constant is not None]
-        eps = lost_eps(name, args, constants, outputs)
+        eps, now = lost_eps(name, args, constants, outputs), len(self.events) - 1
         for out in outputs:
             if func._schema.is_mutable and any(out is t for t, _ in inputs):
-                self._remember(out, replace(self.origin(out), lost_eps=eps, constant=None))
+                before = self.origin(out)
+                self._remember(out, replace(before, lost_eps=eps, constant=None, made_by=now))
                 continue
-            origin = Origin(out.dtype, op=name, lost_eps=eps)
+            origin = Origin(out.dtype, op=name, made_by=now, lost_eps=eps)
             if name in _PASS_ON and inputs:
                 origin.before = inputs[0][1]
                 origin.lost_eps = origin.before.lost_eps
@@ -252,14 +283,14 @@ class Calls(GpuCalls):
             self.recorder.call = ""
 
     def refused(self, message: str) -> None:
-        self.refusals.append((self.recorder.path[-1], caller(), message))
+        self.refusals.append((self.recorder.path[-1], caller()[0], message))
 
     def _note_number(self, target: Tensor, number: Any) -> None:
         if target.dtype not in LOW or not isinstance(number, int | float):
             return
         if torch.finfo(target.dtype).max < abs(number) < math.inf:
             path = self.recorder.path[-1]
-            self.written.append((path, caller(), float(number), target.dtype))
+            self.written.append((path, caller()[0], float(number), target.dtype))
 
     @contextmanager
     def casting(self, call: str) -> Iterator[None]:
@@ -321,6 +352,21 @@ def follow_modules(model: nn.Module, recorder: Recorder) -> None:
 
 
 # ---- reading one op -----------------------------------------------------------------------------
+
+
+def _as_input(tensor: Tensor, origin: Origin, now: int) -> Input:
+    """What the report keeps of a floating tensor that the op of row ``now`` takes."""
+    how = origin.how if origin.row == now else ""
+    if origin.cached and origin.row < now:
+        how = "from cache"
+    return Input(
+        name=origin.name or origin.argument,
+        made_by=origin.made_by,
+        dtype=dtype_name(origin.dtype if how else tensor.dtype),
+        used_as=dtype_name(tensor.dtype),
+        how=how,
+        cached=bool(how) and origin.cached,
+    )
 
 
 def computed_in(name: str, inputs: list[Tensor], outputs: tuple[Tensor, ...]) -> torch.dtype | None:
@@ -448,14 +494,18 @@ def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     return model(*args, **kwargs)
 
 
-def caller() -> str:
-    """File and line of the model's own code that runs now; "" if it is all torch's."""
+def caller() -> tuple[str, str]:
+    """The line of the model's own code that runs now: file and number, and its text.
+
+    Both are "" if all the code that runs is torch's.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not forward_pass.__code__:
-        if _is_models_own(frame.f_code.co_filename):
-            return _line(frame.f_code.co_filename, frame.f_lineno)
+        path, number = frame.f_code.co_filename, frame.f_lineno
+        if _is_models_own(path):
+            return _line(path, number), linecache.getline(path, number).strip()
         frame = frame.f_back
-    return ""
+    return "", ""
 
 
 def caller_of(error: BaseException) -> str:

@@ -46,6 +46,27 @@ class Cast:
 
 
 @dataclass(frozen=True)
+class Input:
+    """A floating tensor that an op takes, and what autocast did to it first.
+
+    Attributes:
+        name: of the parameter or buffer, or of the argument of `forward`; "" for what an op made.
+        made_by: number of the row that made it; -1 if none did.
+        dtype: before autocast's cast.
+        used_as: the dtype in which the op takes it.
+        how: as for `Cast`; "" where nothing was cast.
+        cached: whether the cast is in autocast's cache.
+    """
+
+    name: str
+    made_by: int
+    dtype: str
+    used_as: str
+    how: str = ""
+    cached: bool = False
+
+
+@dataclass(frozen=True)
 class Row:
     """One op of the forward pass.
 
@@ -55,10 +76,12 @@ class Row:
         op: as torch dispatches it, such as "aten::addmm".
         call: as it was called, such as "linear"; "" if torch's C++ called it.
         where: file and line in the model's own code; "" if there is none.
+        code: the text of that line.
         dtypes_in: of the floating inputs, before autocast's casts.
         computed_in: the widest floating dtype that the op itself takes or gives.
         dtype_out: of the first result.
         casts: made for this op, or spared.
+        inputs: the floating tensors that it takes, in the op's own order.
         flops: multiplications and additions, by `torch.utils.flop_counter`.
         grad_casts: casts of gradients that backward makes for this op: one for each of its
             differentiable casts, and one for each input that type promotion widened.
@@ -75,6 +98,8 @@ class Row:
     casts: tuple[Cast, ...]
     flops: int
     grad_casts: int = 0
+    inputs: tuple[Input, ...] = ()
+    code: str = ""
 
     @property
     def short_op(self) -> str:

@@ -3,8 +3,9 @@
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
 JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roofline` and the memory
 calculator what `memory` counts, all under test; the gradient histogram draws what `scaling`
-counted, and the policy browser shows what `policy` was told. Each is one anywidget with its page in
-`static/`, works with the keyboard alone, and loads nothing from a network.
+counted, and the policy browser shows what `policy` answers. The autocast step-through draws what
+`trace` sees, and the ordering of the calls shows what `call_order` ran. Each is one anywidget with
+its page in `static/`, works with the keyboard alone, and loads nothing from a network.
 """
 
 from __future__ import annotations
@@ -13,26 +14,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from amp_lessons.widgets.autocast_steps import AutocastSteps
     from amp_lessons.widgets.bit_explorer import BitExplorer
     from amp_lessons.widgets.gradient_histogram import GradientHistogram
     from amp_lessons.widgets.memory_calculator import MemoryCalculator
+    from amp_lessons.widgets.order_calls import OrderTheCalls
     from amp_lessons.widgets.policy_browser import PolicyBrowser
     from amp_lessons.widgets.roofline_explorer import RooflineExplorer
     from amp_lessons.widgets.scaler_lab import ScalerLab
 
 __all__ = [
+    "AutocastSteps",
     "BitExplorer",
     "GradientHistogram",
     "MemoryCalculator",
+    "OrderTheCalls",
     "PolicyBrowser",
     "RooflineExplorer",
     "ScalerLab",
 ]
 
 _HOMES = {
+    "AutocastSteps": "autocast_steps",
     "BitExplorer": "bit_explorer",
     "GradientHistogram": "gradient_histogram",
     "MemoryCalculator": "memory_calculator",
+    "OrderTheCalls": "order_calls",
     "PolicyBrowser": "policy_browser",
     "RooflineExplorer": "roofline_explorer",
     "ScalerLab": "scaler_lab",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from lab import Lab, Notebook, faults, save
+from playwright.sync_api import expect
 
 CELLS = [
     "from amp_lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
@@ -24,7 +25,12 @@ CELLS = [
     "from amp_lessons.widgets import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
     "print(calculator.optimizer, calculator.batch, calculator.memories[1].cast_cache)",
     "from amp_lessons.widgets import RooflineExplorer\nroof = RooflineExplorer()\nroof",
-    "print(roof.gpu, roof.dtype, roof.m, roof.measured, roof.bound)",
+    "print(roof.gpu, roof.baseline, roof.dtype, roof.m, roof.measured,\n"
+    "      roof.bound[roof.dtype], round(roof.limit, 2))",
+    "from amp_lessons.widgets import AutocastSteps\nsteps = AutocastSteps()\nsteps",
+    "print(steps.device, steps.answers, steps.place, steps.score)",
+    "from amp_lessons.widgets import OrderTheCalls\ncalls = OrderTheCalls()\ncalls",
+    "print(calls.order['before'], calls.order['after'][:2], calls.outcome.findings[0].slug)",
 ]
 
 
@@ -163,20 +169,21 @@ def test_the_scaler_lab(notebook: Notebook) -> None:
 
 @pytest.mark.browser
 def test_the_roofline_explorer(notebook: Notebook) -> None:
-    """GPU, dtype, size and time reach Python, and Python's choice reaches the page."""
+    """GPU, dtypes, size and time reach Python, and Python's choice reaches the page."""
     page = notebook.page
     run_cell(page, 10)
     page.wait_for_selector(".amp-roof")
     page.get_by_label("GPU").focus()
     page.keyboard.press("ArrowUp")  # JupyterLab would move to another cell
-    page.get_by_label("Dtype").select_option("bf16")
-    for field, typed in (("m", "16"), ("Measured (ms)", "0.02")):
+    page.get_by_label("16-bit dtype").select_option("BF16")
+    page.get_by_label("Baseline").select_option("TF32")
+    for field, typed in (("m", "16"), ("16-bit time (ms)", "0.02")):
         page.get_by_label(field, exact=True).fill(typed)
         page.keyboard.press("Enter")
-    expected = "H100 SXM bf16 16 0.02 bandwidth"
+    expected = "H100 SXM tf32 bf16 16 0.02 bandwidth 2.0"
     assert what_python_reads(page, expected, 11) == expected
     page.get_by_label("GPU").select_option("T4")
-    expected = "T4 fp32 16 0.02 bandwidth"
+    expected = "T4 fp32 fp16 16 0.02 bandwidth 2.0"
     assert what_python_reads(page, expected, 11) == expected
     assert faults(page, "[aria-label='Roofline explorer']") == []
     notebook.theme("JupyterLab Dark")
@@ -212,6 +219,75 @@ def test_the_policy_browser(notebook: Notebook) -> None:
     assert faults(page, ".amp-widget") == []
     notebook.theme("JupyterLab Dark")
     assert faults(page, ".amp-widget") == []
+
+
+@pytest.mark.browser
+def test_the_autocast_steps(notebook: Notebook) -> None:
+    """A prediction goes to Python, which answers with what is cast; the rules start again."""
+    page = notebook.page
+    shown, read = (CELLS.index(cell) for cell in CELLS if "steps" in cell)
+    run_cell(page, shown)
+    widget = page.locator("[aria-label='Autocast, op by op']")
+    widget.wait_for()
+    widget.get_by_role("group", name="It runs in").get_by_label("FP16").focus()
+    page.keyboard.press("ArrowDown")  # JupyterLab would move to another cell
+    page.keyboard.press("Enter")
+    told = widget.get_by_role("status")
+    expect(told).to_contain_text("Not so: linear runs in FP16 and gives FP16. You said FP32.")
+    expect(widget.get_by_role("button", name="Next op")).to_be_focused()
+    save(widget, "autocast_steps_committed_light")
+    expected = "cuda [['float32', 'float32']] 0 Score(right=0, asked=1, shown=0)"
+    assert what_python_reads(page, expected, cell=read) == expected
+    assert faults(page, "[aria-label='Autocast, op by op']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Autocast, op by op']") == []
+    save(widget, "autocast_steps_committed_dark")
+    widget.get_by_label("Whose rules").select_option("CPU")
+    for number in range(1, 14):
+        expect(widget.get_by_text(f"Op {number} of 13")).to_be_visible()
+        widget.get_by_role("button", name="Show me").click()
+        name = "Next op" if number < 13 else "End the region"
+        widget.get_by_role("button", name=name).click()
+    expect(told).to_contain_text("13 shown, none predicted.")
+    assert faults(page, "[aria-label='Autocast, op by op']") == []
+
+
+@pytest.mark.browser
+def test_the_ordering_of_the_calls(notebook: Notebook) -> None:
+    """Cards move by keyboard and by mouse; the order runs in Python and comes back named."""
+    page = notebook.page
+    shown, read = (CELLS.index(cell) for cell in CELLS if "calls" in cell)
+    run_cell(page, shown)
+    widget = page.locator("[aria-label='Order the calls']")
+    widget.wait_for()
+    save(widget, "order_calls_mixed_light")
+    cards = widget.locator(".amp-oc-call")
+    told = widget.get_by_role("status")
+    cards.first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")  # JupyterLab would move to another cell
+    expect(told).to_contain_text("Now before the loop, 2 of")
+    page.keyboard.press("Escape")
+    expect(told).to_contain_text("Put back: before the loop, 1 of")
+    widget.get_by_role("button", name="Show me").click()
+    clip, unscale = (cards.filter(has_text=name) for name in ("clip_grad", "unscale_"))
+    unscale.scroll_into_view_if_needed()
+    box = unscale.bounding_box()
+    clip.hover()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 3, steps=6)
+    page.mouse.up()
+    expect(told).to_contain_text("Now after the loop, 1 of 5.")
+    widget.get_by_role("button", name="Run it").focus()
+    page.keyboard.press("Enter")
+    expect(widget).to_contain_text("the threshold 1.0 met gradients 65,536 times their size")
+    expected = "['zero_grad'] ['clip', 'unscale'] clip-before-unscale"
+    assert what_python_reads(page, expected, cell=read) == expected
+    assert faults(page, "[aria-label='Order the calls']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Order the calls']") == []
 
 
 @pytest.mark.browser

@@ -17,13 +17,13 @@ PAIRS = [
     *[(ink, "ground", TEXT) for ink in ("sign", "exponent", "mantissa")],
     *[("on-field", ground, TEXT) for ground in ("sign", "exponent", "mantissa")],
     *[(ink, "ground", SHAPE) for ink in ("control", "accent", "warning")],
+    *[(ink, "ground", SHAPE) for ink in ("run-right", "run-yours")],
 ]
 
 
 def colours() -> dict[str, tuple[str, str]]:
-    found = re.findall(
-        r"--amp-([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", read_static("widgets.css")
-    )
+    css = read_static("widgets.css") + read_static("order_calls.css")
+    found = re.findall(r"--amp-([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", css)
     return {name: (light, dark) for name, light, dark in found}
 
 

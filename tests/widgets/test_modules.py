@@ -14,18 +14,22 @@ import torch
 
 from amp_lessons.es_modules import STATIC, join_modules
 from amp_lessons.widgets import (
+    AutocastSteps,
     BitExplorer,
     GradientHistogram,
     MemoryCalculator,
+    OrderTheCalls,
     PolicyBrowser,
     RooflineExplorer,
     ScalerLab,
 )
 
 ENTRIES = [
+    "autocast_steps",
     "bit_explorer",
     "gradient_histogram",
     "memory_calculator",
+    "order_calls",
     "policy_browser",
     "roofline_explorer",
     "scaler_lab",
@@ -78,9 +82,11 @@ def write(folder: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     "widget",
     [
+        AutocastSteps(),
         BitExplorer(0.1),
         GradientHistogram(torch.ones(2)),
         MemoryCalculator(),
+        OrderTheCalls(),
         PolicyBrowser(),
         RooflineExplorer(),
         ScalerLab(),

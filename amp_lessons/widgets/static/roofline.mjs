@@ -39,6 +39,11 @@ export function analyse(gpu, dtype, { m, n, k }) {
   };
 }
 
+// The least seconds for autocast's cast of FP32 elements: 4 bytes read and 2 written for each.
+export function castFloor(gpu, elements) {
+  return ((BYTES.fp32 + BYTES.fp16) * elements) / bytesPerSecond(gpu);
+}
+
 // What a time reached of the peak, 1 being all of it.
 export function shareOfPeak(gpu, dtype, flops, seconds) {
   return flops / seconds / peak(gpu, dtype);
