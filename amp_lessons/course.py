@@ -95,6 +95,7 @@ class Lesson:
         exercises: in the order of the exercise notebook.
         topics: of the question bank, by the stems of its files. Questions keep their ids when
             lessons are split or renumbered.
+        shares: topics of another lesson, some of whose questions are about this one.
         deep: the optional notebook that goes deeper, if there is one.
     """
 
@@ -106,6 +107,7 @@ class Lesson:
     shows: tuple[Shown, ...] = ()
     exercises: tuple[ExerciseInfo, ...] = ()
     topics: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
     deep: Deep | None = None
 
     @property
@@ -116,6 +118,11 @@ class Lesson:
     def slug(self) -> str:
         """The id without its number: the name of the module in `amp_lessons.checks`."""
         return self.id[3:]
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The topics of the questions about it: its own, and those that it shares."""
+        return (*self.topics, *self.shares)
 
     @property
     def points(self) -> int:
@@ -247,6 +254,7 @@ LESSONS: tuple[Lesson, ...] = (
             "carry_autocast",
         ),
         topics=("autocast_regions",),
+        deep=Deep("Regions at their edges", minutes=30),
     ),
     Lesson(
         id="06_grad_scaler",
@@ -302,7 +310,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="08_losses_and_ops",
         title="Losses, norms and your own ops",
         goal="write losses, norms and autograd Functions that hold in 16 bits",
-        minutes=60,
+        minutes=45,
         prerequisites=("06_grad_scaler",),
         shows=(
             Shown(
@@ -320,6 +328,7 @@ LESSONS: tuple[Lesson, ...] = (
             "wide_energy",
         ),
         topics=("losses_and_ops",),
+        deep=Deep("Losses and ops at their edges", minutes=25),
     ),
     Lesson(
         id="09_memory",
@@ -335,6 +344,7 @@ LESSONS: tuple[Lesson, ...] = (
             "memory", "training_bytes", "crossover", "cache_bytes", "step_ratio", "best_lever"
         ),
         topics=("memory",),
+        deep=Deep("Memory, byte by byte", minutes=20),
     ),
     Lesson(
         id="10_speed",
@@ -363,7 +373,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="11_past_one_gpu",
         title="Past one eager GPU",
         goal="compile, checkpoint and train on several ranks in the precision you chose",
-        minutes=50,
+        minutes=45,
         prerequisites=("07_training_loops", "08_losses_and_ops"),
         shows=(
             Shown("A compiled backward pass with the wrong autocast, beside eager's"),
@@ -380,19 +390,26 @@ LESSONS: tuple[Lesson, ...] = (
             "to_float8",
         ),
         topics=("past_one_gpu",),
+        deep=Deep("Compilers, ranks and FP8 at their edges", minutes=30),
     ),
     Lesson(
-        id="12_myths_and_clinic",
-        title="Myths, tested, and the clinic",
-        goal="put 36 claims about AMP to the test, and fix ten broken programs",
-        minutes=120,
+        id="12_myths",
+        title="Myths, tested",
+        goal="say where 36 claims about AMP hold, and what to say instead",
+        minutes=45,
         prerequisites=("07_training_loops",),
-        shows=(
-            Shown("36 claims about AMP, each tried, with its verdict"),
-            Shown("30 pitfalls, triggered or cited, explained and fixed"),
-        ),
+        shows=(Shown("36 claims about AMP, each tried, with its verdict"),),
+        shares=("myths_and_clinic",),
+    ),
+    Lesson(
+        id="13_clinic",
+        title="The clinic",
+        goal="find 30 faults by their message or symptom, and fix ten broken programs",
+        minutes=75,
+        prerequisites=("07_training_loops",),
+        shows=(Shown("30 pitfalls, triggered or cited, explained and fixed"),),
         exercises=_of(
-            "myths_and_clinic",
+            "clinic",
             "fix_finetune",
             "fix_guard",
             "fix_adapter",
@@ -407,7 +424,7 @@ LESSONS: tuple[Lesson, ...] = (
         topics=("myths_and_clinic",),
     ),
     Lesson(
-        id="13_interview_room",
+        id="14_interview_room",
         title="Interview room",
         goal="answer questions on AMP with reasons and with numbers, and see where you stand",
         minutes=60,
@@ -497,7 +514,7 @@ PATHS: tuple[LearningPath, ...] = (
             ),
             Stage(
                 "Day 3, size, speed and judgement",
-                ("memory", "speed", "myths_and_clinic", "interview_room"),
+                ("memory", "speed", "myths", "clinic", "interview_room"),
             ),
         ),
     ),
@@ -619,6 +636,8 @@ def _validate(lessons: tuple[Lesson, ...]) -> None:
         names += [info.name for info in lesson.exercises]
     topics = [topic for lesson in lessons for topic in lesson.topics]
     assert len(topics) == len(set(topics)), "each topic belongs to one lesson"
+    shared = {topic for lesson in lessons for topic in lesson.shares}
+    assert shared <= set(topics), f"these topics belong to no lesson: {shared - set(topics)}"
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"exercise names must be unique in the course: {sorted(twice)}"
 

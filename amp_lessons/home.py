@@ -12,7 +12,7 @@ import base64
 from posixpath import relpath
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import ipynb, progress
+from amp_lessons import ipynb, progress, renamed
 from amp_lessons.course import (
     HOME,
     LESSONS,
@@ -197,7 +197,7 @@ def finished(slug: str) -> None:
     """Mark a lesson as done, and show the way on. The last cell of each lesson calls this.
 
     Args:
-        slug: of the lesson, such as ``"grad_scaler"``.
+        slug: of the lesson, such as ``"grad_scaler"``, or one that a lesson once had.
 
     Raises:
         KeyError: if there is no such lesson.
@@ -205,11 +205,12 @@ def finished(slug: str) -> None:
     from amp_lessons import boxes
     from amp_lessons.checks import display
 
-    lesson = lesson_called(slug)
+    slugs = renamed.LESSONS.get(slug, (slug,))
+    lesson = [lesson_called(each) for each in slugs][-1]
     problems: list[str] = []
     message = ""
     try:
-        done = progress.record_lesson(slug)
+        done = [progress.record_lesson(each) for each in slugs][-1]
     except progress.ProgressError as error:
         problems.append(f"Progress was not saved. {error}")
     else:

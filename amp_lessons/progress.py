@@ -16,7 +16,7 @@ from typing import Any
 
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.files import data_folder, write_atomically
-from amp_lessons.renamed import EXERCISES
+from amp_lessons.renamed import EXERCISES, LESSONS
 
 VERSION = 1
 
@@ -141,7 +141,9 @@ def _parse(text: str, path: Path) -> Progress:
     # The present names come last, so that one wins where an exercise has an entry under both.
     former_first = sorted(data["exercises"].items(), key=lambda item: item[0] not in EXERCISES)
     entries = {EXERCISES.get(name, name): Entry.from_json(entry) for name, entry in former_first}
-    lessons = {str(slug): str(when) for slug, when in data.get("lessons", {}).items()}
+    finished = {str(slug): str(when) for slug, when in data.get("lessons", {}).items()}
+    former = {new: when for old, when in finished.items() for new in LESSONS.get(old, ())}
+    lessons = former | {slug: when for slug, when in finished.items() if slug not in LESSONS}
     known = ("version", "exercises", "lessons")
     extra = {name: value for name, value in data.items() if name not in known}
     return Progress(entries, lessons, extra=extra)

@@ -23,13 +23,30 @@ MOVED = {
     "exercises/10_speed.ipynb": "exercises/10_speed_exercises.ipynb",
     "exercises/11_past_one_gpu.ipynb": "exercises/11_past_one_gpu_exercises.ipynb",
     "exercises/12_myths_and_clinic.ipynb": "exercises/12_myths_and_clinic_exercises.ipynb",
+    # 0.2: lesson 12 became two, and the lesson after it moved up
+    "exercises/12_myths_and_clinic_exercises.ipynb": "exercises/13_clinic_exercises.ipynb",
+    "notebooks/13_interview_room.ipynb": "notebooks/14_interview_room.ipynb",
 }
 """The same file under another name: a learner's copy is moved."""
 
 REPLACED = {
     "notebooks/00_start_here.ipynb": "notebooks/00_amp_in_20_minutes.ipynb",
+    "notebooks/12_myths_and_clinic.ipynb": "notebooks/12_myths.ipynb",
 }
 """A new file that took the place of another: a learner's copy of the old one stays beside it."""
+
+LESSONS = {
+    # 0.2: lesson 12 became two
+    "myths_and_clinic": ("myths", "clinic"),
+}
+"""Lessons by their former slugs, with the ones that took their place. Who finished the former one
+has finished those."""
+
+TOPICS = {
+    "start_here": "amp_in_20_minutes",
+    "myths_and_clinic": "clinic",
+}
+"""Folders of exercises by their former names: sheets that a learner answered import them."""
 
 EXERCISES = {
     # 0.2: the word for repairing a program is "fix"

@@ -81,7 +81,7 @@ def test_the_page_of_somebody_halfway(tmp_path):
     workspace.copy_course(tmp_path)
     text = page(tmp_path).replace("\u00a0", " ")
     assert "**Continue here: [lesson 02, Three ways numbers break]" in text
-    assert "finished 2 of 14 lessons and passed 2 of 77 exercises" in text
+    assert "finished 2 of 15 lessons and passed 2 of 77 exercises" in text
     assert "| ✔ | [00 AMP in 20 minutes]" in text
     assert "| ✔ | [01 Number formats]" in text
     assert "[1 of 4](../exercises/01_number_formats_exercises.ipynb)" in text
@@ -151,7 +151,7 @@ def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
         '{"version": 1, "exercises": {"survives": ' + entry + ', "gave_up_at": null}}}'
     )
     workspace.copy_course(tmp_path)
-    assert "finished 1 of 14 lessons and passed 1 of 77 exercises" in page(tmp_path)
+    assert "finished 1 of 15 lessons and passed 1 of 77 exercises" in page(tmp_path)
 
 
 # ---- the cells that call it ---------------------------------------------------------------------
@@ -185,6 +185,12 @@ def test_finishing_without_a_disk_says_so_and_goes_on(capsys, own_progress_file)
     own_progress_file.write_text("a file where the folder should be")
     home.finished("memory")
     assert "Progress was not saved" in capsys.readouterr().out
+
+
+def test_finishing_the_former_lesson_12_counts_for_both_of_its_parts(capsys):
+    home.finished("myths_and_clinic")
+    assert {"myths", "clinic"} <= progress.load().lessons.keys()
+    assert "Lesson 13 done: The clinic" in capsys.readouterr().out
 
 
 def test_finishing_an_unknown_lesson_is_an_error():

@@ -6,6 +6,7 @@ import errno
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -200,3 +201,10 @@ def test_the_present_name_wins_where_both_were_saved():
     data["exercises"]["mend_stuck"] = data["exercises"]["fix_stuck"] | {"passed_at": None}
     path.write_text(json.dumps(data))
     assert progress.load()["fix_stuck"].passed
+
+
+def test_a_lesson_that_became_two_counts_for_both():
+    lessons = {"myths_and_clinic": "2026-11-20", "memory": "2026-11-21"}
+    text = json.dumps({"version": 1, "exercises": {}, "lessons": lessons})
+    found = progress._parse(text, Path("progress.json"))
+    assert found.lessons == {"myths": "2026-11-20", "clinic": "2026-11-20", "memory": "2026-11-21"}

@@ -24,16 +24,14 @@ def find(name: str) -> Exercise:
     return topic.exercise(name)
 
 
-_FORMER = {"start_here": "amp_in_20_minutes"}
-
-
 def __getattr__(name: str) -> ModuleType:
     """A topic's exercises, for sheets that a learner answered when they were imported from here."""
     import importlib
 
     from amp_lessons.course import LESSONS
+    from amp_lessons.renamed import TOPICS
 
-    slug = _FORMER.get(name, name)
+    slug = TOPICS.get(name, name)
     if any(slug == lesson.slug for lesson in LESSONS):
         return importlib.import_module(f"amp_lessons.exercises.{slug}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -134,12 +134,12 @@ def topics_there() -> tuple[str, ...]:
 
 def _topics_of(name: str) -> tuple[str, ...]:
     lesson = course.find_lesson(name)
-    if not lesson.topics:
+    if not lesson.asks:
         raise BankError(
             f"lesson {lesson.number:02}, {lesson.title}, asks about all the others: leave the "
             f"lesson out"
         )
-    return lesson.topics
+    return lesson.asks
 
 
 def _check(what: str, name: str, there: Sequence[str]) -> None:

@@ -338,7 +338,7 @@ def _due(bank: Bank, limit: int) -> Due:
         generators.GENERATORS,
         now=log.now(),
         new=limit,
-        known=[topic for lesson in taken for topic in lesson.topics],
+        known=[topic for lesson in taken for topic in lesson.asks],
     )
 
 

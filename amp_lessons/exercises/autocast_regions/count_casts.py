@@ -10,7 +10,8 @@
 # - Call it once, and return a whole number.
 # - Only casts from float32 to 16 bits count. Filling a 16-bit tensor with `copy_` doesn't count.
 #
-# The lesson shows a `TorchDispatchMode`. In `inference_mode`, a cast has another name there.
+# [[deep autocast_regions]] shows a `TorchDispatchMode`. In `inference_mode`, a cast has another
+# name there.
 
 # %% given
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -32,8 +32,8 @@ from amp_lessons.exercises.speed.stage import relatively
 judge = Judge(relatively(1e-6), "the seconds, as a number")
 
 # %% passed
-# A time clearly below a floor set by compute is wrong. Below one set by bandwidth, the data may have
-# come from the L2 cache. Near the floor, there is little to gain.
+# A time clearly below a floor set by compute is wrong. Below one set by bandwidth, the data may
+# have come from the L2 cache. Near the floor, there is little to gain.
 
 # %% right by_the_ridge
 def least_seconds(m, n, k, element_bytes, peak, bandwidth):

@@ -94,7 +94,8 @@ swap('"ah", "precision"', '"ah", "AMP"')
 swap('"ej", "launches"', '"ej", 3')
 
 # %% rule beats-the-floor
-# (g) took less time than its arithmetic needs at the GPU's peak. Check that time before you explain it.
+# (g) took less time than its arithmetic needs at the GPU's peak. Check that time before you explain
+# it.
 breaks = wrong("g")
 swap('"g": "measurement"', '"g": "nothing"')
 

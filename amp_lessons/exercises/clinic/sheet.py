@@ -1,8 +1,8 @@
 # %% text
-# # Exercises 12: The clinic
+# # Exercises 13: The clinic
 #
 # Ten broken programs, one for each case of the clinic. They are the last exercises of the course.
-# Each one trains in mixed precision on the CPU. Take [[lesson myths_and_clinic]] first.
+# Each one trains in mixed precision on the CPU. Take [[lesson clinic]] first.
 #
 # For each case you see the program and what it prints. Find out why, then write the fixed program
 # under the name that the task gives. Call `loss_fn` once for each batch.
@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons.exercises import myths_and_clinic as ex
+from amp_lessons.exercises import clinic as ex
 
 
 # %% demo

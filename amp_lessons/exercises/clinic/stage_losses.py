@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import Chart
+from amp_lessons.exercises.clinic.stage import Chart
 from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,

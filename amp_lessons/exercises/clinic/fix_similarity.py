@@ -59,7 +59,7 @@ def fix_similarity(encoder, optimizer, scaler, batches, temperature):
 # - Under autocast, `a.float() @ b.float().T` is cast to FP16 again. How can you switch that off?
 
 # %% probe
-from amp_lessons.exercises.myths_and_clinic import stage_losses as stage
+from amp_lessons.exercises.clinic import stage_losses as stage
 
 probe = Probe(stage.similarity_cases, stage.play_similarity)
 

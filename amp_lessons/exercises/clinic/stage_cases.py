@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.myths_and_clinic.stage import NAN, Chart
+from amp_lessons.exercises.clinic.stage import NAN, Chart
 from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,

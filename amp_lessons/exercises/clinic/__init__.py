@@ -1,4 +1,4 @@
-"""Exercises 12: the clinic."""
+"""Exercises 13: the clinic."""
 
 from amp_lessons.checks.topic import open_topic
 

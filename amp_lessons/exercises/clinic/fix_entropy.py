@@ -58,7 +58,7 @@ def fix_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
 # - `torch.nn.functional` has a function for that. Give it the logits in FP32.
 
 # %% probe
-from amp_lessons.exercises.myths_and_clinic import stage_losses as stage
+from amp_lessons.exercises.clinic import stage_losses as stage
 
 probe = Probe(stage.entropy_cases, stage.play_entropy)
 

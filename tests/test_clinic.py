@@ -1,0 +1,145 @@
+"""The clinic leaves nothing out: each pitfall has its cell, is triggered there, and fixed or cited.
+
+The notebook is read as it is stored, so what is tested is what a learner sees; nbval runs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+from sections import PRIMARY, printed, sections
+
+from amp_lessons.clinic import PITFALLS, SECTIONS, Clinic, Disagreement, table
+from amp_lessons.course import lesson_called
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@cache
+def notebook() -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / lesson_called("clinic").notebook, as_version=4)
+
+
+def untreated(lesson: nbformat.NotebookNode) -> list[int]:
+    """The pitfalls without a cell of their own that triggers and fixes them, or cites them."""
+    under, missing = sections(lesson), []
+    for pitfall in PITFALLS:
+        cells = under.get(pitfall.heading, [])
+        text = printed(cells)
+        if pitfall.shown == "cited":
+            done = f"Pitfall {pitfall.number} is cited: {pitfall.source}\n" in text
+        else:
+            shown = re.search(rf"Pitfall {pitfall.number} (says|shows): \S", text)
+            done = shown is not None and "Fixed by: " in text[shown.start() :]
+            if done and pitfall.pattern:
+                done = re.search(pitfall.pattern, text) is not None
+        if not done:
+            missing.append(pitfall.number)
+    return missing
+
+
+# ---- the catalogue ------------------------------------------------------------------------------
+
+
+def test_the_catalogue_is_whole_and_in_order():
+    assert [pitfall.number for pitfall in PITFALLS] == list(range(1, 31))
+    assert {pitfall.section for pitfall in PITFALLS} == set(SECTIONS)
+
+
+@pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda p: f"pitfall{p.number}")
+def test_a_pitfall_has_a_symptom_a_cause_a_lesson_and_a_source_where_it_needs_one(pitfall):
+    assert 0 <= pitfall.lesson <= 11
+    assert pitfall.source == "" or pitfall.source.startswith(PRIMARY)
+    if pitfall.shown == "cited":
+        assert pitfall.source
+    for text in (pitfall.symptom, pitfall.cause, pitfall.cure, pitfall.heading):
+        assert 8 < len(text) < 120
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (8, "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float"),
+        (8, "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::Half"),
+        (8, "RuntimeError: expected scalar type Float but found Half"),
+        (9, "RuntimeError: scatter(): Expected self.dtype to be equal to src.dtype"),
+        (9, "index_copy_(): self and source expected to have the same dtype, but got (self) Float"),
+        (20, "RuntimeError: value cannot be converted to type c10::Half without overflow"),
+        (20, "RuntimeError: value cannot be converted to type at::Half without overflow: -1e+09"),
+        (28, "TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework does"),
+        (29, "TypeError: Got unsupported ScalarType BFloat16"),
+        (29, "TypeError: got unsupported scalartype bfloat16"),
+    ],
+)
+def test_pattern_knows_the_wordings_of_several_versions(number, message):
+    assert re.search(PITFALLS[number - 1].pattern, message)
+
+
+def test_pattern_does_not_know_another_error():
+    for pitfall in PITFALLS:
+        if pitfall.pattern:
+            assert not re.search(pitfall.pattern, "RuntimeError: shape '[2]' is invalid for input")
+
+
+# ---- the notebook -------------------------------------------------------------------------------
+
+
+def test_the_table_at_the_top_is_there_before_anything_has_run():
+    assert table() in notebook().cells[0].source
+
+
+def test_each_pitfall_is_triggered_and_fixed_or_cited():
+    assert untreated(notebook()) == []
+
+
+@pytest.mark.parametrize("number", [1, 5, 7, 30])
+def test_a_lost_cell_is_noticed(number):
+    lesson = copy.deepcopy(notebook())
+    call = re.compile(rf"clinic\.(read|notice|cite)\({number}\b")
+    lesson.cells = [c for c in lesson.cells if not call.search(c.source)]
+    assert untreated(lesson) == [number]
+
+
+def test_each_pitfall_stands_in_its_section():
+    order = list(sections(notebook()))
+    groups = [heading for heading in order if heading in SECTIONS]
+    assert groups == list(SECTIONS)
+    for pitfall in PITFALLS:
+        before = [h for h in groups if order.index(h) < order.index(pitfall.heading)]
+        assert before[-1] == pitfall.section
+
+
+# ---- the record ---------------------------------------------------------------------------------
+
+
+def test_clinic_refuses_another_message_and_a_symptom_that_is_not_there(capsys):
+    clinic = Clinic()
+    with pytest.raises(Disagreement, match="not recognised"):
+        clinic.read(1, "RuntimeError: something else")
+    with pytest.raises(Disagreement, match="not recognised"):
+        clinic.read(5, "a message, from a pitfall that gives none")
+    with pytest.raises(Disagreement, match="did not show"):
+        clinic.notice(5, "a frozen loss", present=False)
+    with pytest.raises(Disagreement, match="must be triggered before"):
+        clinic.fix(5, "a cure", works=True)
+    clinic.notice(5, "a frozen loss", present=True)
+    with pytest.raises(Disagreement, match="not fixed"):
+        clinic.fix(5, "a cure", works=False)
+    for unknown in (clinic.cite, lambda n: clinic.read(n, "")):
+        with pytest.raises(KeyError):
+            unknown(31)
+
+
+def test_clinic_reads_out_the_line_that_it_knows_and_cuts_a_long_one_short(capsys):
+    clinic = Clinic()
+    clinic.read(8, "UserWarning: look out\nRuntimeError: m1 and m2 must have the same dtype")
+    clinic.read(29, "TypeError: Got unsupported ScalarType BFloat16" + " and more" * 50)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "Pitfall 8 says: RuntimeError: m1 and m2 must have the same dtype"
+    assert second.endswith(" …")
+    assert len(second) < 200
