@@ -3,23 +3,26 @@ activations, and the casts that autocast's cache keeps.
 
 `training_memory` runs the forward once on fake tensors, so a model of any size can be asked about
 on any machine; what autograd saves is counted by the hooks of `trace`. `allocator_check` holds the
-count against what CUDA's allocator says, where there is one.
+count against what CUDA's allocator says, where there is one. `BytesAlive` follows the bytes through
+a step, operation by operation, and `gpt_steps` does so for a GPT-2 of any size on fake tensors.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from amp_lessons.fakes.calls import GpuCalls, gpu_attention
 from amp_lessons.fakes.errors import TraceError, reason
@@ -28,6 +31,7 @@ from amp_lessons.fakes.modes import autocast_on, check_device, quiet, rng_kept
 from amp_lessons.fakes.ops import is_cached, run_op, storage_id
 from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.sizes import size
+from amp_lessons.models import GPT
 
 AUTOCAST: dict[str, torch.dtype | None] = {
     "fp32": None,
@@ -276,3 +280,112 @@ def _in_bf16(tensor: Tensor) -> Tensor:
 def _bytes(tensors: Any) -> int:
     """Bytes of the storages behind some tensors, each once."""
     return sum({storage_id(t): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+class BytesAlive(TorchDispatchMode):
+    """Follows the bytes of all tensors that are alive, while a ``with`` block runs.
+
+    A storage counts from the operation that made it to the moment when nothing refers to it. What
+    a kernel takes for itself, and gives back before it ends, isn't seen.
+
+    Args:
+        there: tensors that are alive before the block, such as the parameters and the batch.
+
+    Attributes:
+        values: bytes after each operation, and at each mark.
+        phases: for each mark, its name and how many values there were by then.
+    """
+
+    def __init__(self, *there: Tensor) -> None:
+        super().__init__()
+        self.values: list[int] = []
+        self.phases: list[tuple[str, int]] = []
+        self._now = 0
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        for tensor in there:
+            self._note(tensor)
+
+    def mark(self, name: str) -> None:
+        """Name what has run since the mark before, such as "forward"."""
+        self.values.append(self._now)
+        self.phases.append((name, len(self.values)))
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that were alive after an operation."""
+        return max(self.values)
+
+    def peaks(self) -> list[tuple[str, int]]:
+        """The name and the peak of each marked phase, in order."""
+        starts = [0, *(end for _, end in self.phases)]
+        return [
+            (name, max(self.values[start:end]))
+            for start, (name, end) in zip(starts, self.phases, strict=False)
+        ]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self._note(leaf)
+        self.values.append(self._now)
+        return result
+
+    def _note(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key, count = storage_id(tensor), storage.nbytes()
+        if key in self._alive:
+            return
+
+        def freed(_: Any) -> None:
+            self._now -= count
+            del self._alive[key]
+
+        self._now += count
+        self._alive[key] = weakref.ref(storage, freed)
+
+
+GPT2_SIZES = {"small": (12, 768), "medium": (24, 1024), "large": (36, 1280), "XL": (48, 1600)}
+"""Layers and width of the four GPT-2 models. Their head has the same weight as the embedding."""
+
+
+def gpt_steps(name: str, batch: int, precision: str = "fp32", steps: int = 2) -> BytesAlive:
+    """Follow the bytes of a GPT-2 that trains with Adam, on fake tensors, so on any machine.
+
+    Autocast follows a CPU's rules, and Adam runs in its "foreach" form, CUDA's default, which
+    updates all parameters together and needs room for intermediate results.
+
+    Args:
+        name: one of `GPT2_SIZES`.
+        batch: texts of 1,024 tokens in a batch.
+        precision: "fp32" or "amp bf16".
+        steps: how many training steps.
+
+    Raises:
+        ValueError: for a name or a precision that is not known.
+    """
+    if name not in GPT2_SIZES or precision not in ("fp32", "amp bf16"):
+        raise ValueError(f"no GPT-2 is called {name!r}, or {precision!r} is no precision here")
+    layers, width = GPT2_SIZES[name]
+    with _fakes():
+        model = GPT(50257, 1024, width, layers, width // 64)
+        ids, target = (torch.zeros(batch, 1024, dtype=torch.long) for _ in range(2))
+        optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+        with BytesAlive(*model.parameters(), ids, target) as alive:
+            for _ in range(steps):
+                with torch.autocast("cpu", torch.bfloat16, enabled=precision != "fp32"):
+                    loss = cross_entropy(model(ids).flatten(0, 1), target.flatten())
+                alive.mark("forward")
+                loss.backward()
+                alive.mark("backward")
+                optimizer.step()
+                alive.mark("optimizer.step")
+                optimizer.zero_grad()
+    return alive
+
+
+@contextmanager
+def _fakes() -> Iterator[None]:
+    """Tensors are fake in here, and neither a warning nor a random number is left behind."""
+    with rng_kept(), quiet(), FakeTensorMode():
+        yield

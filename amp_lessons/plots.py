@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from amp_lessons.course import Lesson
     from amp_lessons.formats import Format
     from amp_lessons.loss_scale import ExponentHistogram, Fate
-    from amp_lessons.memory import Memory
+    from amp_lessons.memory import BytesAlive, Memory
     from amp_lessons.scaler_log import ScalerRecord
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
@@ -788,3 +788,66 @@ def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:
             for name, memory in memories.items()
         )
         return Picture(figure, f"Stacked bars of bytes, in {unit}: {words}.")
+
+
+def memory_over_time(
+    runs: Mapping[str, BytesAlive], *, title: str, limit: tuple[str, int] | None = None
+) -> Picture:
+    """The bytes that are alive through the marked phases of some runs, each phase equally wide.
+
+    Args:
+        runs: for each label what was followed; all have the same phases, three for a training step.
+        title: of the figure.
+        limit: a name and a number of bytes, drawn as a horizontal line.
+    """
+    names = [name for name, _ in next(iter(runs.values())).phases]
+    top = max([run.peak for run in runs.values()] + ([limit[1]] if limit else []))
+    unit, divisor = next((u, 1024**n) for u, n in UNITS if top >= 1024**n)
+    with _figure(height=3.4) as (figure, axes):
+        peaks = {}
+        for number, (name, run) in enumerate(runs.items()):
+            style = RUNS.get(name, number)
+            x, y = _by_phase(run)
+            axes.plot(x, y / divisor, ls=DASHES[style], color=COLOURS[style], lw=1.8, label=name)
+            peaks[name] = [peak / divisor for _, peak in run.peaks()]
+        if limit:
+            axes.axhline(limit[1] / divisor, color=INK, lw=1, ls=":")
+            corner = (len(names), limit[1] / divisor)
+            axes.annotate(limit[0], corner, (-3, 3), textcoords="offset points", ha="right")
+        for place, name in enumerate(names):
+            if place:
+                axes.axvline(place, color="#e5e7ea" if place % 3 else QUIET, lw=0.8)
+            below: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center"}
+            axes.text(place + 0.5, -0.08, name, fontsize=9, **below)
+            if place % 3 == 1:
+                step = f"step {place // 3 + 1}"
+                axes.text(place + 0.5, -0.16, step, fontsize=9, color=QUIET, **below)
+        axes.set_xlim(0, len(names))
+        axes.set_ylim(0, top / divisor * 1.12)
+        axes.set_xticks([])
+        axes.set_ylabel(unit)
+        axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
+        figure.legend(loc="outside right upper", fontsize=9)
+        axes.set_title(title)
+        steps = [f"{name} in step {place // 3 + 1}" for place, name in enumerate(names)]
+        words = "; ".join(
+            f"{name} has at most "
+            + ", ".join(f"{p:.3g} in {step}" for p, step in zip(high, steps, strict=True))
+            for name, high in peaks.items()
+        )
+        ceiling = f" {limit[0]}: {limit[1] / divisor:.3g}." if limit else ""
+        alt = f"{title}. {unit} alive over time. {words}.{ceiling}"
+        return Picture(figure, alt, data=peaks)
+
+
+def _by_phase(run: BytesAlive, columns: int = 150) -> tuple[np.ndarray, np.ndarray]:
+    """A run's bytes with phase n between x = n and n + 1, thinned out to its highest values."""
+    x: list[float] = []
+    y: list[float] = []
+    start = 0
+    for phase, (_, end) in enumerate(run.phases):
+        parts = np.array_split(run.values[start:end], min(columns, end - start))
+        x += [phase + (column + 0.5) / len(parts) for column in range(len(parts))]
+        y += [float(part.max()) for part in parts]
+        start = end
+    return np.array(x), np.array(y)

@@ -89,8 +89,15 @@ home.show()
 # Keeping only some activations and computing the others again in the backward pass. It trades time
 # for memory, and it has to use the same autocast settings both times.
 #
+# ### all-reduce
+# Adding up (or averaging) a tensor over all ranks, so that each of them has the result.
+#
 # ### AMP
 # Automatic mixed precision: `torch.autocast`, and with FP16 also `torch.amp.GradScaler`.
+#
+# ### arithmetic intensity
+# FLOPs per byte that is moved. Below a GPU's ridge, its peak divided by its memory bandwidth, work
+# waits for the memory.
 #
 # ### autocast region
 # The code inside `with torch.autocast(...)`, also called the autocast context. There PyTorch
@@ -107,6 +114,10 @@ home.show()
 # ### cast cache
 # Autocast keeps the 16-bit copy of a trainable FP32 parameter until the outermost region ends, so that a
 # weight used twice is cast once.
+#
+# ### DDP
+# `DistributedDataParallel`: each rank has the whole model and its own part of the batch, and the
+# gradients are averaged by an all-reduce.
 #
 # ### dispatcher
 # The part of PyTorch that decides which implementation an operation runs. Autocast is one of its
@@ -127,6 +138,10 @@ home.show()
 # A tensor with a shape, a dtype and a device, but no data. This course uses fake tensors to look up
 # CUDA's autocast rules on a computer without a GPU.
 #
+# ### flush-to-zero
+# A mode of a processor that replaces subnormal numbers by zero, because some processors are slow with
+# them. For those numbers it is an underflow.
+#
 # ### FP16
 # `torch.float16`, also called half: 16 bits, 5 of them for the exponent, 11 significant bits.
 #
@@ -137,6 +152,14 @@ home.show()
 # Number formats of 8 bits. E4M3 has 4 exponent and 3 fraction bits and keeps more digits. E5M2 has 5
 # and 2 and reaches further. In practice each tensor, or each row or block of one,
 # gets a scale of its own.
+#
+# ### FSDP
+# Fully sharded data parallel: each rank stores a part of the parameters, the gradients and the
+# optimizer's state, and gathers a layer's weights when it runs that layer.
+#
+# ### fused
+# Several operations in one kernel, so that what lies between them isn't written to memory. A fused
+# optimizer updates many parameters in one kernel.
 #
 # ### gradient accumulation
 # Adding up the gradients of several small batches before one optimizer step, to train as with one
@@ -154,6 +177,10 @@ home.show()
 # The number of steps in a row without inf or NaN after which GradScaler doubles the scale: 2,000 by
 # default.
 #
+# ### headroom
+# The room between the largest value in a tensor and the largest number of its format, as a factor or
+# in powers of two.
+#
 # ### inf
 # Infinity, the result of an overflow. inf − inf and 0 · inf are NaN.
 #
@@ -164,6 +191,9 @@ home.show()
 # Starting a kernel on the GPU. It costs the CPU a few microseconds ([[lesson speed]]), so many tiny
 # kernels leave the GPU waiting.
 #
+# ### logits
+# The scores that a classifier computes before softmax or sigmoid.
+#
 # ### loss scale
 # The factor that GradScaler multiplies the loss by: a power of two, unless you choose another number.
 #
@@ -171,9 +201,16 @@ home.show()
 # Multiplying the loss, and so every gradient, by a factor, and dividing the gradients in FP32
 # before the update. It keeps small gradients from underflowing in FP16.
 #
+# ### mantissa
+# The stored bits of the significand, without the hidden leading 1: 10 in FP16, 7 in BF16, 23 in FP32.
+# Also called the fraction.
+#
 # ### master weights
 # FP32 copies of 16-bit weights, which the optimizer updates. With `torch.amp` there are none: the
 # parameters themselves are FP32, and the 16-bit copies are temporary.
+#
+# ### micro-batch
+# One of the small batches whose gradients are accumulated for one optimizer step.
 #
 # ### mixed precision
 # Using more than one dtype in one training step: 16 bits where it's fast and harmless, FP32 where
@@ -190,6 +227,14 @@ home.show()
 # ### normal number
 # A floating point number that has all the significant bits of its format. Very small numbers have
 # fewer; they are called subnormal.
+#
+# ### op
+# An operation that PyTorch runs on tensors, such as `linear`, `exp` or `sum`. Autocast decides about
+# each op by its name.
+#
+# ### optimizer state
+# What an optimizer remembers of each parameter between steps: the momentum in SGD, two averages in
+# Adam.
 #
 # ### overflow
 # A result too large for the format. In FP16 and BF16 it becomes inf.
@@ -208,12 +253,20 @@ home.show()
 # ### rounding
 # Storing the nearest number that the format has. A tie goes to the neighbour whose last bit is 0.
 #
+# ### running statistics
+# The averages of mean and variance that batch normalisation collects in training and uses in
+# evaluation. The forward pass updates them, so a skipped step updates them too.
+#
 # ### significand
 # The digits of a floating point number, without its exponent. Their number is the format's count of
 # significant bits: 11 in FP16, one of which isn't stored.
 #
 # ### skipped step
 # A step at which GradScaler found inf or NaN in the gradients, so that no parameter was changed.
+#
+# ### stochastic rounding
+# Rounding up or down at random, with a higher probability for the nearer number, so that the errors
+# average out. BF16 training without FP32 master weights uses it.
 #
 # ### subnormal
 # A number below the smallest normal one. The smaller it is, the fewer significant bits it has.
@@ -232,6 +285,10 @@ home.show()
 # ### TFLOP/s
 # 10¹² floating point operations per second.
 #
+# ### type promotion
+# PyTorch's rule for an op that gets tensors of two dtypes: it computes in a dtype that holds both. FP16
+# with FP32 gives FP32, and so does FP16 with BF16.
+#
 # ### ulp
 # Unit in the last place: the gap between a number and the next one that the format has.
 #
@@ -245,3 +302,6 @@ home.show()
 # ### warm-up
 # Runs before the measured ones, so that a benchmark doesn't count compiling, allocating and
 # choosing kernels.
+#
+# ### wide accumulation
+# Adding up many 16-bit products in FP32, and rounding the sum once at the end.

@@ -8,7 +8,12 @@ import pytest
 import torch
 
 from amp_lessons.experiments import (
+    autocast_put_back,
+    autocast_state,
+    casts,
+    deep_painter,
     item_calls,
+    kept_for_backward,
     raised,
     raised_by,
     saved_for_backward,
@@ -92,3 +97,55 @@ def test_what_is_saved_for_backward_comes_once_and_in_the_dtype_that_is_kept():
     ]
     low = saved_for_backward(lambda: forward(True))
     assert [t.dtype for t in low] == [torch.float16] * 2 + [torch.float32] * 2
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_casts_to_16_bits_are_listed_by_shape_and_nothing_else(mode):
+    layer, x = torch.nn.Linear(8, 3), torch.ones(2, 8)
+    with casts() as made, mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        layer(x).float()
+        x.half()
+        x.double()
+        torch.empty(4, dtype=torch.float16).copy_(torch.ones(4))
+    assert sorted(made) == ["2 x 8", "2 x 8", "3", "3 x 8"]
+    x.half()
+    assert len(made) == 4
+
+
+def test_autocast_state_says_off_or_the_dtype():
+    assert autocast_state() == "off"
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert autocast_state() == "torch.float16"
+        assert autocast_state("cuda") == "off"
+
+
+def test_autocast_is_put_back_even_after_an_exception():
+    def leave_it_on():
+        with autocast_put_back():
+            torch.set_autocast_enabled("cpu", True)
+            torch.set_autocast_dtype("cpu", torch.float16)
+            raise ZeroDivisionError
+
+    assert raised(leave_it_on) == "ZeroDivisionError: "
+    assert autocast_state() == "off"
+    assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+
+
+def test_tensors_that_are_kept_for_backward_come_once_and_without_the_known():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+    x = torch.randn(5, 4)
+    with kept_for_backward(x, *model.parameters()) as kept:
+        loss = model(x).square().sum()
+    loss.backward()
+    assert [tuple(tensor.shape) for tensor in kept] == [(5, 3), (5, 2)]
+    assert not any(tensor.requires_grad for tensor in kept)
+    with kept_for_backward() as everything:
+        model(x)
+    assert any(tensor.data_ptr() == x.data_ptr() for tensor in everything)
+
+
+def test_the_deep_painter_has_as_many_layers_as_asked():
+    for layers in (3, 16):
+        model = deep_painter(layers)
+        assert sum(isinstance(m, torch.nn.Linear) for m in model.modules()) == layers
+        assert model(torch.zeros(2, 64)).shape == (2, 64)

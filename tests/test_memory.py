@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import nbformat
 import pytest
 import torch
 from torch import nn
@@ -12,8 +15,10 @@ from amp_lessons.memory import (
     NOT_HERE,
     PRECISIONS,
     STATE_COPIES,
+    BytesAlive,
     allocator_check,
     crossover_batch,
+    gpt_steps,
     optimizer_bytes,
     training_memory,
 )
@@ -171,3 +176,122 @@ def test_the_allocator_agrees(precision):
     for line in said.splitlines()[1:3]:
         counted, seen = (int(number.replace(",", "")) for number in line.split()[-2:])
         assert counted <= seen <= counted + 2**26
+
+
+# ---- bytes alive, operation by operation --------------------------------------------------------
+
+
+def test_bytes_alive_are_those_of_the_tensors_that_are_alive():
+    model, inputs, target = step()
+    there = (inputs, target, *model.parameters())
+    start = sum(tensor.nbytes for tensor in there)
+    optimizer = torch.optim.Adam(model.parameters())
+    with BytesAlive(*there) as alive:
+        loss = mse_loss(model(inputs), target)
+        alive.mark("forward")
+        loss.backward()
+        alive.mark("backward")
+        optimizer.step()
+        alive.mark("step")
+    ends = [alive.values[end - 1] for _, end in alive.phases]
+    parameters = sum(p.nbytes for p in model.parameters())
+    counted = training_memory(model, inputs, loss=mse_loss, target=target)
+    buffer = loss.untyped_storage().nbytes()
+    assert ends[0] == start + counted.activations - 4 + buffer
+    assert ends[1] == start + parameters + buffer
+    assert ends[2] == ends[1] + optimizer_bytes(optimizer)
+    assert [name for name, _ in alive.peaks()] == ["forward", "backward", "step"]
+    assert alive.peak == max(peak for _, peak in alive.peaks())
+
+
+def test_ben_s_peak_is_in_the_optimizer_and_anna_s_is_not():
+    """The numbers of lesson 09, by a formula of their own."""
+    with torch.device("meta"):
+        parameters = sum(p.numel() for p in models.GPT(50257, 1024, 1600, 48, 25).parameters())
+    assert parameters == 1_557_611_200
+    for precision in ("fp32", "amp bf16"):
+        ben = gpt_steps("XL", 1, precision, steps=1)
+        assert ben.peak == dict(ben.peaks())["optimizer.step"]
+        assert 0 <= ben.peak - 20 * parameters < 1e6
+    peaks = [gpt_steps("medium", 12, precision).peak / 2**30 for precision in ("fp32", "amp bf16")]
+    assert peaks == pytest.approx([28.98, 21.74], abs=0.01)
+
+
+@pytest.mark.parametrize("arguments", [("huge", 1), ("small", 1, "amp fp16")])
+def test_a_gpt_or_a_precision_that_is_not_known_is_refused(arguments):
+    with pytest.raises(ValueError, match="no GPT-2 is called"):
+        gpt_steps(*arguments)
+
+
+def peak_of(layers, batch, amp, name_output=False):
+    network, (x,) = models.linear_stack(256, layers, batch)
+    target, output = torch.zeros(batch, 256), None
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with BytesAlive(x, target, *network.parameters()) as alive:
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+                if name_output:
+                    output = network(x)
+                    loss = mse_loss(output, target)
+                else:
+                    loss = mse_loss(network(x), target)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    del output
+    return alive.peak
+
+
+@pytest.mark.parametrize("batch", [772, 2048])
+def test_three_layers_save_nothing_at_the_peak(batch):
+    assert peak_of(3, batch, True) - peak_of(3, batch, False) == 131_580
+    assert peak_of(8, batch, True) < peak_of(8, batch, False)
+    assert peak_of(3, batch, True, name_output=True) < peak_of(3, batch, False, name_output=True)
+
+
+class WithLoss(nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x, target):
+        return mse_loss(self.network(x), target)
+
+
+@pytest.mark.parametrize(("width", "first"), [(256, 772), (4096, 12_292)])
+def test_three_layers_pay_by_the_sum_if_nobody_holds_the_output(width, first):
+    def memories(precision):
+        for batch in (1, 2):
+            with torch.device("meta"):
+                network, (x,) = models.linear_stack(width, 3, batch)
+            yield training_memory(WithLoss(network), x, x.clone(), precision=precision)
+
+    assert crossover_batch(list(memories("fp32")), list(memories("amp bf16"))) == first
+
+
+# ---- what lesson 09 prints ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def printed():
+    path = Path(__file__).resolve().parent.parent / "notebooks/09_memory.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    return "".join(o.text for c in cells for o in c.get("outputs", []) if "text" in o)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FP32: Anna's peak 29.0 GiB, Ben's peak 29.0 GiB",
+        "mixed precision: Anna's peak 21.7 GiB, Ben's peak 29.0 GiB",
+        "FP32 keeps 499,200 bytes",
+        "autocast keeps 415,488 bytes",
+        " 3 layers   1.00  1.03  1.01  1.00",
+        "16 layers   1.00  1.01  0.85  0.73",
+        "4 texts: activations 20.4 GiB, other parts 23.2 GiB: 47%",
+        "peak of the loss:  9.8 GB, 12 bytes per logit",
+        "16 pieces: peak of the loss 0.8 GB",
+    ],
+)
+def test_the_lesson_prints_what_its_explanations_say(printed, line):
+    assert line in printed

@@ -11,6 +11,7 @@ import torch
 from amp_lessons import plots
 from amp_lessons.es_modules import read_static
 from amp_lessons.formats import BF16, FP8_E4M3, FP16, FP32
+from amp_lessons.memory import BytesAlive
 from amp_lessons.scaler_log import ScalerRecord
 
 
@@ -86,3 +87,19 @@ def test_spacing_says_which_formats_become_flat_within_the_figure():
     alt = plots.spacing([FP32, FP16, BF16, FP8_E4M3]).alt
     assert alt.endswith("Those of FP16, FP8 E4M3 are flat at their left ends.")
     assert "flat" not in plots.spacing([FP32, BF16]).alt
+
+
+def test_memory_over_time_gives_each_phase_its_peak():
+    with BytesAlive() as alive:
+        kept = torch.zeros(256)
+        alive.mark("forward")
+        del kept
+        assert [torch.zeros(1024), torch.zeros(512)]
+        alive.mark("backward")
+    picture = plots.memory_over_time({"FP32": alive}, title="T", limit=("the limit", 8192))
+    assert picture.data == {"FP32": "1 6"}
+    assert "FP32 has at most 1 in forward in step 1, 6 in backward in step 1." in picture.alt
+    assert "the limit: 8." in picture.alt
+    x, y = plots._by_phase(alive)
+    assert all(0 < place < 2 for place in x)
+    assert max(y) == alive.peak

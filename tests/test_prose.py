@@ -34,6 +34,9 @@ _PACKAGE = (
     "experiments",
     "widgets/quiz",
     "widgets/mock",
+    "widgets/order_calls",
+    "widgets/autocast_steps",
+    "widgets/op_steps",
 )
 RETOLD = [
     ROOT / "README.md",
@@ -42,15 +45,16 @@ RETOLD = [
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
     *(
         path
-        for n in ("01", "02", "03", "04", "06", "07")
+        for n in ("01", "02", "03", "04", "05", "06", "07", "09", "11")
         for path in sorted((ROOT / "sources/lessons").glob(f"{n}_*.py"))
     ),
-    ROOT / "sources/lessons/13_interview_room.py",
+    ROOT / "sources/lessons/14_interview_room.py",
     *(ROOT / f"amp_lessons/{name}.py" for name in _PACKAGE),
     *(
         path
         for room in (
             "quiz",
+            "call_order",
             "checks",
             "authoring",
             "exercises",

@@ -66,11 +66,6 @@ def test_adam_hides_the_missing_division(lesson):
     assert last_error(1) == pytest.approx(last_error(4), rel=0.1)
 
 
-def test_zero_grad_for_each_piece_learns_and_is_slower(lesson):
-    slower = lesson["train"](lesson["zero_each_piece"], lesson["four"], divisor=4)
-    assert 1.5 * lesson["in_four"][-1] < slower[-1] < 0.2 * slower[0]
-
-
 # ---- the schedule -------------------------------------------------------------------------------
 
 

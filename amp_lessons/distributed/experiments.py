@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -17,24 +20,94 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
 
 from amp_lessons.distributed.launch import report
 from amp_lessons.distributed.train import (
     TORCHRUN,
     Hooks,
     distribute,
+    forward_context,
     local,
     process_group,
     started_by_torchrun,
     train,
 )
+from amp_lessons.scaler_log import ScalerLog
+from amp_lessons.training import autoencoder, load_digits
 
-SPOILED_STEP = 2
+SPOILED_STEP = 40
+PIXELS, BIG = 38_400, 100_000_000
+"""The pixels of 600 pictures, and how many we pretend that they have, as in lesson 00."""
 
 
-def loss_too_large(step: int, loss: Tensor) -> Tensor:
-    """On rank 1, in one step: a loss whose FP16 gradients overflow."""
-    return loss * 1e6 if step == SPOILED_STEP and dist.get_rank() == 1 else loss
+def paint_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: ScalerLog,
+    batch: Tensor,
+    context: Callable[[], AbstractContextManager[Any]],
+    hooks: Hooks,
+    step: int,
+) -> None:
+    """The step that lesson 11 shows, and where an experiment interferes with it."""
+    optimizer.zero_grad()
+    with context():
+        error = mse_loss(model(batch), batch)
+    loss = error * PIXELS / BIG
+    scaler.scale(hooks.loss(step, loss)).backward()
+    hooks.gradients(step, model)
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def paint(parallel: str, hooks: Hooks, device: torch.device, steps: int = 150) -> dict[str, Any]:
+    """Train the painter of lesson 00, each rank on its own half of the 600 pictures.
+
+    Args:
+        parallel: "ddp" or "fsdp2", both in FP16.
+        hooks: what happens to a loss or to gradients on the way.
+        device: this rank's.
+        steps: optimizer steps.
+
+    Returns:
+        ``errors``: per pixel over all pictures, at each step, of this rank's model (DDP only: a
+        shard paints nothing by itself). ``records``: of the scaler. ``apart``: the largest
+        difference between the same weight on two ranks, at the end.
+    """
+    pictures = load_digits().train_images[:600].to(device)
+    batch = pictures[dist.get_rank() :: dist.get_world_size()]
+    model = distribute(autoencoder(), parallel, "fp16", device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=BIG / PIXELS, momentum=0.9)
+    log = ScalerLog(torch.amp.GradScaler(device.type))
+
+    def context() -> Any:
+        return forward_context(model, "fp16", device)
+
+    errors = []
+    for step in range(steps):
+        if isinstance(model, DistributedDataParallel):
+            with torch.no_grad():  # without DDP's wrapper and without autocast, which is quicker
+                errors.append(mse_loss(model.module(pictures), pictures).item())
+        paint_step(model, optimizer, log, batch, context, hooks, step)
+    records = [asdict(record) for record in log.records]
+    return {"errors": errors, "records": records, "apart": apart(model)}
+
+
+def apart(model: nn.Module) -> float:
+    """The largest difference between the same weight of two ranks' models."""
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    high = torch.cat([p.detach().flatten() for p in whole])
+    low = high.clone()
+    dist.all_reduce(high, dist.ReduceOp.MAX)
+    dist.all_reduce(low, dist.ReduceOp.MIN)
+    return (high - low).max().item()
+
+
+def loss_spoiled(step: int, loss: Tensor) -> Tensor:
+    """On rank 1, in one step: an inf in place of the loss."""
+    return loss * math.inf if step == SPOILED_STEP and dist.get_rank() == 1 else loss
 
 
 def gradient_spoiled(step: int, model: nn.Module) -> None:
@@ -43,13 +116,6 @@ def gradient_spoiled(step: int, model: nn.Module) -> None:
         gradient = next(model.parameters()).grad
         assert gradient is not None
         local(gradient).view(-1)[0] = math.inf
-
-
-def run(parallel: str, hooks: Hooks, device: torch.device) -> dict[str, Any]:
-    """Five steps; the records, and a number that differs where the ranks' models differ."""
-    model, records = train(device, parallel=parallel, steps=5, hooks=hooks)
-    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
-    return {"steps": records, "checksum": sum(p.double().sum().item() for p in whole)}
 
 
 def fsdp2_dtypes(device: torch.device) -> dict[str, str]:
@@ -158,15 +224,10 @@ def main() -> None:
     if not started_by_torchrun() or int(os.environ["WORLD_SIZE"]) < 2:
         sys.exit(f"start me on two ranks: {TORCHRUN} -m amp_lessons.distributed.experiments")
     with process_group() as device:
-        spoiled_loss, spoiled_gradient = (
-            Hooks(loss=loss_too_large),
-            Hooks(gradients=gradient_spoiled),
-        )
-        report("ddp loss", run("ddp", spoiled_loss, device))
-        report("ddp gradient", run("ddp", spoiled_gradient, device))
-        report("fsdp2 gradient", run("fsdp2", spoiled_gradient, device))
-        report("fsdp2 half", mixed_gradients(device))
-        report("fsdp2 dtypes", fsdp2_dtypes(device))
+        spoiled_loss, spoiled_gradient = Hooks(loss=loss_spoiled), Hooks(gradients=gradient_spoiled)
+        report("ddp loss", paint("ddp", spoiled_loss, device))
+        report("ddp gradient", paint("ddp", spoiled_gradient, device))
+        report("fsdp2 gradient", paint("fsdp2", spoiled_gradient, device, steps=60))
         report("reduce", reduce_dtypes(device))
         loops = ("plain", "no_sync", "no_sync too late")
         report("all-reduces", {loop: all_reduces(loop, device) for loop in loops})

@@ -32,8 +32,9 @@ big = 100_000_000
 # her training step. She uses no optimizer: `update` is plain SGD, computed in FP32. `copy_` then rounds
 # the new weight to the dtype that the weight has.
 #
-# As in lesson 00, the pictures are small, and we pretend that they are big. The loss is divided by
-# 100 million pixels, and the learning rate is raised to make up for that. `scale` is for later.
+# As in [[lesson amp_in_20_minutes|lesson 00]], the pictures are small, and we pretend that they are
+# big. The loss is divided by 100 million pixels, and the learning rate is raised to make up for
+# that. `scale` is for later.
 
 
 # %%

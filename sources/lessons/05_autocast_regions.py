@@ -1,758 +1,392 @@
 # %% [markdown]
 # # Lesson 05: Regions, cache, threads
 #
-# **You will be able to** put the border of an autocast region where it belongs, say what crosses
-# it and in which dtype, count the casts that happen inside, and find the three silent faults: a
-# backward pass in the region, a stale cache, and a thread without autocast.
+# An [[term autocast region|autocast region]] is the code that runs while autocast is on. In
+# [[lesson amp_in_20_minutes]] you opened one in each step, around the forward pass and the loss. Why
+# there, and why a new one in each step? Here you move the border of the region and see what breaks.
 #
-# **Time** 45 minutes. **Needs** [[lesson autocast_ops]], and a training loop that you have written yourself; no
-# GPU.
+# **You will be able to** put a region where it belongs, convert the tensors that leave it, keep one layer
+# in FP32, and count casts. And you'll know the mistakes with regions that raise no error.
 #
-# Autocast is a state that is on or off, and a region is the stretch of your program in which it is
-# on. Which dtype an operation gets there is another matter: [[lesson autocast_ops]] is about that. This one is
-# about the border.
+# **Time** 45 minutes. **Needs** [[lesson autocast_ops]] and the lessons before it; no GPU.
 
 # %%
-import copy
-import threading
-import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
+from amp_lessons.experiments import casts, raised
+from amp_lessons.interview import ask, predict
+from amp_lessons.training import autoencoder, load_digits
 
-bfloat, half = torch.bfloat16, torch.float16
-region = torch.autocast("cpu", dtype=bfloat)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+pictures = load_digits().train_images[:600].to(device)
 
 # %% [markdown]
-# ## A region
+# ## One more region, to be safe
 #
-# **Predict:** the layer has float32 weights and gets a float32 input. Which dtype does it give
-# before, inside and after the region, and which dtype have its weights inside?
+# `train` is the loop of [[lesson amp_in_20_minutes]], with its small pictures. Each step opens a region
+# for the forward pass and the loss. A real program does more than train: it validates, and it paints
+# pictures for a report. Somebody wants autocast to be on in all of that, and puts one more region around
+# the whole program.
+
 
 # %%
-layer, x = nn.Linear(8, 3), torch.ones(4, 8)
-print("before", layer(x).dtype)
-with torch.autocast("cpu", dtype=bfloat):
-    print("inside", layer(x).dtype, "weights", layer.weight.dtype)
-print("after ", layer(x).dtype)
+def train():
+    model, scaler = autoencoder().to(device), torch.amp.GradScaler(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
+    errors = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=torch.float16):
+            error = mse_loss(model(pictures), pictures)
+        scaler.scale(error).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        errors.append(error.item())
+    return model, errors
 
-# %% [markdown]
-# Nothing about the layer changes. The region casts what the operation takes, each time it runs.
-#
-# `torch.autocast` is also a decorator, and `enabled=` makes a region of any stretch without an
-# `if`. **Predict:** how many of these four functions give bfloat16?
 
-# %%
-decorated = torch.autocast("cpu", dtype=bfloat)(layer)
-switched_off = torch.autocast("cpu", dtype=bfloat, enabled=False)(layer)
-default = torch.autocast("cpu")(layer)
-calls = {"decorated": decorated, "enabled=False": switched_off, "no dtype": default, "plain": layer}
-for name, call in calls.items():
-    print(f"{name:13} {call(x).dtype}")
-
-# %% [markdown]
-# Without a dtype, `torch.autocast("cpu")` means bfloat16, and `torch.autocast("cuda")` float16. On
-# your own `forward` method, write `@torch.autocast("cpu", dtype=torch.bfloat16)` above the `def`.
-#
-# Older code says `from torch.cuda.amp import autocast, GradScaler`. **Predict:** what becomes of
-# the two lines below, the first of which stands in a popular collection of interview answers?
+# %% tags=["question"]
+predict("autocast_regions.one_more_region")
 
 # %%
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    try:
-        torch.cuda.amp.autocast(device_type="cuda", dtype=half)
-    except TypeError as error:
-        print("TypeError: autocast", str(error).split("() ")[-1])
-    old = torch.cuda.amp.autocast(enabled=False)
-print(f"{caught[-1].category.__name__}, and a region for {old.device}, {old.fast_dtype}")
+usual_model, usual = train()
+with torch.autocast(device, dtype=torch.float16):  # one more region
+    other_model, other = train()
+plots.training(
+    {"mixed precision": usual, "one more region": other},
+    title="The same training, and one more region around it",
+    ylabel="error per pixel",
+)
 
 # %% [markdown]
-# The old `autocast` knows one device and takes no `device_type`, so the snippet cannot run. Called
-# rightly it works, and warns: `autocast`, `GradScaler`, `custom_fwd` and `custom_bwd` of
-# `torch.cuda.amp`, and the first two of `torch.cpu.amp`, are deprecated since 2.4. Write
-# `torch.autocast("cuda", …)` and `torch.amp.GradScaler("cuda")`.
+# This happens in real projects. One of them, which trains image models, had one region around its whole
+# training loop and none in the steps. [Its loss was flat too](https://github.com/X-GenGroup/Flow-Factory/pull/186).
 #
-# You can ask for the state. **Predict:** which of the three is True in a CPU region? And what is
-# left of it when the region ends by an exception?
+# Did our weights stand still as well? The outer region has ended now. We evaluate both models in a new
+# one.
+
+# %% tags=["question"]
+predict("autocast_regions.evaluated_afterwards")
 
 # %%
-try:
-    with torch.autocast("cpu", dtype=bfloat):
-        print('is_autocast_enabled("cpu") ', torch.is_autocast_enabled("cpu"))
-        print('is_autocast_enabled("cuda")', torch.is_autocast_enabled("cuda"))
-        print("is_autocast_enabled()      ", torch.is_autocast_enabled())
-        print('get_autocast_dtype("cpu")  ', torch.get_autocast_dtype("cpu"))
-        raise ValueError
-except ValueError:
-    print("after an exception         ", torch.is_autocast_enabled("cpu"))
+rows = {"original": pictures}
+for name, model in {"mixed precision": usual_model, "one more region": other_model}.items():
+    with torch.no_grad(), torch.autocast(device, dtype=torch.float16):
+        rows[name] = model(pictures)
+        error = mse_loss(rows[name], pictures).item()
+    print(f"{name}: error per pixel {error:.3g}")
+plots.paintings(rows)
 
 # %% [markdown]
-# Each device type has a state of its own, and without an argument, an old form, the question is
-# about CUDA: in code that should run on any device, name it. The dtype can be asked for even when
-# autocast is off, so `get_autocast_dtype` alone does not tell whether anything is cast.
-
-# %% [markdown]
-# ## Where the region ends
+# ## Which weights does the forward pass use?
 #
-# One training step, with the border where it belongs:
+# The optimizer changed the weights in each step. But the loss was computed as if it hadn't. Where did the
+# forward pass get its weights from?
+#
+# Under autocast, a linear layer doesn't multiply with the FP32 weight. It multiplies with an FP16 copy,
+# which a cast makes. So let's watch the casts of one forward pass. `casts` is a tool of this course. It
+# lists the shape of each FP32 tensor that is cast to 16 bits in its block. ([[deep autocast_regions]]
+# shows how it does that.) From here on, everything runs on a CPU.
+
+# %%
+x, model = pictures.cpu(), autoencoder()
+
+
+def region():
+    return torch.autocast("cpu", dtype=torch.float16)
+
+
+with casts() as made, region():
+    model(x)
+print(len(made), "casts:", ", ".join(made))
+
+# %% [markdown]
+# The tensor of 600 x 64 holds the pictures. The other eight casts are for the weights and the biases of
+# the four linear layers. Between the layers, no cast is needed: the first layer puts out FP16, and so does
+# `tanh` on a CPU.
+#
+# The widget below shows the ops of a small model one by one. Start with CUDA's rules. Predict the dtype
+# that each op runs in, and the dtype that it gives. Then the widget draws the casts, and the *cache*, in
+# which autocast keeps some of the copies. Which op finds its weight's copy in the cache, and why?
+
+# %% tags=["live"]
+from amp_lessons.widgets import AutocastSteps
+
+AutocastSteps()
+
+# %% [markdown]
+# Op 3 does. It calls the layer `mix`, which op 1 called before. So the FP16 copies of this layer's weight
+# and bias are in the [[term cast cache]] already. Op 7 has no such luck with `k`, which op 5 cast before:
+# `k` is not a parameter, so its copy wasn't kept.
+#
+# Back to the painter. We run ten forward passes in one region. The pictures are the same each time, and
+# the weights don't change.
+
+# %% tags=["question"]
+predict("autocast_regions.casts_of_ten_passes")
+
+# %%
+with casts() as made, region():
+    for _ in range(10):
+        model(x)
+print(f"ten passes in one region: {len(made)} casts")
+
+with casts() as made, torch.autocast("cpu", dtype=torch.float16, cache_enabled=False):
+    for _ in range(10):
+        model(x)
+print(f"with cache_enabled=False: {len(made)} casts")
+
+# %% [markdown]
+# The cache keeps a copy if it was made of an FP32 parameter that requires a gradient. (Views of a
+# parameter, such as a slice or `weight.T`, and tensors computed from it are cast each time.)
+#
+# At some point, autocast has to throw the copies away. Next, each of ten passes gets a region of its own.
+# We run that twice: without a region around it, and then inside an outer region. A third run, also inside
+# an outer region, empties the cache by hand after each pass.
+
+# %% tags=["question"]
+predict("autocast_regions.regions_in_a_region")
+
+
+# %%
+def ten_regions(clear=False):
+    for _ in range(10):
+        with region():
+            model(x)
+        if clear:
+            torch.clear_autocast_cache()
+
+
+with casts() as apart:
+    ten_regions()
+with casts() as nested, region():
+    ten_regions()
+print(f"ten regions:                      {len(apart)} casts")
+print(f"ten regions in an outer region:   {len(nested)} casts")
+with casts() as cleared, region():
+    ten_regions(clear=True)
+print(f"there, cleared after each pass:   {len(cleared)} casts")
+
+# %% [markdown]
+# ## Close the region before the weights change
+#
+# So this is why the training stood still. The first step put copies of the initial weights into the
+# cache, and the outer region kept them alive. The cache knows *which* parameter it copied. It doesn't
+# know whether that parameter has changed since
+# ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)). So close
+# every region before the optimizer changes the weights:
 #
 # ```python
-# optimizer.zero_grad()
-# with torch.autocast("cuda", dtype=torch.bfloat16):
-#     loss = loss_fn(model(x), y)      # forward and loss: inside
-# loss.backward()                      # outside
-# optimizer.step()                     # outside
+# for inputs, targets in loader:
+#     optimizer.zero_grad()
+#     with torch.autocast(device, dtype=torch.float16):
+#         loss = loss_fn(model(inputs), targets)  # forward pass and loss: inside
+#     scaler.scale(loss).backward()  # outside
+#     scaler.step(optimizer)  # outside
+#     scaler.update()
 # ```
 #
-# **The loss is inside**, because the model's output is 16 bits wide, and outside nobody picks a
-# dtype for what is computed from it. **Predict:** the same loss function, inside and outside:
-# which dtypes?
+# If a training doesn't learn, look for an outer region. It may be in a library that calls your code. Print
+# `torch.is_autocast_enabled(device)` right before your own region: it should be False. (An outer
+# region with `enabled=False` does the same harm: the cache isn't emptied before it ends. This line doesn't
+# find it, but a test in [[deep autocast_regions]] does.)
+#
+# Our loss was the same to the last digit. In a network with norm layers or embeddings, it moves: autocast
+# doesn't cast their parameters to 16 bits, so the forward pass sees these change.
+#
+# Other code changes weights too. For an evaluation, people swap in averaged weights, or load a
+# checkpoint. Close the region before that, and open a new one afterwards. If you can't, call
+# `torch.clear_autocast_cache()` right after the change.
+#
+# ## What leaves the region
+#
+# You write a report about the paintings. It needs three things, and each is one line of code *after* the
+# region:
+#
+# - the difference between each painting and its original
+# - a comparison of each painting with each original, by a matrix product
+# - the ink: the sum of all grey values (each from 0 to 255, as in image files)
+
+# %% tags=["question"]
+predict("autocast_regions.after_the_region")
 
 # %%
-labels = torch.tensor([0, 2, 1, 0])
-with region:
-    prediction = layer(x)
-    print("inside ", prediction.dtype, "->", F.cross_entropy(prediction, labels).dtype)
-print("outside", prediction.dtype, "->", F.cross_entropy(prediction, labels).dtype)
+painter = usual_model.cpu()
+with torch.no_grad(), region():
+    painted = painter(x)
+print("painted               ", painted.dtype)
+print("painted - x           ", raised(lambda: painted - x))
+print("painted @ x.T         ", raised(lambda: painted @ x.T))
+print("(255 * painted).sum() ", raised(lambda: (255 * painted).sum()))
+
+# %%
+print("painted - x                   ", (painted - x).dtype)
+print(f"(255 * painted).sum()          {(255 * painted).sum():.3g}")
+print(f"(255 * painted.float()).sum()  {(255 * painted.float()).sum():.3g}")
+print(f"(255 * x).sum()                {(255 * x).sum():.3g}")
 
 # %% [markdown]
-# Outside, the loss is quietly computed in 16 bits. With a matrix product in it, it would raise.
+# So convert what leaves a region: `painted = painted.float()`. There are other places where a
+# 16-bit tensor can end up:
 #
-# **Backward is outside**, because it follows the forward pass by itself: autograd recorded the
-# casts too, and each gradient gets the dtype of what it belongs to. What, then, does autocast do
-# to a backward pass inside? **Predict:** first a network that ran wholly in the region, then one
-# whose last layer was kept in float32 by a disabled subregion. In which of them does the gradient
-# of that last layer change when `backward()` moves inside?
+# - **In a loss.** In the region, `cross_entropy` of FP16 scores is FP32. After the region, it is FP16.
+#   So the loss belongs inside.
+# - **In another module.** A matrix product with FP32 weights raises an error, as you saw. Don't fix it with
+#   `.half()` on that module: that converts the weights which you train.
+# - **In NumPy.** `.numpy()` gives a float16 array for FP16, and raises a `TypeError` for BF16.
+#
+# ## One layer in FP32
+#
+# Suppose the last layer has to compute in FP32, because your pictures need finer grey values than FP16
+# has. In [[lesson autocast_ops]], a `.float()` in front of a matrix product wasn't enough: autocast cast the
+# FP32 tensor back to FP16. Is an inner region with `enabled=False` enough for this layer? The layers
+# before it still run in FP16.
+
+# %%
+*others, last = autoencoder()
+body = nn.Sequential(*others)
+with region():
+    h = body(x)
+    print("only .float():       ", last(h.float()).dtype)
+    with torch.autocast("cpu", enabled=False):
+        print("only enabled=False:  ", raised(lambda: last(h)))
+        print("both:                ", last(h.float()).dtype)
+    print("after the inner one: ", last(h).dtype)
+
+# %% [markdown]
+# You need both. `enabled=False` switches off every cast, even the one that you need here: `h` is FP16, the
+# weight is FP32, and the linear layer refuses two dtypes. Autograd records the `.float()`. In the backward
+# pass, it converts the gradient back to FP16 for the layers before.
+#
+# The innermost region for a device decides. When it ends, the region around it applies again, also if it
+# ends with an exception.
+#
+# ## Why is `backward()` outside?
+#
+# The backward pass needs no autocast. Autograd has recorded each cast, and computes each gradient in the
+# dtype that the forward pass had. Does it matter if you call `backward()` inside the region?
+#
+# We keep the last layer of the painter in FP32, and run the others in BF16 this time. We compute the
+# gradient of the last layer's weight twice: with `backward()` outside the region, and inside it.
 
 
 # %%
-def last_gradient(keep_float32, backward_inside):
-    torch.manual_seed(0)
-    first, last, data = nn.Linear(16, 32), nn.Linear(32, 4), torch.randn(64, 16)
-    with torch.autocast("cpu", dtype=bfloat):
-        hidden = first(data).tanh()
-        with torch.autocast("cpu", dtype=bfloat, enabled=not keep_float32):
-            output = last(hidden.float() if keep_float32 else hidden)
-        loss = output.float().square().mean()
-    with torch.autocast("cpu", dtype=bfloat, enabled=backward_inside):
+def gradient(backward_inside):
+    *others, last = autoencoder()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = nn.Sequential(*others)(x)
+        with torch.autocast("cpu", enabled=False):
+            loss = mse_loss(last(h.float()), x)
+        if backward_inside:
+            loss.backward()
+    if not backward_inside:
         loss.backward()
     return last.weight.grad
 
 
+# %% tags=["question"]
+predict("autocast_regions.backward_in_the_region")
+
 # %%
-def are_bfloat_numbers(tensor):
-    return torch.equal(tensor.bfloat16().float(), tensor)
-
-
-for keep in (False, True):
-    outside, inside = last_gradient(keep, False), last_gradient(keep, True)
-    print("last layer in float32:", keep)
-    print("    same gradient outside and inside:", torch.equal(outside, inside))
-    print("    bfloat16 numbers only: outside", are_bfloat_numbers(outside), end=", ")
-    print("inside", are_bfloat_numbers(inside))
+outside, inside = gradient(backward_inside=False), gradient(backward_inside=True)
+for name, grad in {"outside": outside, "inside": inside}.items():
+    short = (grad == grad.bfloat16()).float().mean()  # share of numbers that BF16 can store
+    print(f"backward {name:8} {grad.dtype}, {short:.0%} of its numbers are BF16 numbers")
+difference = (inside - outside).norm() / outside.norm()
+print(f"relative difference: {difference:.1%}")
 
 # %% [markdown]
-# Where the forward pass ran in 16 bits, nothing changes: the operands already are 16 bits wide.
-# Where it ran in float32, the matrix products of the backward pass are cast like any other: the
-# gradient is stored in float32, and every number in it has bfloat16's 8 bits. Nothing is reported.
-# The part of the network that you took out of autocast, because it needs the digits, is the one
-# that loses them.
+# The two gradients differ by 0.2%. One rounding to BF16 changes a number by up to 0.4%, one to FP32 by up to
+# 0.000006%. (With FP16, whose rounding is finer than BF16's, the difference is only 0.02%.)
 #
-# **Predict:** how large is the error beside float32's own rounding, an ulp of $2^{-23}$ at 1?
-
-# %%
-exact = last_gradient(True, False)
-error = (last_gradient(True, True) - exact).norm() / exact.norm()
-print("more than a thousand ulp:", bool(error > 1000 * 2.0**-23))
-
-# %% [markdown]
-# In older versions it could be worse on CUDA: the backward pass runs in a thread of its own there,
-# and in a bfloat16 region it computed in float16, since the dtype of a region belongs to a thread.
-# Today's hand it on ([pytorch issue 125186](https://github.com/pytorch/pytorch/issues/125186),
-# closed; not measured here). PyTorch's documentation says that backward passes under autocast are
-# [not recommended](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast).
+# If all layers of the painter run in 16 bits, it doesn't matter on a CPU where you call `backward()`: all
+# eight gradients are the same to the last digit.
 #
-# **The step is outside** too. **Predict:** for which of these optimizers does a step in the region
-# give other weights?
-
-
-# %%
-def after_three_steps(make, inside):
-    torch.manual_seed(1)
-    model, data = nn.Linear(16, 4), torch.randn(64, 16)
-    optimizer = make(model.parameters(), lr=0.01)
-    for _ in range(3):
-        optimizer.zero_grad()
-        model(data).square().mean().backward()
-        with torch.autocast("cpu", dtype=bfloat, enabled=inside):
-            optimizer.step()
-    return model.weight
-
-
-for make in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adafactor):
-    same = torch.equal(after_three_steps(make, False), after_three_steps(make, True))
-    print(f"{make.__name__:10} same weights: {same}")
-
-# %% [markdown]
-# SGD and AdamW use no operation that autocast moves to 16 bits, so for them it does not matter.
-# Adafactor multiplies matrices, and so may the next optimizer that you try. There is a stronger
-# reason to close the region before the weights change, and it has to wait for the cache.
-
-# %% [markdown]
-# ## Regions in regions
+# ## Evaluation and frozen layers
 #
-# The innermost region decides, and its end restores the one around it. **Predict:** the four
-# dtypes.
+# While a model is evaluated, its weights don't change. So one region around the whole validation loop is
+# safe, and the cache can save casts. But does it? Under
+# `torch.inference_mode()` it doesn't: PyTorch 2.13 keeps no copies there, so ten passes take 90 casts. What
+# about `torch.no_grad()`, and a frozen model, as in fine-tuning?
 
-# %%
-with torch.autocast("cpu", dtype=bfloat):
-    print("outer           ", nn.Linear(8, 3)(x).dtype)
-    with torch.autocast("cpu", dtype=half):
-        print("another dtype   ", nn.Linear(8, 3)(x).dtype)
-    with torch.autocast("cpu", enabled=False):
-        print("disabled        ", nn.Linear(8, 3)(x).dtype)
-    print("outer once more ", nn.Linear(8, 3)(x).dtype)
-
-# %% [markdown]
-# A disabled subregion is how one part of a model is kept in float32. **Predict:** what happens if
-# that part gets the output of the layer before it?
-
-# %%
-head = nn.Linear(3, 2)
-with torch.autocast("cpu", dtype=bfloat):
-    features = layer(x)
-    with torch.autocast("cpu", enabled=False):
-        try:
-            head(features)
-        except RuntimeError as error:
-            print("RuntimeError:", error)
-        print("with .float():", head(features.float()).dtype)
-
-# %% [markdown]
-# Disabling turns off the casts, also those that you need. The rule has two halves: disable, *and*
-# cast the inputs. The cast is recorded, so the gradient finds its way back into the 16-bit part.
-#
-# Neither half is enough alone. **Predict:** what does `.float()` achieve *without* the disabled
-# subregion?
-
-# %%
-with torch.autocast("cpu", dtype=bfloat):
-    print(head(layer(x).float()).dtype)
-
-# %% [markdown]
-# Autocast casts it down again: the digits are lost, and the cast is paid for twice.
-
-# %% [markdown]
-# ## What leaks out
-#
-# The results of a region keep their dtype when it ends. Outside, three things can happen to a
-# 16-bit tensor that meets float32. **Predict:** which of these raise?
-
-# %%
-with region:
-    leaked = layer(x).detach()
-attempts = {
-    "leaked @ weight": lambda: leaked @ torch.ones(3, 2),
-    "head(leaked)": lambda: head(leaked),
-    "leaked + bias": lambda: leaked + torch.ones(3),
-    "layer_norm(leaked)": lambda: nn.LayerNorm(3)(leaked),
-    "leaked.numpy()": lambda: leaked.numpy(),
-}
-for name, attempt in attempts.items():
-    try:
-        print(f"{name:19} {attempt().dtype}")
-    except (RuntimeError, TypeError) as error:
-        print(f"{name:19} {type(error).__name__}: {error}")
-
-# %% [markdown]
-# - Matrix products **raise**, in wordings that differ from one operation to the next and between
-#   versions. Look for two dtypes beside "same", "match" or "expected".
-# - Additions **widen**: ordinary type promotion gives float32.
-# - The rest **goes on in 16 bits**, as the loss above did. This is the leak to be afraid of. (A
-#   layer norm with float32 weights does so on a CPU; on CUDA it raises, as [pytorch issue
-#   138128](https://github.com/pytorch/pytorch/issues/138128) shows.)
-#
-# The remedy is one `.float()` at the border, on what leaves. Do not cast the module on the other
-# side: `head.bfloat16()` would train 16-bit weights. (In place, through `out=` and in float64 the
-# dtypes are yours to choose inside a region too: [[lesson autocast_ops]].)
-
-# %% [markdown]
-# ## The cast cache
-#
-# A float32 weight that is used ten times in a region would be cast ten times. To see whether it
-# is, watch what really runs: a `TorchDispatchMode` stands below autocast, and so sees the casts
-# that it inserts.
-
-# %%
-from torch.utils._python_dispatch import TorchDispatchMode
-
-
-class Watch(TorchDispatchMode):
-    """Lists each operation with the dtypes of its first input and of its result."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        first = result[0] if isinstance(result, tuple) else result
-        self.lines.append(f"{func}: {args[0].dtype} -> {first.dtype}".replace("torch.", ""))
-        return result
-
-    @property
-    def casts(self):
-        return sum(line.endswith("float32 -> bfloat16") for line in self.lines)
-
-
-# %% [markdown]
-# **Predict:** one forward pass of a linear layer with a float32 input. How many operations run,
-# and how many of them are casts?
-
-# %%
-with Watch() as watch, region:
-    layer(x)
-print(*watch.lines, sep="\n")
-
-# %% [markdown]
-# Weight, bias and input are cast, then the product is computed. From now on the input is bfloat16
-# already, so that only the two parameters need casts.
-#
-# **Predict:** how many casts do ten forward passes take, in one region, in each of these five
-# ways?
+# %% tags=["question"]
+predict("autocast_regions.casts_without_gradients")
 
 
 # %%
-narrow = x.bfloat16()
-
-
-def casts_of_ten(layer, **options):
-    with Watch() as watch, torch.autocast("cpu", dtype=bfloat, **options):
+def ten_passes(model, mode):
+    with casts() as made, mode, region():
         for _ in range(10):
-            layer(narrow)
-    return watch.casts
+            model(x)
+    return len(made)
 
 
-# %%
-frozen = copy.deepcopy(layer).requires_grad_(False)
-print("as it is            ", casts_of_ten(layer))
-print("cache_enabled=False ", casts_of_ten(layer, cache_enabled=False))
-print("frozen parameters   ", casts_of_ten(frozen))
-print("under no_grad       ", torch.no_grad()(casts_of_ten)(layer))
-print("in inference_mode   ", torch.inference_mode()(casts_of_ten)(layer))
+frozen = autoencoder().requires_grad_(False)
+print("as in training   ", ten_passes(model, nullcontext()))
+print("no_grad          ", ten_passes(model, torch.no_grad()))
+print("inference_mode   ", ten_passes(model, torch.inference_mode()))
+print("frozen model     ", ten_passes(frozen, nullcontext()))
 
 # %% [markdown]
-# The first two lines show that there is a cache. The others show what it holds: casts of float32
-# *leaves that require a gradient*, and of nothing else. (A leaf is a tensor that was not computed
-# from others, such as a parameter.) Frozen layers go past it, which in fine-tuning may be nearly
-# all; so does inference mode.
+# These counts are for one region around all ten passes. If each pass has a region of its own, all four
+# ways take 90 casts. For a model that only predicts, you can convert the weights once, with
+# `model.half()` or `model.bfloat16()`: [[deep training_loops]] compares the results.
 #
-# **Predict:** of these parameters, which are cast once, which ten times, and which never?
-
-# %%
-table = nn.Parameter(torch.ones(6, 8))
-print("used twice in a pass", casts_of_ten(lambda x: (F.linear(x, table), F.linear(x, table))))
-print("a slice of it       ", casts_of_ten(lambda x: F.linear(x, table[:3])))
-print("computed from it    ", casts_of_ten(lambda x: F.linear(x, 2 * table)))
-print("a layer norm's own  ", casts_of_ten(nn.LayerNorm(8)))
-
-# %% [markdown]
-# A slice is a view, and a product is no leaf: neither is cached, and both are cast in each pass.
-# The layer norm gets no cast at all on the CPU.
+# Some methods run a model twice in a step: first under `no_grad`, then with gradients. In PyTorch 2.13 both
+# passes can share a region. In older versions, parameters could stay without a gradient
+# ([[deep autocast_regions]]).
 #
-# The cache is emptied when the *outermost* region ends. **Predict:** ten passes with a region for
-# each of them; then the same inside one outer region; then in one region with
-# `torch.clear_autocast_cache()` after each pass.
-
-
-# %%
-def casts_of(work):
-    with Watch() as watch:
-        work()
-    return watch.casts
-
-
-def ten_regions(after=lambda: None):
-    for _ in range(10):
-        with torch.autocast("cpu", dtype=bfloat):
-            layer(narrow)
-        after()
-
-
-print("ten regions         ", casts_of(ten_regions))
-print("in an outer region  ", casts_of(lambda: region(ten_regions)()))
-print("cleared each time   ", casts_of(lambda: region(ten_regions)(torch.clear_autocast_cache)))
-
-# %% [markdown]
-# One more property, for those who nest two dtypes. **Predict:** the layer has been used in the
-# outer region, in bfloat16. Now it is used in an inner one, in float16.
-
-# %%
-with torch.autocast("cpu", dtype=bfloat):
-    layer(x)
-    with torch.autocast("cpu", dtype=half):
-        try:
-            layer(x)
-        except RuntimeError as error:
-            print("RuntimeError:", error)
-        torch.clear_autocast_cache()
-        print("after clearing:", layer(x).dtype)
-
-# %% [markdown]
-# The cache knows which weight was cast, and not to which dtype
-# ([its key](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp) is
-# the float32 tensor alone). The input is cast to float16 and meets the bfloat16 copy of the
-# weight.
-
-# %% [markdown]
-# ## The stale cache
+# ## A worker thread
 #
-# The key does not know either whether the weight has *changed* since. Take the smallest training
-# there is: one weight that begins at 1 and should become 3, so the loss, $(w - 3)^2$, begins at 4.
+# A server opens a region. Inside the region, it hands each request to a pool of worker threads. In which
+# dtype do they run the model?
+
+
+# %%
+def answer():
+    return model(x).dtype
+
+
+def answer_in_region():
+    with region():
+        return model(x).dtype
+
+
+with region(), ThreadPoolExecutor(1) as pool:
+    print("this thread                   ", answer())
+    print("a worker                      ", pool.submit(answer).result())
+    print("a worker that opens a region  ", pool.submit(answer_in_region).result())
+
+# %% [markdown]
+# Each thread has its own autocast state, and a new thread starts with autocast off. So the worker computes
+# in FP32. There is no error, and the numbers are fine. But the result is FP32, and the worker is slower on
+# machines where 16 bits are faster.
 #
-# **Predict:** eight steps, once with a region in each step, once with one more region around the
-# whole loop. What are the loss and the weight at the end?
-
-
-# %%
-def train(around_the_loop, after_step=lambda: None, steps=8):
-    model = nn.Linear(1, 1, bias=False)
-    nn.init.ones_(model.weight)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
-    losses = []
-    with around_the_loop:
-        for _ in range(steps):
-            optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=bfloat):
-                loss = F.mse_loss(model(torch.ones(1, 1)), torch.tensor([[3.0]]))
-            losses.append(loss.item())
-            loss.backward()
-            optimizer.step()
-            after_step()
-    return losses, model.weight.item()
-
-
-# %%
-places = {"in each step": nullcontext(), "around the loop": torch.autocast("cpu", dtype=bfloat)}
-for place, around in places.items():
-    losses, weight = train(around)
-    print(f"{place:15}  loss {losses[0]} -> {losses[-1]:.2f}  weight 1.0 -> {weight:.2f}")
-
-# %%
-plots.curves(
-    {name: train(around)[0] for name, around in places.items()},
-    title="The same eight steps, with the region in two places",
-    xlabel="step",
-    ylabel="loss",
-    alt="With a region in each step the loss falls from 4 towards 0 within eight steps; with one "
-    "region around the loop it stays at 4.",
-)
-
-# %% [markdown]
-# The model keeps computing with the bfloat16 copy of 1.0, so the loss, and with it the gradient,
-# stay what they were. The optimizer takes the same step again and again, past 3 and on to 5.
-# There is no error and no warning: a loss that stands still while the weights move is the only
-# sign. The inner region in each step does not help, since the outer one keeps the cache alive.
+# Open the region in the function that the worker runs. Data parallel training with one process for each
+# GPU doesn't have this problem.
 #
-# **Predict:** what if the region around the loop is disabled? And does
-# `torch.clear_autocast_cache()` after each step mend the loop?
-
-# %%
-losses, weight = train(torch.autocast("cpu", enabled=False))
-print(f"disabled around the loop: loss {losses[0]} -> {losses[-1]:.2f}")
-losses, weight = train(region, after_step=torch.clear_autocast_cache)
-print(f"cleared after each step:  loss {losses[0]} -> {losses[-1]:.2f}")
-
-# %% [markdown]
-# A disabled region is a region too: the cache waits for the end of the outermost one, on or off.
+# `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with` inside the
+# function. A decorator stores autocast's state before the call, and has room for only one. That can leave
+# autocast on if the function calls itself, or if two threads call it at the same time ([[deep autocast_regions]]).
 #
-# Clearing mends the loop, and is the wrong repair in training: `backward()` is still inside.
-# Close the region before the weights change. Clearing is for the rare place where weights must
-# change within one: a copied-in checkpoint, averaged weights that are swapped in for an
-# evaluation.
-
-# %% [markdown]
-# ## Threads
-#
-# **Predict:** a region is open, and a new thread is started in it. Is autocast on in the thread?
-
-
-# %%
-def in_a_thread(work):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(work()))
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-def report():
-    return torch.is_autocast_enabled("cpu"), layer(x).dtype
-
-
-with torch.autocast("cpu", dtype=half):
-    print("this thread      ", report())
-    print("a new thread     ", in_a_thread(report))
-    print("with its own     ", in_a_thread(torch.autocast("cpu", dtype=half)(report)))
-
-# %% [markdown]
-# The state belongs to a thread, and every thread begins with autocast off. No error comes of it:
-# the work is done in float32, slower. The remedy is to open the region *in* the thread, as a
-# `with` block or as a decorator of what the thread runs, for example of the model's `forward`.
-#
-# `nn.DataParallel` runs its replicas in threads, and opens a region in each of them:
-# `torch.amp.autocast(device_type, enabled=autocast_enabled)`, says
-# [its source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/parallel/parallel_apply.py).
-# Here is the same on the CPU. **Predict:** the dtypes.
-
-
-# %%
-def as_data_parallel_does(replicas, x):
-    enabled = torch.is_autocast_enabled("cpu")
-
-    def worker(replica):
-        with torch.autocast("cpu", enabled=enabled):
-            return replica(x).dtype
-
-    return [in_a_thread(lambda r=r: worker(r)) for r in replicas]
-
-
-with torch.autocast("cpu", dtype=half):
-    print("this thread", layer(x).dtype)
-    print("its workers", as_data_parallel_does([nn.Linear(8, 3), nn.Linear(8, 3)], x))
-
-# %% [markdown]
-# `enabled` is carried over and the dtype is not, so the workers use the default: bfloat16 here,
-# and float16 on CUDA, also for those who asked for bfloat16 (by that code; not measured here). The
-# sheet's last exercise does it better. DistributedDataParallel with one process for each GPU has
-# no such threads.
-#
-# The cache, in contrast, is one for all threads. **Predict:** a layer is used, then another thread
-# opens and closes a region, then the layer is used again: 2 casts or 4?
-
-# %%
-with Watch() as watch, region:
-    layer(narrow)
-    in_a_thread(torch.autocast("cpu", dtype=bfloat)(lambda: None))
-    layer(narrow)
-print(watch.casts)
-
-# %% [markdown]
-# The other thread's region was *its* outermost one, and its end emptied the cache for all. That
-# costs time. Sharing can cost more. **Predict:** an evaluation has used a model in another thread,
-# and its region is still open there. Meanwhile a weight changes from 1 to 5, with no region open
-# here. What does a *fresh* region compute with it?
-
-# %%
-model, used, done = nn.Linear(1, 1, bias=False), threading.Event(), threading.Event()
-nn.init.ones_(model.weight)
-
-
-@torch.autocast("cpu", dtype=bfloat)
-def evaluation():
-    model(torch.ones(1, 1))
-    used.set()
-    done.wait()
-
-
-thread = threading.Thread(target=evaluation)
-thread.start()
-used.wait()
-nn.init.constant_(model.weight, 5.0)
-with region:
-    print("weight", model.weight.item(), "result", model(torch.ones(1, 1)).item())
-done.set()
-thread.join()
-
-# %% [markdown]
-# With the old one: the other thread's copy was in the cache for both. A region of your own does not
-# help against somebody else's that stays open. Threads that share weights while these change need
-# `cache_enabled=False` in all their regions, or each its own copy of the model. (In two dtypes at
-# once they would meet the error of the nested regions above.)
-
-# %% [markdown]
-# ## Generators, coroutines, recursion
-#
-# A region assumes that what is opened last is closed first. Three constructs of Python break
-# that. **Predict:** a generator that is decorated, and one that opens a region itself: where is
-# autocast on?
-
-
-# %%
-@torch.autocast("cpu", dtype=bfloat)
-def decorated_generator():
-    yield torch.is_autocast_enabled("cpu")
-
-
-def generator():
-    with torch.autocast("cpu", dtype=bfloat):
-        yield torch.is_autocast_enabled("cpu")
-        yield torch.is_autocast_enabled("cpu")
-
-
-print("in the decorated generator ", next(decorated_generator()))
-batches = generator()
-print("in the other generator     ", next(batches))
-print("in its caller, meanwhile   ", torch.is_autocast_enabled("cpu"))
-batches.close()
-print("in its caller, at the end  ", torch.is_autocast_enabled("cpu"))
-
-# %% [markdown]
-# A decorated generator function opens the region for the moment in which the generator is made,
-# and nothing runs in it then. The other one keeps its region open while it waits, and the caller
-# finds itself in it: autocast's state belongs to the thread, not to the function.
-#
-# So a region should hold no `yield`. The same is true of `await`, which hands the thread to other
-# tasks. **Predict:** a coroutine waits in a region. What does the rest of the program see?
-
-# %%
-import asyncio
-
-
-async def answer(x):
-    with torch.autocast("cpu", dtype=bfloat):
-        await asyncio.sleep(0)
-        return layer(x)
-
-
-waiting = answer(x)
-waiting.send(None)  # run it up to its await, as an event loop would
-print("the others, meanwhile:", torch.is_autocast_enabled("cpu"), layer(x).dtype)
-waiting.close()
-
-# %% [markdown]
-# The third construct is a decorated function that calls itself. Its decorator is *one* region
-# object, which remembers *one* state to go back to. **Predict:** what is left after a call that
-# goes two deep?
-
-
-# %%
-@torch.autocast("cpu", dtype=bfloat)
-def depth(tree):
-    return 1 + max((depth(branch) for branch in tree), default=0)
-
-
-for tree in ([], [[]]):
-    print("depth", depth(tree), "- autocast afterwards:", torch.is_autocast_enabled("cpu"))
-torch.set_autocast_enabled("cpu", False)  # put it right again
-
-# %% [markdown]
-# The inner call overwrote what the outer one was to restore, and autocast stayed on, for the rest
-# of the program. Decorate the function that starts the recursion, or write a `with` block inside:
-# it makes a new region object each time. The same goes for one region object that is entered
-# twice by hand.
-
-# %% [markdown]
-# ## Inference: casts without a cache
-#
-# Ten passes in inference mode took 20 casts above, 2 for each pass. A server that only predicts
-# can do better: cast the model once, and keep no float32 weights. **Predict:** how many casts, how
-# many bytes for the weights, and are the results the same?
-
-# %%
-network = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64))
-cast = copy.deepcopy(network).bfloat16()
-with torch.inference_mode():
-    with Watch() as watch, torch.autocast("cpu", dtype=bfloat):
-        expected = network(narrow)
-    print(
-        "autocast:  ", watch.casts, "casts,", sum(p.nbytes for p in network.parameters()), "bytes"
-    )
-    with Watch() as watch:
-        result = cast(narrow)
-    print("cast model:", watch.casts, "casts,", sum(p.nbytes for p in cast.parameters()), "bytes")
-print("same results:", torch.equal(result, expected))
-
-# %% [markdown]
-# The results are the same as long as every operation is one that autocast runs in 16 bits.
-# **Predict:** what becomes of a loss in a cast model, without autocast?
-
-# %%
-with torch.inference_mode():
-    with torch.autocast("cpu", dtype=bfloat):
-        print("autocast:  ", F.mse_loss(network(narrow), torch.zeros(4, 64)).dtype)
-    print("cast model:", F.mse_loss(cast(narrow), torch.zeros(4, 64, dtype=bfloat)).dtype)
-
-# %% [markdown]
-# A cast model has no list of operations that need float32. For bfloat16 inference of common
-# networks it is usually the better choice; compare its results with those of autocast first.
-# During training it is not a choice: the weights would be bfloat16 ([[lesson how_numbers_break]] shows how they stand
-# still). Neither of the two turns off dropout: that is `eval()`, and [[lesson training_loops]] puts the three
-# together.
-
-# %% [markdown]
-# ## The same on CUDA
-#
-# CUDA's rules can be asked of fake tensors, with the state set by hand ([[lesson autocast_ops]]). **Predict:** do
-# the region, the quiet leak and the thread behave as on the CPU?
-
-# %%
-from torch._subclasses.fake_tensor import FakeTensorMode
-
-with FakeTensorMode():
-    a, b = torch.empty(4, 8, device="cuda"), torch.empty(8, 3, device="cuda")
-    target = torch.empty(4, dtype=torch.long, device="cuda")
-    torch.set_autocast_enabled("cuda", True)
-    leaked = a @ b
-    print("inside:     ", leaked.dtype, "-> loss", F.cross_entropy(leaked, target).dtype)
-    print("in a thread:", in_a_thread(lambda: torch.is_autocast_enabled("cuda")))
-    torch.set_autocast_enabled("cuda", False)
-    print("outside:    ", leaked.dtype, "-> loss", F.cross_entropy(leaked, target).dtype)
-
-# %% [markdown]
-# They do. Two things cannot be asked this way. Not every fake operation checks that its inputs
-# agree: `torch.mm` of two dtypes raises on the CPU, and a fake one answers. And the cast cache
-# needs parameters that require a gradient, which need a real GPU. Its code is the same for all
-# devices (`cached_cast` in
-# [autocast_mode.cpp](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)),
-# and where there is a GPU the next cell counts.
-
-# %% tags=["live"]
-if torch.cuda.is_available():
-    cuda_layer, cuda_x = nn.Linear(8, 3, device="cuda"), torch.ones(4, 8, device="cuda").half()
-    for cached in (True, False):
-        with Watch() as watch, torch.autocast("cuda", dtype=half, cache_enabled=cached):
-            for _ in range(10):
-                cuda_layer(cuda_x)
-        print(
-            f"cache {cached}:", sum("float32 -> float16" in line for line in watch.lines), "casts"
-        )
-else:
-    print("CUDA's cast cache: not measured here, for want of a GPU")
-
-# %% [markdown]
-# ## Three myths, tested
-#
-# | said | shown above |
-# |---|---|
-# | "only `optimizer.step()` must stay outside autocast" | so must `backward()`: a float32 part of the network loses the digits of its gradients, without a message |
-# | "for inference, wrap the model in autocast and `no_grad`" | in `inference_mode` that casts every weight in every pass; a cast model casts none |
-# | "let autocast handle the dtypes" | not for what has left the region, nor in a thread that never was in it |
-
-# %% [markdown]
 # ## Recap
 #
-# 1. Inside the region: forward and loss. Outside: backward and step, because they follow by
-#    themselves.
-# 2. What leaves a region stays 16 bits wide. Widen it at the border; in a disabled subregion, cast
-#    the inputs.
-# 3. The cache holds casts of float32 leaves that require a gradient, until the outermost region
-#    ends.
-# 4. So weights must not change while a region is open: the loss freezes, and nothing is reported.
-# 5. The state belongs to the thread: open regions in the thread that computes, and hold no `yield`
-#    and no `await` in them.
-
-# %% [markdown]
+# 1. Forward pass and loss are inside the region. `backward()` and the optimizer's step are outside.
+# 2. The cast cache keeps the 16-bit copy of each FP32 parameter that requires a gradient (not in
+#    `inference_mode`), until the outermost region ends. If weights change before that, the forward pass doesn't see it.
+# 3. What leaves a region keeps its 16-bit dtype. Convert it with `.float()`.
+# 4. A layer in FP32 needs an inner region with `enabled=False`, and `.float()` on its input.
+# 5. Autocast is on or off for each thread. A new thread starts with autocast off.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "autocast_regions.frozen_layer_four_pieces",
     "autocast_regions.weights_copied_in",
@@ -760,6 +394,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises autocast_regions|six exercises]]: the border of a step, a leak, a
-# submodule in float32, a cast counter, the frozen loop, and a thread that keeps its autocast. Then
-# [[lesson grad_scaler]]: GradScaler.
+# **Next:** [[exercises autocast_regions|six exercises]]: a step with its border, a leak, a layer in FP32,
+# a counter of casts, a loop that stands still, and autocast in a thread. Then [[lesson grad_scaler]]:
+# what a GradScaler does in each of its calls. Optional: [[deep autocast_regions]], on threads, generators,
+# decorators, and more that the cache doesn't know.

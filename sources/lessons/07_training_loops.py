@@ -11,7 +11,6 @@
 # **Time** 50 minutes. **Needs** [[lesson grad_scaler]] and the lessons before it; no GPU.
 
 # %%
-import math
 import warnings
 from itertools import islice
 
@@ -21,7 +20,6 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from amp_lessons import plots
 from amp_lessons.interview import ask, predict
-from amp_lessons.scaler_log import ScalerLog
 from amp_lessons.training import Batches, autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -52,6 +50,14 @@ def painting_loss(model, batch):
     return error * our_pixels / big, error.item()
 
 
+def train(step, pieces, divisor, rate=1):
+    model = autoencoder().to(device)  # always the same initial weights
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate * big / our_pixels, momentum=0.9)
+    scaler = GradScaler(device)
+    return [step(model, optimizer, scaler, pieces, divisor) for _ in range(150)]
+
+
+# %%
 def step_in_pieces(model, optimizer, scaler, pieces, divisor):
     optimizer.zero_grad()
     errors = []
@@ -62,14 +68,6 @@ def step_in_pieces(model, optimizer, scaler, pieces, divisor):
     scaler.step(optimizer)
     scaler.update()
     return sum(errors) / len(errors)
-
-
-# %%
-def train(step, pieces, divisor, rate=1):
-    model = autoencoder().to(device)  # always the same initial weights
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate * big / our_pixels, momentum=0.9)
-    scaler = GradScaler(device)
-    return [step(model, optimizer, scaler, pieces, divisor) for _ in range(150)]
 
 
 one_batch = train(step_in_pieces, [pictures], divisor=1)
@@ -89,33 +87,6 @@ for name, errors in runs.items():
     print(f"the largest in 150 steps {max(errors):.2f}")
 
 # %% [markdown]
-# Another mistake is easy to miss. Here `zero_grad()` stands in the inner loop, so only the last of the
-# four gradients is left at the end.
-
-
-# %%
-def zero_each_piece(model, optimizer, scaler, pieces, divisor):
-    errors = []
-    for piece in pieces:
-        optimizer.zero_grad()  # the mistake
-        loss, error = painting_loss(model, piece)
-        scaler.scale(loss / divisor).backward()
-        errors.append(error)
-    scaler.step(optimizer)
-    scaler.update()
-    return sum(errors) / len(errors)
-
-
-plots.training(
-    {"four pieces": in_four, "zero_grad each piece": train(zero_each_piece, four, divisor=4)},
-    title="zero_grad in the inner loop",
-    ylabel="error per pixel",
-)
-
-# %% [markdown]
-# It learns, and there is no error. But three of four pieces are computed for nothing. And the gradient
-# that is left is still divided by 4, so it learns as with a quarter of the learning rate.
-#
 # ## One bad piece
 #
 # A piece can overflow like any batch. To see what that costs, we take one weight, whose value is 3 and
@@ -128,7 +99,7 @@ predict("training_loops.one_bad_piece")
 weight = torch.tensor(3.0, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 scaler = GradScaler("cpu")
-for number, factor in enumerate((1.0, math.inf, 1.0, 1.0), start=1):
+for number, factor in enumerate((1.0, torch.inf, 1.0, 1.0), start=1):
     scaler.scale(weight**2 * factor / 4).backward()
     print(f"after piece {number}: grad {weight.grad.item():,.0f}")
 scaler.step(optimizer)
@@ -237,7 +208,7 @@ for updates in ("once", "after each step"):
     scaler = GradScaler("cpu")
     scaler.scale(first**2).backward()
     scaler.scale(second**2).backward()
-    first.grad.fill_(math.inf)
+    first.grad.fill_(torch.inf)
     for optimizer in optimizers:
         scaler.step(optimizer)
         if updates == "after each step":
@@ -258,16 +229,19 @@ for updates in ("once", "after each step"):
 #
 # Your job is stopped after some hours and started again in the morning. It should go on as if nothing
 # had happened. Here is a run with more of what a real one has: `Dropout`, a schedule, and batches in a
-# shuffled order. Its loss is a *sum* of squared errors, not a mean, so its gradients are large.
-# `start` makes the parts of the run, and `go_on` trains them in a loop as you know it.
+# shuffled order. Its loss is a *sum* of squared errors over 3,200 pixels, not a mean, so its
+# gradients are large and its learning rate is small. `start` makes the parts of the run, and
+# `go_on` trains them in a loop as you know it.
 
 
 # %%
+from amp_lessons.scaler_log import ScalerLog
+
+
 def start(seed):
     """The parts of a new run. Each has a state_dict()."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Dropout(0.1), *autoencoder(seed)).to(device)
-    # The loss is a sum over 3,200 pixels, so the rate is small.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.25 / 3_200, momentum=0.9)
     return {
         "model": model,
@@ -427,6 +401,21 @@ print("off into on:", raised(lambda: on.load_state_dict(off.state_dict())))
 print("on into off:", raised(lambda: off.load_state_dict(on.state_dict())))
 
 # %% [markdown]
+# ## What does a wrong order do?
+#
+# Below are the calls of a training step with four micro-batches, clipping and a schedule, out of order.
+# Arrange them and run them: the digit painter is trained for 30 steps. When your order is right, move
+# `zero_grad` into the loop over the micro-batches. Guess first: does the network still learn?
+
+# %% tags=["live"]
+from amp_lessons.widgets import OrderTheCalls
+
+OrderTheCalls()
+
+# %% [markdown]
+# If `zero_grad` stands in the loop, only the gradient of the last micro-batch is left. It is still
+# divided by 4, so the network learns as with a quarter of the learning rate. There is no error.
+#
 # ## When a loop misbehaves
 #
 # | what you see | a likely cause | the cure |

@@ -1,789 +1,496 @@
 # %% [markdown]
 # # Lesson 08: Losses, norms and your own ops
 #
-# **You will be able to** write a loss, a norm and a residual stream that hold in 16 bits, say what
-# `custom_fwd` and `custom_bwd` do and what they do not, and give an op of your own a rule for
-# autocast.
+# Autocast knows PyTorch's operations. It doesn't know your formulas. In a loss, a norm or an
+# `autograd.Function` that you write yourself, you choose the dtypes. Here you meet such formulas
+# that break in 16 bits, most of them without a message, and you fix each of them.
 #
-# **Time** 60 minutes. **Needs** lessons [[lesson how_numbers_break|02]], [[lesson autocast_ops|04]], [[lesson autocast_regions|05]] and [[lesson grad_scaler|06]]; no GPU.
+# **You will be able to** write a loss and a norm that work in 16 bits, and keep a residual stream and
+# positions in FP32. You'll also know how to make an `autograd.Function` follow autocast.
 #
-# Autocast knows torch's ops. It does not know your formulas. A loss written out by hand, a norm, a
-# sum over a layer's outputs, an `autograd.Function`: there the dtypes are yours to choose. Each
-# part of this lesson takes one such formula, breaks it in 16 bits, and writes it so that it holds.
+# **Time** 45 minutes. **Needs** [[lesson autocast_ops]] and [[lesson grad_scaler]]; no GPU.
 
 # %%
-import warnings
-
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss
 
 from amp_lessons import plots
-from amp_lessons.policy import op_policy
-from amp_lessons.trace import explain_autocast
+from amp_lessons.interview import ask, predict
+from amp_lessons.scaler_log import ScalerLog
+from amp_lessons.training import autoencoder, load_digits, outcome
 
-half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
-tensor = torch.tensor
-
-
-def side_by_side(*ops):
-    for op in ops:
-        cpu, cuda = op_policy(op, "cpu", half), op_policy(op, "cuda", half)
-        print(f"{op:21} CPU {cpu.group:12} CUDA {cuda.group}")
-
+device = "cuda" if torch.cuda.is_available() else "cpu"
+pictures = load_digits().train_images[:600].to(device)
+half, bfloat = torch.float16, torch.bfloat16
 
 # %% [markdown]
-# ## An eps that survives
+# ## One page is a negative
 #
-# An eps of 1e-8 is 0 in FP16, and 1e-7 is not ([[lesson how_numbers_break]]). But a loss is there to be
-# differentiated. **Predict:** for which eps are log(0 + eps) *and* its gradient finite in FP16?
-
-# %%
-for eps in (1e-8, 1e-7, 1e-5, torch.finfo(half).smallest_normal):
-    p = tensor(0.0, dtype=half, requires_grad=True)
-    loss = (p + eps).log()
-    loss.backward()
-    print(f"eps {eps:<8.2g} log {loss.item():<8.4g} gradient {p.grad.item():g}")
-
-# %% [markdown]
-# The gradient of the logarithm is 1/eps, and 1/1e-5 is 100,000: more than FP16 can hold. The
-# smallest *normal* number of FP16, $2^{-14}$, survives both ways. Ask the dtype for it. But there
-# is no room to spare: a `GradScaler` multiplies the gradient, and with a scale of 4 it overflows. A
-# loss that needs no eps is better.
+# The network of [[lesson amp_in_20_minutes]] paints digits again, this time as black ink on white
+# paper: 1 is white, and 0 is black. A colleague adds a sigmoid, which turns each output into a
+# probability: how likely is this pixel to be white? The numbers in front of the sigmoid are called
+# *logits*. The loss is the binary cross entropy: `BCELoss`, or as a function, `binary_cross_entropy`. And
+# somebody scanned one of the 600 pages as a negative: white ink on black paper.
 #
-# On the other side of the interval the same eps is lost for another reason. **Predict:** p is
-# clamped to at most 1 − 1e-7. What is the largest p then, in each format?
-
-# %%
-for dtype in (single, half, bfloat):
-    p = tensor(1.0, dtype=dtype).clamp(max=1 - 1e-7)
-    print(f"{dtype!s:14} 1 - p = {(1 - p).item():.3g}")
-
-# %% [markdown]
-# Below 1 the spacing is $2^{-11}$ in FP16 and $2^{-8}$ in BF16, so 1 − 1e-7 *is* 1. An eps as large
-# as the spacing would keep `log(1 - p)` finite, and cut off every p closer to 1.
-#
-# An optimizer has an eps too. **Predict:** Adam on three weights of 1.0, all in one format. The
-# gradients are 1e-5, 0 and 0.01, the learning rate 0.01. Which weights are where they should be?
-
-# %%
-for dtype in (single, half, bfloat):
-    weight = torch.ones(3, dtype=dtype, requires_grad=True)
-    weight.grad = tensor([1e-5, 0.0, 1e-2], dtype=dtype)
-    torch.optim.Adam([weight], lr=0.01).step()
-    print(f"{dtype!s:14}", [round(w, 4) for w in weight.tolist()])
-
-# %% [markdown]
-# Adam divides by the root of the mean square plus 1e-8. In FP16 the square of 1e-5 is 0 and so is
-# 1e-8: that is x/0 for the first weight, and 0/0 for the second, which had no gradient at all. The
-# third is a little off too: its mean square, 1e-7, is subnormal. BF16 has the range, and rounds to
-# its spacing. In mixed precision Adam works on float32 parameters, and none of this happens. It is
-# one more reason not to write `model.half()`.
-#
-# So is *"NaN comes from underflow"* true? Underflow gives a 0, and a 0 is quiet. The NaN comes from
-# what is done with it: 0/0 here, and below a logarithm of 0, which is −inf, times a 0.
-
-# %% [markdown]
-# ## A loss from the logit
-#
-# The binary loss of [[lesson how_numbers_break]], now with its gradient. The logit is 10, the target 0, so the loss is
-# about 10 and the gradient about 1. **Predict:** which of the six gradients are right?
+# `train` is a loop as you know it. It runs where the model is, on a CPU or on a GPU. `loss_of` gives
+# the loss to train on, and the error to show. We train in FP32 first, and then in FP16 with a
+# `GradScaler`, both on a CPU. There, autocast casts what goes into `binary_cross_entropy` to FP32. But the
+# sigmoid is on no list ([[lesson autocast_ops]]): it gets FP16 logits, and gives FP16.
 
 
 # %%
-def from_probability(logit):
-    return -(1 - torch.sigmoid(logit)).log()
-
-
-def from_logit(logit):
-    return F.binary_cross_entropy_with_logits(logit, torch.zeros_like(logit))
-
-
-def gradient(loss_fn, value, dtype):
-    logit = tensor(value, dtype=dtype, requires_grad=True)
-    loss_fn(logit).backward()
-    return logit.grad.item()
-
-
-for dtype in (single, half, bfloat):
-    a, b = (gradient(f, 10.0, dtype) for f in (from_probability, from_logit))
-    print(f"{dtype!s:14} by the probability {a:.4f}   from the logit {b:.4f}")
-
-# %% [markdown]
-# In FP16 and BF16 the sigmoid is 1, 1 − 1 is 0, and the chain rule multiplies an infinite 1/0 by
-# the sigmoid's slope, p(1 − p), which is 0. float32 does better, and not for ever. **Predict:** up
-# to which logit?
+def train(model, loss_of, dtype=None, rate=1.0):
+    place = next(model.parameters()).device.type
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+    log = ScalerLog(torch.amp.GradScaler(place, enabled=dtype == half))
+    errors = []
+    for step in range(120):
+        optimizer.zero_grad()
+        with torch.autocast(place, dtype=dtype, enabled=dtype is not None):
+            loss, error = loss_of(model, step)
+        log.scale(loss).backward()
+        log.step(optimizer)
+        log.update()
+        errors.append(error.item())
+    return errors, log
 
 
 # %%
-def last_right(loss_fn, dtype):
-    """The last whole logit up to 40 with a gradient within 5% of the true one, near 1."""
-    right = [abs(gradient(loss_fn, float(z), dtype) - 1) < 0.05 for z in range(3, 41)]
-    return 2 + [*right, False].index(False)
+paper = 1 - pictures.cpu()
+paper[0] = 1 - paper[0]  # the negative
 
 
-ends = {"from the logit, BF16": last_right(from_logit, bfloat)}
-for name, dtype in (("FP32", single), ("FP16", half), ("BF16", bfloat)):
-    ends[f"by the probability, {name}"] = last_right(from_probability, dtype)
-plots.reaches(
-    ends,
-    title="How far the gradient of a binary loss is right (target 0)",
-    xlabel="logit: the larger, the more wrong the model is",
-)
+def from_probability(model, step):
+    p = torch.sigmoid(model(paper))
+    return binary_cross_entropy(p, paper), mse_loss(p, paper)
+
+
+fp32, _ = train(autoencoder(), from_probability, rate=1.5)
+print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} at the end")
+
+# %% tags=["question"]
+predict("losses_and_ops.bce_painter")
+
+# %%
+mixed, log = train(autoencoder(), from_probability, half, rate=1.5)
+print(f"lowest error per pixel: FP32 {min(fp32):.3f}, FP16 {min(mixed):.3f}")
+plots.scaler_path(log.records, title="FP16: sigmoid, then BCELoss")
 
 # %% [markdown]
-# In 16 bits the examples that the model has most wrong are the ones that break it.
+# ## One pixel of the negative
 #
-# `nn.BCELoss` takes the same way with two guards: it cuts the logarithm off at −100, and divides by
-# 1e-12 at least. **Predict:** do they help? And does autocast, which computes this loss in float32
-# on a CPU? And a `.float()` between the sigmoid and the loss?
-
-
-# %%
-def bce(dtype, cast):
-    x = tensor([[10.0]], requires_grad=True)
-    with torch.autocast("cpu", dtype=dtype):
-        logit = x @ torch.eye(1)
-        p = torch.sigmoid(logit.float() if cast == "logit" else logit)
-        p = p.float() if cast == "probability" else p
-        loss = F.binary_cross_entropy(p, torch.zeros(1, 1))
-    loss.backward()
-    return f"{loss.dtype}, loss {loss.item():.0f}, gradient {x.grad.item():.0f}"
-
-
-for cast in ("nothing", "probability", "logit"):
-    print(f"{cast} cast")
-    print("   FP16:", bce(half, cast))
-    print("   BF16:", bce(bfloat, cast))
-
-# %% [markdown]
-# A float32 loss of a rounded probability is a float32 wrong number: the loss is 100. The gradient
-# is 0 times 1e12: 0 in BF16, and NaN in FP16, where 1e12 is inf. What counts is where the *sigmoid*
-# runs. That is why CUDA's autocast refuses the op as "unsafe to autocast" ([[lesson autocast_ops]]), and names
-# `binary_cross_entropy_with_logits` as the cure. On a CPU nobody stops you.
-
-# %% [markdown]
-# ## Many classes
+# On most pages the corners are white, so the painter soon gives a corner a large logit. In the
+# negative, this corner is black: its target is 0. The true loss of such a pixel is about as large as its
+# logit ([[deep how_numbers_break]] looks at that loss). Its true gradient is nearly 1, before the
+# division by the number of pixels.
 #
-# Label smoothing adds the mean of −log p over *all* classes. **Predict:** one logit of 15 among
-# zeros, in FP16: what does the mean give for 10 and for 10,000 classes, by a sum and by `mean`? And
-# torch's own loss, in FP16 and under autocast?
+# The table below shows loss and gradient for three such logits. The loss itself is computed in FP32, and
+# only the sigmoid runs in the format that the row names. The lower half of the table has PyTorch's other
+# loss, `BCEWithLogitsLoss`, which takes the logit. We begin with FP32: how large a logit can it handle?
+
+# %% tags=["question"]
+predict("losses_and_ops.bce_in_fp32")
 
 # %%
-label = tensor([0])
-for classes in (10, 10_000):
-    logits = torch.zeros(1, classes, dtype=half)
-    logits[0, 0] = 15.0
-    minus_log_p = -F.log_softmax(logits, -1)
-    print(f"{classes} classes")
-    print("   sum, then divided", (minus_log_p.sum() / classes).item())
-    print("   mean             ", minus_log_p.mean().item())
-    loss = F.cross_entropy(logits, label, label_smoothing=0.1)
-    print(f"   cross_entropy     {loss.item():.2f}")
+losses = {
+    "sigmoid, then BCELoss": lambda z: binary_cross_entropy(z.sigmoid().float(), torch.zeros(1)),
+    "BCEWithLogitsLoss": lambda z: binary_cross_entropy_with_logits(z.float(), torch.zeros(1)),
+}
+for name, loss_of_logit in losses.items():
+    print(f"{name:32} logit 5        logit 10       logit 20")
+    for dtype in (torch.float32, half, bfloat):
+        row = ""
+        for value in (5.0, 10.0, 20.0):
+            logit = torch.tensor([value], dtype=dtype, requires_grad=True)
+            loss = loss_of_logit(logit)
+            loss.backward()
+            row += f"{loss.item():6.1f}, {logit.grad.item():<7.2f}"
+        print(f"  {dtype!s:15} loss, gradient{row}")
+
+# %% [markdown]
+# ## What does BF16 do?
+#
+# From a logit of 7 on, BF16's sigmoid is exactly 1, and the gradient of a wrong pixel is exactly 0.
+# FP16's NaN makes the scaler skip a step. But zero is an ordinary gradient, and nobody notices it. The
+# next cell trains in BF16 with both losses, and in FP16 with the loss that takes logits. It prints the
+# average error of all pages, and that of the negative. Then it shows the first ten pages, of which the
+# negative is the first.
+
+
+# %%
+def from_logits(model, step):
+    logits = model(paper)
+    return binary_cross_entropy_with_logits(logits, paper), mse_loss(logits.sigmoid(), paper)
+
+
+runs = {"FP32, BCELoss": (from_probability, None), "BF16, BCELoss": (from_probability, bfloat)}
+runs |= {"BF16, from logits": (from_logits, bfloat), "FP16, from logits": (from_logits, half)}
+rows = {"original": 1 - paper}  # the ink, because the plot draws 1 in black
+for name, (loss_of, dtype) in runs.items():
+    model = autoencoder()
+    errors, _ = train(model, loss_of, dtype, rate=1.5)
+    rows[name] = 1 - model(paper).sigmoid()
+    negative = mse_loss(rows[name][0], rows["original"][0]).item()
+    print(f"{name:18} error per pixel {errors[-1]:.3f}, of the negative {negative:.2f}")
+plots.paintings(rows)
+
+# %% [markdown]
+# The average is 0.052 in all four runs. With BF16 and `BCELoss`, only the negative shows that something
+# is wrong. A loss that takes the logit never forms the probability, so nothing can be rounded to 1. Use
+# `BCEWithLogitsLoss`.
+#
+# ## Why CUDA refuses BCELoss
+#
+# On CUDA, autocast refuses `BCELoss` with an error, in FP16 and in BF16. You might blame the rounded
+# sigmoid. PyTorch gives another reason: the gradient of the probability. For a target of 1, it is −1/p.
+# If p is 6e-6, that is −167,000, too large for FP16.
+#
+# Would a cast to FP32 in front of the loss help? The next cell tries it on a CPU.
+
+# %%
+for name, dtype, cast in (("FP32", torch.float32, False), ("FP16", half, False), ("", half, True)):
+    p = torch.tensor([6e-6], dtype=dtype, requires_grad=True)
     with torch.autocast("cpu", dtype=half):
-        loss = F.cross_entropy(logits, label, label_smoothing=0.1)
-    print(f"   under autocast    {loss.item():.2f}")
+        loss = binary_cross_entropy(p.float() if cast else p, torch.ones(1))
+    loss.backward()
+    name = name or "FP16, then .float()"
+    print(f"p in {name:20} loss {loss.item():.1f}, gradient of p {p.grad.item():,.0f}")
 
 # %% [markdown]
-# The 10,000 terms of 15 are 150,000 together. `mean` accumulates in a wider format and divides
-# before it rounds; a sum is rounded first. torch's own loss sums, so in a model cast to FP16 it
-# overflows, while under autocast that sum is float32. That is an argument for torch's loss inside
-# the region, and against one of your own.
+# It doesn't help. In the backward pass, the gradient of a cast is cast back, so it ends in FP16 all the
+# same
+# ([documentation](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy)).
+# Keep this in mind for your own losses: a value that fits can have a gradient that doesn't.
 #
-# Look inside it once more, with `explain_autocast` ([[lesson autocast_ops]]). The loss is float32 on both
-# devices. **Predict:** in which dtype are the log-probabilities that it is made of?
+# ## A vocabulary of 128,000 words
+#
+# `cross_entropy` takes logits, so it has no such problem. Still, in language models you'll often see
+# `cross_entropy(logits.float(), labels)`. Why the cast?
+#
+# This loss has two halves. A log-softmax computes log p for each word, and the second half picks that of
+# the right word. On CUDA, in PyTorch 2.13, autocast leaves the log-softmax in the dtype of the logits,
+# and runs the second half in FP32. Before training, −log p is about 12 here, and BF16 numbers around 12
+# are 0.06 apart. So the loss is coarse. (A CPU's autocast casts the logits to FP32 itself.)
+#
+# What does the cast cost? Take 8 texts of 4,096 tokens: the logits alone are 8.4 GB in BF16, and 16.8 GB
+# in FP32. Autograd keeps what the backward pass needs. The log-softmax keeps its result, and the second
+# half keeps its input.
 
+# %% tags=["question"]
+predict("losses_and_ops.logits_float_memory")
 
 # %%
-class Loss(nn.Module):
-    def forward(self, logits, label):
-        return F.cross_entropy(logits, label)
+from amp_lessons.experiments import kept_by_cross_entropy
 
-
-for device in ("cpu", "cuda"):
-    rows = explain_autocast(Loss(), logits, label, device=device, dtype=half).rows
-    print(f"{device:4}", *(f" {row.short_op} -> {row.dtype_out}" for row in rows))
-print(
-    "spacing of FP16 at 12:",
-    (torch.nextafter(tensor(12.0).half(), tensor(13.0).half()) - 12).item(),
-)
+print("kept for the backward pass, computed from shapes and dtypes:")
+for place in ("cpu", "cuda"):
+    for convert, call in ((False, "logits"), (True, "logits.float()")):
+        kept = kept_by_cross_entropy(place, convert=convert, tokens=8 * 4096, words=128_000)
+        print(f"{place:4}  cross_entropy of {call:14}  {kept / 1e9:.1f} GB")
 
 # %% [markdown]
-# A CPU has a rule for the whole loss. CUDA has none: there `cross_entropy` calls log_softmax and
-# *names* the dtype of its input, which autocast respects ([[lesson autocast_ops]]), and only the second half is
-# float32. So on a GPU the loss is a float32 number made of FP16 log-probabilities; near −12 these
-# are $2^{-7}$ apart. Many training loops say `F.cross_entropy(logits.float(), labels)`: one cast,
-# and the same loss on every device.
-
-# %% [markdown]
-# ## Sums, means, variances
+# If 16.8 GB are too much, compute the loss for a part of the tokens at a time. Some libraries have such a
+# loss, for example [torchtune](https://docs.pytorch.org/torchtune/stable/generated/torchtune.modules.loss.CEWithChunkedOutputLoss.html).
 #
-# "Autocast does softmax and reductions in FP32" is half true ([[lesson autocast_ops]]):
+# ## Which results fit?
+#
+# A colleague wants the mean square of FP16 numbers, and writes `(h * h).mean()`. In
+# [[lesson autocast_ops]] such squares overflowed. What about PyTorch's own functions? On a CPU, `var` and
+# `std` compute in FP32 inside, and round their result to the dtype of `h`. For `mse_loss`, autocast casts
+# to FP32.
+#
+# Here `h` has 1,000 values, each of them 600 or −600. So the mean square is 360,000, the variance is about
+# as large, and the root of the variance is about 600.
+
+# %% tags=["question"]
+predict("losses_and_ops.which_results_fit")
 
 # %%
-side_by_side("softmax", "sum", "norm", "logsumexp", "mean", "var", "std")
-
-# %% [markdown]
-# **Predict:** where they are left in FP16, which of these overflow: sum and mean of 100,000 threes,
-# var and std of a thousand values of ±600, logsumexp of 70,000 zeros?
-
-# %%
-threes = torch.full((100_000,), 3.0, dtype=half)
-x = tensor([-600.0, 600.0] * 500, dtype=half)
-print("sum", threes.sum().item(), "  mean", threes.mean().item())
-print("var", x.var().item(), "  std", round(x.std().item(), -1))
-zeros = torch.zeros(70_000, dtype=half)
-print("logsumexp of 70,000 zeros, which is 11.2:", zeros.logsumexp(0).item())
-
-# %% [markdown]
-# The kernels accumulate wider than they store. So what matters is whether the *result* fits: a mean
-# is never larger than the values and a standard deviation is of their size, while a sum and a
-# variance may be far larger. logsumexp is put together from other ops, and the sum in the middle of
-# it did not fit. Under CUDA's autocast `sum` and `logsumexp` are float32 and safe; `var` is on no
-# list anywhere.
-#
-# Now a formula that a dtype does not mend. The variance as E[x²] − E[x]², the mean of the squares
-# less the square of the mean, lost its digits in FP16 ([[lesson how_numbers_break]]). **Predict:** what does that
-# formula give in float32 for 9999 and 10001, whose variance is 1?
-
-# %%
-x = tensor([9999.0, 10001.0])
-print("E[x^2] - E[x]^2:  ", (x.square().mean() - x.mean() ** 2).item())
-print("mean of (x - E)^2:", (x - x.mean()).square().mean().item())
-
-# %% [markdown]
-# The squares are 99,980,001 and 100,020,001. float32 keeps 24 bits, so near 100 million it knows
-# multiples of 8 only, and the ones at the end, which make up the variance, are rounded away. "Do it
-# in float32" is the second remedy. The first is a formula that subtracts before it squares.
-
-# %% [markdown]
-# ## Norms
-#
-# **Predict:** which of the four norms are float32 under autocast, on a CPU and on CUDA?
-
-# %%
-side_by_side("layer_norm", "group_norm", "rms_norm", "batch_norm")
-
-# %% [markdown]
-# This is torch 2.13. `rms_norm` was not on CUDA's list until 2.12 put it there ([[lesson autocast_ops]] has the
-# issue): the same model gave 16 bits before and float32 after. If the dtype after a norm matters to
-# you, assert it.
-#
-# 16 bits out does not mean 16 bits inside. **Predict:** features of ±300 and ±600 in FP16, on a
-# CPU. What do torch's norms give, and what does an RMS norm written out by hand?
-
-
-# %%
-def rms_by_hand(x, eps=1e-6):
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
-
-
-x = tensor([[300.0, -300.0, 600.0, -600.0]], dtype=half)
-print("layer_norm    ", [round(v, 3) for v in F.layer_norm(x, (4,))[0].tolist()])
-print("rms_norm      ", [round(v, 3) for v in F.rms_norm(x, (4,))[0].tolist()])
-print("by hand       ", rms_by_hand(x)[0].tolist())
-print("by hand, wide ", [round(v, 3) for v in rms_by_hand(x.float())[0].tolist()])
-
-# %% [markdown]
-# torch's kernels read 16 bits, compute in float32 and write 16 bits. By hand, x · x is infinite,
-# and 1/√inf is 0: a layer of zeros, with no inf and no NaN to see. The residual connection around
-# it goes on as if the layer were not there.
-#
-# Under CUDA's autocast the spelling decides: `x ** 2` is float32 there and `x * x` is not (lesson
-# 04). Write `x.float()` and be done, or call `F.rms_norm`.
-
-# %% [markdown]
-# ## Batch norm remembers
-#
-# batch_norm is on no list of a CPU's or of CUDA's. (On Apple's GPUs, `mps`, autocast runs it in
-# float32.) Its statistics are float32, whatever comes in. **Predict:** one activation of FP16
-# overflows in one batch, and the scaler skips that step. What does the model give afterwards, in
-# evaluation?
-
-# %%
-norm = nn.BatchNorm1d(2)
-optimizer = torch.optim.SGD(norm.parameters(), lr=0.1)
-scaler = torch.amp.GradScaler("cpu")
-batch = tensor([[1e5, 1.0], [1.0, 2.0], [3.0, 3.0]]).half()  # 1e5 does not fit: inf
+h = torch.tensor([600.0, -600.0] * 500).half()
 with torch.autocast("cpu", dtype=half):
-    loss = norm(batch).float().square().mean()
-scaler.scale(loss).backward()
-scaler.step(optimizer)
-scaler.update()
-print("skipped:", scaler.get_scale() < 2**16, "  weights", norm.weight.tolist())
-print("running mean", norm.running_mean[0].item(), "  variance", norm.running_var[0].item())
-print("evaluation ", norm.eval()(torch.ones(1, 2))[0].isnan().tolist())
+    results = {
+        "(h * h).mean()": (h * h).mean(),
+        "h.var()": h.var(),
+        "h.std()": h.std(),
+        "mse_loss(h, 0)": mse_loss(h, torch.zeros_like(h)),
+    }
+for name, result in results.items():
+    print(f"{name:15} {result.dtype} {result.item():9,.0f}")
 
 # %% [markdown]
-# The step was skipped, the weights are fine, and no later batch brings the first channel back: a
-# running mean with inf in it stays inf. The statistics are updated in the *forward* pass, which
-# nobody takes back. In training mode you will not notice, since the batch's own statistics are
-# used.
+# ## One page is blank
 #
-# The second overflow is in the output. **Predict:** a channel that was always the same in training
-# has a running variance of about 0. What does it give for 200 and for 300 in evaluation?
-
-# %%
-norm = nn.BatchNorm1d(1).eval()
-norm.running_var.zero_()
-x = tensor([[200.0], [300.0]])
-print("float32", [round(v) for v in norm(x)[:, 0].tolist()])
-print("FP16   ", norm(x.half())[:, 0].tolist())
-
-# %% [markdown]
-# It divides by √(0 + 1e-5), so it multiplies by 316. **Predict:** and in a model cast with
-# `.half()`: what is the running variance after a batch of −600 and 600?
-
-# %%
-norm = nn.BatchNorm1d(1).half()
-norm(tensor([[-600.0], [600.0]], dtype=half))
-print(norm.running_var.dtype, norm.running_var.item())
-
-# %% [markdown]
-# There the statistics are FP16 too, and overflow from values that are harmless. The remedies:
-# `norm(x.float())` for the channel that needs it, statistics in float32 always, and a look at what
-# overflowed in front of the norm. Statistics that are lost come back with
-# `norm.reset_running_stats()` and some batches in training mode.
-
-# %% [markdown]
-# ## Lengths and angles
+# In [[lesson autocast_ops]], a norm written by hand failed because its squares were too large. Here is
+# the same norm, where they are too small. It stands in the middle of the painter, behind the layer that
+# puts out 16 numbers for each page: its *code*. The norm divides each code by its root mean square. Under
+# the root it adds a tiny number, `eps`, so that it doesn't divide by zero.
 #
-# `F.normalize` divides by a length, with an eps of 1e-12. **Predict:** what does it give in FP16
-# for a vector of zeros, and for four times 40,000? And the cosine similarity of the latter with
-# itself?
+# We're back to the usual pictures, on which 0 is the paper. One of the 600 pages is blank. The layers in
+# front of the norm have no bias, so the code of the blank page is all zeros. This also runs on a CPU.
+
 
 # %%
-for dtype in (single, half, bfloat):
-    zeros = torch.zeros(1, 4, dtype=dtype, requires_grad=True)
-    long = torch.full((1, 4), 40_000.0, dtype=dtype)
-    unit = F.normalize(zeros)
-    unit.sum().backward()
-    print(
-        f"{dtype!s:14} zeros {unit[0, 0].item()}, gradient {zeros.grad[0, 0].item():.0e};"
-        f" long {F.normalize(long)[0, 0].item():.3g},"
-        f" cosine {F.cosine_similarity(long, long).item():.3g}"
-    )
+class RmsNorm(nn.Module):
+    def __init__(self, eps):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, code):
+        mean_square = (code * code).mean(dim=1, keepdim=True)
+        return code * (mean_square + self.eps).rsqrt()  # rsqrt(x) is 1 / sqrt(x)
+
+
+def with_norm(norm):
+    first, tanh, second, _, *others = autoencoder()
+    first.bias = second.bias = None
+    return nn.Sequential(first, tanh, second, norm, *others)
+
+
+# %% tags=["question"]
+predict("losses_and_ops.blank_page")
+
+# %%
+pages = pictures.cpu().clone()
+pages[0] = 0  # blank
+
+
+def repaint(model, step):
+    error = mse_loss(model(pages), pages)
+    return error, error
+
+
+fp32, _ = train(with_norm(RmsNorm(eps=1e-8)), repaint)
+mixed, log = train(with_norm(RmsNorm(eps=1e-8)), repaint, half)
+print(f"error per pixel after 120 steps: FP32 {fp32[-1]:.3f}, FP16 {mixed[-1]:.3f}")
+print(f"FP16: {len(log.skipped_steps)} of 120 steps skipped")
 
 # %% [markdown]
-# Three faults in one function. 1e-12 is 0 in FP16, so a zero vector gives 0/0. The length of the
-# long one is 80,000, so it is divided by inf and becomes zero: a cosine of **0** for two vectors
-# that are the same, and no message. And in float32 and BF16, where nothing seems wrong, the
-# gradient at zero is 1e12. Under CUDA's autocast both are float32, which mends the first two; on a
-# CPU, and outside any region, they are not. Cast first, and choose an eps whose reciprocal may be a
-# gradient.
-
-# %% [markdown]
-# ## The residual stream
+# ## Is 1e-6 large enough?
 #
-# A deep network adds to one tensor, layer after layer. **Predict:** 400 blocks each add 1 to a
-# stream that begins at 1. Where does it end in BF16?
+# Many models use an eps of 1e-6. FP16 has that number, as a [[term subnormal]] one. So the norm divides a
+# blank page's code by 0.001, and the result is 0. The forward pass is safe. How does the training go?
+# (It runs on a CPU again, where `rsqrt` of FP16 gives FP16.)
+#
+# The next cell also tries larger values, the norm with `.float()` in front, and PyTorch's own.
+
+# %% tags=["question"]
+predict("losses_and_ops.eps_of_one_millionth")
+
 
 # %%
-streams = {}
-for name, dtype in (("FP32", single), ("BF16", bfloat)):
-    stream = tensor(1.0, dtype=dtype)
-    streams[name] = [1.0]
-    for _ in range(400):
-        stream = stream + 1
-        streams[name].append(stream.item())
-    print(name, "after 400 blocks", stream.item())
+class RmsNormInFp32(RmsNorm):
+    def forward(self, code):
+        return super().forward(code.float())
 
-# %%
-plots.curves(
-    streams,
-    title="A residual stream to which each block adds 1",
-    xlabel="block",
-    ylabel="stream",
-    alt="In FP32 the stream rises in a straight line to 401; in BF16 it stands still at 256.",
-)
+
+norms = {f"eps {eps:g}": RmsNorm(eps) for eps in (1e-6, 1e-4, 1e-3)}
+norms["FP32 inside"] = RmsNormInFp32(1e-8)
+norms["nn.RMSNorm"] = nn.RMSNorm(16, eps=1e-8, elementwise_affine=False)
+curves = {"FP32": fp32}
+for name, norm in norms.items():
+    curves[name], log = train(with_norm(norm), repaint, half)
+    print(f"{name:11} {len(log.skipped_steps):3} of 120 steps skipped")
+plots.training(curves, title="A blank page, and five norms in FP16", ylabel="error per pixel")
 
 # %% [markdown]
-# With 8 bits a stream of 256 swallows additions of 1: late blocks that add little change nothing.
+# PyTorch's own norms compute their statistics in FP32, even if input and output are FP16. On a CPU, we
+# tried that for `layer_norm`, `group_norm` and `rms_norm` in PyTorch 2.13. On CUDA, autocast runs these
+# three in FP32 altogether. So prefer them to a formula of your own. If you write one, begin with
+# `.float()`.
 #
-# FP16 has 3 bits more, and another end. **Predict:** each block adds a quarter of the stream. After
-# how many blocks is it infinite: about 50, 500 or 5000?
+# ## A norm that remembers
+#
+# `BatchNorm1d` computes the mean and the variance of each batch, in FP32. It also keeps running
+# averages of them. In training, it uses the numbers of the batch. In evaluation, it uses the running
+# averages.
+#
+# Now our painter has a batch norm after its first layer. In step 20, a broken sensor writes a million
+# into one picture. That is inf in FP16, so the scaler skips this step. No other step has a broken picture.
+
+# %% tags=["question"]
+predict("losses_and_ops.batch_norm_after_a_skip")
 
 # %%
-stream, block = tensor(1.0, dtype=half), 0
-while stream.isfinite():
-    stream, block = stream + stream / 4, block + 1
-print("infinite after block", block)
+first, *others = autoencoder()
+model = nn.Sequential(first, nn.BatchNorm1d(64), *others).to(device)
+
+
+def one_broken(model, step):
+    batch = pictures.clone()
+    if step == 20:
+        batch[0] = 1e6
+    error = mse_loss(model(batch), batch)
+    return error, error
+
+
+errors, log = train(model, one_broken, half)
+model.eval()
+evaluated = mse_loss(model(pictures), pictures)  # in FP32
+print(f"skipped steps: {log.skipped_steps}")
+print(f"error per pixel: in training {errors[-1]:.3f}, in evaluation {evaluated.item():.3f}")
 
 # %% [markdown]
-# No loss scale helps: the overflow is in the forward pass ([[lesson grad_scaler]]).
+# `norm.reset_running_stats()` and some batches in training mode bring the averages back. It's better to
+# look for broken data before the model sees it.
 #
-# So keep the stream in float32. Is it, under autocast? **Predict:** the dtype of
-# `stream + block(stream)` where the stream comes from an embedding, and where it comes from a
-# linear layer?
+# ## Where does the stream end?
+#
+# In a transformer or a ResNet, each block adds its output to one tensor: `stream = stream + block(stream)`.
+# This tensor is called the residual stream. Many blocks end in a linear layer, and under BF16 autocast
+# that puts out BF16. You know that a sum of two dtypes takes the wider one.
+#
+# Below, a stream begins at 1, and each of 400 blocks adds exactly 1. With exact numbers it ends at 401. BF16
+# has no 257, since its numbers above 256 are 2 apart. The stream begins in three ways: with an
+# `nn.Embedding`, which gives the dtype of its FP32 weights; with a linear layer; and with a linear layer
+# and `.float()`.
+
+# %% tags=["question"]
+predict("losses_and_ops.stream_ends")
 
 # %%
-block = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8))
+layer = nn.Linear(8, 8)
+nn.init.zeros_(layer.weight)
+nn.init.ones_(layer.bias)  # so this layer puts out ones
+embedding = nn.Embedding.from_pretrained(torch.ones(10, 8))
 with torch.autocast("cpu", dtype=bfloat):
-    for name, stream in (
-        ("embedding", nn.Embedding(10, 8)(tensor([1, 2]))),
-        ("linear layer", nn.Linear(4, 8)(torch.ones(2, 4))),
-        ("linear, .float()", nn.Linear(4, 8)(torch.ones(2, 4)).float()),
-    ):
-        print(f"{name:17} starts {stream.dtype}, goes on {(stream + block(stream)).dtype}")
+    starts = {
+        "embedding": embedding(torch.tensor([3])),
+        "linear layer": layer(torch.ones(1, 8)),
+        "linear layer, then .float()": layer(torch.ones(1, 8)).float(),
+    }
+    for name, stream in starts.items():
+        for _ in range(400):
+            stream = stream + layer(stream)
+        print(f"{name:27} {stream.dtype!s:14} ends at {stream[0, 0].item():.0f}")
 
 # %% [markdown]
-# The first tensor decides, because a sum takes the wider dtype of the two. One `.float()` after the
-# layer that makes it (the *stem*) keeps the whole stream in float32, and every matrix product of
-# the blocks still runs in 16 bits. The price is memory.
+# An FP16 stream would get to 401 here, since FP16 has all whole numbers up to 2,048. Its danger is the
+# other end: a stream of 65,520 or more is inf. An FP32 stream avoids both, and takes twice the memory.
 #
-# It does not save a block whose *own* output does not fit. Fine-tuning T5 in FP16 gave NaN because
-# a linear layer gave 66,246 ([transformers issue
-# 5651](https://github.com/huggingface/transformers/issues/5651)): such a layer has to leave the
-# region ([[lesson autocast_regions]]), or the region has to be BF16.
+# But it can't save a block whose own output doesn't fit. Somebody fine-tuned Google's T5 in FP16 and got
+# NaN, because a linear layer put out 66,246
+# ([issue 5651](https://github.com/huggingface/transformers/issues/5651)). Use BF16 for such a model. Or
+# run that layer in FP32, in a region with `enabled=False`.
+#
+# ## Four thousand positions
+#
+# Many language models tell the attention where a word stands by *rotary embeddings*. The numbers of
+# queries and keys form pairs, and each pair is turned by an angle: the position times a frequency. Each
+# pair has its own frequency. That of the first pair is 1, so its angles are 0, 1, 2, … up to 4,095. The
+# score of a query and a key should then depend only on the distance between them.
+#
+# Positions and frequencies are FP32. In the cell below, as in many models, they are multiplied by a matrix
+# product: a column times a row. It runs in a BF16 region.
 
-# %% [markdown]
-# ## Attention beyond the format
-#
-# A mask value must fit the dtype: `masked_fill(mask, -1e9)` raises in FP16, and `finfo(dtype).min`
-# fits ([[lesson how_numbers_break]]). It fits *once*. **Predict:** a padding mask and a causal mask are both added to
-# the scores, each with `finfo(dtype).min`. What does a row give that both mask?
+# %% tags=["question"]
+predict("losses_and_ops.rotary_angles")
 
 # %%
-for dtype in (half, bfloat):
-    lowest = torch.finfo(dtype).min
-    padding = tensor([[lowest, lowest]], dtype=dtype)
-    causal = tensor([[lowest, lowest]], dtype=dtype)
-    both = padding + causal
-    print(dtype, "sum", both[0, 0].item(), "softmax", torch.softmax(both, -1).tolist())
+from amp_lessons.experiments import rotated
+
+positions = torch.arange(4096.0)
+frequencies = 10_000.0 ** (-torch.arange(0, 64, 2) / 64)  # 32 pairs
+exact = positions[:, None] @ frequencies[None, :]
+with torch.autocast("cpu", dtype=bfloat):
+    angles = positions[:, None] @ frequencies[None, :]
+print("different angles of the first pair:", len(angles[:, 0].unique()))
+
+query, key = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
+print("position of the key    score in FP32    in the region")
+for place in (0, 100, 300, 1000, 4000):
+    row = [rotated(query, a[place + 3]) @ rotated(key, a[place]) for a in (exact, angles)]
+    print(f"{place:19} {row[0].item():16.2f} {row[1].item():16.2f}")
 
 # %% [markdown]
-# Combine masks as booleans, and fill once: with `&` where True means "keep", with `|` where it
-# means "hide", as for `masked_fill`. Or hand the boolean mask to `scaled_dot_product_attention`,
-# for which True means "keep". **Predict:** what does that give for a row with nothing left?
-
-# %%
-keep = torch.zeros(1, 2, dtype=torch.bool)
-q, k, v = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 2, 8), torch.ones(1, 1, 2, 8)
-print(F.scaled_dot_product_attention(q, k, v, keep).unique().tolist())
-
-# %% [markdown]
-# Zeros (on a CPU, here).
+# Compute angles in a region with `enabled=False`, as Hugging Face's Llama and Gemma do since 2024
+# ([pull request 29285](https://github.com/huggingface/transformers/pull/29285)). There is an image model
+# whose positions begin at 65,536, where BF16 numbers are 512 apart. Under autocast, all positions of an
+# image became one, and the model painted a single flat color
+# ([pull request 13922](https://github.com/huggingface/diffusers/pull/13922)).
 #
-# The scores can overflow before any mask. **Predict:** queries and keys of 64 forties each, in
-# FP16. The scores are to be divided by √64 = 8. What do you get if you divide the product, and if
-# you divide q?
-
-# %%
-q = k = torch.full((2, 64), 40.0, dtype=half)
-print("(q @ k.T) / 8:", ((q @ k.T) / 8)[0, 0].item())
-print("(q / 8) @ k.T:", ((q / 8) @ k.T)[0, 0].item())
-
-# %% [markdown]
-# The score fits, and the product on the way to it, 8 times as large, does not. Divide first.
-
-# %% [markdown]
-# ## Buffers of your own
+# ## A backward pass of your own
 #
-# In-place ops and `out=` keep the dtype of what they write into ([[lesson autocast_ops]]), so a buffer decides
-# for all that is ever added to it. **Predict:** a running average of ones, with a weight of 0.001
-# for each. Where is it after 5000 steps, by the dtype of the buffer?
-
-# %%
-for dtype in (single, half, bfloat):
-    average, one = torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)
-    for _ in range(5000):
-        average.mul_(0.999).add_(one, alpha=0.001)
-    print(f"{dtype!s:14} {average.item():.2f}")
-
-# %% [markdown]
-# It should be 0.99. In 16 bits what is taken away and what is added are rounded to whole spacings
-# of the format, and from some point on the two are equal: the average stands still. A buffer made
-# with `zeros_like(h)` or `h.clone()` under autocast is a 16-bit buffer: make it in float32 by name.
-
-# %% [markdown]
-# ## Your own Function
-#
-# An `autograd.Function` has a backward pass that you wrote. autograd knows nothing of its inside;
-# `ctx` carries what the backward needs from the one half to the other. This one is a matrix
-# product.
+# In an `autograd.Function` you write both halves of an operation yourself, forward and backward. `ctx`
+# carries tensors from one half to the other. The Function below is a matrix product. It replaces the one
+# in the painter's last linear layer. There `x` is FP16 under autocast, and the weight is FP32.
 
 
 # %%
 class Product(torch.autograd.Function):
-    """x @ weight."""
-
     @staticmethod
     def forward(ctx, x, weight):
         ctx.save_for_backward(x, weight)
         return x @ weight
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx, gradient):
         x, weight = ctx.saved_tensors
-        return grad @ weight.T, x.T @ grad
+        return gradient @ weight.T, x.T @ gradient
 
 
-# %% [markdown]
-# **Predict:** forward in a region, backward outside, as it should be. What happens to the
-# gradients?
-
-# %%
-x = torch.randn(2, 3, requires_grad=True)
-weight = torch.randn(3, 4, requires_grad=True)
-with torch.autocast("cpu", dtype=half):
-    y = Product.apply(x, weight)
-print("forward gives", y.dtype)
-try:
-    y.sum().backward()
-except RuntimeError as error:
-    print("backward raises, and speaks of dtypes:", "dtype" in str(error))
-
-# %% [markdown]
-# The forward ran in the region: autocast cast x and weight *inside* `@`, and the result is float16.
-# But the Function saved what it was given, which is float32, and its backward runs outside: a
-# float16 gradient meets a float32 weight. For its own ops torch saves the casts; for yours it
-# cannot know.
-#
-# That was the loud version. Where the formula has no matrix product, or where `backward()` happens
-# to be in a region of another dtype, nothing is raised and the wrong dtype is used.
-#
-# ## What custom_fwd and custom_bwd do
-#
-# They are often sold as "precision rules". Here is a function that reports what the two halves of a
-# Function really see.
+# %% tags=["question"]
+predict("losses_and_ops.own_product")
 
 
 # %%
-def reporting(fwd=lambda f: f, bwd=lambda f: f):
-    """Product, decorated, with a report of autocast's state and of the dtypes it meets."""
-
-    class Reporting(torch.autograd.Function):
-        @staticmethod
-        @fwd
-        def forward(ctx, x, weight):
-            report("forward ", x)
-            return Product.forward(ctx, x, weight)
-
-        @staticmethod
-        @bwd
-        def backward(ctx, grad):
-            report("backward", grad)
-            return Product.backward(ctx, grad)
-
-    return Reporting
+class Decorated(Product):
+    forward = staticmethod(torch.amp.custom_fwd(Product.forward, device_type=device))
+    backward = staticmethod(torch.amp.custom_bwd(Product.backward, device_type=device))
 
 
-# %%
-def report(part, given):
-    on = torch.is_autocast_enabled("cpu")
-    dtype = torch.get_autocast_dtype("cpu") if on else "off"
-    print(f"    {part} autocast {dtype!s:14} given {given.dtype}")
+def learn(product):
+    def paint(model, step):
+        x, last = model[:-1](pictures), model[-1]
+        error = mse_loss(product(x, last.weight.T) + last.bias, pictures)
+        return error, error
+
+    return train(autoencoder().to(device), paint, half)[0]
 
 
-def run(title, function, forward_in=half, backward_in=None):
-    """Forward and backward of a Function, each in a region of a dtype or, for None, in none."""
-    print(title)
-    x, weight = torch.ones(2, 3, requires_grad=True), torch.ones(3, 4, requires_grad=True)
-    with torch.autocast("cpu", dtype=forward_in or half, enabled=forward_in is not None):
-        y = function.apply(x, weight)
-    try:
-        with torch.autocast("cpu", dtype=backward_in or half, enabled=backward_in is not None):
-            y.float().sum().backward()
-        print("    gradient", x.grad.dtype)
-    except (RuntimeError, AttributeError) as error:
-        print("    raises", type(error).__name__)
-
+products = {"x @ weight": torch.matmul, "Product": Product.apply, "decorated": Decorated.apply}
+for name, product in products.items():
+    print(f"{name:10} {outcome(lambda product=product: learn(product))}")
 
 # %% [markdown]
-# **Predict:** for each of these five, the state of autocast in the two halves.
-
-# %%
-from torch.amp import custom_bwd, custom_fwd
-
-fwd, bwd = custom_fwd(device_type="cpu"), custom_bwd(device_type="cpu")
-run("undecorated, backward outside", reporting())
-run("undecorated, backward in a bfloat16 region", reporting(), backward_in=bfloat)
-run("both decorators, backward outside", reporting(fwd, bwd))
-run("both, forward outside, backward inside", reporting(fwd, bwd), None, bfloat)
-run("custom_bwd alone", reporting(bwd=bwd))
-
-# %% [markdown]
-# `custom_fwd` notes the state of autocast, on or off and with which dtype, and `custom_bwd`
-# restores it around the backward pass. That is all: no op is assigned a precision, nothing is cast.
-# The region then does to your backward's matrix products what it did to those of the forward. The
-# fourth line shows it working the other way too: a float32 forward keeps a float32 backward.
-# `custom_bwd` alone has no note to read.
+# ## What the two decorators do
 #
-# With `cast_inputs=` there is more. **Predict:** which state now, and which dtypes? And outside a
-# region?
-
-# %%
-wide = custom_fwd(device_type="cpu", cast_inputs=torch.float32)
-run("cast_inputs=float32", reporting(wide, bwd))
-run("cast_inputs=float32, backward inside", reporting(wide, bwd), backward_in=half)
-print("outside a region")
-reporting(wide, bwd).apply(torch.ones(2, 3).bfloat16(), torch.ones(3, 4).bfloat16())
-other = custom_fwd(device_type="cuda", cast_inputs=torch.float32)
-run('device_type="cuda", on CPU tensors', reporting(other, custom_bwd(device_type="cuda")))
-
-# %% [markdown]
-# `cast_inputs` casts the floating-point inputs of that device (float64 excepted) and then switches
-# autocast **off**, for both halves. So `cast_inputs=torch.float32` is the answer for an op that has
-# no 16-bit kernel, or that must not overflow: the way to use AMP with *"custom ops without FP16
-# support"*. The other way is a disabled region with `.float()` ([[lesson autocast_regions]]).
+# In your own class, write them between `@staticmethod` and `def`, each above its half:
 #
-# Two surprises. Outside a region it does nothing: 16-bit input stays 16 bit. And it looks at one
-# device type only: with `"cuda"` on CPU tensors it is as good as not there.
+# ```python
+# @staticmethod
+# @torch.amp.custom_fwd(device_type="cuda")
+# def forward(ctx, x, weight):
+# ```
 #
-# | | state in forward | inputs | state in backward |
+# You can read that they set the precision of an op. They don't. `custom_fwd` notes whether autocast is
+# on, and with which dtype. `custom_bwd` restores that state while `backward` runs.
+#
+# | | autocast in `forward` | inputs | autocast in `backward` |
 # |---|---|---|---|
-# | nothing | the caller's | as given | that of whoever calls `backward()` |
-# | `custom_fwd`, `custom_bwd` | the caller's | as given | that of the forward |
-# | `custom_fwd(cast_inputs=d)`, `custom_bwd`, in a region | off | cast to d | off |
+# | no decorator | as in the caller | as given | as where `backward()` is called |
+# | `custom_fwd` and `custom_bwd` | as in the caller | as given | as in `forward` |
+# | `custom_fwd(cast_inputs=torch.float32)` and `custom_bwd`, in a region | off | cast to FP32 | off |
 #
-# The rules for CUDA tensors are the same. **Predict:** their forward, asked on fake tensors (lesson
-# 04; `autocast_on` is a region that is on without a GPU): which dtype without a cast, and with one?
-
-# %%
-from torch._subclasses.fake_tensor import FakeTensorMode
-
-from amp_lessons.fakes.modes import autocast_on
-
-cuda = {"as given": custom_fwd(device_type="cuda"), "cast to float32": other}
-for name, decorator in cuda.items():
-    parts = {"forward": staticmethod(decorator(Product.forward))}
-    function = type("OnCuda", (torch.autograd.Function,), parts)
-    with FakeTensorMode(), autocast_on("cuda", half, True):
-        a, b = torch.ones(2, 3, device="cuda"), torch.ones(3, 4, device="cuda")
-        print(f"{name:16} -> result {function.apply(a, b).dtype}")
-
-# %% [markdown]
-# A backward pass on CUDA needs a CUDA device: not measured here without one.
+# The last row is for code that accepts only FP32, or that would overflow in 16 bits. Outside a region,
+# `cast_inputs` does nothing. `device_type` must be the device of your tensors. And you need both
+# decorators: `custom_bwd` alone raises an error, because nothing was noted. [[deep losses_and_ops]] tries
+# each of these cases. It also puts an op of your own on one of autocast's lists.
 #
-# ## Three ways to get them wrong
-#
-# **Predict:** what do the decorators do to a Function in the newer style, whose `forward` has no
-# `ctx`, and which has a `setup_context` instead? And what does the old name,
-# `torch.cuda.amp.custom_fwd`, say?
-
-
-# %%
-class Newer(torch.autograd.Function):
-    @staticmethod
-    @custom_fwd(device_type="cpu")
-    def forward(x, weight):
-        return x @ weight
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    backward = staticmethod(custom_bwd(Product.backward, device_type="cpu"))
-
-
-run("setup_context", Newer)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    torch.cuda.amp.custom_fwd(Product.forward)
-print(caught[0].category.__name__, "->", "torch.amp.custom_fwd" in str(caught[0].message))
-
-# %% [markdown]
-# `custom_fwd` takes its first argument for `ctx`; here that is x, and the note is pinned on your
-# tensor ([pytorch issue 132388](https://github.com/pytorch/pytorch/issues/132388), open). In that
-# style note the state in `setup_context` yourself, and open the region in `backward` yourself. The
-# old name works and warns; it means `device_type="cuda"`, and has no place to say anything else.
-# The third way is the commonest: one decorator of the two.
-#
-# `torch.autograd.gradcheck` compares a backward pass with differences of the forward. Does it find
-# any of this? **Predict:** the undecorated Product, checked outside a region and in one?
-
-# %%
-a = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
-b = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-for enabled in (False, True):
-    with torch.autocast("cpu", dtype=half, enabled=enabled):
-        print("autocast", enabled, "-> gradcheck", torch.autograd.gradcheck(Product.apply, (a, b)))
-
-# %% [markdown]
-# `gradcheck` wants float64, and autocast leaves float64 alone: it tests the formula and cannot see
-# a dtype. So two tests: gradcheck with autocast off, and one that runs forward in a region and
-# backward outside, and asserts dtypes and values. `explain_autocast` ([[lesson autocast_ops]]) reports a Function
-# without decorators:
-
-# %%
-from amp_lessons.models import custom_function
-
-model, inputs = custom_function()
-for hazard in explain_autocast(model, *inputs, device="cuda", dtype=half).hazards:
-    print(hazard.kind, "-", hazard.fix)
-
-# %% [markdown]
-# ## Your own op, with a rule
-#
-# An op that is registered with `torch.library` can have what torch's ops have: a line in autocast's
-# list. (`register_fake` tells fake tensors its shape and dtype.) **Predict:** 300 squared, four
-# times, in FP16?
-
-
-# %%
-@torch.library.custom_op("amp_lessons::sum_of_squares", mutates_args=())
-def sum_of_squares(x: torch.Tensor) -> torch.Tensor:
-    return (x * x).sum(-1)
-
-
-@sum_of_squares.register_fake
-def _(x):
-    return x.new_empty(x.shape[:-1])
-
-
-features = torch.full((2, 4), 300.0, dtype=half)
-with torch.autocast("cpu", dtype=half):
-    print("without a rule", sum_of_squares(features).tolist(), sum_of_squares(features).dtype)
-
-# %% [markdown]
-# **Predict:** with a rule for float32, in a region? Outside one? And on CUDA, asked of a fake
-# tensor?
-
-# %%
-for device in ("cpu", "cuda"):
-    torch.library.register_autocast("amp_lessons::sum_of_squares", device, torch.float32)
-with torch.autocast("cpu", dtype=half):
-    print("in a region ", sum_of_squares(features).tolist(), sum_of_squares(features).dtype)
-print("outside     ", sum_of_squares(features).tolist(), sum_of_squares(features).dtype)
-with FakeTensorMode(), autocast_on("cuda", half, True):
-    print("CUDA, region", sum_of_squares(torch.ones(2, 4, dtype=half, device="cuda")).dtype)
-
-# %% [markdown]
-# `register_autocast` does for an op what `cast_inputs` does for a forward: its inputs are cast,
-# autocast is off inside, and outside a region it does nothing. The cast is recorded by autograd, so
-# a backward given by `register_autograd` gets float32 too; but nothing restores a state around it.
-# Call `backward()` outside the region. There is no rule of the kind "widest".
-
-# %% [markdown]
-# ## Said of losses and ops
-#
-# | claim | what the cells of this lesson and of [[lesson autocast_ops]] show |
-# |---|---|
-# | "the loss is kept in float32" | the listed losses are; in a loss by hand each op decides, and a float32 loss of a rounded probability is wrong too |
-# | "NaN comes from underflow" | underflow gives 0; NaN comes from 0/0, and from an infinity, such as log 0, times 0 |
-# | "let autocast handle the dtypes" | not in a backward of yours, not in a buffer, not in a formula |
-# | "softmax and reductions in FP32" | softmax and sum on CUDA only; mean, var and std nowhere |
-# | "custom ops without FP16 support cannot be used" | `cast_inputs=torch.float32`, `register_autocast`, or a disabled region |
-# | "custom_fwd and custom_bwd set precision rules" | they note and restore autocast's state; only `cast_inputs` casts |
-
-# %% [markdown]
 # ## Recap
 #
-# 1. An eps must survive the dtype, and so must 1/eps, times the loss scale. A loss from logits
-#    needs none.
-# 2. Torch's kernels are wide inside, so ask whether the *result* fits: a mean does, a sum or a
-#    variance may not.
-# 3. A skipped step takes back neither batch norm's statistics nor a buffer that you wrote in place.
-# 4. Keep the residual stream in float32 from its first tensor on; combine masks as booleans.
-# 5. `custom_fwd` and `custom_bwd` restore the state of autocast; `cast_inputs` casts and switches
-#    it off.
-
-# %% [markdown]
+# 1. Use a loss that takes logits. A large logit's probability is 1 in 16 bits. If that is wrong, the
+#    gradient is NaN or 0.
+# 2. A value that fits can have a gradient that doesn't, such as −1/p. So an eps that FP16 can hold may
+#    still be too small.
+# 3. PyTorch's norms compute in FP32 inside. In a norm of your own, begin with `.float()`.
+# 4. A skipped step doesn't take back batch norm's running averages.
+# 5. Start the residual stream in FP32, compute angles with autocast off, and put `custom_fwd` and
+#    `custom_bwd` on an `autograd.Function`.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "losses_and_ops.bceloss_in_bf16",
     "losses_and_ops.fp32_only_kernel",
@@ -791,6 +498,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises losses_and_ops|six exercises]]: four losses to stabilise, unit
-# vectors, a safe RMS norm, a stream in float32, and two Functions to get right. Then [[lesson memory]]:
-# memory.
+# **Next:** [[exercises losses_and_ops|six exercises]]: four losses to stabilise, unit vectors, a safe RMS
+# norm, a stream in FP32, and two Functions to get right. Then [[lesson memory]] counts the bytes of a
+# training step. Optional: [[deep losses_and_ops]], on Adam in pure FP16, attention scores, buffers, and
+# rules for your own ops.

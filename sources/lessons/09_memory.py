@@ -1,387 +1,385 @@
 # %% [markdown]
 # # Lesson 09: Memory
 #
-# **You will be able to** say where the bytes of a training step are, predict whether mixed
-# precision needs more of them or fewer, read a memory report without being misled by it, and
-# choose the lever that helps.
+# `torch.OutOfMemoryError: CUDA out of memory.` A colleague looks at your screen and says: "Turn on
+# mixed precision. Half the bits, half the memory." Sometimes the colleague is nearly right, and
+# sometimes not at all. Here you follow the bytes of a training step, and see which it is for you.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]]; no GPU.
+# **You will be able to** say what fills the memory in each part of a training step, predict what mixed
+# precision does to it, and pick the technique that frees what you are short of.
 #
-# "Mixed precision halves the memory" is said often and shown rarely. One run that the course
-# started from, PyTorch's own recipe at a batch of 4096, needed *more* with it. Here the bytes are
-# counted one by one. For that nothing need be allocated: `training_memory` runs a model on fake
-# tensors, which have a shape and a dtype and no data.
+# **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
 
 # %%
 import torch
 from torch import nn
-from torch.nn.functional import mse_loss
+from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.checkpoint import checkpoint_sequential
 
-from amp_lessons import models, plots
-from amp_lessons.memory import (
-    allocator_check,
-    crossover_batch,
-    optimizer_bytes,
-    training_memory,
-)
+from amp_lessons import plots
+from amp_lessons.experiments import deep_painter, kept_for_backward
+from amp_lessons.interview import ask, predict
+from amp_lessons.memory import BytesAlive, gpt_steps, optimizer_bytes
+from amp_lessons.training import autoencoder, load_digits
 
-bfloat = torch.bfloat16
+pictures = load_digits().train_images[:600].clone()
+GiB = 2**30  # what a GPU "with 24 GB" has 24 of
 
 # %% [markdown]
-# ## Bytes a parameter
+# ## Two runs out of memory
 #
-# A model of a million parameters, in float32. **Predict:** how many bytes for each parameter do
-# weight, gradient and optimizer take after a step of SGD, of SGD with momentum, of Adam? How many
-# under autocast?
+# Anna and Ben each have a GPU with 24 GiB. Anna trains GPT-2 medium, with 355 million parameters, on 12
+# texts at a time. Ben trains GPT-2 XL, with 1.56 billion parameters, on a single text. A text has 1,024
+# tokens, and both use Adam. Both runs die.
+#
+# How much would they need? You don't need their GPUs to find out. `gpt_steps` makes two training steps
+# with [[term fake tensor|fake tensors]], which have a shape and a dtype but no data. After each
+# operation it adds up the bytes of all tensors that are alive. The highest sum is the **peak**.
+# (Autocast follows the CPU's rules here. On CUDA they differ in details, and CUDA takes some memory for
+# itself.)
 
 # %%
-makers = {
-    "SGD": lambda p: torch.optim.SGD(p, lr=0.01),
-    "momentum": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
-    "Adam": lambda p: torch.optim.Adam(p, lr=0.01),
-}
-for name, make in makers.items():
+anna, ben = gpt_steps("medium", batch=12), gpt_steps("XL", batch=1)
+print(f"FP32: Anna's peak {anna.peak / GiB:.1f} GiB, Ben's peak {ben.peak / GiB:.1f} GiB")
+
+# %% tags=["question"]
+predict("memory.two_runs")
+
+# %%
+anna_amp = gpt_steps("medium", batch=12, precision="amp bf16")
+ben_amp = gpt_steps("XL", batch=1, precision="amp bf16")
+print(f"mixed precision: Anna's peak {anna_amp.peak / GiB:.1f} GiB", end=", ")
+print(f"Ben's peak {ben_amp.peak / GiB:.1f} GiB")
+
+# %% [markdown]
+# ## What does one parameter cost?
+#
+# To see what differs, we look at one parameter first. The painter, the network of
+# [[lesson amp_in_20_minutes]] that paints digits, has 10,448 of them. It makes one real training step
+# on the CPU: with plain SGD and with Adam, in FP32 and under autocast. Then we count the bytes of the
+# weights, of their gradients, and of what the optimizer keeps.
+
+# %% tags=["question"]
+predict("memory.adam_under_autocast")
+
+# %%
+print("bytes per parameter:     weight  gradient  optimizer")
+for kind in (torch.optim.SGD, torch.optim.Adam):
     for amp in (False, True):
-        model = nn.Linear(1000, 1000, bias=False)
-        optimizer = make(model.parameters())
-        with torch.autocast("cpu", bfloat, enabled=amp):
-            loss = mse_loss(model(torch.ones(4, 1000)), torch.zeros(4, 1000))
+        model = autoencoder()
+        optimizer = kind(model.parameters(), lr=0.01)
+        with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+            loss = mse_loss(model(pictures), pictures)
         loss.backward()
         optimizer.step()
-        parts = (model.weight.nbytes, model.weight.grad.nbytes, optimizer_bytes(optimizer))
-        print(f"{name:9} autocast {amp!s:5}:", *(round(part / 1e6) for part in parts), "bytes")
+        weights = list(model.parameters())
+        sizes = [sum(w.nbytes for w in weights), sum(w.grad.nbytes for w in weights)]
+        each = [b / 10_448 for b in (*sizes, optimizer_bytes(optimizer))]
+        name = f"{kind.__name__}, {'autocast' if amp else 'FP32'}"
+        print("{:25}{:6.1f}{:10.1f}{:11.1f}".format(name, *each))
 
 # %% [markdown]
-# 8, 12 and 16, with autocast and without. Autocast changes no parameter: weights, gradients and
-# Adam's two averages stay in float32. A billion parameters under Adam are 16 GB before the first
-# image is loaded, in mixed precision too. "Smaller model footprints" is a myth, and so is the
-# half-size checkpoint.
+# These bytes don't all appear at once. When you create a model of a billion parameters, it takes 4 GB.
+# The gradients come in the first backward pass, and Adam's averages in the first `optimizer.step()`.
+# From then on, 16 GB are alive at the end of each step.
 #
-# (Papers on large models count 16 bytes too, and mean others: 2 for a 16-bit weight, 2 for its
-# gradient, 12 for a float32 copy and Adam, as [ZeRO](https://arxiv.org/abs/1910.02054) does. Such a
-# model keeps master weights beside 16-bit ones. `torch.amp` does not.)
+# ## A step, operation by operation
 #
-# ## What is kept for backward
-#
-# The rest grows with the batch: what the forward pass leaves behind for the backward pass.
-# `saved_tensors_hooks` shows each tensor that autograd keeps. **Predict:** a network of two
-# layers, 64 to 32 to 16, with a batch of 8. What is kept in float32? And what under autocast?
+# Let's watch the bytes come and go. `deep_painter` is a painter with 16 layers, all of width 64.
+# `BytesAlive` does the adding up while the loop runs, and `mark` gives a name to the part that has just
+# run. The curves below go from operation to operation, not from second to second. (We stay on the CPU
+# in this lesson, so that everybody sees the same bytes.)
+
 
 # %%
-torch.manual_seed(0)
-small = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 16))
-images, wanted = torch.randn(8, 64), torch.randn(8, 16)
+def follow(model, batch, amp):
+    optimizer = torch.optim.Adam(model.parameters())
+    with BytesAlive(batch, *model.parameters()) as alive:
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+                loss = mse_loss(model(batch), batch)
+            alive.mark("forward")
+            loss.backward()
+            alive.mark("backward")
+            optimizer.step()
+            alive.mark("optimizer.step")
+            optimizer.zero_grad()
+    return alive
 
 
-def saved_by(amp):
-    """Shape and dtype of each storage that autograd keeps, the parameters' left out."""
-    own = {p.data_ptr() for p in small.parameters()}
-    kept = {}
-
-    def pack(tensor):
-        if tensor.data_ptr() not in own:
-            kept[tensor.data_ptr()] = f"{tuple(tensor.shape)} {str(tensor.dtype)[6:]}"
-        return tensor
-
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with hooks, torch.autocast("cpu", bfloat, enabled=amp):
-        loss = mse_loss(small(images), wanted)
-    return loss, list(kept.values())
-
-
-print("float32 :", *saved_by(False)[1], sep="\n    ")
-print("autocast:", *saved_by(True)[1], sep="\n    ")
+# %%
+plots.memory_over_time(
+    {
+        "FP32": follow(deep_painter(), pictures, amp=False),
+        "mixed precision": follow(deep_painter(), pictures, amp=True),
+    },
+    title="Two training steps of the painter with 16 layers, 600 pictures",
+)
 
 # %% [markdown]
-# In float32: the batch, the hidden layer, the output, the target. Under autocast the hidden layer
-# is 16 bit, half the bytes: of what is kept, that is all that mixed precision saves. And three
-# things are new. The batch is kept a second time, as its 16-bit cast. The output is kept in float32
-# for the loss, which computes there, beside the 16-bit output if your loop still holds it. And
-# there is a *weight*: the second layer's 16-bit copy, transposed, which its backward needs. (The
-# first layer's backward needs none: nobody asks for the gradient of the batch. The gradients of
-# layers' outputs are 16 bit too, but they pass.)
+# In the forward pass the curves climb, because each layer keeps something for the backward pass. In the
+# backward pass that is freed again, and gradients appear. What is left at the end of a step is the same
+# in both runs: the pictures, the loss, and 16 bytes for each parameter. So mixed precision made the
+# hills lower, and not the ground that they stand on.
 #
-# ## The cast cache
+# The second hill is higher than the first, since Adam's averages are there from the first
+# `optimizer.step()` on. A run can pass its first step and die in the second.
 #
-# Autocast casts each weight once and keeps the copy until the region ends ([[lesson autocast_regions]]): two bytes
-# for every parameter that a 16-bit layer uses, *added* to the four of the float32 weight. Copies
-# do not grow with the batch; savings do. **Predict:** eight layers of width 256, once with a batch
-# of 64 and once of 4096. Where does AMP need less?
+# Now the same picture for Ben.
 
-
-# %%
-def mlp_memory(batch, precision, layers=8, width=256, optimizer="sgd"):
-    """Bytes of a step of an MLP with a mean squared error."""
-    with torch.device("meta"):  # shapes without data
-        network, (inputs,) = models.linear_stack(width, layers, batch)
-        target = torch.empty_like(inputs)
-    choices = {"precision": precision, "optimizer": optimizer}
-    return training_memory(network, inputs, loss=mse_loss, target=target, **choices)
-
-
-print(mlp_memory(64, "fp32"), mlp_memory(64, "amp bf16"), sep="\n\n")
+# %% tags=["question"]
+predict("memory.ben_peaks_in")
 
 # %%
-for batch in (64, 256, 1024, 4096):
-    fp32, amp = (mlp_memory(batch, precision) for precision in ("fp32", "amp bf16"))
-    kept = (amp.activations + amp.cast_cache) / fp32.activations
-    print(f"batch {batch:4}: activations and casts {kept:.2f} times, ", end="")
-    print(f"everything {amp.total / fp32.total:.2f} times")
-
-# %%
-steps = {
-    f"{name}, batch {batch}": mlp_memory(batch, precision)
-    for batch in (64, 1024)
-    for name, precision in (("FP32", "fp32"), ("AMP", "amp bf16"))
-}
-plots.memory_bars(steps, title="The casts come first, the savings with the batch")
+plots.memory_over_time(
+    {"FP32": ben, "mixed precision": ben_amp},
+    title="Ben's run: 1.56 billion parameters, one text",
+    limit=("his GPU", 24 * GiB),
+)
 
 # %% [markdown]
-# With a small batch the copies cost more than the activations save: AMP needs more memory. With a
-# large batch it is the other way round.
+# ## What does the forward pass leave behind?
 #
-# ## The crossover batch
-#
-# What AMP adds is fixed; what it saves is so many bytes for each example. So the batch at which it
-# begins to pay is a quotient. **Predict:** with twice the width, does the crossover come earlier or
-# later? And with twice the layers?
+# The hills are made of results that are kept for the backward pass: [[term activation|activations]]. We
+# list what the first painter, with its four layers, keeps for 600 pictures. `kept_for_backward` leaves
+# out what is named in its brackets, the pictures and the parameters: they are there in any case.
+
+# %% tags=["question"]
+predict("memory.painter_keeps")
 
 # %%
-for layers, width in ((8, 256), (8, 512), (16, 256), (3, 256)):
-    sizes = {"layers": layers, "width": width}
-    fp32 = [mlp_memory(batch, "fp32", **sizes) for batch in (1, 2)]
-    amp = [mlp_memory(batch, "amp bf16", **sizes) for batch in (1, 2)]
-    print(f"{layers:2} layers of {width}: AMP pays from batch", crossover_batch(fp32, amp))
+model = autoencoder()
+for amp in (False, True):
+    with (
+        kept_for_backward(pictures, *model.parameters()) as kept,
+        torch.autocast("cpu", torch.bfloat16, enabled=amp),
+    ):
+        loss = mse_loss(model(pictures), pictures)
+    print("autocast" if amp else "FP32", f"keeps {sum(t.nbytes for t in kept):,} bytes")
+    for t in kept:
+        print(f"    {t.dtype}  {tuple(t.shape)!s:9}  {t.nbytes:7,} bytes")
 
 # %% [markdown]
-# Later with the width: weights grow with its square, activations only with itself. Earlier with
-# the depth: the two tensors that AMP adds at the ends, the cast batch and the float32 output,
-# weigh less among more layers. With three layers they eat up everything that is saved, and AMP
-# *never* pays. Remember that one.
+# ## How many layers, how large a batch?
 #
-# ## The recipe's own numbers
+# The peak of the 16-layer painter fell by about a quarter. How does that depend on the number of layers,
+# and on the batch? We follow painters of 3, 4 and 16 layers with four sizes of batch, and divide the
+# peak with mixed precision by the peak in FP32. The pictures are blank, as bytes don't depend on values.
+
+# %% tags=["question"]
+predict("memory.three_layers")
+
+# %%
+print("peak, mixed precision / FP32\nbatch        16    64   256  1024")
+for layers in (3, 4, 16):
+    ratios = []
+    for size in (16, 64, 256, 1024):
+        blank = torch.zeros(size, 64)
+        full = follow(deep_painter(layers), blank, amp=False)
+        mixed = follow(deep_painter(layers), blank, amp=True)
+        ratios.append(f"{mixed.peak / full.peak:.2f}")
+    print(f"{layers:2} layers ", *ratios, sep="  ")
+
+# %% [markdown]
+# ## A tutorial that needed more
 #
-# The [recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains three
-# layers of 4096, and one run of it at batch 4096 printed a peak of 7,533,332,992 bytes in float32
-# and 7,634,019,840 with AMP. (These two numbers are quoted: the GPU was not named, and we have not
-# measured them.) The page says that mixed precision reduces memory. **Predict:** what fills those
-# seven gigabytes? And what is the difference?
+# PyTorch's [recipe for mixed
+# precision](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains three layers of
+# width 4,096 with plain SGD and a batch of 4,096. It creates 50 batches of inputs and targets, then
+# trains on them in FP32, and then with FP16 autocast. The page says that mixed precision can reduce
+# memory. A notebook with this recipe printed a peak of 7,533,332,992 bytes in FP32, and 7,634,019,840
+# with autocast. (We quote these numbers and have not measured them.)
+
+# %% tags=["question"]
+predict("memory.recipe_fills")
 
 # %%
 fp32_peak, amp_peak = 7_533_332_992, 7_634_019_840  # quoted
-data = 50 * 2 * 4096 * 4096 * 4  # 50 batches and 50 targets, all on the GPU before the start
-copies = 3 * (4096 * 4096 + 4096) * 2  # each weight and bias once more, in float16
-print(f"data                  {data:,}")
-print(f"AMP over FP32         {amp_peak / fp32_peak:.3f}")
-print(f"the same without data {(amp_peak - data) / (fp32_peak - data):.3f}")
-print(f"growth                {amp_peak - fp32_peak:,}")
-print(f"16-bit copies         {copies:,}, off by {copies - (amp_peak - fp32_peak)}")
-
-# %%
-recipe = {"batch": 4096, "layers": 3, "width": 4096}
-fp32, amp = (mlp_memory(precision=precision, **recipe) for precision in ("fp32", "amp fp16"))
-print("activations equal:", amp.activations == fp32.activations)
-print(f"total growth:      {amp.total - fp32.total:,}")
+data = 50 * 2 * 4096 * 4096 * 4
+copies = 3 * (4096 * 4096 + 4096) * 2
+print(f"50 batches and their targets    {data:13,} bytes")
+print(f"FP32 without them               {fp32_peak - data:13,} bytes")
+print(f"autocast without them           {amp_peak - data:13,} bytes")
+print(f"autocast needs more by          {amp_peak - fp32_peak:13,} bytes")
+print(f"weights and biases in 16 bits   {copies:13,} bytes")
 
 # %% [markdown]
-# Nine tenths of the figure are the data, which the program put on the GPU before it began. Without
-# them AMP needed 12% more, not 1%. The growth is, to 1,024 bytes (two of the blocks of 512 in which
-# the allocator counts), the 16-bit copies of all weights and biases; for in a network of three
-# layers the activations come out *equal*.
+# ## What fills yours?
 #
-# And the rest of the 822 MB? A weight, an activation and a gradient have the same size here, 64
-# MiB. **Predict:** what is the loss's own size in memory? And what does a notebook keep alive from
-# the run before?
-
-# %%
-loss = mse_loss(torch.randn(64, 100), torch.randn(64, 100))
-print("mse_loss:", loss.nbytes, "bytes of number, in", loss.untyped_storage().nbytes())
-unit, network = 4096 * 4096 * 4, 3 * (4096 * 4096 + 4096) * 4
-blocks = {
-    "this network and the one before": 2 * network,
-    "two hidden layers and the output": 3 * unit,
-    "this loss, the one before, a temporary": 3 * unit,
-    "two cuBLAS workspaces": 2 * (2 * 4096 + 8 * 16) * 1024,
-}
-for name, count in blocks.items():
-    print(f"{name:40}{count:>13,}")
-print(f"{'left of the peak':40}{fp32_peak - data - sum(blocks.values()):>13,}")
-
-# %% [markdown]
-# Five blocks of 512 bytes are left. `mse_loss` leaves its number in a buffer as large as the
-# output, and the name `loss` of the run before keeps that buffer and, through its graph, the whole
-# *old network* until the first new loss replaces it. (A workspace is scratch memory for cuBLAS,
-# NVIDIA's library of matrix products. PyTorch [gives
-# it](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)
-# `:4096:2:16:8`, that is 2 × 4096 + 8 × 16 KiB, and 32 MiB on Hopper and Blackwell.) This is an
-# account that fits, and no measurement; but it says why a peak from a notebook needs a fresh
-# kernel. The difference of the two runs is free of all that.
-#
-# So take the data out before you compare, and compare at the batch that you train with.
-#
-# ## "30 to 50% less memory"
-#
-# Another promise found on the web. **Predict:** for each of these models under Adam, what is AMP's
-# memory over FP32's? By CUDA's rules, with bfloat16.
-
-# %%
-examples = {
-    "MLP, batch 32": (models.mlp, {"batch": 32}),
-    "CNN, batch 64": (models.cnn, {"batch": 64}),
-    "transformer, batch 16": (models.transformer_encoder, {"batch": 16, "length": 64}),
-    "GPT-2, batch 1": (models.gpt2, {"batch": 1}),
-    "GPT-2, batch 8": (models.gpt2, {"batch": 8}),
-}
-for name, (make, sizes) in examples.items():
-    with torch.device("meta"):
-        network, inputs = make(**sizes)
-    choices = {"optimizer": "adam", "device": "cuda"}
-    fp32 = training_memory(network, *inputs, **choices)
-    amp = training_memory(network, *inputs, precision="amp bf16", **choices)
-    print(f"{name:22} {amp.total / fp32.total:.2f} times, model states", end=" ")
-    print(f"{fp32.model_states / fp32.total:.0%} of FP32")
-
-# %% [markdown]
-# From "more" to "half", by the share of what depends on the batch. Where the *model states*, that
-# is parameters, gradients and Adam's averages, fill the memory, autocast cannot help. Try your own
-# sizes; predict before you change a field:
-#
-# - GPT-2 XL with Adam: from which batch are activations more than half of FP32's bytes?
-# - The recipe's MLP with a fourth layer: from which batch on does AMP pay?
+# The calculator below adds up the parts of a step for a model and a batch of your choice, with the
+# autocast rules of CUDA. It adds *all* parts, as if they were alive together, so a peak can be lower.
+# Temporary results can make a peak higher. For planning that is good enough: you see at a glance which
+# part is the largest. Try your own sizes, and then Ben's model.
 
 # %% tags=["live"]
 from amp_lessons.widgets import MemoryCalculator
 
-MemoryCalculator()
+MemoryCalculator("GPT-2 XL", "adam")
 
-# %% [markdown]
-# ## A model stored in BF16
-#
-# `model.to(torch.bfloat16)` halves what autocast leaves alone. **Predict:** by what factor does the
-# memory of a step fall? And what does a weight of 1 become in 100 steps of 0.001?
+# %% tags=["question"]
+predict("memory.xl_activations")
 
 # %%
-for precision in ("fp32", "amp bf16", "bf16"):
-    memory = mlp_memory(64, precision, optimizer="adam")
-    each = memory.model_states / (memory.parameters // (2 if precision == "bf16" else 4))
-    print(f"{precision:9} {memory.total:>10,} bytes, {each:.0f} a parameter")
-for dtype in (torch.float32, bfloat):
-    weight = torch.ones((), dtype=dtype)
-    for _ in range(100):
-        weight -= 0.001
-    print(dtype, round(weight.item(), 3))
+one_text, _ = MemoryCalculator("GPT-2 XL", "adam", batch=1).memories
+others = one_text.total - one_text.activations
+for batch in (1, 4, 5, 8):
+    activations = batch * one_text.activations
+    print(f"{batch} texts: activations {activations / GiB:4.1f} GiB", end=", ")
+    print(f"other parts {others / GiB:.1f} GiB: {activations / (activations + others):.0%}")
 
 # %% [markdown]
-# Half of everything, and a weight that does not move: steps under half an ulp are lost ([[lesson how_numbers_break]]).
-# That is why mixed precision keeps float32 weights, and why a BF16-stored model is for inference,
-# or for optimizers that are made for it (stochastic rounding, or a compensation as in `kahan_sum`).
+# ## 100,000 words to choose from
 #
-# ## Gradients between steps
+# Some runs die in one particular line, the loss. A language model gives one number for each word that
+# could come next, the logits. Take 8,192 tokens and a vocabulary of 100,000 words. Under autocast the
+# last layer gives 16-bit logits, and many programs convert them with `logits.float()`, because the loss
+# needs FP32 ([[lesson losses_and_ops]]).
 #
-# Gradients need not be there all the time. **Predict:** how many bytes of gradients are alive after
-# `zero_grad()`? The recipe's comment says that `set_to_none=True` helps; what is the default?
-
-# %%
-import inspect
-
-default = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
-print("set_to_none by default:", default)
-optimizer = torch.optim.SGD(small.parameters(), lr=0.1)
-for to_none in (False, True):
-    saved_by(False)[0].backward()
-    optimizer.zero_grad(set_to_none=to_none)
-    alive = sum(p.grad.nbytes for p in small.parameters() if p.grad is not None)
-    print(f"set_to_none={to_none}: {alive} bytes of gradients stay")
-
-# %% [markdown]
-# The default has been True since
-# [2.0](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html):
-# nothing to gain. Gradients are freed before the forward pass fills the memory with activations,
-# and come back while backward empties it. So a peak is not the sum of all parts: some are not there
-# at the same time, and temporary results come on top. The sum is what you plan with.
-#
-# ## What the allocator says
-#
-# On a GPU, `torch.cuda.memory_allocated()` is what tensors hold now, `max_memory_allocated()` the
-# most since the last `torch.cuda.reset_peak_memory_stats()`. (`reset_max_memory_allocated` is its
-# [deprecated](https://docs.pytorch.org/docs/stable/generated/torch.cuda.reset_max_memory_allocated.html)
-# name: it warns, and calls it.) `memory_reserved()` says more: what the allocator keeps for later
-# too. `nvidia-smi` says still more, for it counts what CUDA itself takes. **Predict:** by how much
-# will the allocator's figures differ from the count?
-
-# %% tags=["live"]
-network, (inputs,) = models.linear_stack(1024, 8, 2048)
-target = torch.randn(2048, 1024)
-for precision in ("fp32", "amp fp16"):
-    print(precision)
-    print(allocator_check(network, inputs, precision=precision, loss=mse_loss, target=target))
-
-# %% [markdown]
-# On a machine with no CUDA this says "not measured here". On one that has it, expect a difference
-# of a few blocks of 512 bytes and of cuBLAS's workspaces, 8 or 32 MiB each.
-#
-# ## The next lever
-#
-# Activations can also be thrown away and computed again in backward:
-# [checkpointing](https://docs.pytorch.org/docs/stable/checkpoint.html). **Predict:** sixteen layers
-# cut into four segments: what share of the activations is left? And with autocast on top?
+# `piece_loss` below is such a last layer with its loss. `loss_peak` follows its forward and backward
+# pass on the device "meta", where tensors have no data either. It can cut the tokens into several
+# pieces, which we'll need soon. At first there is one piece.
 
 
 # %%
-class Checkpointed(nn.Module):
-    """The same layers, in four segments that keep only their input."""
+def piece_loss(hidden, head, targets):
+    logits = hidden @ head.T
+    return cross_entropy(logits.float(), targets, reduction="sum")
 
-    def __init__(self, layers):
+
+def loss_peak(pieces, tokens=8192, words=100_000, width=1024):
+    with torch.device("meta"):
+        hidden = torch.empty(tokens, width, dtype=torch.bfloat16, requires_grad=True)
+        head = torch.empty(words, width, dtype=torch.bfloat16, requires_grad=True)
+        targets = torch.empty(tokens, dtype=torch.long)
+    with BytesAlive(hidden, head, targets) as alive:
+        for h, t in zip(hidden.chunk(pieces), targets.chunk(pieces), strict=True):
+            (piece_loss(h, head, t) / tokens).backward()
+    return alive.peak - hidden.nbytes - head.nbytes
+
+
+# %% tags=["question"]
+predict("memory.bytes_per_logit")
+
+# %%
+logits = 8192 * 100_000
+peak = loss_peak(pieces=1)
+print(f"logits in 16 bits: {2 * logits / 1e9:.1f} GB")
+print(f"peak of the loss:  {peak / 1e9:.1f} GB, {peak / logits:.0f} bytes per logit")
+
+# %% [markdown]
+# The loss of one token doesn't depend on the other tokens. So you can take a piece of them, compute its
+# logits, its loss and the backward pass, and go on to the next piece. Then the logits of one piece are
+# alive, and no others.
+
+# %%
+for pieces in (1, 4, 16, 64):
+    print(f"{pieces:2} pieces: peak of the loss {loss_peak(pieces) / 1e9:.1f} GB")
+
+# %% [markdown]
+# Libraries have this ready to use, for example
+# [torchtune](https://docs.pytorch.org/torchtune/main/generated/torchtune.modules.loss.LinearCrossEntropyLoss.html).
+# Special [[term kernel|kernels]] never store the logits at all. For one model with 2 billion parameters, their authors
+# report 1 MB for the loss, where it was 24 GB ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
+#
+# ## Compute it again
+#
+# You can do the same with any activation: throw it away, and compute it again in the backward pass. This
+# is [[term activation checkpointing]]. It costs about one more forward pass, or a third more work. The
+# network is cut into segments, and each segment keeps its input only. We cut the 16-layer painter (with 1
+# segment it isn't cut).
+
+# %% tags=["question"]
+predict("memory.fewest_segments")
+
+
+# %%
+class InSegments(nn.Module):
+    def __init__(self, layers, segments):
         super().__init__()
-        self.layers = layers
+        self.layers, self.segments = layers, segments
 
     def forward(self, x):
-        return checkpoint_sequential(self.layers, 4, x, use_reentrant=False)
+        return checkpoint_sequential(self.layers, self.segments, x, use_reentrant=False)
 
 
-with torch.device("meta"):
-    deep, (inputs,) = models.linear_stack(256, 16, 1024)
-for precision in ("fp32", "amp bf16"):
-    for network in (deep, Checkpointed(deep)):
-        rest = {"precision": precision, "loss": mse_loss, "target": inputs}
-        kept = training_memory(network, inputs, **rest).activations
-        print(f"{precision:9} {type(network).__name__:13} {kept:>10,} bytes of activations")
+print("peak            FP32       mixed precision")
+for segments in (1, 2, 4, 8, 16):
+    cut = [InSegments(deep_painter(), segments) for _ in range(2)]
+    fp32, amp = follow(cut[0], pictures, amp=False), follow(cut[1], pictures, amp=True)
+    print(f"{segments:2} segments    {fp32.peak / 1e6:5.2f} MB         {amp.peak / 1e6:5.2f} MB")
 
 # %% [markdown]
-# The segments' inputs and the last segment stay; the price is about one more forward pass, in the
-# precision of the first. The two levers go together. [[Lesson past_one_gpu]] uses checkpointing in earnest, with
-# what goes wrong when the recomputation runs in another dtype, and shards the 16 bytes a parameter
-# over several GPUs.
+# Here, checkpointing and mixed precision together need less than either of them alone.
+# [[Lesson past_one_gpu]] uses checkpointing in earnest, with what can go wrong.
 #
-# ## Myths, tested
+# ## And Ben?
 #
-# | said | shown above |
-# |---|---|
-# | "smaller model footprints" | 16 bytes a parameter under Adam either way, and 2 more while the casts live |
-# | "reduces memory" (the recipe) | its own run grew by the casts of its weights |
-# | "30 to 50% less memory" | from more than FP32 to about half, by the share of the activations |
-# | 1.3% growth | 12% without the preloaded data |
-# | "`set_to_none=True` can help" | it is the default |
-# | `reset_max_memory_allocated` | a deprecated name for `reset_peak_memory_stats` |
+# Ben keeps mixed precision, because his GPU multiplies 16-bit matrices faster. But his peak is still at
+# 29 GiB.
+
+# %% tags=["question"]
+predict("memory.ben_fits")
+
+# %%
+print("bytes per parameter in optimizer.step:   weight + gradient + averages + temporary")
+for name, parts in {
+    "Adam, the default on CUDA": (4, 4, 8, 4),
+    "Adam with fused=True": (4, 4, 8, 0),
+    "Adam with averages in 8 bits": (4, 4, 2, 0),
+}.items():
+    total = sum(parts) * 1_557_611_200 / GiB
+    print(f"{name:28}  {' + '.join(map(str, parts))} = {sum(parts):2}: {total:.1f} GiB")
+
+# %% [markdown]
+# Ready-made 8-bit optimizers are in
+# [bitsandbytes](https://huggingface.co/docs/bitsandbytes/main/en/reference/optim/optim_overview), for
+# example. The [paper](https://arxiv.org/abs/2110.02861) behind them reports the same quality as with
+# 32-bit averages on the tasks that it tried.
+#
+# ## Pick by what is full
+#
+# | what fills the memory | what helps | the price |
+# |---|---|---|
+# | Activations | mixed precision | 2 bytes for each weight while the copies live |
+# | Activations, still | checkpointing; smaller batches and [[term gradient accumulation]] | about a third more work; more steps of smaller size |
+# | The logits | the loss in pieces, or a kernel made for it | a last layer and a loss that you can cut |
+# | The optimizer's averages | 8-bit Adam; SGD with momentum | less exact averages; another training |
+# | Weights, gradients and averages | several GPUs that share them ([[lesson past_one_gpu]]) | communication |
+# | The same, in fine-tuning | LoRA: a frozen 16-bit model, and a small adapter in FP32 | you train fewer parameters |
+# | The same, and you can't share | a model stored in BF16: 8 bytes per parameter, not 16 | small updates are lost ([[lesson amp_from_scratch]]), unless the optimizer is made for it |
+#
+# ## Read your GPU's numbers
+#
+# - `torch.cuda.memory_allocated()` is what your tensors hold now, and `max_memory_allocated()` the peak
+#   since the program began. Call `torch.cuda.reset_peak_memory_stats()` before the part that you want to
+#   measure.
+# - `torch.cuda.memory_reserved()` is larger. PyTorch keeps freed blocks for later use
+#   ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). `nvidia-smi` shows
+#   these too, and what CUDA takes for itself. Neither of the two is a leak.
+# - In a notebook, names such as `loss` and `output` keep the tensors of the run before alive. Restart the
+#   kernel before you compare two peaks.
+# - The error names the line that asked for memory in vain. In the forward pass think of activations, in
+#   the loss of logits, and in the first `optimizer.step()` of the optimizer's averages.
+# - A [snapshot](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) draws curves like those
+#   above from a real GPU, with the line of code for each block. Call
+#   `torch.cuda.memory._record_memory_history()`, make two training steps, then call
+#   `torch.cuda.memory._dump_snapshot("memory.pickle")`, and open the file at
+#   [pytorch.org/memory_viz](https://pytorch.org/memory_viz).
 #
 # ## Recap
 #
-# 1. Parameters, gradients and optimizer take 8 to 16 bytes a parameter, and autocast changes none
-#    of them.
-# 2. Autocast saves on activations: what 16-bit layers keep for backward is half as large.
-# 3. It adds two bytes for each cast parameter, the cast of the batch, and the float32 output.
-# 4. So it pays from a crossover batch on, which grows with the width; some shallow networks have
-#    none.
-# 5. Take the data out of a peak before you compare, and fetch the lever that fits: autocast and
-#    checkpointing for activations, another optimizer or sharding for model states.
-
-# %% [markdown]
+# 1. Weights, gradients and Adam's averages take 16 bytes per parameter. Autocast doesn't change that.
+# 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight, and some
+#    at both ends of the network.
+# 3. So it saves memory in deep networks with large batches, and next to nothing in shallow networks,
+#    with small batches, or where the model itself fills the memory.
+# 4. The peak can be in the forward pass, in the loss or in `optimizer.step()`. Look where, before you
+#    choose a technique.
+# 5. Compare peaks without the data that both runs share, and in fresh processes.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "memory.seven_billion_states",
     "memory.first_batch_that_pays",
@@ -389,5 +387,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises memory|five exercises]]: bytes a parameter, the crossover, the
-# cast cache, two reports to read, and the lever that helps. Then [[lesson speed]]: speed, measured.
+# **Next:** [[exercises memory|five exercises]]: bytes per parameter, the crossover, the cast cache, two
+# reports to read, and the technique that helps. Then [[lesson speed]]: speed, measured. Optional:
+# [[deep memory]], on the recipe's peak, on a sum that misleads, and on what CUDA's allocator says.

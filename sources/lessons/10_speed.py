@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Lesson 10: Speed, measured
 #
-# **You will be able to** time a training step on a GPU without fooling yourself, say how fast it
-# could be at all, read from the two what would help, and tell a speed-up from one that quality pays
-# for.
+# **You will be able to** time work on a GPU without fooling yourself, say how fast it could be by the
+# GPU's data sheet, see from both what would help, and tell a real speed-up from one that costs
+# quality. This lesson times matrix products; `amp-lessons bench` times whole training steps.
 #
 # **Time** 50 minutes. **Needs** [[lesson training_loops]]; no GPU. What only a GPU can show is quoted with its
 # source, computed, or "not measured here".
@@ -101,8 +101,8 @@ print(f"median {1e3 * statistics.median(samples[:9]):6.2f} ms of the first nine"
 # how far the samples are apart: the interquartile range (IQR), in which the middle half lies.
 #
 # That is what `timing.compare` does, the method behind this course's `amp-lessons bench`. It warms
-# up until the time no longer changes, lets the steps take turns, and reports median and spread.
-# **Predict:** will it find 2 ms and 1.25 ms?
+# up until the median of three turns differs by at most 5% from that of the three before. Then it
+# lets the steps take turns, and reports median and spread. **Predict:** will it find 2 ms and 1.25 ms?
 
 # %%
 gpu = PretendGpu()
@@ -116,6 +116,10 @@ for name, t in times.items():
 print(f"speed-up {times['old'].median / times['new'].median:.2f}")
 
 # %% [markdown]
+# This warm-up can be fooled. If the first 20 runs of a step are equally slow, its time looks stable
+# after six turns. With 15 samples, most of them are slow too, and so is their median. If a step
+# compiles or tunes itself for that long, run the comparison twice: the second one starts warm.
+#
 # Why in turns? A chip that gets warm gets slower. **Predict:** two steps of exactly 1 ms, on a
 # device that slows down by half a percent with each launch; 30 samples of the one, then 30 of the
 # other. Which one wins?
@@ -137,8 +141,9 @@ for in_turns in (False, True):
 # below. What to write beside a number, then: GPU, versions, switches, warm-up, repeats, median,
 # spread, clock, and how the losses compare.
 #
-# Here is the same on your machine, for real. On a CPU it is no claim about GPUs, and BF16 may be
-# the slower one. **Predict:** which wins, and how large is the spread?
+# Here is the same on your machine, for real: the time of one product. The BF16 matrix is stored in
+# BF16, so no cast is timed. On a CPU it says nothing about GPUs, and BF16 may be the slower one.
+# **Predict:** which wins, and how large is the spread?
 
 # %% tags=["live"]
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -146,18 +151,19 @@ x = torch.randn((4096, 4096) if device == "cuda" else (512, 512), device=device)
 low = x.bfloat16()
 
 
-def product(matrix, precision="ieee"):  # the switch costs time: so all three flip it
+def ten_products(matrix, precision="ieee"):  # setting the precision takes time
     with timing.fp32_precision(precision):
-        return matrix @ matrix
+        for _ in range(10):
+            matrix @ matrix
 
 
-steps = {"FP32": lambda: product(x), "BF16": lambda: product(low)}
+steps = {"FP32": lambda: ten_products(x), "BF16": lambda: ten_products(low)}
 if why_not("tf32"):
     print("TF32 is not measured here:", why_not("tf32"))
 else:
-    steps["TF32"] = lambda: product(x, "tf32")
+    steps["TF32"] = lambda: ten_products(x, "tf32")
 for name, t in timing.compare(steps, device).items():
-    print(f"{device} {name}: {1e6 * t.median:8.1f} µs, spread {t.spread:.1%}, by {t.clock}")
+    print(f"{device} {name}: {1e5 * t.median:8.1f} µs, spread {t.spread:.1%}, by {t.clock}")
 
 # %% [markdown]
 # ## How many FLOPs?
@@ -196,13 +202,18 @@ for one in GPUS:
 # These peaks are quoted, not measured: each `Gpu` in `amp_lessons.roofline` names NVIDIA's
 # document. They are for *dense* matrices. The H200's
 # [page](https://www.nvidia.com/en-us/data-center/h200/) says 1979 for FP16, "with sparsity", which
-# is for weights of which two in four are zero; dense is half, 989. Whoever divides by 1979 reaches
-# half of what they reached.
+# is for weights of which two in four are zero; dense is half, 989. If you divide by 1979, your
+# utilisation looks half as good as it is.
 #
-# A *floor* is a promise: at the clock of the data sheet no code that does this work can be faster.
-# (A chip may clock a few percent higher than its sheet.) It tells that the unnamed GPU was no T4
-# and no V100, and no A100 unless TF32 was on. It also judges the result: on an H100 the run could
-# take 2.5 s in FP32 and 0.17 s in FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and
+# A *floor* set by compute is firm: at the clock of the data sheet this arithmetic can't be done faster.
+# (A chip may clock a few percent higher than its sheet.) A floor set by bandwidth is less firm. It
+# holds for data that comes from the GPU's memory, and what still lies in the L2 cache (50 MB on an
+# H100) comes faster. So benchmarks clear the cache between runs, as
+# [Triton's `do_bench`](https://triton-lang.org/main/python-api/generated/triton.testing.do_bench.html)
+# does. The floors above are set by compute. So the unnamed GPU was not a T4 or a V100, and not an
+# A100 unless TF32 was on. By its peak memory it was not an H100 or an H200 either ([[deep
+# memory]]). It also judges the result: on an H100 the run could take 2.5 s in FP32 and 0.17 s in
+# FP16, so 7.7 s and 3.3 s would be poor; on an L4, with 5.4 s and
 # 1.4 s, much less so. A speed-up says nothing of that.
 #
 # ## The limit of AMP's speed-up
@@ -242,7 +253,7 @@ with timing.fp32_precision("tf32"):
     try:
         torch.backends.cuda.matmul.allow_tf32  # the old switch
     except RuntimeError as error:
-        print(type(error).__name__, "mix of the legacy and new APIs" in str(error))
+        print(f"{type(error).__name__}: {str(error).partition('. ')[0]}")
 print("outside:", timing.fp32_state())
 
 # %% [markdown]
@@ -364,7 +375,7 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
 # | launch-bound | floors of a few microseconds, times far above them | larger batch, `torch.compile`, CUDA graphs |
 # | data-bound | the step is fast, the loop is not | more workers, data ready in time |
 # | bandwidth-bound | mostly elementwise ops, or few rows | fuse, larger batch |
-# | the baseline is TF32 | `timing.fp32_state()` | nothing: the peaks allow 2 |
+# | the baseline is TF32 | `timing.fp32_state()` | for products the peaks allow 2; attention may gain more, since FlashAttention runs in 16 bits only |
 # | no tensor cores for the format | before Volta; BF16 before Ampere | another format, another GPU |
 # | odd sizes | no multiples of 8 | pad |
 # | a CPU without native 16-bit arithmetic | `amp-lessons doctor` says which it has | FP32, or the format that is native |
@@ -394,32 +405,47 @@ print(inspect.signature(torch.cuda.is_bf16_supported))
 #
 # ## Equal quality
 #
-# A run that does not learn can be very fast. The digits again, with a loss of a millionth (lesson
-# 02), in four precisions. **Predict:** whose times may be compared?
+# A run that doesn't learn can be very fast. Here is the digit painter of
+# [[lesson amp_in_20_minutes]] again, with its loss spread over 100 million pixels, in three runs: FP32,
+# FP16 with a `GradScaler`, and FP16 without one. The last two run the same matrix products. **Predict:**
+# whose times may be compared with FP32's?
 
 # %%
-from amp_lessons.training import train_digits
+from torch.nn.functional import mse_loss
 
-runs = {
-    m: train_digits(m, 150, loss_factor=1e-6) for m in ("fp32", "bf16", "fp16", "fp16 unscaled")
+from amp_lessons.training import autoencoder, load_digits
+
+pictures, big = load_digits().train_images[:600].to(device), 100_000_000
+
+
+def paint(half, scaled):
+    model, errors = autoencoder().to(device), []
+    optimizer = torch.optim.SGD(model.parameters(), big / pictures.numel(), momentum=0.9)
+    scaler = torch.amp.GradScaler(device, enabled=scaled)
+    for _ in range(150):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=torch.float16, enabled=half):
+            error = mse_loss(model(pictures), pictures, reduction="sum")
+        scaler.scale(error / big).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        errors.append(error.item() / pictures.numel())
+    return errors
+
+
+# %%
+curves = {
+    "FP32": paint(half=False, scaled=False),
+    "FP16 without protection": paint(half=True, scaled=False),
+    "mixed precision": paint(half=True, scaled=True),
 }
-ends = {mode: statistics.mean(run.losses[-10:]) for mode, run in runs.items()}
-for mode, end in ends.items():
-    equal = end <= 1.05 * ends["fp32"]
-    print(f"{mode:14} {'comparable' if equal else 'not comparable'}")
-
-# %% tags=["live"]
-plots.curves(
-    {"fp16, scaled": runs["fp16"].losses, "fp16, unscaled": runs["fp16 unscaled"].losses},
-    title="The same work, step by step",
-    xlabel="step",
-    ylabel="loss",
-    alt="Loss by step: with a scaler it falls; without one it stays where it began.",
-)
+for name, errors in curves.items():
+    print(f"{name:24} error per pixel {errors[-1]:.3f} after 150 steps")
+plots.training(curves, title="The digit painter, step by step", ylabel="error per pixel")
 
 # %% [markdown]
-# FP16 without a scaler runs the same products and learns nothing: a stopwatch would not notice. Put
-# the loss curves beside every speed-up; the bench records them for each mode.
+# Without a scaler, FP16 runs the same products and learns next to nothing: a stopwatch would not
+# notice. Put the loss curves beside every speed-up; the bench records them for each mode.
 #
 # ## What was really measured
 #
@@ -451,9 +477,11 @@ for record in measured:
     display(plots.roofline(points, peaks, record.bandwidth, title=f"{record.gpu}, measured"))
 
 # %% [markdown]
-# On a machine with a CUDA GPU, `amp-lessons bench` makes such a record of your own: FP32, TF32, AMP
-# in FP16 and BF16, and BF16 with `torch.compile`, by the method of this lesson. On a CPU
-# `amp-lessons bench --quick` shows the table with small sizes, and no claim.
+# On a machine with a CUDA GPU, `amp-lessons bench --record my_gpu.json` makes such a record: FP32, TF32,
+# AMP in FP16 and BF16, and BF16 with `torch.compile`, by the method of this lesson. To see it in the
+# cells above, load it with `read_record("my_gpu.json")` from `amp_lessons.records` and add it to
+# `measured`: the list holds only records that come with the course. On a CPU
+# `amp-lessons bench --quick` shows the table with small sizes, which says nothing about a GPU.
 #
 # Published, and quoted here: 1.5 to 5.5 times on a V100, where the limit is 8, and on an A100 a
 # further 1.3 to 2.5 times over the V100's AMP
@@ -466,7 +494,7 @@ for record in measured:
 # |---|---|
 # | "AMP reduces memory", beside 7,533,332,992 → 7,634,019,840 bytes | its own peak rises; [[lesson memory]] says by what |
 # | "2.33 times faster" | one run, no warm-up, GPU and TF32 unknown, no losses: nobody can tell |
-# | "Volta 1.5–2 times, Ampere 2–3 times" | the limits are 8 against FP32, and 2 against TF32 |
+# | "Volta 1.5–2 times, Ampere 2–3 times" | the peaks allow 8 on a V100; on an A100 16 against FP32, and 2 against TF32 |
 # | "1979 TFLOP/s" | with sparsity; dense is 989 |
 # | "set `allow_tf32`" | an old switch, and only for the FP32 products that remain |
 # | "near-free" | more launches, more memory, and none of the speed where the work is small |
@@ -474,8 +502,8 @@ for record in measured:
 # ## Recap
 #
 # 1. Warm up, wait before each reading of the clock, sample in turns, report median and IQR.
-# 2. A floor is FLOPs by peak or bytes by bandwidth, whichever is longer; what clearly beats it is a
-#    mistake.
+# 2. A floor is FLOPs divided by the peak, or bytes divided by the bandwidth, whichever takes longer. A
+#    time clearly below a compute floor is a mistake; below a bandwidth floor, suspect the cache.
 # 3. AMP's limit is the ratio of the peaks: 14.8 on an H200 against FP32, 2 against TF32.
 # 4. Small work waits for launches or for memory: bigger batches, fewer kernels, fewer bytes.
 # 5. A speed-up counts at equal loss, with GPU, switches and spread beside it.

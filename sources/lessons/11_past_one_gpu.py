@@ -1,661 +1,521 @@
 # %% [markdown]
 # # Lesson 11: Past one eager GPU
 #
-# **You will be able to** compile a model under autocast and know that its gradients are right,
-# recompute activations in the right dtype, train on several ranks with a scaler that they agree on,
-# and say what FP8 training adds.
+# Your loop is right, and then it has to grow. You compile the model. It runs out of memory. You add a
+# second GPU, and somebody mentions FP8. Each time, something other than your loop begins to run the
+# model: a compiler, a second forward pass, more processes. Each of them can change the precision that
+# you chose without an error.
 #
-# **Time** 50 minutes. **Needs** lessons [[lesson training_loops|07]] and [[lesson losses_and_ops|08]]; no GPU. One cell starts two processes.
+# **You will be able to** compile a model under autocast and check its gradients, and recompute
+# activations in the right dtype. You'll train on several ranks whose scalers agree, and say what FP8
+# training adds.
 #
-# So far one process ran one operation after the other. Here something else runs your model: a
-# compiler, a second forward pass inside the backward, other processes. Each can leave the precision
-# that you chose, and do so without an error.
+# **Time** 45 minutes. **Needs** [[lesson training_loops]] and [[lesson losses_and_ops]]; no GPU. One
+# cell starts two processes.
 
 # %%
-import inspect
-import warnings
-
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch._functorch import config as compiler_settings
+from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
+from amp_lessons.experiments import compiled, fp16_pass
+from amp_lessons.float8 import errors_by_scale, in_float8, relative_error
+from amp_lessons.interview import ask, predict
+from amp_lessons.training import autoencoder, load_digits
 
-half, bfloat = torch.float16, torch.bfloat16
+device = "cuda" if torch.cuda.is_available() else "cpu"
+pictures = load_digits().train_images[:600].to(device)
+our_pixels, big = pictures.numel(), 100_000_000
 
 # %% [markdown]
-# ## A compiled backward pass
+# ## Compile a painter that stays in FP32
 #
-# This model comes from [pytorch issue 153044](https://github.com/pytorch/pytorch/issues/153044).
-# Its last layer is kept in FP32 by a disabled region, because its gradient does not fit in FP16: it
-# is 4 · 16384 = 65536, and FP16 ends at 65504.
+# The network of [[lesson amp_in_20_minutes]] paints digits again: the painter. As there, we pretend
+# that the pictures have 100 million pixels. So the painter's gradients are too small for FP16.
+#
+# This time the painter is a part of a larger training, which runs under FP16 autocast. So the painter's
+# `forward` switches autocast off, and everything inside it stays in FP32. It needs no loss scaling.
+# `train` takes the painter, and the function that computes its error.
+#
+# Then we compile the painter. `torch.compile` records which operations a model runs, forward and backward, and
+# runs an optimized version of this recording in place of your Python code. `compiled`, from this
+# course's package, calls `torch.compile` with `backend="aot_eager"`. This makes the recording and leaves
+# out the optimizing, so you need no C++ compiler.
 
 
 # %%
-class Model(nn.Module):
-    """A product in FP16, then a layer that is kept in FP32."""
-
+class FP32Painter(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("ones", torch.ones(4, 4))
-        self.last = nn.Linear(4, 1)
+        self.layers = autoencoder()  # always the same initial weights
 
     def forward(self, x):
-        y = x @ self.ones
-        with torch.autocast("cpu", enabled=False):
-            return self.last(y.float())
+        with torch.autocast(device, enabled=False):
+            return self.layers(x)
 
 
-model = Model()
+def error_of(painter, dtype=torch.float16):
+    """The larger training, which calls the painter under autocast."""
+    with torch.autocast(device, dtype=dtype):
+        return mse_loss(painter(pictures), pictures, reduction="sum")
 
-
-def gradient(function):
-    """The last layer's gradient: forward under FP16 autocast, backward outside, as it should be."""
-    model.zero_grad()
-    with torch.autocast("cpu", dtype=half):
-        output = function(torch.ones(1, 4))
-    (output * 16384).sum().backward()
-    return model.last.weight.grad[0, 0].item()
-
-
-# %% [markdown]
-# `torch.compile` with the backend `aot_eager` *traces* forward and backward, which means that it
-# writes down the operations that run, and replays the traces without a C++ compiler. **Predict:**
-# does the compiled model give the eager gradient?
 
 # %%
-from torch._functorch import config as settings
+def train(painter, error_of=error_of):
+    optimizer = torch.optim.SGD(painter.parameters(), lr=big / our_pixels, momentum=0.9)
+    errors = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        error = error_of(painter)
+        (error / big).backward()  # outside autocast, as it should be
+        optimizer.step()
+        errors.append(error.item() / our_pixels)
+    return errors
 
-print("eager:                      ", gradient(model))
-print("compiled:                   ", gradient(torch.compile(model, backend="aot_eager")))
-torch.compiler.reset()
-with settings.patch(backward_pass_autocast="off"):
-    print("compiled, backward_pass off:", gradient(torch.compile(model, backend="aot_eager")))
-print("the default:                ", settings.backward_pass_autocast)
+
+# %% tags=["question"]
+predict("past_one_gpu.compiled_painter")
+
+# %%
+eager_painter = FP32Painter().to(device)
+compiled_painter = compiled(FP32Painter().to(device))
+fp32 = train(eager_painter)
+plots.training(
+    {"FP32": fp32, "compiled": train(compiled_painter)},
+    title="The same painter in eager mode and compiled",
+    ylabel="error per pixel",
+)
 
 # %% [markdown]
-# The forward pass was right: the region was respected. But the backward pass was traced ahead of
-# time, in the middle of the forward, and so under the autocast that was on there. The setting says
-# so: `"same_as_forward"` supposes that you call `backward()` under the same autocast as the
-# forward. [[Lesson autocast_regions]] told you not to. The inner, disabled region does not help: it is left before
-# the backward is traced ([issue 179804](https://github.com/pytorch/pytorch/issues/179804)). This is
-# torch 2.13; [PR 177287](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` for a
-# later version.
+# There are two ways out, and either is enough:
 #
-# An inf would at least be seen by a scaler. **Predict:** what is lost with BF16, which has the
-# range? Here the question is whether the gradient of the FP32 layer has more than BF16's 8
-# significant bits.
-
-
-# %%
-def keeps_bits(function):
-    """Whether the gradient has bits that BF16 cannot hold."""
-    model.zero_grad()
-    with torch.autocast("cpu", dtype=bfloat):
-        output = function(torch.tensor([[0.1, 0.2, 0.3, 0.4]]))
-    (output * 1.2345).sum().backward()
-    found = model.last.weight.grad
-    return not torch.equal(found, found.to(bfloat).float())
-
-
-print("eager:                      ", keeps_bits(model))
-torch.compiler.reset()
-print("compiled:                   ", keeps_bits(torch.compile(model, backend="aot_eager")))
-torch.compiler.reset()
-with settings.patch(backward_pass_autocast="off"):
-    print("compiled, backward_pass off:", keeps_bits(torch.compile(model, backend="aot_eager")))
-
-# %% [markdown]
-# No error, no inf: an "FP32 layer" with a BF16 gradient.
+# - **A setting.** `backward_pass_autocast` says under which autocast the backward pass is recorded. In
+#   PyTorch 2.13 its default is `"same_as_forward"`. Set it to `"off"` once, at the top of your script:
+#   `torch._functorch.config.backward_pass_autocast = "off"`.
+# - **The region inside.** Compile the function that opens the autocast region. Here that is `error_of`.
+#   Then no autocast is on where the recording begins.
 #
-# Compiling is lazy: it happens at the first call, and that is when the setting is read.
-# **Predict:** what does each of these two give?
+# The next cell tries both. It changes the setting for one training only. Below, you see what two of the
+# painters paint.
 
 # %%
-torch.compiler.reset()
-with settings.patch(backward_pass_autocast="off"):
-    early = torch.compile(model, backend="aot_eager")
-print("set around torch.compile only:    ", gradient(early))
+with compiler_settings.patch(backward_pass_autocast="off"):
+    fixed_painter = compiled(FP32Painter().to(device))
+    with_setting = train(fixed_painter)
+    painted = fixed_painter(pictures)
+region_inside = train(FP32Painter().to(device), compiled(error_of))
 
-torch.compiler.reset()
-
-
-@torch.compile(backend="aot_eager")
-def forward(x):
-    with torch.autocast("cpu", dtype=half):
-        return model(x)
-
-
-model.zero_grad()
-(forward(torch.ones(1, 4)) * 16384).sum().backward()
-print("autocast in the compiled function:", model.last.weight.grad[0, 0].item())
+print(f'compiled, the setting is "off":  error per pixel {with_setting[-1]:.3f}')
+print(f"compiled with the region inside: error per pixel {region_inside[-1]:.3f}")
+print(f"eager:                           error per pixel {fp32[-1]:.3f}")
+plots.paintings(
+    {"original": pictures, "default": compiled_painter(pictures), 'setting "off"': painted}
+)
 
 # %% [markdown]
-# So there are two cures. Set `torch._functorch.config.backward_pass_autocast = "off"` once, at the
-# top of the script (`_functorch` is not public: the name may change with the version). Or
-# put the autocast region *inside* what is compiled: where the tracing begins, none is on. With
-# either, compare the gradients of one batch with eager's once. Without it you would never know.
-
-# %% [markdown]
-# ## Checkpointing: a forward in the backward
+# PyTorch reads the setting when it compiles, and that is at the first call of the model. `_functorch`
+# isn't a public name, so the setting may change: a
+# [pull request](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` as the default. The
+# fault isn't special to CPUs: [issue 153044](https://github.com/pytorch/pytorch/issues/153044) reports
+# it on CUDA.
 #
-# Activation checkpointing keeps a block's input, forgets what is inside, and runs the block again
-# when the backward pass gets there. `Witness` writes down in which dtype it was run. **Predict:**
-# how many bytes are saved for the backward pass, plain and checkpointed? And in which dtype does
-# the second run happen, since `backward()` stands outside of autocast?
+# ## And under BF16 autocast?
+#
+# BF16 has almost the range of FP32, so it doesn't turn these gradients into zero. The next cell computes
+# the gradients of one batch, with BF16 autocast around the FP32 painter: first in eager mode, then
+# compiled. It prints how far apart they are: the norm of the difference, divided by the norm of the
+# eager gradients.
+
+# %% tags=["question"]
+predict("past_one_gpu.compiled_in_bf16")
 
 
 # %%
-class Witness(nn.Module):
-    """Passes its input on, and remembers its dtype."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def forward(self, x):
-        self.seen.append(str(x.dtype).removeprefix("torch."))
-        return x
+def gradients(painter):
+    (error_of(painter, dtype=torch.bfloat16) / big).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in painter.parameters()])
 
 
-torch.manual_seed(0)
-witness = Witness()
-block = nn.Sequential(nn.Linear(32, 64), witness, nn.GELU(), nn.Linear(64, 32))
-images = torch.randn(256, 32)
-
-
-# %%
-def run(function):
-    """Forward under FP16 autocast, backward outside; the gradients, and the bytes saved."""
-    witness.seen, kept = [], {}
-    block.zero_grad()
-
-    def pack(tensor):
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with torch.autocast("cpu", dtype=half), hooks:
-        output = function(images)
-    output.float().square().mean().backward()
-    return [p.grad.clone() for p in block.parameters()], sum(kept.values())
-
-
-plain, bytes_plain = run(block)
-print("plain:       ", bytes_plain, "bytes, run in", witness.seen)
-again, bytes_again = run(lambda x: checkpoint(block, x, use_reentrant=False))
-print("checkpointed:", bytes_again, "bytes, run in", witness.seen)
-print("the same gradients:", all(map(torch.equal, plain, again)))
+eager = gradients(FP32Painter().to(device))
+default = gradients(compiled(FP32Painter().to(device)))
+with compiler_settings.patch(backward_pass_autocast="off"):
+    switched_off = gradients(compiled(FP32Painter().to(device)))
+print(f"compiled, default setting: {relative_error(default, eager):.1%}")
+print(f'compiled, setting "off":   {relative_error(switched_off, eager):.1%}')
 
 # %% [markdown]
-# Only the input is kept, and the second run is in FP16 again: `checkpoint` notes the autocast state
-# (on or off, dtype, cache) at the first run and restores it for the second. That is a service and
-# no law of nature. Here is a checkpoint as people write it themselves, in a reversible layer or a
-# memory-saving attention. **Predict:** what does the witness see now?
+# No curve and no scaler would have shown this. So when you compile a model, compare the gradients of
+# one batch with eager mode, once.
+#
+# ## Out of memory: run the block twice
+#
+# With [[term activation checkpointing]], autograd keeps only the input of a block. When the backward
+# pass needs the values inside the block, the block's forward pass runs again. But `backward()` stands
+# outside autocast. In which dtype does that second run happen?
+#
+# There are two ways to do it. One is `torch.utils.checkpoint.checkpoint`. The other is to write it by
+# hand, as people do in reversible layers or in attention that saves memory. `Recompute`, below, is such
+# code.
+#
+# After it, we try three calls: the painter as it is, `checkpoint`, and `Recompute`. `fp16_pass`, from
+# this course's package, makes each call under FP16 autocast, and calls `backward()` outside. It notes
+# the dtype that the first layer puts out, each time the layer runs.
 
 
 # %%
 class Recompute(torch.autograd.Function):
-    """Keep x, forget the rest, run the function again in the backward pass."""
-
     @staticmethod
-    def forward(ctx, function, x):
-        ctx.function, ctx.x = function, x
-        return function(x)  # autograd is off inside
+    def forward(ctx, block, x):
+        ctx.block, ctx.x = block, x
+        return block(x)  # autograd is off here, so it keeps nothing from inside the block
 
     @staticmethod
     def backward(ctx, gradient):
         x = ctx.x.detach().requires_grad_()
         with torch.enable_grad():
-            output = ctx.function(x)
+            output = ctx.block(x)  # the second run
         torch.autograd.backward(output, gradient)
         return None, x.grad
 
 
-by_hand, _ = run(lambda x: Recompute.apply(block, x.requires_grad_()))
-print("run in", witness.seen)
-print("the same gradients:", all(map(torch.equal, plain, by_hand)))
-
-# %% [markdown]
-# The second run was in FP32: the gradients are those of a computation that never took place, and it
-# costs the memory and the time that autocast was to save. (The gradient that comes in is FP16, the
-# output of the second run FP32: torch casts the one to the other without a word.) The mend is
-# [[lesson losses_and_ops]]'s: `custom_fwd` notes the autocast state, `custom_bwd` restores it. **Predict:** what
-# does the witness see now?
+# %% tags=["question"]
+predict("past_one_gpu.second_run")
 
 # %%
-mended = type(
-    "Mended",
-    (torch.autograd.Function,),
-    {
-        "forward": staticmethod(torch.amp.custom_fwd(Recompute.forward, device_type="cpu")),
-        "backward": staticmethod(torch.amp.custom_bwd(Recompute.backward, device_type="cpu")),
-    },
-)
-by_hand, _ = run(lambda x: mended.apply(block, x.requires_grad_()))
-print("run in", witness.seen)
-print("the same gradients:", all(map(torch.equal, plain, by_hand)))
+from torch.utils.checkpoint import checkpoint
+
+painter = autoencoder().to(device)
+calls = {
+    "plain": painter,
+    "checkpoint": lambda x: checkpoint(painter, x, use_reentrant=False),
+    "by hand": lambda x: Recompute.apply(painter, x),
+}
+found = {name: fp16_pass(painter, pictures, call) for name, call in calls.items()}
+for name, one in found.items():
+    apart = relative_error(one.gradients, found["plain"].gradients)
+    print(f"{name:10}  first layer: {', '.join(one.dtypes)}; gradients differ by {apart:.2%}")
+kept = [found[name].kept / 1024 for name in ("plain", "checkpoint")]
+print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 
 # %% [markdown]
-# Back to torch's own checkpoint: its `context_fn` gives one context for each run. **Predict:** what
-# happens if the second run is in another dtype?
-
-# %%
-from contextlib import nullcontext
-
-from torch.utils.checkpoint import CheckpointError
-
-
-def other_dtype():
-    return nullcontext(), torch.autocast("cpu", enabled=False)
-
-
-try:
-    run(lambda x: checkpoint(block, x, use_reentrant=False, context_fn=other_dtype))
-except CheckpointError as error:
-    print(str(error).split(": ", 1)[1].splitlines()[0])
-
-# %% [markdown]
-# `use_reentrant=False` compares the shapes and dtypes of what the second run makes with those of
-# the first one, and stops. **Predict:** what does the old `use_reentrant=True` do with an input
-# that needs no gradient, such as a batch of images?
-
-# %%
-images = images.detach()  # the checkpoint by hand had asked for a gradient
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    output = checkpoint(block, images, use_reentrant=True)
-print(caught[0].message, "->", output.requires_grad)
-
-# %% [markdown]
-# It trains nothing, with no more than a warning. Pass False, always: without the argument torch
-# takes True, and warns that this will become an error.
+# With `checkpoint`, autograd keeps only the input: 600 pictures of 64 FP32 numbers are 150 KiB.
 #
-# ## Two ranks
+# The fix for code like `Recompute` comes from [[lesson losses_and_ops]]. Decorate `forward` with
+# `torch.amp.custom_fwd(device_type=…)`, which notes the state of autocast. Decorate `backward` with
+# `torch.amp.custom_bwd(device_type=…)`, which restores it. [[deep past_one_gpu]] shows that the gradients
+# are then equal.
 #
-# With several GPUs each has a process of its own. A process of such a group is called by its
-# number, its *rank*: rank 0, rank 1. PyTorch's command `torchrun` starts them, and a library
-# carries tensors between them: NCCL between GPUs, gloo between CPUs. An operation that all ranks
-# carry out together is a *collective*. The most important is the *all-reduce*: each rank brings a
-# tensor, and each gets the sum of all of them.
+# Give `checkpoint` the argument `use_reentrant=False`. Without it, PyTorch 2.13 warns and uses an older
+# version. That one doesn't train a block whose input needs no gradient, such as a batch of pictures.
 #
-# There are two ways to spread the training of one model over ranks:
+# ## A second GPU
 #
-# - DDP (`DistributedDataParallel`) keeps a copy of the model on each rank, and each rank has
-#   another part of the batch. During the backward pass the gradients are *averaged* by all-reduces.
-# - FSDP2 (`fully_shard`) cuts each parameter up and keeps one piece, a *shard*, on each rank. It
-#   fetches the others' shards for the forward, and leaves to each rank the averaged gradient of its
-#   shard.
+# With several GPUs, each has a process of its own, called by its number: [[term rank]] 0, rank 1. The
+# command `torchrun` starts these processes. A library carries tensors between them: NCCL between GPUs,
+# gloo between CPUs. In an *all-reduce*, each rank brings a tensor, and each gets the sum of all.
 #
-# The course's script for both is `amp_lessons/distributed/train.py`. This is its training step
-# (through `hooks` the experiments below interfere with it; a real run has none):
-
-# %%
-from amp_lessons.distributed import launch, train
-
-print(inspect.getsource(train.take_step).split('"""')[2].strip("\n"))
-
-# %% [markdown]
-# Nothing in it knows how many ranks there are: scale, backward, step, update, over the
-# micro-batches (the parts of an accumulated batch) of [[lesson training_loops]]. What is new is done by the model.
+# There are two ways to train one model on several ranks:
 #
-# The same script runs on two CPU cores, on one machine with 8 GPUs, and on two of them:
+# - **DDP** (`DistributedDataParallel`): each rank has the whole model, and its own part of the batch.
+#   During `backward()`, all-reduces average the gradients.
+# - **FSDP2** (`fully_shard`): each rank holds a piece of every parameter, called a *shard*. Before a
+#   block runs, the ranks collect its whole parameters. After the backward pass, each rank has the
+#   averaged gradient of its own shard.
 #
-# ```
-# torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
-# torchrun --nproc-per-node 8 -m amp_lessons.distributed.train --parallel fsdp2 --precision bf16
-# torchrun --nnodes 2 --nproc-per-node 8 --rdzv-id 11 --rdzv-backend c10d \
-#     --rdzv-endpoint HOST:29500 -m amp_lessons.distributed.train --parallel fsdp2
+# We train the painter with both, in FP16. Each rank has half of the 600 pictures, in `batch`. This is
+# the loop that each of them runs under DDP:
+#
+# ```python
+# model = DistributedDataParallel(autoencoder())
+# optimizer = torch.optim.SGD(model.parameters(), lr=big / our_pixels, momentum=0.9)
+# scaler = torch.amp.GradScaler(device)
+# for step in range(150):
+#     optimizer.zero_grad()
+#     with torch.autocast(device, dtype=torch.float16):
+#         error = mse_loss(model(batch), batch)
+#     loss = error * our_pixels / big
+#     scaler.scale(loss).backward()  # DDP averages the gradients in here
+#     scaler.step(optimizer)
+#     scaler.update()
 # ```
 #
-# The next cell starts two ranks on this machine, on the CPU or on its GPUs if it has two, and runs
-# all the experiments of this lesson. It takes some seconds: each rank imports torch.
+# From `zero_grad()` on, no line depends on the number of ranks. The next cell starts two ranks on
+# this machine, on its GPUs if it has two. They run the experiments of the next sections, which takes
+# some seconds. `show` prints what came of one of them.
 
 # %%
-ranks = launch("amp_lessons.distributed.experiments", ranks=2, timeout=55)
-print("ranks:", [rank.number for rank in ranks])
-print("experiments:", ", ".join(ranks[0].reports))
+from amp_lessons.distributed import launch
+
+ranks = launch("amp_lessons.distributed.experiments", ranks=2, timeout=100)
 
 
-# %%
 def show(name):
-    """What each rank saw in each of five steps, and whether the ranks end with one model."""
     for rank in ranks:
-        for record in rank.reports[name]["steps"]:
-            finite = "finite" if record["finite"] else "NOT FINITE"
-            step = "skipped" if record["skipped"] else "stepped"
-            print(
-                f"rank {rank.number} step {record['step']}  own gradients {finite:10}  {step}  "
-                f"scale {record['scale']:g}"
-            )
-    sums = {rank.reports[name]["checksum"] for rank in ranks}
-    print("one model on both ranks:", len(sums) == 1)
+        records = rank.reports[name]["records"]
+        skipped = [record["step"] for record in records if record["skipped"]]
+        print(f"rank {rank.number}: skipped steps {skipped}", end=", ")
+        print(f"scale {records[-1]['scale']:,.0f} at the end")
+    print(f"a weight differs between the ranks by up to {ranks[0].reports[name]['apart']:.1g}")
 
 
 # %% [markdown]
-# ## One rank overflows: DDP
+# ## One rank overflows
 #
-# In step 2 the loss of rank 1 is a million times too large, and its scaled gradients overflow.
-# Rank 0's batch is fine. **Predict:** what does each rank do? They do not talk about it: each has a
-# GradScaler of its own, an ordinary one.
+# In step 40, the loss of rank 1 is inf. The loss of rank 0 is fine. Each rank has an ordinary
+# `GradScaler` of its own, and the two scalers exchange nothing.
+
+# %% tags=["question"]
+predict("past_one_gpu.one_rank_overflows")
 
 # %%
+from amp_lessons.scaler_log import ScalerRecord
+
 show("ddp loss")
+errors = [rank.reports["ddp loss"]["errors"] for rank in ranks]
+plots.scaled_training(
+    {"rank 0": errors[0], "rank 1": errors[1]},
+    [ScalerRecord(**record) for record in ranks[0].reports["ddp loss"]["records"]],
+    title="DDP, with an inf in the loss of rank 1 (below: the scale of rank 0)",
+    ylabel="error per pixel",
+)
 
 # %% [markdown]
-# Both skip, both halve the scale, and nobody had to tell rank 0. The all-reduce did: DDP averages
-# the *scaled* gradients, during the backward pass and so before any scaler looks. An inf on one
-# rank is an inf in the average, on every rank. From equal gradients, equal scalers make equal
-# decisions. That is all the reason there is, and it is as strong as this: the gradients must be
-# equal where the scaler looks.
+# ## An inf after the exchange
 #
-# **Predict:** what if one element of rank 1's gradient becomes inf *after* the exchange? (By a line
-# of yours that changes gradients, or in a parameter that DDP does not know.)
+# When `backward()` returns, DDP has done its work. In the next experiment, one number in rank 1's
+# gradients becomes inf after that, in step 40. A line of your own that changes gradients could do this.
+
+# %% tags=["question"]
+predict("past_one_gpu.inf_after_the_exchange")
 
 # %%
 show("ddp gradient")
+alone = [rank.reports["ddp gradient"]["errors"] for rank in ranks]
+plots.curves(
+    {"rank 0": alone[0][40:], "rank 1": alone[1][40:], "inf in the loss": errors[0][40:]},
+    title="DDP, with an inf on rank 1 after the exchange",
+    xlabel="steps after step 40",
+    ylabel="error per pixel",
+    alt="Three curves fall from 0.034. The one from the last experiment, with an inf in the loss, "
+    "ends at 0.015. Those of the two ranks in this experiment part and end above it.",
+)
 
 # %% [markdown]
-# Rank 0 steps, rank 1 skips. From here there are two models, and their gradients, scaled by 65536
-# on one rank and by 32768 on the other, are averaged into something that is neither. No error,
-# ever. DDP copies rank 0's parameters to the others when it is built, and never compares them
-# again.
+# DDP copies rank 0's parameters to the other ranks when it is built. It doesn't compare them later. The
+# ranks also come apart if only rank 0 loads the scaler's state when you resume. So log two numbers from
+# each rank now and then: its scale, and the sum of its weights.
 #
-# ## One rank overflows: FSDP2
+# ## Each rank holds a part
 #
-# With FSDP2 the gradients are *not* equal: each rank holds another shard.
+# With FSDP2, the two ranks hold different gradients by design. The figure shows six gradients, `g`,
+# after the exchange. One of them has overflowed in the backward pass. Under DDP, the average of it is
+# inf on both ranks. Under FSDP2, it is inf on rank 1 alone, which holds this shard.
+#
+# In our experiment, rank 1 gets such an inf in step 40.
 
 # %%
 plots.where_the_inf_is(ranks=2, parameters=6, bad=4)
 
-# %% [markdown]
-# As before, one element that rank 1 holds becomes inf after the exchange. **Predict:** what does
-# rank 0 do, in whose shard everything is finite?
+# %% tags=["question"]
+predict("past_one_gpu.shard_with_an_inf")
 
 # %%
 show("fsdp2 gradient")
 
 # %% [markdown]
-# It skips too. The scaler is `torch.amp.GradScaler` again, and it has not a line about ranks. The
-# gradients are `DTensor`s: tensors of which each rank holds a part, and which know where the others
-# are. The operation with which a scaler unscales and looks for inf
-# (`_amp_foreach_non_finite_check_and_unscale_`) is dispatched by DTensor to
-# [`found_inf_reduce_handler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_dispatch.py),
-# which takes the maximum of `found_inf` over the ranks. It came with [PR
-# 132816](https://github.com/pytorch/pytorch/pull/132816). The parameters of FSDP1, the older
-# `FullyShardedDataParallel`, are plain tensors; there it takes
+# This holds for FSDP2. Its predecessor FSDP1 (`FullyShardedDataParallel`) has plain tensors as shards.
+# There you use
 # [`ShardedGradScaler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/sharded_grad_scaler.py),
-# which all-reduces `found_inf` itself. Without it two ranks can come apart as in the last section.
-# So they can with any sharding of your own: you write its agreement in the exercises.
-#
-# **Predict:** what if only half of a model is sharded, and one optimizer holds both halves?
-
-# %%
-print(ranks[0].reports["fsdp2 half"].split(", need")[0])
-
-# %% [markdown]
-# The scaler's operation takes all gradients at once, and refuses the mixture. Call `fully_shard` on
-# the model itself too, last.
+# which shares the result of the check itself. If you shard a model in your own way, you share it
+# yourself. You do that in the [[exercises past_one_gpu|exercises]].
 #
 # ## What FSDP2 casts
 #
-# Our script gives FSDP2 a policy instead of an autocast region: `MixedPrecisionPolicy(
-# param_dtype=torch.float16, reduce_dtype=torch.float32, output_dtype=torch.float32)`.
-# **Predict:** in which dtype are the parameters during the forward pass, and between the steps?
+# Under FSDP2, our script opens no autocast region. It gives FSDP2 a policy:
+#
+# ```python
+# policy = MixedPrecisionPolicy(
+#     param_dtype=torch.float16, reduce_dtype=torch.float32, output_dtype=torch.float32
+# )
+# fully_shard(model, mp_policy=policy)
+# ```
+#
+# | in one training step | dtype under this policy |
+# |---|---|
+# | each rank's shards, between the steps | FP32: these are the [[term master weights]] |
+# | the parameters that the ranks collect for the forward pass | FP16, so half the bytes are sent |
+# | the input of the model, and what its layers compute from it | FP16 |
+# | the output of the model | FP32 (`output_dtype`) |
+# | the gradients, when the ranks average them | FP32 (`reduce_dtype`) |
+#
+# The policy casts at the borders of *modules*. It has no list of operations as autocast has, so a
+# softmax or a norm inside runs in FP16 too. To keep a norm in FP32, give it a `fully_shard` with a
+# policy of its own.
+#
+# Now suppose you give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`. For one parameter,
+# rank 0 has a gradient of 256, and rank 1 has one of 1.
+
+# %% tags=["question"]
+predict("past_one_gpu.mean_without_reduce_dtype")
 
 # %%
-for place, dtype in ranks[0].reports["fsdp2 dtypes"].items():
-    print(f"{place:26} {dtype}")
+for param_dtype, (first, second), without, with_fp32 in ranks[0].reports["reduce"]:
+    print(f"param_dtype {param_dtype}, gradients {first:.3g} and {second:.3g}:")
+    print(f"    mean without reduce_dtype {without:.4g}, with torch.float32 {with_fp32:.4g}")
 
 # %% [markdown]
-# The shards are FP32: they are the master weights of [[lesson amp_from_scratch]], here in earnest. What is fetched
-# for the forward pass is a 16-bit copy, and half the bytes travel. But this is a policy for
-# *modules* and not for operations: everything inside runs in `param_dtype`, a softmax or a norm
-# too, with no list that protects them. `output_dtype` gives the loss its FP32 back; a norm gets a
-# `fully_shard` with a policy of its own, which you write in the exercises.
+# FP32 in this exchange costs twice the bytes of a 16-bit format. Start with FP32. DDP averages
+# gradients in the dtype that they have, which is FP32 for FP32 parameters.
 #
-# ## Adding up gradients
+# ## Accumulate, and exchange once
 #
-# Averaging over ranks is a sum and a division, and the sum has the dtype that you give it.
-# **Predict:** eight ranks have the gradient 10000, in FP16. What is their mean? And with the
-# division first, what becomes of gradients of $2^{-24}$?
+# With [[term gradient accumulation]] over four micro-batches, DDP exchanges gradients four times for one
+# step. Three of these exchanges are wasted. In a region of `model.no_sync()`, DDP leaves the exchange
+# out, and the gradients add up on each rank. (For a small model, one exchange is one all-reduce.)
+# Suppose you write it like this:
+#
+# ```python
+# for number, batch in enumerate(four):
+#     loss = loss_of(model, batch) / 4
+#     with model.no_sync() if number < 3 else nullcontext():
+#         loss.backward()
+# ```
+
+# %% tags=["question"]
+predict("past_one_gpu.late_no_sync")
 
 # %%
-large, small = torch.full((8,), 10_000.0, dtype=half), torch.full((8,), 2.0**-24, dtype=half)
-for name, gradients in (("large", large), ("small", small)):
-    last = first = torch.zeros((), dtype=half)
-    for one in gradients:
-        last, first = last + one, first + one / 8
-    print(f"{name}: divide last {(last / 8).item():g}, divide first {first.item():g}", end=", ")
-    print(f"in FP32 {gradients.float().mean().item():g}")
+loops = {
+    "without no_sync()": "plain",
+    "no_sync() around backward": "no_sync too late",
+    "no_sync() around forward and backward": "no_sync",
+}
+print("all-reduces after each of four micro-batches:")
+for words, name in loops.items():
+    print(f"{words:38}", *ranks[0].reports["all-reduces"][name])
 
 # %% [markdown]
-# No order is safe in FP16. DDP divides first, but its gradients are FP32, like its parameters (the
-# [`fp16_compress_hook`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py)
-# changes that: it casts, then divides, and scaled gradients above 65504 are lost). FSDP2 in FP16
-# divides by about the root of the number of ranks before and by the rest after
-# ([`_get_gradient_divide_factors`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py)).
-# Without a `reduce_dtype` it reduces in `param_dtype`. **Predict:** the mean over two ranks of 256
-# and 1, with `param_dtype` BF16? Of $2^{-24}$ and $2^{-24}$, with FP16?
+# In FSDP2, `model.set_requires_gradient_sync(False)` leaves the exchange out. For the scaler, nothing
+# changes from [[lesson training_loops]]: one `step` and one `update`, after the last micro-batch. An inf
+# in an earlier micro-batch stays in the local sum, and reaches all ranks with the last exchange. If you
+# step on gradients that were never exchanged, each rank decides alone.
+#
+# To take home: `amp_lessons/distributed/train.py` is a whole script with DDP, FSDP2, accumulation and a
+# scaler. The same file runs on two CPU cores, and on two machines with 8 GPUs each:
+#
+# ```
+# torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
+# torchrun --nnodes 2 --nproc-per-node 8 --rdzv-id 11 --rdzv-backend c10d \
+#     --rdzv-endpoint HOST:29500 -m amp_lessons.distributed.train --parallel fsdp2
+# ```
+#
+# ## Can the painter learn in FP8?
+#
+# The tensor cores of NVIDIA's Hopper GPUs multiply 8-bit numbers at
+# [twice the peak rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/).
+# There are two formats of [[term FP8]]. E4M3 has 4 significant bits and ends at 448. E5M2 has 3 and
+# ends at 57,344. PyTorch 2.13 has no autocast to FP8; libraries replace the linear layers.
+#
+# `in_float8`, from this course's package, does that for the painter, with the arithmetic of FP8 and
+# without its speed. It rounds both inputs of each matrix product to FP8: weights and activations to
+# E4M3, gradients to E5M2. Sums and parameters stay in FP32.
+#
+# There is no GradScaler. With `scaled=True`, the default, each tensor has a scale of its own. The tensor
+# is multiplied by it before it is rounded, so that its largest number lands on the largest number of
+# the format. Afterwards, the product is divided by both scales.
+
+# %% tags=["question"]
+predict("past_one_gpu.painter_in_fp8")
+
 
 # %%
-for param_dtype, pair, without, with_float32 in ranks[0].reports["reduce"]:
-    print(f"{param_dtype:8} {pair[0]:g} and {pair[1]:g}: {without:g}", end=", ")
-    print(f"with reduce_dtype=torch.float32 {with_float32:g}")
+def plain_error_of(painter):
+    return mse_loss(painter(pictures), pictures, reduction="sum")
+
+
+unscaled = train(in_float8(autoencoder().to(device), scaled=False), plain_error_of)
+scaled = train(in_float8(autoencoder().to(device)), plain_error_of)
+plots.training(
+    {"FP32": fp32, "FP8, no scales": unscaled, "FP8 with scales": scaled},
+    title="Big pictures: FP32, and FP8 without and with scales",
+    ylabel="error per pixel",
+)
 
 # %% [markdown]
-# BF16 loses the half, FP16 the whole. `reduce_dtype=torch.float32` costs twice the bytes in that
-# exchange, and is the setting to begin with.
+# ## How exact must a scale be?
 #
-# ## Accumulating with several ranks
+# *Dynamic* scaling takes the largest number of the tensor itself, which costs one more pass over it.
+# *Delayed* scaling takes the largest number of earlier tensors, and may be wrong. What does a wrong
+# scale cost?
 #
-# With four micro-batches to a step three exchanges are wasted. `no_sync()` leaves them out:
-# gradients add up locally, and the last backward exchanges the sum. **Predict:** DDP's all-reduces
-# after each of four micro-batches: plain; with `no_sync()` around the first three; with it around
-# their `backward()` only.
+# The next cell multiplies the weights of the painter's first layer and the pictures, once with all
+# tensors in E4M3 and once in E5M2. It changes the scale of the weights from 65,536 times too small to
+# 256 times too large.
 
-# %%
-for loop, counts in ranks[0].reports["all-reduces"].items():
-    print(f"{loop:17} {counts}")
-
-# %% [markdown]
-# DDP decides in the *forward* pass whether the backward will exchange: `no_sync()` goes around
-# both. FSDP2 has `model.set_requires_gradient_sync(False)`; with it the sum is kept in
-# [`reduce_dtype`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) too. For
-# the scaler nothing changes from [[lesson training_loops]]: one scale for the whole group, the loss divided by the
-# number of micro-batches, one `step` and one `update` at the end. An inf in a batch that was not
-# exchanged stays in the local sum, and reaches everybody with the last exchange. But step on
-# gradients that were never exchanged, and each rank decides alone again.
-#
-# `nn.DataParallel`, the old way, has threads instead of ranks, and hands autocast to them without
-# its dtype ([[lesson autocast_regions]]). Decorate `forward` with the region, or put the region inside it; better,
-# use DDP.
-#
-# ## FP8's idea
-#
-# Hopper's tensor cores multiply 8-bit floats at [twice the rate of
-# FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/). E4M3 has 3 bits of
-# mantissa and ends at 448; E5M2 has 2 and ends at 57344 ([[lesson number_formats]]). torch has no FP8 autocast:
-# most operations do not know the dtype, and each tensor needs a scale of its own, not one for the
-# loss. (NVIDIA's [Transformer
-# Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html) has one,
-# for its own layers.) **Predict:** weights of size 0.001, cast to E4M3. How many survive?
+# %% tags=["question"]
+predict("past_one_gpu.wrong_scale")
 
 # %%
 from amp_lessons.formats import FP8_E4M3, FP8_E5M2
 
-e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
-torch.manual_seed(0)
-weights, inputs = torch.randn(64, 128) * 1e-3, torch.randn(128, 32)
-stored = weights.to(e4m3).float()
-print("most become zero:", (stored == 0).float().mean().item() > 0.5)
-print("by hand the same:", torch.equal(stored, FP8_E4M3.round(weights)))
-
-# %% [markdown]
-# The smallest number of E4M3 is $2^{-9}$, about 0.002, and what is below half of it becomes zero.
-# **Predict:** what becomes of 1000, of a million and of inf, in torch's casts to the two formats?
-
-# %%
-extremes = torch.tensor([1000.0, 1e6, torch.inf])
-print("E4M3:", extremes.to(e4m3).float().tolist(), " E5M2:", extremes.to(e5m2).float().tolist())
-
-# %% [markdown]
-# Torch 2.13's cast to E4M3 *saturates*, also inf, on a CPU: an overflow leaves no inf for a scaler
-# to find. Its cast to E5M2 does not.
-#
-# So before the cast each tensor is multiplied by a scale that puts its largest magnitude (amax) on
-# the format's largest number; the scales are divided out of the product. `amp_lessons/float8.py`
-# does that by hand. **Predict:** how large is the error of a matmul without scales and with them,
-# against BF16's?
-
-# %%
-from amp_lessons.float8 import float8_matmul, quantise, relative_error, scale_for
-
-exact = weights.double() @ inputs.double()
-a, b = scale_for(weights.abs().max()), scale_for(inputs.abs().max())
-errors = {
-    "E4M3 without scales": relative_error(float8_matmul(weights, inputs, 1.0, 1.0), exact),
-    "E4M3 with scales": relative_error(float8_matmul(weights, inputs, a, b), exact),
-    "BF16": relative_error(weights.to(bfloat) @ inputs.to(bfloat), exact),
-}
-for name, error in errors.items():
-    print(f"{name:20} {'above' if error > 0.1 else 'below'} 10%", end=", ")
-    print(f"{'above' if error > 0.01 else 'below'} 1%")
-
-# %% [markdown]
-# `torch.nn.functional.scaled_mm` is the real thing: FP8 in, a wide sum inside, the scales divided
-# out (it takes their reciprocals). On CUDA it wants compute capability 8.9 or more; torch 2.13 also
-# has it on a CPU, for the numbers and not for the speed. **Predict:** does it agree with ours?
-
-# %%
-from torch.nn.functional import ScalingType, scaled_mm
-
-whole = ScalingType.TensorWise
-left, right = (weights * a).to(e4m3), (inputs * b).to(e4m3).t().contiguous().t()
-product = scaled_mm(left, right, 1 / a, whole, 1 / b, whole, output_dtype=torch.float32)
-print("equal inputs: ", torch.equal(left.float(), quantise(weights, a)))
-ours = float8_matmul(weights, inputs, a, b)
-print("equal product, up to float32's rounding:", relative_error(product, ours) < 1e-5)
-
-# %% [markdown]
-# How exact must the scale be? **Predict:** which hurts more, a scale that is 4 times too small or
-# one that is 4 times too large?
-
-# %%
+weights = eager_painter.layers[0].weight.detach()
 exponents = range(-16, 9)
 plots.error_by_scale(
     exponents,
-    {
-        format.name: [
-            relative_error(
-                float8_matmul(weights, inputs, scale_for(weights.abs().max(), format) * 2.0**e,
-                              scale_for(inputs.abs().max(), format), format),
-                exact,
-            )
-            for e in exponents
-        ]
-        for format in (FP8_E4M3, FP8_E5M2)
-    },
-    title="A scale may be too small by far, and not too large at all",
-)  # fmt: skip
-
-# %% [markdown]
-# FP8 is a floating-point format: a scale that is too small costs nothing until the small numbers
-# become subnormal. A scale that is too large cuts off the large ones at once. E5M2 has the wider
-# valley and the higher floor, which is why the usual recipe is E4M3 for weights and activations and
-# E5M2 for gradients ([arXiv 2209.05433](https://arxiv.org/abs/2209.05433)).
-#
-# *Dynamic* scaling takes the amax of the tensor itself, which is one more pass over it. *Delayed*
-# scaling takes the largest amax of the last tensors, and so knows the scale beforehand.
-# **Predict:** 40 tensors of one size, but those from 20 to 24 are 50 times as large. Where does
-# delayed scaling err?
-
-# %%
-from amp_lessons.float8 import DelayedScale
-
-history = DelayedScale(length=8)
-scales, bad = {"delayed": [], "dynamic": []}, {"delayed": [], "dynamic": []}
-for number in range(40):
-    tensor = torch.randn(64, 64) * (50.0 if 20 <= number < 25 else 1.0)
-    choices = {"delayed": history.next(tensor), "dynamic": scale_for(tensor.abs().max())}
-    for name, scale in choices.items():
-        scales[name].append(scale.log2().item())
-        if relative_error(quantise(tensor, scale) / scale, tensor) > 0.1:
-            bad[name].append(number)
-for name, numbers in bad.items():
-    print(name, "errs by more than 10% at", numbers)
-
-# %%
-plots.curves(
-    scales,
-    title="A scale from the past, and tensors that grow",
-    xlabel="tensor",
-    ylabel="exponent of the scale",
-    alt="The scales of 40 FP8 tensors, as exponents of two. Dynamic scaling falls by five to six at "
-    "tensor 20 and rises again at 25. Delayed scaling falls one tensor later, at 21, and "
-    "rises again at 33 only.",
+    {f.name: errors_by_scale(weights, pictures.T, exponents, f) for f in (FP8_E4M3, FP8_E5M2)},
+    title="The error of one product, by the scale of the weights",
 )
 
 # %% [markdown]
-# At the jump upwards it saturates, once. After the jump down it is too small for eight tensors, and
-# that costs nothing, as the valley showed.
+# Recipes differ in two choices: the format of the gradients, and how many numbers share a scale.
 #
-# One scale for a tensor has an enemy: the outlier. **Predict:** one weight is set to 500, beside
-# others of size 0.001. What happens to the *other* rows of the product, with one scale for the
-# tensor and with one for each row?
-
-# %%
-spoiled = weights.clone()
-spoiled[0, 0] = 500.0
-rows = slice(1, None)
-exact = (spoiled.double() @ inputs.double())[rows]
-by_tensor = scale_for(spoiled.abs().max())
-by_row = scale_for(spoiled.abs().amax(dim=1, keepdim=True))
-for name, scale in (("a tensor", by_tensor), ("a row", by_row)):
-    error = relative_error(float8_matmul(spoiled, inputs, scale, b)[rows], exact)
-    print(f"one scale for {name:8}: error of the other rows below 5%: {error < 0.05}")
-
-# %% [markdown]
-# In practice you do not write this.
-# [torchao](https://docs.pytorch.org/ao/stable/api_ref_float8.html) is the library:
-# `convert_to_float8_training(model)` swaps `nn.Linear` for a layer that casts its three matmuls,
-# with recipes for tensor-wise and row-wise scales; it is meant to be compiled, goes with FSDP2
-# (whose all-gather may then travel in FP8), and dropped delayed scaling for dynamic ([issue
-# 1680](https://github.com/pytorch/ao/issues/1680)). It is not installed here, and its speed is not
-# measured here: it takes a GPU with FP8 tensor cores. Its documentation quotes [speed-ups of up to
-# 1.5 times](https://docs.pytorch.org/ao/stable/pretraining.html) on 512 GPUs.
-
-# %% [markdown]
-# ## When it goes wrong past one eager GPU
-#
-# | symptom | cause | remedy |
+# | recipe | format of the gradients | one scale for |
 # |---|---|---|
-# | gradients inf or coarse, compiled only | backward traced under autocast | `backward_pass_autocast = "off"`, or autocast inside |
-# | `CheckpointError`: different metadata | the second run has another dtype | the same regions in both runs |
-# | gradients slightly off, custom recompute | autocast state not restored | `custom_fwd` and `custom_bwd` |
-# | scales differ between ranks | `found_inf` was not shared | equal gradients, DTensors, or an all-reduce of `found_inf` |
-# | `got mixed torch.Tensor and DTensor` in the scaler | one optimizer with sharded and plain parameters | shard the root module too |
-# | a rank hangs | a collective that not all ranks call | no collective behind an `if` on local data |
-# | accumulation as slow as without | forward outside `no_sync()` | around forward and backward |
-
-# %% [markdown]
+# | the [paper](https://arxiv.org/abs/2209.05433) that proposed both formats | E5M2 | a tensor |
+# | torchao, [row-wise](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html) | E4M3 | a row |
+# | Transformer Engine, [MXFP8](https://docs.nvidia.com/deeplearning/transformer-engine-releases/release-2.18/user-guide/features/low_precision_training/mxfp8/mxfp8.html) | E4M3 by default | 32 numbers |
+#
+# If fewer numbers share a scale, their sizes differ less, and the format needs less range. An outlier then
+# harms only its own row or block ([[deep past_one_gpu]]). NVFP4 goes on in this direction: 4-bit numbers with
+# [a scale for each 16](https://intel.github.io/neural-compressor/latest/docs/source/3x/PT_NVFP4Quant.html),
+# and one more for the tensor.
+#
+# You don't write any of this yourself.
+# [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html) replaces linear layers with
+# `convert_to_float8_training(model)`. It is meant to be compiled, and works with FSDP2. Its documentation reports training up
+# to 1.5 times as fast on 512 GPUs. NVIDIA's
+# [Transformer Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html)
+# has FP8 layers of its own. We measure no speed here: that takes a GPU with FP8 tensor cores.
+#
+# ## When something goes wrong
+#
+# | what you see | likely cause | what to do |
+# |---|---|---|
+# | Gradients are zero, inf or coarse, but only compiled | The backward pass was recorded under autocast | `backward_pass_autocast = "off"`, or the region inside |
+# | A recomputation by hand gives slightly different gradients | The second run has another dtype | `custom_fwd` and `custom_bwd` |
+# | `CheckpointError` about different metadata | The two runs differ in a region | Open the same regions in both ([[deep past_one_gpu]]) |
+# | The scales or the weights of two ranks differ | The scalers saw different gradients | Find what changes gradients after the exchange, or what only one rank loads |
+# | `got mixed torch.Tensor and DTensor` in the scaler | One optimizer has sharded and plain parameters | Call `fully_shard` on the whole model too, last |
+# | A rank hangs | It waits for an exchange that another rank never starts | Don't put `backward()` behind an `if` on local data |
+# | Accumulation is as slow as without `no_sync()` | The forward pass is outside of it | Put forward and backward inside |
+#
 # ## Recap
 #
-# 1. A compiled backward is traced under the forward's autocast: switch that off, or compile the
-#    region.
-# 2. A recomputation needs the autocast state of the first run; torch's checkpoint keeps it.
-# 3. DDP's scalers agree because their gradients are equal, and for no other reason.
-# 4. FSDP2 shares `found_inf` through DTensor; its policy casts modules, so reduce in FP32 and mind
-#    norms.
-# 5. FP8 is autocast's idea with a scale for each tensor; too small a scale is cheap, too large is
-#    not.
-
-# %% [markdown]
+# 1. In PyTorch 2.13, a compiled backward pass is recorded under the autocast of the forward call. Switch
+#    that off, or compile the region along. Compare one batch with eager mode.
+# 2. A recomputation needs the autocast state of the first run. PyTorch's `checkpoint` restores it. By
+#    hand, use `custom_fwd` and `custom_bwd`.
+# 3. DDP's scalers agree because they see equal gradients. If one rank's gradients change after the
+#    exchange, the ranks can train different models, without an error.
+# 4. FSDP2 shares the check for inf. Its policy casts modules, not operations. Set `reduce_dtype` to FP32.
+# 5. FP8 training has a scale for each tensor, row or block in place of one loss scale. A scale that is
+#    too small costs little, within a wide range. One that is too large cuts off the largest numbers.
+#
 # ## Three questions
 
 # %% tags=["question"]
-from amp_lessons.interview import ask
-
 ask(
     "past_one_gpu.compiled_backward",
     "past_one_gpu.why_all_ranks_skip",
@@ -663,7 +523,8 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises past_one_gpu|six exercises]]: compiled equals eager, a
-# checkpointed block, ranks that agree, a policy for FSDP2, an accumulation with few exchanges, and
-# a tensor in FP8. None of them starts a second process. Then [[lesson myths_and_clinic]]: myths, tested, and the
-# clinic.
+# **Next:** [[exercises past_one_gpu|six exercises]]: compiled equals eager, a checkpointed block, ranks
+# that agree, a policy for FSDP2, an accumulation with few exchanges, and a tensor in FP8. None of them
+# starts a second process. Then [[lesson myths]] tests claims about AMP. Optional:
+# [[deep past_one_gpu]], on when the setting is read, the older checkpoint, averages in FP16, and
+# outliers in FP8.
