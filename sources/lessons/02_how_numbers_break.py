@@ -257,9 +257,6 @@ torch.set_num_threads(usual)
 # Softmax turns logits into probabilities: `x.exp() / x.exp().sum()`. For the logits 11, 10 and 0, the
 # first probability should be 0.73. In FP16, exp(11) is 59,872, so it fits. exp(12) doesn't fit.
 
-# %% tags=["question"]
-predict("how_numbers_break.softmax_of_11")
-
 # %%
 for largest in (5.0, 11.0, 12.0):
     x = torch.tensor([largest, largest - 1, 0.0]).half()
@@ -269,6 +266,10 @@ for largest in (5.0, 11.0, 12.0):
     print(f"{plain[0].item():.2f} by hand, {moved[0].item():.2f} after subtracting the maximum")
 
 # %% [markdown]
+# For the logit 11, each `exp` fits, but their sum, about 81,900, becomes inf, and 59,872 / inf is 0. For
+# 12, `exp` itself is inf, and inf / inf is NaN. Subtracting the maximum from all logits changes nothing
+# in exact arithmetic, and `exp` then gives at most 1.
+#
 # `torch.softmax` subtracts the maximum for you. On CUDA, autocast also runs `exp`, `sum` and `softmax` in
 # FP32. On a CPU they keep the dtype that they get ([[lesson autocast_ops]]). Two more things can go wrong
 # around a softmax in FP16:

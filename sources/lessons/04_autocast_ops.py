@@ -258,11 +258,8 @@ explain_autocast(block, feature_maps, device="cuda", dtype=torch.float16)
 #
 # ## The same square, written in another way
 #
-# The colleague's norm has `h * h`, where `h` is FP16. Suppose it had `h ** 2`, and nothing else were
-# different.
-
-# %% tags=["question"]
-predict("autocast_ops.norm_with_power")
+# The colleague's norm has `h * h`, where `h` is FP16. Suppose it had `h ** 2` or `h.square()`, and nothing
+# else were different.
 
 # %%
 from amp_lessons.policy import op_policy
@@ -273,6 +270,11 @@ for square, op in {"h ** 2": "__pow__", "h.square()": "square", "h * h": "mul"}.
     print(f"{square:10}  CPU {cpu.low}  CUDA {cuda.low}")
 
 # %% [markdown]
+# `h ** 2` calls `pow`, which is on CUDA's FP32 list, and PyTorch computes `h.square()` by calling `pow` too.
+# So the same formula can work on a GPU and fail on a laptop, and somebody who tidies up the code may
+# change one way of writing it into another. If a square must not overflow, write `h.float()`. (If you
+# have no GPU, the cell above ran nothing on CUDA. It read the dtypes from CUDA's lists.)
+#
 # Lists also change between versions. PyTorch 2.12 put `rms_norm` on CUDA's FP32 list, and somebody's
 # BF16 model under `torch.compile` became slower and needed more memory
 # ([issue 188955](https://github.com/pytorch/pytorch/issues/188955)). So if your model depends on a

@@ -66,7 +66,8 @@ plots.training(
 
 # %% [markdown]
 # This happens in real projects. One of them, which trains image models, had one region around its whole
-# training loop and none in the steps. [Its loss was flat too](https://github.com/X-GenGroup/Flow-Factory/pull/186).
+# training loop and none in the steps. [Its loss was flat
+# too](https://github.com/X-GenGroup/Flow-Factory/pull/186).
 #
 # Did our weights stand still as well? The outer region has ended now. We evaluate both models in a new
 # one.
@@ -111,9 +112,9 @@ print(len(made), "casts:", ", ".join(made))
 # the four linear layers. Between the layers, no cast is needed: the first layer puts out FP16, and so does
 # `tanh` on a CPU.
 #
-# The widget below shows the ops of a small model one by one. Start with CUDA's rules. Predict the dtype
-# that each op runs in, and the dtype that it gives. Then the widget draws the casts, and the *cache*, in
-# which autocast keeps some of the copies. Which op finds its weight's copy in the cache, and why?
+# The widget below shows a small model op by op, with CUDA's rules to start with. Predict the dtype in which
+# each op runs and the dtype that it gives, and look at the casts and the *cache*, where autocast keeps
+# copies. Which op finds its weight's copy in the cache, and why?
 
 # %% tags=["live"]
 from amp_lessons.widgets import AutocastSteps
@@ -121,9 +122,9 @@ from amp_lessons.widgets import AutocastSteps
 AutocastSteps()
 
 # %% [markdown]
-# Op 3 does. It calls the layer `mix`, which op 1 called before. So the FP16 copies of this layer's weight
-# and bias are in the [[term cast cache]] already. Op 7 has no such luck with `k`, which op 5 cast before:
-# `k` is not a parameter, so its copy wasn't kept.
+# It's op 3. It calls the layer `mix`, which op 1 has called before. So the FP16 copies of this layer's
+# weight and bias are already in the [[term cast cache]]. But op 7 casts `k` again, which op 5 has cast
+# before: `k` is not a parameter, so the cache didn't keep its copy.
 #
 # Back to the painter. We run ten forward passes in one region. The pictures are the same each time, and
 # the weights don't change.
@@ -193,9 +194,9 @@ print(f"there, cleared after each pass:   {len(cleared)} casts")
 # ```
 #
 # If a training doesn't learn, look for an outer region. It may be in a library that calls your code. Print
-# `torch.is_autocast_enabled(device)` right before your own region: it should be False. (An outer
-# region with `enabled=False` does the same harm: the cache isn't emptied before it ends. This line doesn't
-# find it, but a test in [[deep autocast_regions]] does.)
+# `torch.is_autocast_enabled(device)` right before your own region: it should be False. (An outer region
+# with `enabled=False` does the same harm: the cache isn't emptied before it ends. This line doesn't find
+# it, but a test in [[deep autocast_regions]] does.)
 #
 # Our loss was the same to the last digit. In a network with norm layers or embeddings, it moves: autocast
 # doesn't cast their parameters to 16 bits, so the forward pass sees these change.
@@ -232,8 +233,8 @@ print(f"(255 * painted.float()).sum()  {(255 * painted.float()).sum():.3g}")
 print(f"(255 * x).sum()                {(255 * x).sum():.3g}")
 
 # %% [markdown]
-# So convert what leaves a region: `painted = painted.float()`. There are other places where a
-# 16-bit tensor can end up:
+# So convert what leaves a region: `painted = painted.float()`. There are other places where a 16-bit
+# tensor can end up:
 #
 # - **In a loss.** In the region, `cross_entropy` of FP16 scores is FP32. After the region, it is FP16.
 #   So the loss belongs inside.
@@ -311,9 +312,9 @@ print(f"relative difference: {difference:.1%}")
 # ## Evaluation and frozen layers
 #
 # While a model is evaluated, its weights don't change. So one region around the whole validation loop is
-# safe, and the cache can save casts. But does it? Under
-# `torch.inference_mode()` it doesn't: PyTorch 2.13 keeps no copies there, so ten passes take 90 casts. What
-# about `torch.no_grad()`, and a frozen model, as in fine-tuning?
+# safe, and the cache can save casts. But does it? Under `torch.inference_mode()` it doesn't: PyTorch 2.13
+# keeps no copies there, so ten passes take 90 casts. What about `torch.no_grad()`, and a frozen model, as
+# in fine-tuning?
 
 # %% tags=["question"]
 predict("autocast_regions.casts_without_gradients")
@@ -371,15 +372,17 @@ with region(), ThreadPoolExecutor(1) as pool:
 # Open the region in the function that the worker runs. Data parallel training with one process for each
 # GPU doesn't have this problem.
 #
-# `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with` inside the
-# function. A decorator stores autocast's state before the call, and has room for only one. That can leave
-# autocast on if the function calls itself, or if two threads call it at the same time ([[deep autocast_regions]]).
+# `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with` inside
+# the function. A decorator stores autocast's state before the call, and has room for only one. That can
+# leave autocast on if the function calls itself, or if two threads call it at the same time
+# ([[deep autocast_regions]]).
 #
 # ## Recap
 #
 # 1. Forward pass and loss are inside the region. `backward()` and the optimizer's step are outside.
 # 2. The cast cache keeps the 16-bit copy of each FP32 parameter that requires a gradient (not in
-#    `inference_mode`), until the outermost region ends. If weights change before that, the forward pass doesn't see it.
+#    `inference_mode`), until the outermost region ends. If weights change before that, the forward pass
+#    doesn't see it.
 # 3. What leaves a region keeps its 16-bit dtype. Convert it with `.float()`.
 # 4. A layer in FP32 needs an inner region with `enabled=False`, and `.float()` on its input.
 # 5. Autocast is on or off for each thread. A new thread starts with autocast off.

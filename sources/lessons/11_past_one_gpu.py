@@ -4,7 +4,7 @@
 # Your loop is right, and then it has to grow. You compile the model. It runs out of memory. You add a
 # second GPU, and somebody mentions FP8. Each time, something other than your loop begins to run the
 # model: a compiler, a second forward pass, more processes. Each of them can change the precision that
-# you chose without an error.
+# you chose, and no error tells you.
 #
 # **You will be able to** compile a model under autocast and check its gradients, and recompute
 # activations in the right dtype. You'll train on several ranks whose scalers agree, and say what FP8
@@ -39,10 +39,13 @@ our_pixels, big = pictures.numel(), 100_000_000
 # `forward` switches autocast off, and everything inside it stays in FP32. It needs no loss scaling.
 # `train` takes the painter, and the function that computes its error.
 #
-# Then we compile the painter. `torch.compile` records which operations a model runs, forward and backward, and
-# runs an optimized version of this recording in place of your Python code. `compiled`, from this
-# course's package, calls `torch.compile` with `backend="aot_eager"`. This makes the recording and leaves
-# out the optimizing, so you need no C++ compiler.
+# Then we compile the painter. So far, the painter ran in [[term eager mode]]: PyTorch runs each operation as
+# soon as Python reaches it. `torch.compile(model)` returns a model that you call in the same way. It
+# records which operations your model runs, forward and backward, and then runs an optimized version of
+# this recording in place of your Python code.
+#
+# `compiled`, from this course's package, calls `torch.compile` with `backend="aot_eager"`. This makes
+# the recording and leaves out the optimizing, so you need no C++ compiler.
 
 
 # %%
@@ -95,7 +98,7 @@ plots.training(
 #   PyTorch 2.13 its default is `"same_as_forward"`. Set it to `"off"` once, at the top of your script:
 #   `torch._functorch.config.backward_pass_autocast = "off"`.
 # - **The region inside.** Compile the function that opens the autocast region. Here that is `error_of`.
-#   Then no autocast is on where the recording begins.
+#   Then no autocast is on around the call, and the backward pass is recorded without it.
 #
 # The next cell tries both. It changes the setting for one training only. Below, you see what two of the
 # painters paint.
@@ -117,19 +120,16 @@ plots.paintings(
 # %% [markdown]
 # PyTorch reads the setting when it compiles, and that is at the first call of the model. `_functorch`
 # isn't a public name, so the setting may change: a
-# [pull request](https://github.com/pytorch/pytorch/pull/177287) proposes `"off"` as the default. The
-# fault isn't special to CPUs: [issue 153044](https://github.com/pytorch/pytorch/issues/153044) reports
-# it on CUDA.
+# [pull request](https://github.com/pytorch/pytorch/pull/177287) of March 2026 proposed `"off"` as the
+# default. The fault isn't special to CPUs:
+# [issue 153044](https://github.com/pytorch/pytorch/issues/153044) reports it on CUDA.
 #
 # ## And under BF16 autocast?
 #
-# BF16 has almost the range of FP32, so it doesn't turn these gradients into zero. The next cell computes
-# the gradients of one batch, with BF16 autocast around the FP32 painter: first in eager mode, then
-# compiled. It prints how far apart they are: the norm of the difference, divided by the norm of the
-# eager gradients.
-
-# %% tags=["question"]
-predict("past_one_gpu.compiled_in_bf16")
+# BF16 has almost the range of FP32, so it doesn't turn these gradients into zero. But the backward pass
+# is still recorded under the autocast of the forward call. The next cell computes the gradients of one
+# batch, with BF16 autocast around the FP32 painter: first in eager mode, then compiled. It prints how far
+# apart they are: the norm of the difference, divided by the norm of the eager gradients.
 
 
 # %%
@@ -146,6 +146,10 @@ print(f"compiled, default setting: {relative_error(default, eager):.1%}")
 print(f'compiled, setting "off":   {relative_error(switched_off, eager):.1%}')
 
 # %% [markdown]
+# In the default setting, the inputs of the matrix products are rounded to 8 significant bits. Each
+# rounding changes a number by up to 1/256, and part of that averages out in the sums. So the painter
+# learns nearly as well. But you asked for an FP32 part, and got gradients in the precision of BF16.
+#
 # No curve and no scaler would have shown this. So when you compile a model, compare the gradients of
 # one batch with eager mode, once.
 #
@@ -218,17 +222,19 @@ print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 #
 # There are two ways to train one model on several ranks:
 #
-# - **DDP** (`DistributedDataParallel`): each rank has the whole model, and its own part of the batch.
+# - [[term DDP]] (`DistributedDataParallel`): each rank has the whole model, and its own part of the batch.
 #   During `backward()`, all-reduces average the gradients.
-# - **FSDP2** (`fully_shard`): each rank holds a piece of every parameter, called a *shard*. Before a
-#   block runs, the ranks collect its whole parameters. After the backward pass, each rank has the
-#   averaged gradient of its own shard.
+# - [[term FSDP|FSDP2]] (`fully_shard`): each rank stores only a piece of every parameter, called a *shard*. Before
+#   a block of layers runs, each rank collects the other pieces of its parameters. After the backward
+#   pass, each rank has the averaged gradient of its own shard.
+#
+# When the ranks average gradients, they send them to each other. We call this the *exchange*.
 #
 # We train the painter with both, in FP16. Each rank has half of the 600 pictures, in `batch`. This is
 # the loop that each of them runs under DDP:
 #
 # ```python
-# model = DistributedDataParallel(autoencoder())
+# model = DistributedDataParallel(autoencoder().to(device))
 # optimizer = torch.optim.SGD(model.parameters(), lr=big / our_pixels, momentum=0.9)
 # scaler = torch.amp.GradScaler(device)
 # for step in range(150):
@@ -264,10 +270,7 @@ def show(name):
 # ## One rank overflows
 #
 # In step 40, the loss of rank 1 is inf. The loss of rank 0 is fine. Each rank has an ordinary
-# `GradScaler` of its own, and the two scalers exchange nothing.
-
-# %% tags=["question"]
-predict("past_one_gpu.one_rank_overflows")
+# `GradScaler` of its own, and the two scalers exchange nothing. Does rank 0 skip the step too?
 
 # %%
 from amp_lessons.scaler_log import ScalerRecord
@@ -282,6 +285,10 @@ plots.scaled_training(
 )
 
 # %% [markdown]
+# It does. DDP averages the gradients during `backward()`, before any scaler looks at them. The average of
+# inf or NaN and a finite number is inf or NaN. So both scalers see the same bad gradients, both skip the
+# step and halve the scale, and the models stay equal.
+#
 # ## An inf after the exchange
 #
 # When `backward()` returns, DDP has done its work. In the next experiment, one number in rank 1's
@@ -310,8 +317,8 @@ plots.curves(
 # ## Each rank holds a part
 #
 # With FSDP2, the two ranks hold different gradients by design. The figure shows six gradients, `g`,
-# after the exchange. One of them has overflowed in the backward pass. Under DDP, the average of it is
-# inf on both ranks. Under FSDP2, it is inf on rank 1 alone, which holds this shard.
+# after the exchange. One of them has overflowed in the backward pass. Under DDP, its average is inf on
+# both ranks. Under FSDP2, it is inf on rank 1 alone, which holds this shard.
 #
 # In our experiment, rank 1 gets such an inf in step 40.
 
@@ -328,8 +335,8 @@ show("fsdp2 gradient")
 # This holds for FSDP2. Its predecessor FSDP1 (`FullyShardedDataParallel`) has plain tensors as shards.
 # There you use
 # [`ShardedGradScaler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/sharded_grad_scaler.py),
-# which shares the result of the check itself. If you shard a model in your own way, you share it
-# yourself. You do that in the [[exercises past_one_gpu|exercises]].
+# a scaler that sends the result of its check to the other ranks. If code of your own splits a model
+# among ranks, it must do the same. You write that in the [[exercises past_one_gpu|exercises]].
 #
 # ## What FSDP2 casts
 #
@@ -350,9 +357,11 @@ show("fsdp2 gradient")
 # | the output of the model | FP32 (`output_dtype`) |
 # | the gradients, when the ranks average them | FP32 (`reduce_dtype`) |
 #
-# The policy casts at the borders of *modules*. It has no list of operations as autocast has, so a
-# softmax or a norm inside runs in FP16 too. To keep a norm in FP32, give it a `fully_shard` with a
-# policy of its own.
+# The policy casts where a *module* that you gave to `fully_shard` begins and ends. It has no list of
+# operations as autocast has, so a softmax or a norm inside runs in FP16 too. To keep a norm in FP32, call
+# `fully_shard` on the norm first, with a policy of its own:
+# `MixedPrecisionPolicy(param_dtype=torch.float32, output_dtype=torch.float16)`. Without its
+# `output_dtype`, the next layer would get FP32 for its FP16 weights, which is an error.
 #
 # Now suppose you give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`. For one parameter,
 # rank 0 has a gradient of 256, and rank 1 has one of 1.
@@ -374,7 +383,7 @@ for param_dtype, (first, second), without, with_fp32 in ranks[0].reports["reduce
 # With [[term gradient accumulation]] over four micro-batches, DDP exchanges gradients four times for one
 # step. Three of these exchanges are wasted. In a region of `model.no_sync()`, DDP leaves the exchange
 # out, and the gradients add up on each rank. (For a small model, one exchange is one all-reduce.)
-# Suppose you write it like this:
+# Suppose you write it like this, with `no_sync()` around the first three calls of `backward()`:
 #
 # ```python
 # for number, batch in enumerate(four):
@@ -382,9 +391,9 @@ for param_dtype, (first, second), without, with_fp32 in ranks[0].reports["reduce
 #     with model.no_sync() if number < 3 else nullcontext():
 #         loss.backward()
 # ```
-
-# %% tags=["question"]
-predict("past_one_gpu.late_no_sync")
+#
+# The next cell counts the all-reduces of three loops: without `no_sync()`, with this one, and with one
+# that opens the region before the forward pass.
 
 # %%
 loops = {
@@ -397,13 +406,18 @@ for words, name in loops.items():
     print(f"{words:38}", *ranks[0].reports["all-reduces"][name])
 
 # %% [markdown]
+# The loop above makes all four exchanges. DDP decides in the *forward* pass whether the coming backward
+# pass will exchange gradients, so `no_sync()` must surround both passes. The gradients of the loop are
+# right. It only pays for three exchanges that nobody needs, and there is no warning.
+#
 # In FSDP2, `model.set_requires_gradient_sync(False)` leaves the exchange out. For the scaler, nothing
 # changes from [[lesson training_loops]]: one `step` and one `update`, after the last micro-batch. An inf
-# in an earlier micro-batch stays in the local sum, and reaches all ranks with the last exchange. If you
-# step on gradients that were never exchanged, each rank decides alone.
+# in an earlier micro-batch stays in the local sum, and takes part in the last exchange. If you step under
+# DDP on gradients that were never exchanged, each rank decides alone.
 #
 # To take home: `amp_lessons/distributed/train.py` is a whole script with DDP, FSDP2, accumulation and a
-# scaler. The same file runs on two CPU cores, and on two machines with 8 GPUs each:
+# scaler. The same file runs on two CPU cores (the first command), and on two machines with 8 GPUs each.
+# For that, start the second command on both machines. `HOST` is the name of one of them.
 #
 # ```
 # torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
@@ -484,7 +498,7 @@ plots.error_by_scale(
 #
 # You don't write any of this yourself.
 # [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html) replaces linear layers with
-# `convert_to_float8_training(model)`. It is meant to be compiled, and works with FSDP2. Its documentation reports training up
+# `convert_to_float8_training(model)`. It is meant for use with `torch.compile`, and works with FSDP2. Its documentation reports training up
 # to 1.5 times as fast on 512 GPUs. NVIDIA's
 # [Transformer Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html)
 # has FP8 layers of its own. We measure no speed here: that takes a GPU with FP8 tensor cores.

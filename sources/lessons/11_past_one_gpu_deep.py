@@ -97,7 +97,7 @@ except torch.utils.checkpoint.CheckpointError as error:
 
 # %% [markdown]
 # With `use_reentrant=False`, `checkpoint` compares the tensors that autograd keeps in the two runs, by
-# shape and dtype. `Recompute` compares nothing. Here it is again, with the two decorators.
+# shape, dtype and device. `Recompute` compares nothing. Here it is again, with the two decorators.
 
 
 # %%
