@@ -83,7 +83,7 @@ def test_an_eps_has_to_survive_twice():
     for name in ("eps 0.001", "FP32 inside", "nn.RMSNorm"):
         assert found[name][-1] == pytest.approx(found["FP32"][-1], rel=0.05)
     assert re.findall(r"(\d+) of 120", printed("RmsNormInFp32")) == ["120", "120", "0", "0", "0"]
-    for eps, fits in ((0.0005, False), (0.0007, True)):
+    for eps, fits in ((0.0006, False), (0.00062, True)):
         cube = torch.tensor(eps).half().rsqrt() ** 3
         assert cube.isfinite().item() == fits
 
@@ -96,14 +96,6 @@ def test_torchs_norms_are_wide_inside_and_fp32_on_cuda():
     for op in ("layer_norm", "group_norm", "rms_norm"):
         assert op_policy(op, "cuda", HALF).group == "float32"
         assert op_policy(op, "cpu", HALF).group == "as given"
-
-
-def test_a_skip_leaves_the_running_averages_broken():
-    text = printed("BatchNorm1d")
-    assert "skipped steps: [20]" in text
-    training, evaluation = numbers(text.partition("in training")[2])
-    assert training < 0.02
-    assert math.isnan(evaluation)
 
 
 def test_scores_depend_on_the_position_in_bf16_only():

@@ -137,11 +137,13 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         11, QUIZ, "AMP costs no accuracy", "true only when",
-        "all values fit into FP16, which a comparison with FP32 shows", 7, PAPER,
+        "all values fit into the 16-bit dtype and its rounding does no harm; compare with FP32", 7,
+        PAPER,
     ),
     Myth(
         12, GUIDE, "Mixed precision means FP16 and FP32", "true only when",
-        "the device's default is FP16 and you name no dtype. BF16 is the other choice", 4, AMP_DOCS,
+        "the region's dtype is FP16: CUDA's default, but not a CPU's. BF16 is the other choice", 4,
+        AMP_DOCS,
     ),
     Myth(
         13, GUIDE, "AMP makes the model smaller", "true only when",
@@ -180,8 +182,8 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         21, GUIDE, "Softmax and reductions run in FP32", "true only when",
-        "you mean softmax and sums on CUDA. Autocast leaves mean, var and std alone, and most of "
-        "these ops on a CPU",
+        "you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and "
+        "most of these ops on a CPU",
         4, f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
@@ -228,7 +230,8 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         31, GUIDE, "The speed-up is nearly free", "true only when",
-        "you count lines of code. A step pays with casts, checks and a read from the GPU", 10,
+        "you count lines of code. An FP16 step pays with casts, checks and a read from the GPU",
+        10,
     ),
     Myth(
         32, BENCHMARK, "Call reset_max_memory_allocated before you measure", "false",
@@ -246,7 +249,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         35, BENCHMARK, "With a device variable the script runs anywhere", "true only when",
-        "every line uses it. A GradScaler for another device does nothing", 6,
+        'every line uses it. Without a GPU, `GradScaler("cuda")` does nothing', 6,
     ),
     Myth(
         36, BENCHMARK, "set_to_none makes zero_grad faster", "false",

@@ -268,6 +268,7 @@ def limit(gpu: str, baseline: str, rows: int) -> float:
 
     The product is that of ``rows`` rows and a weight of 4096 by 4096. The cast reads the FP32
     weight and writes the FP16 one. All bytes come from the GPU's memory; launches cost nothing.
+    Both versions come equally close to what the GPU can do.
 
     Args:
         gpu: as `find_gpu` takes it.

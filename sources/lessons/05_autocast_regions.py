@@ -194,16 +194,17 @@ print(f"there, cleared after each pass:   {len(cleared)} casts")
 # ```
 #
 # If a training doesn't learn, look for an outer region. It may be in a library that calls your code. Print
-# `torch.is_autocast_enabled(device)` right before your own region: it should be False. (An outer region
-# with `enabled=False` does the same harm: the cache isn't emptied before it ends. This line doesn't find
-# it, but a test in [[deep autocast_regions]] does.)
+# `torch.is_autocast_enabled(device)` right before your own region: it should be False. (An outer
+# region with `enabled=False` does the same harm, since it too keeps the cache alive.
+# `is_autocast_enabled` doesn't show such a region, but a test in [[deep autocast_regions]] does.)
 #
-# Our loss was the same to the last digit. In a network with norm layers or embeddings, it moves: autocast
-# doesn't cast their parameters to 16 bits, so the forward pass sees these change.
+# Our loss was the same to the last digit. That is so because each step used the same pictures. And
+# in a network with norm layers or embeddings, the loss would move: autocast doesn't cast the
+# parameters of these layers to 16 bits, so the forward pass sees their changes.
 #
-# Other code changes weights too. For an evaluation, people swap in averaged weights, or load a
-# checkpoint. Close the region before that, and open a new one afterwards. If you can't, call
-# `torch.clear_autocast_cache()` right after the change.
+# Other code changes weights too. For an evaluation, people replace the weights by their averages
+# over many steps, or load a checkpoint. Close the region before that, and open a new one
+# afterwards. If you can't, call `torch.clear_autocast_cache()` right after the change.
 #
 # ## What leaves the region
 #
@@ -261,17 +262,18 @@ with region():
     print("after the inner one: ", last(h).dtype)
 
 # %% [markdown]
-# You need both. `enabled=False` switches off every cast, even the one that you need here: `h` is FP16, the
-# weight is FP32, and the linear layer refuses two dtypes. Autograd records the `.float()`. In the backward
-# pass, it converts the gradient back to FP16 for the layers before.
+# You need both. `enabled=False` switches off all casts. So `h` stays FP16 and the weight stays
+# FP32, and the linear layer refuses two dtypes. You have to cast `h` yourself. Autograd records the
+# `.float()`. In the backward pass, it converts the gradient back to FP16 for the layers before.
 #
 # The innermost region for a device decides. When it ends, the region around it applies again, also if it
 # ends with an exception.
 #
 # ## Why is `backward()` outside?
 #
-# The backward pass needs no autocast. Autograd has recorded each cast, and computes each gradient in the
-# dtype that the forward pass had. Does it matter if you call `backward()` inside the region?
+# The backward pass needs no autocast. Autograd has recorded each cast. Outside of the region, it
+# computes each gradient in the dtype that the forward pass had. Does it matter if you call
+# `backward()` inside the region?
 #
 # We keep the last layer of the painter in FP32, and run the others in BF16 this time. We compute the
 # gradient of the last layer's weight twice: with `backward()` outside the region, and inside it.
@@ -306,8 +308,8 @@ print(f"relative difference: {difference:.1%}")
 # The two gradients differ by 0.2%. One rounding to BF16 changes a number by up to 0.4%, one to FP32 by up to
 # 0.000006%. (With FP16, whose rounding is finer than BF16's, the difference is only 0.02%.)
 #
-# If all layers of the painter run in 16 bits, it doesn't matter on a CPU where you call `backward()`: all
-# eight gradients are the same to the last digit.
+# If all layers of the painter run in 16 bits, then on a CPU `backward()` gives the same eight
+# gradients inside and outside, to the last digit.
 #
 # ## Evaluation and frozen layers
 #
@@ -339,9 +341,10 @@ print("frozen model     ", ten_passes(frozen, nullcontext()))
 # ways take 90 casts. For a model that only predicts, you can convert the weights once, with
 # `model.half()` or `model.bfloat16()`: [[deep training_loops]] compares the results.
 #
-# Some methods run a model twice in a step: first under `no_grad`, then with gradients. In PyTorch 2.13 both
-# passes can share a region. In older versions, parameters could stay without a gradient
-# ([[deep autocast_regions]]).
+# Some methods run a model twice in a step: first under `no_grad`, then with gradients. In PyTorch
+# 2.13 both passes can share a region. In older versions, the second pass reused the copies that
+# were made under `no_grad`, so parameters could stay without a gradient ([[deep
+# autocast_regions]]).
 #
 # ## A worker thread
 #
@@ -373,9 +376,9 @@ with region(), ThreadPoolExecutor(1) as pool:
 # GPU doesn't have this problem.
 #
 # `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with` inside
-# the function. A decorator stores autocast's state before the call, and has room for only one. That can
-# leave autocast on if the function calls itself, or if two threads call it at the same time
-# ([[deep autocast_regions]]).
+# the function. A decorator stores the state from before the call in one place. A second call,
+# before the first has ended, overwrites it. So autocast can stay on if the function calls itself,
+# or if two threads call it at the same time ([[deep autocast_regions]]).
 #
 # ## Recap
 #
@@ -385,7 +388,7 @@ with region(), ThreadPoolExecutor(1) as pool:
 #    doesn't see it.
 # 3. What leaves a region keeps its 16-bit dtype. Convert it with `.float()`.
 # 4. A layer in FP32 needs an inner region with `enabled=False`, and `.float()` on its input.
-# 5. Autocast is on or off for each thread. A new thread starts with autocast off.
+# 5. Each thread switches autocast on and off for itself. A new thread starts with autocast off.
 #
 # ## Three questions
 
@@ -397,7 +400,8 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises autocast_regions|six exercises]]: a step with its border, a leak, a layer in FP32,
-# a counter of casts, a loop that stands still, and autocast in a thread. Then [[lesson grad_scaler]]:
-# what a GradScaler does in each of its calls. Optional: [[deep autocast_regions]], on threads, generators,
-# decorators, and more that the cache doesn't know.
+# **Next:** [[exercises autocast_regions|six exercises]]: a step with its region, a tensor that
+# leaves it in 16 bits, a layer in FP32, a counter of casts, a loop that stands still, and autocast
+# in a thread. Then [[lesson grad_scaler]]: what a GradScaler does in each of its calls. Optional:
+# [[deep autocast_regions]], on threads, Python generators, decorators, and more that the cache
+# doesn't know.

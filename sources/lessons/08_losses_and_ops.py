@@ -80,8 +80,8 @@ plots.scaler_path(log.records, title="FP16: sigmoid, then BCELoss")
 # %% [markdown]
 # ## One pixel of the negative
 #
-# On most pages the corners are white, so the painter soon gives a corner a large logit. In the
-# negative, this corner is black: its target is 0. The true loss of such a pixel is about as large as its
+# At the edge, nearly all pages are white, so the painter soon gives such a pixel a large logit. In the
+# negative, the edge is black: its target is 0. The true loss of such a pixel is about as large as its
 # logit ([[deep how_numbers_break]] looks at that loss). Its true gradient is nearly 1, before the
 # division by the number of pixels.
 #
@@ -111,7 +111,7 @@ for name, loss_of_logit in losses.items():
 # %% [markdown]
 # ## What does BF16 do?
 #
-# From a logit of 7 on, BF16's sigmoid is exactly 1, and the gradient of a wrong pixel is exactly 0.
+# From a logit of 6.25 on, BF16's sigmoid is exactly 1, and the gradient of a wrong pixel is exactly 0.
 # FP16's NaN makes the scaler skip a step. But zero is an ordinary gradient, and nobody notices it. The
 # next cell trains in BF16 with both losses, and in FP16 with the loss that takes logits. It prints the
 # average error of all pages, and that of the negative. Then it shows the first ten pages, of which the
@@ -190,18 +190,18 @@ for place in ("cpu", "cuda"):
         print(f"{place:4}  cross_entropy of {call:14}  {kept / 1e9:.1f} GB")
 
 # %% [markdown]
-# If 16.8 GB are too much, compute the loss for a part of the tokens at a time. Some libraries have such a
-# loss, for example [torchtune](https://docs.pytorch.org/torchtune/stable/generated/torchtune.modules.loss.CEWithChunkedOutputLoss.html).
+# If 16.8 GB are too much, take a part of the tokens at a time, and compute its loss and its gradient before
+# the next part. (If you only split the loss, autograd keeps as much as before.) Some libraries have such a
+# loss, for example [Liger Kernel](https://github.com/linkedin/Liger-Kernel).
 #
 # ## Which results fit?
 #
 # A colleague wants the mean square of FP16 numbers, and writes `(h * h).mean()`. In
 # [[lesson autocast_ops]] such squares overflowed. What about PyTorch's own functions? On a CPU, `var` and
-# `std` compute in FP32 inside, and round their result to the dtype of `h`. For `mse_loss`, autocast casts
-# to FP32.
+# `std` compute in FP64 inside. For `mse_loss`, autocast casts to FP32.
 #
-# Here `h` has 1,000 values, each of them 600 or −600. So the mean square is 360,000, the variance is about
-# as large, and the root of the variance is about 600.
+# Here `h` has 1,000 values, each of them 600 or −600. So the mean square is 360,000, and the variance is
+# about as large.
 
 # %% tags=["question"]
 predict("losses_and_ops.which_results_fit")
@@ -247,9 +247,6 @@ def with_norm(norm):
     return nn.Sequential(first, tanh, second, norm, *others)
 
 
-# %% tags=["question"]
-predict("losses_and_ops.blank_page")
-
 # %%
 pages = pictures.cpu().clone()
 pages[0] = 0  # blank
@@ -266,6 +263,14 @@ print(f"error per pixel after 120 steps: FP32 {fp32[-1]:.3f}, FP16 {mixed[-1]:.3
 print(f"FP16: {len(log.skipped_steps)} of 120 steps skipped")
 
 # %% [markdown]
+# In FP16, 1e-8 is 0, and so is the mean square of the blank page. `rsqrt(0)` is inf, and the code of zeros
+# times inf is NaN. The loss is the mean over all pages, so one blank page makes it NaN, and with it the
+# gradients of the weights, which all pages share. A skipped step changes nothing, so the next step meets
+# the same NaN.
+#
+# Zeros like these are common: padding, a masked picture, a ReLU behind which nothing is left. Until such
+# a row comes, the norm works.
+#
 # ## Is 1e-6 large enough?
 #
 # Many models use an eps of 1e-6. FP16 has that number, as a [[term subnormal]] one. So the norm divides a
@@ -294,45 +299,14 @@ for name, norm in norms.items():
 plots.training(curves, title="A blank page, and five norms in FP16", ylabel="error per pixel")
 
 # %% [markdown]
-# PyTorch's own norms compute their statistics in FP32, even if input and output are FP16. On a CPU, we
-# tried that for `layer_norm`, `group_norm` and `rms_norm` in PyTorch 2.13. On CUDA, autocast runs these
-# three in FP32 altogether. So prefer them to a formula of your own. If you write one, begin with
-# `.float()`.
+# PyTorch's `layer_norm`, `group_norm` and `rms_norm` compute their statistics in FP32, even if input and
+# output are FP16. We tried that on a CPU, in PyTorch 2.13. On CUDA, autocast runs these three in FP32
+# altogether. So prefer them to a formula of your own. If you write one, begin with `.float()`.
+# (`F.normalize` and `nn.LocalResponseNorm` are not like these three: on a CPU, they overflow in FP16.)
 #
-# ## A norm that remembers
-#
-# `BatchNorm1d` computes the mean and the variance of each batch, in FP32. It also keeps running
-# averages of them. In training, it uses the numbers of the batch. In evaluation, it uses the running
-# averages.
-#
-# Now our painter has a batch norm after its first layer. In step 20, a broken sensor writes a million
-# into one picture. That is inf in FP16, so the scaler skips this step. No other step has a broken picture.
-
-# %% tags=["question"]
-predict("losses_and_ops.batch_norm_after_a_skip")
-
-# %%
-first, *others = autoencoder()
-model = nn.Sequential(first, nn.BatchNorm1d(64), *others).to(device)
-
-
-def one_broken(model, step):
-    batch = pictures.clone()
-    if step == 20:
-        batch[0] = 1e6
-    error = mse_loss(model(batch), batch)
-    return error, error
-
-
-errors, log = train(model, one_broken, half)
-model.eval()
-evaluated = mse_loss(model(pictures), pictures)  # in FP32
-print(f"skipped steps: {log.skipped_steps}")
-print(f"error per pixel: in training {errors[-1]:.3f}, in evaluation {evaluated.item():.3f}")
-
-# %% [markdown]
-# `norm.reset_running_stats()` and some batches in training mode bring the averages back. It's better to
-# look for broken data before the model sees it.
+# Batch norm computes the mean and the variance of each batch in FP32 too. But it updates its running
+# averages in the forward pass, so a step that the scaler skips has changed them already. In
+# [[lesson training_loops]], one broken picture was enough for a validation of NaN.
 #
 # ## Where does the stream end?
 #
@@ -344,9 +318,6 @@ print(f"error per pixel: in training {errors[-1]:.3f}, in evaluation {evaluated.
 # has no 257, since its numbers above 256 are 2 apart. The stream begins in three ways: with an
 # `nn.Embedding`, which gives the dtype of its FP32 weights; with a linear layer; and with a linear layer
 # and `.float()`.
-
-# %% tags=["question"]
-predict("losses_and_ops.stream_ends")
 
 # %%
 layer = nn.Linear(8, 8)
@@ -365,6 +336,14 @@ with torch.autocast("cpu", dtype=bfloat):
         print(f"{name:27} {stream.dtype!s:14} ends at {stream[0, 0].item():.0f}")
 
 # %% [markdown]
+# The first tensor decides. An embedding isn't on autocast's lists, so it gives its FP32 weights, and
+# FP32 + BF16 is FP32, 400 times. A linear layer gives BF16, and BF16 + BF16 is BF16. There 256 + 1 is
+# 256, so all blocks after the 255th do nothing.
+#
+# One `.float()` after the first layer keeps the whole stream in FP32, and the blocks' matrix products
+# still run in 16 bits. In a real model, no block adds exactly 1. But an addition is lost in BF16 if it is
+# below about 1/512 of the stream.
+#
 # An FP16 stream would get to 401 here, since FP16 has all whole numbers up to 2,048. Its danger is the
 # other end: a stream of 65,520 or more is inf. An FP32 stream avoids both, and takes twice the memory.
 #
@@ -483,7 +462,8 @@ for name, product in products.items():
 #    gradient is NaN or 0.
 # 2. A value that fits can have a gradient that doesn't, such as −1/p. So an eps that FP16 can hold may
 #    still be too small.
-# 3. PyTorch's norms compute in FP32 inside. In a norm of your own, begin with `.float()`.
+# 3. PyTorch's layer, group and RMS norm compute in FP32 inside. In a norm of your own, begin with
+#    `.float()`.
 # 4. A skipped step doesn't take back batch norm's running averages.
 # 5. Start the residual stream in FP32, compute angles with autocast off, and put `custom_fwd` and
 #    `custom_bwd` on an `autograd.Function`.

@@ -103,10 +103,10 @@ for dtype in (single, half, bfloat):
 #
 # ## Sums on the way
 #
-# Label smoothing adds the mean of −log p over all classes. In FP16, a sum of 10,000 terms overflows before
-# it is divided. `cross_entropy` also sums. In a model that was cast with `.half()` this overflows; under
-# a CPU's autocast the loss is FP32. `logsumexp` forms a sum, too. And FP32 alone can't save a variance
-# that is computed as the mean of the squares minus the square of the mean.
+# Label smoothing adds the mean of −log p over all classes. In FP16, a sum of 10,000 terms of 15 overflows
+# before it is divided. `cross_entropy` also sums. In a model that was cast with `.half()` this overflows;
+# under a CPU's autocast the loss is FP32. `logsumexp` forms a sum, too. And FP32 alone can't save a
+# variance that is computed as the mean of the squares minus the square of the mean.
 
 # %%
 logits = torch.zeros(1, 10_000, dtype=half)
@@ -125,7 +125,7 @@ print(f"mean subtracted first: {(x - x.mean()).square().mean():.0f}")
 # %% [markdown]
 # ## Batch norm, twice more
 #
-# A channel that was constant in training has a running variance of 0. Then batch norm divides by
+# If a channel is constant in training, its running variance goes to 0. Then batch norm divides by
 # √1e-5, so it multiplies by 316, and 300 becomes too large for FP16. The second case is `norm.half()`:
 # now the running statistics are FP16 too, and the variance of ±600 doesn't fit.
 
@@ -148,10 +148,11 @@ print("after .half(): running variance", norm.running_var.item())
 # `scaled_dot_product_attention`, which does all of this inside. (For a row in which a mask of booleans
 # leaves nothing, it gives zeros on a CPU.)
 #
-# Some models keep their scores small by design. **QK-norm** puts queries and keys through a norm, so that
-# here no score can exceed 8 ([paper](https://arxiv.org/abs/2010.04245)). **Soft-capping** computes
-# `cap * tanh(score / cap)`. Gemma 2 does this with 50 for its scores and 30 for its logits
-# ([paper](https://arxiv.org/abs/2408.00118)).
+# Some models keep their scores small by design. **QK-norm** puts queries and keys through a norm. Its
+# [paper](https://arxiv.org/abs/2010.04245) divides them by their lengths, and multiplies the score by a
+# learned number. Qwen3 and Gemma 3 take RMS norms instead. Below, these have no weights, so no score can
+# exceed 8. **Soft-capping** computes `cap * tanh(score / cap)`. Gemma 2 does this with 50 for its scores
+# and 30 for its logits ([paper](https://arxiv.org/abs/2408.00118)).
 
 # %%
 query, key = torch.full((2, 64), 40.0, dtype=half)
@@ -187,9 +188,9 @@ for shift in (0, 10, 100, 1000):
     print("probabilities", [round(p, 2) for p in probabilities.tolist()])
 
 # %% [markdown]
-# The **z-loss** adds 1e-4 times the square of `logsumexp(logits)` to the loss, which pulls the logits back
-# towards zero. PaLM was trained with it, and its authors found training more stable
-# ([paper](https://arxiv.org/abs/2204.02311)). Compute it in FP32.
+# The **z-loss** adds 1e-4 times the square of `logsumexp(logits)` to the loss. That pulls `logsumexp` back
+# towards zero, and the logits with it. PaLM was trained with it, and its authors found training more
+# stable ([paper](https://arxiv.org/abs/2204.02311)). Compute it in FP32.
 #
 # ## A running average that stands still
 #
@@ -273,8 +274,8 @@ print("torch.cuda.amp.custom_fwd:", caught[0].category.__name__)
 #
 # The old name `torch.cuda.amp.custom_fwd` works and warns. It means `device_type="cuda"`.
 #
-# `torch.autograd.gradcheck` finds none of these mistakes. It wants float64, and autocast leaves float64
-# alone. So test a Function twice: once with `gradcheck`, and once with its forward pass in a region and
+# `torch.autograd.gradcheck` accepts a Function without decorators, in a region too. It wants float64, and
+# autocast leaves float64 alone. So test a Function twice: once with `gradcheck`, and once with its forward pass in a region and
 # its backward pass outside, where you check dtypes and values.
 #
 # ## A rule for your own op

@@ -59,9 +59,6 @@ print(f"Ben's peak {ben_amp.peak / GiB:.1f} GiB")
 # on the CPU: with plain SGD and with Adam, in FP32 and under autocast. Then we count the bytes of the
 # weights, of their gradients, and of what the optimizer keeps.
 
-# %% tags=["question"]
-predict("memory.adam_under_autocast")
-
 # %%
 print("bytes per parameter:     weight  gradient  optimizer")
 for kind in (torch.optim.SGD, torch.optim.Adam):
@@ -79,9 +76,14 @@ for kind in (torch.optim.SGD, torch.optim.Adam):
         print("{:25}{:6.1f}{:10.1f}{:11.1f}".format(name, *each))
 
 # %% [markdown]
+# Autocast changes none of these numbers. Its 16-bit copies of the weights come on top, 2 bytes each, and
+# are gone after the backward pass. So mixed precision doesn't give you "a smaller model", and a
+# checkpoint of it has its usual size. (Adam also counts its steps, in 4 bytes for each tensor. That is
+# too little to see here. SGD with momentum would have 4 bytes in the last column.)
+#
 # These bytes don't all appear at once. When you create a model of a billion parameters, it takes 4 GB.
 # The gradients come in the first backward pass, and Adam's averages in the first `optimizer.step()`.
-# From then on, 16 GB are alive at the end of each step.
+# From then on, 16 GB are alive at the end of each step, until `zero_grad()` frees the 4 GB of gradients.
 #
 # ## A step, operation by operation
 #
@@ -185,13 +187,13 @@ for layers in (3, 4, 16):
 #
 # PyTorch's [recipe for mixed
 # precision](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains three layers of
-# width 4,096 with plain SGD and a batch of 4,096. It creates 50 batches of inputs and targets, then
-# trains on them in FP32, and then with FP16 autocast. The page says that mixed precision can reduce
-# memory. A notebook with this recipe printed a peak of 7,533,332,992 bytes in FP32, and 7,634,019,840
-# with autocast. (We quote these numbers and have not measured them.)
-
-# %% tags=["question"]
-predict("memory.recipe_fills")
+# width 4,096 with plain SGD. It creates 50 batches of inputs and targets, then trains on them in FP32,
+# and then with FP16 autocast. The page says that mixed precision can reduce memory. A notebook that ran
+# it with a batch of 4,096 (the page has 512) printed a peak of 7,533,332,992 bytes in FP32, and
+# 7,634,019,840 with autocast. (We quote these numbers and have not measured them.)
+#
+# Each of those inputs and targets takes as many bytes as a weight matrix, 67 MB. We subtract them from
+# both peaks.
 
 # %%
 fp32_peak, amp_peak = 7_533_332_992, 7_634_019_840  # quoted
@@ -204,20 +206,31 @@ print(f"autocast needs more by          {amp_peak - fp32_peak:13,} bytes")
 print(f"weights and biases in 16 bits   {copies:13,} bytes")
 
 # %% [markdown]
+# Most of the 7.5 GB are the 50 batches. They are on the GPU from the start, and have nothing to do with
+# the precision of the training. Without them, the run with autocast needed 12% more than the other, not
+# 1%. So before you compare two peaks, subtract what both have in common.
+#
+# And the growth is, to 1,024 bytes, one 16-bit copy of each weight and bias. (CUDA's allocator counts in
+# blocks of 512 bytes.) Everything else that autocast saves and adds comes out even at the peak, as for
+# the painter with three layers.
+#
 # ## What fills yours?
 #
 # The calculator below adds up the parts of a step for a model and a batch of your choice, with the
 # autocast rules of CUDA. It adds *all* parts, as if they were alive together, so a peak can be lower.
 # Temporary results can make a peak higher. For planning that is good enough: you see at a glance which
-# part is the largest. Try your own sizes, and then Ben's model.
+# part is the largest.
+#
+# Try your own sizes, and then Ben's model with Adam. With how many texts in a batch are the activations
+# more than half of the FP32 bytes?
 
 # %% tags=["live"]
 from amp_lessons.widgets import MemoryCalculator
 
 MemoryCalculator("GPT-2 XL", "adam")
 
-# %% tags=["question"]
-predict("memory.xl_activations")
+# %% [markdown]
+# Here are four batches, with Adam and texts of 1,024 tokens.
 
 # %%
 one_text, _ = MemoryCalculator("GPT-2 XL", "adam", batch=1).memories
@@ -228,6 +241,10 @@ for batch in (1, 4, 5, 8):
     print(f"other parts {others / GiB:.1f} GiB: {activations / (activations + others):.0%}")
 
 # %% [markdown]
+# With fewer than 5 texts, most of the memory is something that autocast can't change. With one text,
+# activations are 18% of the sum. If autocast halved all of them, it would save 9%, or 2.5 GiB. Then its
+# copies of the weights, 2.9 GiB, take that back.
+#
 # ## 100,000 words to choose from
 #
 # Some runs die in one particular line, the loss. A language model gives one number for each word that
@@ -277,9 +294,10 @@ for pieces in (1, 4, 16, 64):
 
 # %% [markdown]
 # Libraries have this ready to use, for example
-# [torchtune](https://docs.pytorch.org/torchtune/main/generated/torchtune.modules.loss.LinearCrossEntropyLoss.html).
-# Special [[term kernel|kernels]] never store the logits at all. For one model with 2 billion parameters, their authors
-# report 1 MB for the loss, where it was 24 GB ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
+# [Liger Kernel](https://github.com/linkedin/Liger-Kernel). (If you split only the loss, and call
+# `backward()` once, autograd keeps 4 bytes for each logit.) Special [[term kernel|kernels]] never store
+# the logits at all. For one model with 2 billion parameters, the authors of such kernels report 1 MB for
+# the loss, where it was 24 GB ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
 #
 # ## Compute it again
 #
@@ -324,6 +342,8 @@ predict("memory.ben_fits")
 print("bytes per parameter in optimizer.step:   weight + gradient + averages + temporary")
 for name, parts in {
     "Adam, the default on CUDA": (4, 4, 8, 4),
+    "the same with checkpointing": (4, 4, 8, 4),
+    "the same with 512 tokens": (4, 4, 8, 4),
     "Adam with fused=True": (4, 4, 8, 0),
     "Adam with averages in 8 bits": (4, 4, 2, 0),
 }.items():
@@ -353,7 +373,7 @@ for name, parts in {
 # - `torch.cuda.memory_allocated()` is what your tensors hold now, and `max_memory_allocated()` the peak
 #   since the program began. Call `torch.cuda.reset_peak_memory_stats()` before the part that you want to
 #   measure.
-# - `torch.cuda.memory_reserved()` is larger. PyTorch keeps freed blocks for later use
+# - `torch.cuda.memory_reserved()` is at least as large. PyTorch keeps freed blocks for later use
 #   ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). `nvidia-smi` shows
 #   these too, and what CUDA takes for itself. Neither of the two is a leak.
 # - In a notebook, names such as `loss` and `output` keep the tensors of the run before alive. Restart the
@@ -371,8 +391,9 @@ for name, parts in {
 # 1. Weights, gradients and Adam's averages take 16 bytes per parameter. Autocast doesn't change that.
 # 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight, and some
 #    at both ends of the network.
-# 3. So it saves memory in deep networks with large batches, and next to nothing in shallow networks,
-#    with small batches, or where the model itself fills the memory.
+# 3. So it saves memory in deep networks with large batches. It saves next to nothing with small batches,
+#    where the model itself fills the memory, or in three layers whose input and output are as wide as
+#    the rest.
 # 4. The peak can be in the forward pass, in the loss or in `optimizer.step()`. Look where, before you
 #    choose a technique.
 # 5. Compare peaks without the data that both runs share, and in fresh processes.

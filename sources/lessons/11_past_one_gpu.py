@@ -1,10 +1,9 @@
 # %% [markdown]
 # # Lesson 11: Past one eager GPU
 #
-# Your loop is right, and then it has to grow. You compile the model. It runs out of memory. You add a
-# second GPU, and somebody mentions FP8. Each time, something other than your loop begins to run the
-# model: a compiler, a second forward pass, more processes. Each of them can change the precision that
-# you chose, and no error tells you.
+# Your loop is right, and then it has to grow. You compile the model. It runs out of memory, so you run a
+# part of it twice. You add a second GPU. Each of these can change the precision you chose, and no error
+# message tells you. And then somebody mentions FP8.
 #
 # **You will be able to** compile a model under autocast and check its gradients, and recompute
 # activations in the right dtype. You'll train on several ranks whose scalers agree, and say what FP8
@@ -32,17 +31,19 @@ our_pixels, big = pictures.numel(), 100_000_000
 # %% [markdown]
 # ## Compile a painter that stays in FP32
 #
-# The network of [[lesson amp_in_20_minutes]] paints digits again: the painter. As there, we pretend
-# that the pictures have 100 million pixels. So the painter's gradients are too small for FP16.
+# The network of [[lesson amp_in_20_minutes]] paints digits again: the painter. As there, it paints *big
+# pictures*: we pretend that they have 100 million pixels, and divide the loss by that number. This makes
+# the gradients too small for FP16. The learning rate makes up for it: with exact numbers, the updates
+# would stay the same.
 #
 # This time the painter is a part of a larger training, which runs under FP16 autocast. So the painter's
 # `forward` switches autocast off, and everything inside it stays in FP32. It needs no loss scaling.
 # `train` takes the painter, and the function that computes its error.
 #
 # Then we compile the painter. So far, the painter ran in [[term eager mode]]: PyTorch runs each operation as
-# soon as Python reaches it. `torch.compile(model)` returns a model that you call in the same way. It
-# records which operations your model runs, forward and backward, and then runs an optimized version of
-# this recording in place of your Python code.
+# soon as Python reaches it. `torch.compile(model)` returns a model that you call in the same way. At the
+# first call, it records which operations your model runs, forward and backward. From then on, it runs an
+# optimized version of this recording in place of your Python code.
 #
 # `compiled`, from this course's package, calls `torch.compile` with `backend="aot_eager"`. This makes
 # the recording and leaves out the optimizing, so you need no C++ compiler.
@@ -97,8 +98,8 @@ plots.training(
 # - **A setting.** `backward_pass_autocast` says under which autocast the backward pass is recorded. In
 #   PyTorch 2.13 its default is `"same_as_forward"`. Set it to `"off"` once, at the top of your script:
 #   `torch._functorch.config.backward_pass_autocast = "off"`.
-# - **The region inside.** Compile the function that opens the autocast region. Here that is `error_of`.
-#   Then no autocast is on around the call, and the backward pass is recorded without it.
+# - **A larger part.** Compile the function that switches autocast on. Here that is `error_of`. Then
+#   autocast is still off when the compiled call begins, and the backward pass is recorded without it.
 #
 # The next cell tries both. It changes the setting for one training only. Below, you see what two of the
 # painters paint.
@@ -108,10 +109,10 @@ with compiler_settings.patch(backward_pass_autocast="off"):
     fixed_painter = compiled(FP32Painter().to(device))
     with_setting = train(fixed_painter)
     painted = fixed_painter(pictures)
-region_inside = train(FP32Painter().to(device), compiled(error_of))
+larger_part = train(FP32Painter().to(device), compiled(error_of))
 
-print(f'compiled, the setting is "off":  error per pixel {with_setting[-1]:.3f}')
-print(f"compiled with the region inside: error per pixel {region_inside[-1]:.3f}")
+print(f'painter compiled, setting "off": error per pixel {with_setting[-1]:.3f}')
+print(f"error_of compiled:               error per pixel {larger_part[-1]:.3f}")
 print(f"eager:                           error per pixel {fp32[-1]:.3f}")
 plots.paintings(
     {"original": pictures, "default": compiled_painter(pictures), 'setting "off"': painted}
@@ -150,22 +151,23 @@ print(f'compiled, setting "off":   {relative_error(switched_off, eager):.1%}')
 # rounding changes a number by up to 1/256, and part of that averages out in the sums. So the painter
 # learns nearly as well. But you asked for an FP32 part, and got gradients in the precision of BF16.
 #
-# No curve and no scaler would have shown this. So when you compile a model, compare the gradients of
-# one batch with eager mode, once.
+# Under BF16, no curve and no scaler would have shown this loss of precision. So when you compile a
+# model, compare the gradients of one batch with eager mode, once.
 #
 # ## Out of memory: run the block twice
 #
-# With [[term activation checkpointing]], autograd keeps only the input of a block. When the backward
-# pass needs the values inside the block, the block's forward pass runs again. But `backward()` stands
-# outside autocast. In which dtype does that second run happen?
+# With [[term activation checkpointing]], autograd keeps only the input of a *block*, a part of the model.
+# When the backward pass needs the values inside the block, the block's forward pass runs again. But
+# `backward()` stands outside autocast. In which dtype does that second run happen?
 #
-# There are two ways to do it. One is `torch.utils.checkpoint.checkpoint`. The other is to write it by
-# hand, as people do in reversible layers or in attention that saves memory. `Recompute`, below, is such
-# code.
+# There are two ways to do it. One is `torch.utils.checkpoint.checkpoint` with `use_reentrant=False`,
+# its newer version. The other is to write it by hand, as people do in reversible layers or in attention
+# that saves memory. `Recompute`, below, is such code.
 #
-# After it, we try three calls: the painter as it is, `checkpoint`, and `Recompute`. `fp16_pass`, from
-# this course's package, makes each call under FP16 autocast, and calls `backward()` outside. It notes
-# the dtype that the first layer puts out, each time the layer runs.
+# After it, we try three calls: the plain painter, `checkpoint`, and `Recompute`. The block is the whole
+# painter. From here on, the painter is the bare `autoencoder()`, without the region that switches
+# autocast off. `fp16_pass`, from this course's package, makes each call under FP16 autocast, and calls
+# `backward()` outside. It notes the dtype that the first layer puts out, each time the layer runs.
 
 
 # %%
@@ -211,21 +213,23 @@ print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 # `torch.amp.custom_bwd(device_type=…)`, which restores it. [[deep past_one_gpu]] shows that the gradients
 # are then equal.
 #
-# Give `checkpoint` the argument `use_reentrant=False`. Without it, PyTorch 2.13 warns and uses an older
-# version. That one doesn't train a block whose input needs no gradient, such as a batch of pictures.
+# Without `use_reentrant=False`, `checkpoint` warns in PyTorch 2.13, and uses its older version. That one
+# doesn't train a block whose input needs no gradient, such as a batch of pictures. `Recompute` has the
+# same limit, so `fp16_pass` makes the pictures require a gradient.
 #
 # ## A second GPU
 #
 # With several GPUs, each has a process of its own, called by its number: [[term rank]] 0, rank 1. The
 # command `torchrun` starts these processes. A library carries tensors between them: NCCL between GPUs,
-# gloo between CPUs. In an *all-reduce*, each rank brings a tensor, and each gets the sum of all.
+# gloo between CPUs. In an *all-reduce*, each rank brings a tensor, and each gets the sum of all. Divided
+# by the number of ranks, this is the average.
 #
 # There are two ways to train one model on several ranks:
 #
 # - [[term DDP]] (`DistributedDataParallel`): each rank has the whole model, and its own part of the batch.
 #   During `backward()`, all-reduces average the gradients.
 # - [[term FSDP|FSDP2]] (`fully_shard`): each rank stores only a piece of every parameter, called a *shard*. Before
-#   a block of layers runs, each rank collects the other pieces of its parameters. After the backward
+#   a block runs, each rank collects the other pieces of its parameters. After the backward
 #   pass, each rank has the averaged gradient of its own shard.
 #
 # When the ranks average gradients, they send them to each other. We call this the *exchange*.
@@ -240,7 +244,7 @@ print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 # for step in range(150):
 #     optimizer.zero_grad()
 #     with torch.autocast(device, dtype=torch.float16):
-#         error = mse_loss(model(batch), batch)
+#         error = mse_loss(model(batch), batch)  # a mean; above, it was a sum
 #     loss = error * our_pixels / big
 #     scaler.scale(loss).backward()  # DDP averages the gradients in here
 #     scaler.step(optimizer)
@@ -249,7 +253,7 @@ print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 #
 # From `zero_grad()` on, no line depends on the number of ranks. The next cell starts two ranks on
 # this machine, on its GPUs if it has two. They run the experiments of the next sections, which takes
-# some seconds. `show` prints what came of one of them.
+# some seconds. `show` prints the result of one experiment.
 
 # %%
 from amp_lessons.distributed import launch
@@ -263,7 +267,8 @@ def show(name):
         skipped = [record["step"] for record in records if record["skipped"]]
         print(f"rank {rank.number}: skipped steps {skipped}", end=", ")
         print(f"scale {records[-1]['scale']:,.0f} at the end")
-    print(f"a weight differs between the ranks by up to {ranks[0].reports[name]['apart']:.1g}")
+    if name.startswith("ddp"):  # under FSDP2, no weight is on two ranks
+        print(f"a weight differs between the ranks by up to {ranks[0].reports[name]['apart']:.1g}")
 
 
 # %% [markdown]
@@ -320,7 +325,8 @@ plots.curves(
 # after the exchange. One of them has overflowed in the backward pass. Under DDP, its average is inf on
 # both ranks. Under FSDP2, it is inf on rank 1 alone, which holds this shard.
 #
-# In our experiment, rank 1 gets such an inf in step 40.
+# FSDP2 stores parameters and gradients as *DTensors*: tensors that know on which ranks their other parts
+# are. In our experiment, rank 1 gets such an inf in step 40.
 
 # %%
 plots.where_the_inf_is(ranks=2, parameters=6, bad=4)
@@ -340,7 +346,7 @@ show("fsdp2 gradient")
 #
 # ## What FSDP2 casts
 #
-# Under FSDP2, our script opens no autocast region. It gives FSDP2 a policy:
+# Under FSDP2, our loop opens no autocast region. FSDP2 gets a policy instead:
 #
 # ```python
 # policy = MixedPrecisionPolicy(
@@ -352,16 +358,14 @@ show("fsdp2 gradient")
 # | in one training step | dtype under this policy |
 # |---|---|
 # | each rank's shards, between the steps | FP32: these are the [[term master weights]] |
-# | the parameters that the ranks collect for the forward pass | FP16, so half the bytes are sent |
+# | the parameters that the ranks collect, for both passes | FP16, so half the bytes are sent |
 # | the input of the model, and what its layers compute from it | FP16 |
 # | the output of the model | FP32 (`output_dtype`) |
 # | the gradients, when the ranks average them | FP32 (`reduce_dtype`) |
 #
 # The policy casts where a *module* that you gave to `fully_shard` begins and ends. It has no list of
-# operations as autocast has, so a softmax or a norm inside runs in FP16 too. To keep a norm in FP32, call
-# `fully_shard` on the norm first, with a policy of its own:
-# `MixedPrecisionPolicy(param_dtype=torch.float32, output_dtype=torch.float16)`. Without its
-# `output_dtype`, the next layer would get FP32 for its FP16 weights, which is an error.
+# operations as autocast has, so a softmax or a norm inside runs in FP16 too. To keep a norm in FP32, give
+# it a policy of its own ([[deep past_one_gpu]]).
 #
 # Now suppose you give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`. For one parameter,
 # rank 0 has a gradient of 256, and rank 1 has one of 1.
@@ -381,13 +385,13 @@ for param_dtype, (first, second), without, with_fp32 in ranks[0].reports["reduce
 # ## Accumulate, and exchange once
 #
 # With [[term gradient accumulation]] over four micro-batches, DDP exchanges gradients four times for one
-# step. Three of these exchanges are wasted. In a region of `model.no_sync()`, DDP leaves the exchange
-# out, and the gradients add up on each rank. (For a small model, one exchange is one all-reduce.)
-# Suppose you write it like this, with `no_sync()` around the first three calls of `backward()`:
+# step. Three of these exchanges are wasted. `model.no_sync()` is there to leave them out: the gradients
+# then add up on each rank. (For a small model, one exchange is one all-reduce.) Suppose you write it
+# like this, with `no_sync()` around the first three calls of `backward()`:
 #
 # ```python
-# for number, batch in enumerate(four):
-#     loss = loss_of(model, batch) / 4
+# for number, batch in enumerate(micro_batches):
+#     loss = mse_loss(model(batch), batch) / 4
 #     with model.no_sync() if number < 3 else nullcontext():
 #         loss.backward()
 # ```
@@ -417,7 +421,8 @@ for words, name in loops.items():
 #
 # To take home: `amp_lessons/distributed/train.py` is a whole script with DDP, FSDP2, accumulation and a
 # scaler. The same file runs on two CPU cores (the first command), and on two machines with 8 GPUs each.
-# For that, start the second command on both machines. `HOST` is the name of one of them.
+# For that, start the second command on both machines. The `--rdzv` options are how the two find each
+# other; `HOST` is the name of one of them.
 #
 # ```
 # torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
@@ -436,9 +441,9 @@ for words, name in loops.items():
 # without its speed. It rounds both inputs of each matrix product to FP8: weights and activations to
 # E4M3, gradients to E5M2. Sums and parameters stay in FP32.
 #
-# There is no GradScaler. With `scaled=True`, the default, each tensor has a scale of its own. The tensor
-# is multiplied by it before it is rounded, so that its largest number lands on the largest number of
-# the format. Afterwards, the product is divided by both scales.
+# There is no GradScaler. With `scaled=True`, the default, each tensor has a scale of its own. Before
+# rounding, the tensor is multiplied by its scale, so that its largest number lands on the largest number
+# of the format. Afterwards, the product is divided by both scales.
 
 # %% tags=["question"]
 predict("past_one_gpu.painter_in_fp8")
@@ -461,12 +466,12 @@ plots.training(
 # ## How exact must a scale be?
 #
 # *Dynamic* scaling takes the largest number of the tensor itself, which costs one more pass over it.
-# *Delayed* scaling takes the largest number of earlier tensors, and may be wrong. What does a wrong
-# scale cost?
+# *Delayed* scaling takes the largest number that the same tensor had in earlier steps, so it can be
+# wrong. What does a wrong scale cost?
 #
 # The next cell multiplies the weights of the painter's first layer and the pictures, once with all
 # tensors in E4M3 and once in E5M2. It changes the scale of the weights from 65,536 times too small to
-# 256 times too large.
+# 256 times too large. Numbers beyond the end of a format become its largest number.
 
 # %% tags=["question"]
 predict("past_one_gpu.wrong_scale")
@@ -491,10 +496,9 @@ plots.error_by_scale(
 # | torchao, [row-wise](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html) | E4M3 | a row |
 # | Transformer Engine, [MXFP8](https://docs.nvidia.com/deeplearning/transformer-engine-releases/release-2.18/user-guide/features/low_precision_training/mxfp8/mxfp8.html) | E4M3 by default | 32 numbers |
 #
-# If fewer numbers share a scale, their sizes differ less, and the format needs less range. An outlier then
-# harms only its own row or block ([[deep past_one_gpu]]). NVFP4 goes on in this direction: 4-bit numbers with
-# [a scale for each 16](https://intel.github.io/neural-compressor/latest/docs/source/3x/PT_NVFP4Quant.html),
-# and one more for the tensor.
+# If fewer numbers share a scale, their sizes differ less, and the format needs less range. A single
+# number that is far too large, an *outlier*, then harms only its own row or block
+# ([[deep past_one_gpu]]).
 #
 # You don't write any of this yourself.
 # [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html) replaces linear layers with
@@ -507,18 +511,16 @@ plots.error_by_scale(
 #
 # | what you see | likely cause | what to do |
 # |---|---|---|
-# | Gradients are zero, inf or coarse, but only compiled | The backward pass was recorded under autocast | `backward_pass_autocast = "off"`, or the region inside |
+# | Gradients are zero, inf or coarse, but only compiled | The backward pass was recorded under autocast | `backward_pass_autocast = "off"`, or compile the function that switches autocast on |
 # | A recomputation by hand gives slightly different gradients | The second run has another dtype | `custom_fwd` and `custom_bwd` |
-# | `CheckpointError` about different metadata | The two runs differ in a region | Open the same regions in both ([[deep past_one_gpu]]) |
 # | The scales or the weights of two ranks differ | The scalers saw different gradients | Find what changes gradients after the exchange, or what only one rank loads |
-# | `got mixed torch.Tensor and DTensor` in the scaler | One optimizer has sharded and plain parameters | Call `fully_shard` on the whole model too, last |
 # | A rank hangs | It waits for an exchange that another rank never starts | Don't put `backward()` behind an `if` on local data |
 # | Accumulation is as slow as without `no_sync()` | The forward pass is outside of it | Put forward and backward inside |
 #
 # ## Recap
 #
 # 1. In PyTorch 2.13, a compiled backward pass is recorded under the autocast of the forward call. Switch
-#    that off, or compile the region along. Compare one batch with eager mode.
+#    that off, or compile the function that switches autocast on. Compare one batch with eager mode.
 # 2. A recomputation needs the autocast state of the first run. PyTorch's `checkpoint` restores it. By
 #    hand, use `custom_fwd` and `custom_bwd`.
 # 3. DDP's scalers agree because they see equal gradients. If one rank's gradients change after the
@@ -540,5 +542,5 @@ ask(
 # **Next:** [[exercises past_one_gpu|six exercises]]: compiled equals eager, a checkpointed block, ranks
 # that agree, a policy for FSDP2, an accumulation with few exchanges, and a tensor in FP8. None of them
 # starts a second process. Then [[lesson myths]] tests claims about AMP. Optional:
-# [[deep past_one_gpu]], on when the setting is read, the older checkpoint, averages in FP16, and
-# outliers in FP8.
+# [[deep past_one_gpu]], on when the setting is read, the older checkpoint, a norm in FP32 under FSDP2,
+# averages in FP16, and outliers in FP8.

@@ -145,7 +145,7 @@ print("backward:", raised(lambda: outputs[0].sum().backward()))
 # `one_of_ranks` pretends that this process is rank 0 of two: exchanges do nothing and wait for nobody.
 # That is enough to see dtypes and errors.
 #
-# The cell shows the dtypes of one training step under FSDP2, with the policy of the lesson. Then it tries
+# The next cell shows the dtypes of one training step under FSDP2, with the policy of the lesson. Then it tries
 # a model of which only the first layer was given to `fully_shard`. One optimizer holds all its
 # parameters, and a `GradScaler` makes the step.
 
@@ -163,6 +163,11 @@ print(message.split(", need")[0])
 # `_amp_foreach_non_finite_check_and_unscale_`. DTensor
 # [adds an exchange to it](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_dispatch.py)
 # (`found_inf_reduce_handler`), and refuses a mixture. Call `fully_shard` on the model itself too, last.
+#
+# The order also helps to keep a norm in FP32. Call `fully_shard` on the norm first, with a policy of its
+# own: `MixedPrecisionPolicy(param_dtype=torch.float32, output_dtype=torch.float16)`. Without its
+# `output_dtype`, the norm hands on FP32. If the next layer has FP16 weights and no `fully_shard` of its
+# own, that is an error.
 #
 # ## Averages in FP16
 #
@@ -186,7 +191,7 @@ for name, value in (("10,000", 10_000.0), ("6e-8", 2.0**-24)):
 #   [`fp16_compress_hook`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py)
 #   changes that. It casts to FP16 and then divides, so scaled gradients above 65,504 become inf.
 # - FSDP2 with an FP16 `reduce_dtype` divides by about the root of the number of ranks before the sum, and
-#   by the rest after it
+#   by the rest after it: with 8 ranks by 4 and by 2, with 2 ranks by 2 before it
 #   ([`_get_gradient_divide_factors`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py)).
 # - `nn.DataParallel`, the predecessor of DDP, has threads in place of ranks. In PyTorch 2.13 it hands
 #   them autocast's on or off, without its dtype. Put the region inside `forward`; better, use DDP.
@@ -252,6 +257,10 @@ for name, scale in scales.items():
     )
 
 # %% [markdown]
+# NVFP4 goes on in this direction: 4-bit numbers with
+# [a scale for each 16](https://intel.github.io/neural-compressor/latest/docs/source/3x/PT_NVFP4Quant.html),
+# and one more for the tensor.
+#
 # ## A scale from the past
 #
 # Delayed scaling takes the largest number of the last tensors. 40 tensors come one after the other.

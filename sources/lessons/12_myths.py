@@ -32,8 +32,8 @@
 # | 8 | [Autocast keeps the loss in FP32](#8.-Autocast-keeps-the-loss-in-FP32) | **true only when** the loss ends in an op that autocast runs in FP32, such as `mse_loss` |
 # | 9 | [A loss that was not scaled raises an error](#9.-A-loss-that-was-not-scaled-raises-an-error) | **true only when** the scaler is enabled and has never scaled anything |
 # | 10 | [Only the optimizer step belongs outside autocast](#10.-Only-the-optimizer-step-belongs-outside-autocast) | **false**: `backward()` belongs outside too, and there it matters |
-# | 11 | [AMP costs no accuracy](#11.-AMP-costs-no-accuracy) | **true only when** all values fit into FP16, which a comparison with FP32 shows |
-# | 12 | [Mixed precision means FP16 and FP32](#12.-Mixed-precision-means-FP16-and-FP32) | **true only when** the device's default is FP16 and you name no dtype. BF16 is the other choice |
+# | 11 | [AMP costs no accuracy](#11.-AMP-costs-no-accuracy) | **true only when** all values fit into the 16-bit dtype and its rounding does no harm; compare with FP32 |
+# | 12 | [Mixed precision means FP16 and FP32](#12.-Mixed-precision-means-FP16-and-FP32) | **true only when** the region's dtype is FP16: CUDA's default, but not a CPU's. BF16 is the other choice |
 # | 13 | [AMP makes the model smaller](#13.-AMP-makes-the-model-smaller) | **true only when** you mean the activations. Parameters, gradients and the optimizer's state stay FP32 |
 # | 14 | [The basic FP16 loop needs no scaler](#14.-The-basic-FP16-loop-needs-no-scaler) | **true only when** no gradient that matters is too small for FP16 |
 # | 15 | [Scale, step and update make a whole loop](#15.-Scale%2C-step-and-update-make-a-whole-loop) | **false**: without `zero_grad` one inf stays in `.grad`, and every later step is skipped |
@@ -42,7 +42,7 @@
 # | 18 | [CPU tensors under CUDA autocast raise an error](#18.-CPU-tensors-under-CUDA-autocast-raise-an-error) | **false**: autocast for one device leaves tensors on another alone |
 # | 19 | [NaN in the loss comes from underflow](#19.-NaN-in-the-loss-comes-from-underflow) | **true only when** a logarithm or a quotient meets the zeros. Zero gradients only stop the learning |
 # | 20 | [Autocast fixes dtype mismatches](#20.-Autocast-fixes-dtype-mismatches) | **true only when** the op is on one of its lists, runs inside the region and makes its own result |
-# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax and sums on CUDA. Autocast leaves mean, var and std alone, and most of these ops on a CPU |
+# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and most of these ops on a CPU |
 # | 22 | [Autocast scales the gradients](#22.-Autocast-scales-the-gradients) | **true only when** you add a GradScaler. Autocast alone scales nothing |
 # | 23 | [AMP needs an NVIDIA GPU of compute capability 7](#23.-AMP-needs-an-NVIDIA-GPU-of-compute-capability-7) | **false**: autocast also works on CPU, XPU and MPS, and CUDA's on AMD's GPUs |
 # | 24 | [An op without FP16 support rules AMP out](#24.-An-op-without-FP16-support-rules-AMP-out) | **false**: a disabled region, or `custom_fwd` with `cast_inputs`, runs that one op in FP32 |
@@ -52,11 +52,11 @@
 # | 28 | [Skipped steps mean that the scaling is broken](#28.-Skipped-steps-mean-that-the-scaling-is-broken) | **false**: a few skips at the start are how the scaler finds its scale |
 # | 29 | [The TF32 switch makes AMP faster](#29.-The-TF32-switch-makes-AMP-faster) | **true only when** FP32 products are left in the model; the switch is now called `fp32_precision` |
 # | 30 | [custom_fwd is a precision rule](#30.-custom_fwd-is-a-precision-rule) | **true only when** you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass |
-# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** you count lines of code. A step pays with casts, checks and a read from the GPU |
+# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** you count lines of code. An FP16 step pays with casts, checks and a read from the GPU |
 # | 32 | [Call reset_max_memory_allocated before you measure](#32.-Call-reset_max_memory_allocated-before-you-measure) | **false**: the name is out of date; call `reset_peak_memory_stats` |
 # | 33 | [The benchmark shows that AMP reduces memory](#33.-The-benchmark-shows-that-AMP-reduces-memory) | **false**: its own peak rises, by the FP16 copies of the weights |
 # | 34 | [The benchmark shows what AMP gains](#34.-The-benchmark-shows-what-AMP-gains) | **false**: its method finds a gain between equal programs, and it names no GPU |
-# | 35 | [With a device variable the script runs anywhere](#35.-With-a-device-variable-the-script-runs-anywhere) | **true only when** every line uses it. A GradScaler for another device does nothing |
+# | 35 | [With a device variable the script runs anywhere](#35.-With-a-device-variable-the-script-runs-anywhere) | **true only when** every line uses it. Without a GPU, `GradScaler("cuda")` does nothing |
 # | 36 | [set_to_none makes zero_grad faster](#36.-set_to_none-makes-zero_grad-faster) | **false**: it has been the default since 2.0, so naming it changes nothing |
 
 # %%
@@ -91,12 +91,12 @@ layer, x, y = nn.Linear(8, 3), torch.ones(4, 8), torch.zeros(4, 3)
 # ### 2. AMP is imported from torch.cuda.amp
 #
 # **False** since PyTorch 2.4. The old names still work, and each call gives a FutureWarning. Write
-# `torch.autocast` and `torch.amp.GradScaler("cuda")`: the same names serve every device.
+# `torch.autocast` and `torch.amp.GradScaler("cuda")`: the same names serve other devices too.
 #
 # ### 3. Autocast runs most operations in FP16
 #
-# **True only when** you count what a network runs. Few of autocast's *rules* cast to FP16. But the
-# ops that they are about do nearly all the arithmetic, and many others continue with the FP16 that
+# **True only when** you count what a network runs. By autocast's *rules* it is false. But the ops
+# that are cast to FP16 do nearly all the arithmetic, and many others continue with the FP16 that
 # they get. Say: "Autocast runs matrix products, convolutions and attention in FP16."
 
 # %% tags=["question"]
@@ -118,7 +118,7 @@ print(f"with {seen.totals.share_16bit:.0%} of the products' FLOPs")
 # ### 4. AMP keeps a master copy of the weights
 #
 # **False** with `torch.autocast`. The parameters themselves are FP32, and autocast makes 16-bit
-# copies of them for a while. The optimizer holds its averages and no second weight. Master weights
+# copies of them for a while. AdamW holds its averages and no second weight. Master weights
 # belong to the recipe of the [paper](https://arxiv.org/abs/1710.03740), where the model is FP16: you
 # built that in [[lesson amp_from_scratch]].
 #
@@ -131,8 +131,8 @@ print(f"with {seen.totals.share_16bit:.0%} of the products' FLOPs")
 # ### 6. A forward pass under BF16 autocast is BF16 training
 #
 # **False.** The page's example for BF16 ends after the forward pass, so nothing is trained. Compared
-# with FP16, you leave out the scaler and nothing else. And it needs a newer GPU than FP16 does: BF16
-# came to NVIDIA's tensor cores with
+# with FP16, you leave out the scaler and nothing else. And for speed it needs a newer GPU than FP16
+# does: BF16 came to NVIDIA's tensor cores with
 # [Ampere](https://developer.nvidia.com/blog/nvidia-ampere-architecture-in-depth/).
 
 # %% tags=["question"]
@@ -159,23 +159,21 @@ for steps in ("forward", "forward, backward, step"):
 #
 # ### 7. Printing the type of the loss shows its precision
 #
-# **False.** The quiz prints `type(loss)` to learn the precision. But every tensor has the type
+# **False.** The quiz prints `type(loss)` to learn the precision. But a loss has the type
 # `torch.Tensor`, in FP32 as in FP16. Print `loss.dtype`.
 #
 # ### 8. Autocast keeps the loss in FP32
 #
 # **True only when** the loss ends in an op that autocast runs in FP32, such as `mse_loss`. Autocast
 # has rules for ops, and doesn't know which tensor is your loss. `mul` and `mean` have no such rule, on
-# a CPU or on CUDA. So a loss that you write by hand can be FP16, and overflow.
+# a CPU or on CUDA. So a loss that you write by hand can be FP16, and overflow. (With an FP32
+# target the difference is FP32, by PyTorch's type promotion.)
 #
 # ### 9. A loss that was not scaled raises an error
 #
 # **True only when** the scaler is enabled and has never scaled anything. Then `scaler.step` raises,
 # not `backward`. A forgotten `scaler.scale` in a later step, or for the second of two losses, raises
-# nothing.
-
-# %% tags=["question"]
-predict("myths_and_clinic.forgotten_scale_later")
+# nothing: `step` divides the gradients all the same.
 
 # %%
 for dtype in (torch.float32, torch.float16):
@@ -199,8 +197,8 @@ print(f"9 a scaler in use: the weight moves from 3 to {weight:.5f}")
 #
 # ### 11. AMP costs no accuracy
 #
-# **True only when** all values fit into FP16. The [paper](https://arxiv.org/abs/1710.03740) found no
-# loss for its networks. Whether yours loses any is a question that a comparison answers. Below, a
+# **True only when** all values fit into the 16-bit dtype and its rounding does no harm. The
+# [paper](https://arxiv.org/abs/1710.03740) found no loss for its networks. Whether yours loses any is a question that a comparison answers. Below, a
 # network learns digits from pixels up to 1, and from pixels up to a million, as unscaled data can be.
 
 # %%
@@ -218,7 +216,7 @@ for pixel in (1.0, 1e6):
 #
 # ### 12. Mixed precision means FP16 and FP32
 #
-# **True only when** you name no dtype and the device's default is FP16, as on CUDA. The guide never
+# **True only when** the region's dtype is FP16, as on CUDA if you name none. The guide never
 # mentions BF16, which is the default on a CPU and the first choice on GPUs that have it
 # ([[lesson amp_in_20_minutes]]).
 #
@@ -254,17 +252,16 @@ for factor in (1.0, 2.0**-30):
 # ### 16. The scaler makes a scaled optimizer step
 #
 # **False.** A comment in the guide says so. `scaler.step` first divides the gradients by the scale and
-# looks for inf and NaN. Then it makes an ordinary step, or none. Scaling protects the backward pass,
+# looks for inf and NaN. Then it makes an ordinary step, or none. (A fused optimizer divides and
+# skips by itself.) Scaling protects the backward pass,
 # and the update doesn't see it.
 #
 # ### 17. Autocast and inference_mode are all it takes to serve a model
 #
 # **False.** `inference_mode` doesn't switch dropout off; `model.eval()` does. And an FP32 model under
-# autocast pays for casts in every call. For serving, cast the model once, with `model.half()` or
+# autocast pays for casts in every call, since the cache keeps nothing under `inference_mode`
+# ([[lesson autocast_regions]]). For serving, cast the model once, with `model.half()` or
 # `model.bfloat16()`, call `eval()`, and compare its answers with those of the model that you trained.
-
-# %% tags=["question"]
-predict("myths_and_clinic.casts_while_serving")
 
 
 # %%
@@ -288,8 +285,8 @@ print(f"17 dropout without eval() makes about {round(zeros, -2)} of 1,000 number
 # ### 18. CPU tensors under CUDA autocast raise an error
 #
 # **False.** The guide blames such tensors for "Operation not permitted". But a region is for one type
-# of device, and leaves tensors on others alone. Tensors on two devices in *one* op raise an error, with
-# autocast or without.
+# of device, and leaves tensors on others alone. Two matrices on two devices in *one* op raise an error,
+# with autocast or without.
 #
 # ### 19. NaN in the loss comes from underflow
 #
@@ -300,14 +297,15 @@ print(f"17 dropout without eval() makes about {round(zeros, -2)} of 1,000 number
 # ### 20. Autocast fixes dtype mismatches
 #
 # **True only when** the op is on one of autocast's lists, runs inside the region and makes its own
-# result. Most of these errors come from elsewhere: after the region, in place, with `out=`, or from
-# an op on no list, such as `scatter`. Find the tensor with the unexpected dtype, and cast it.
+# result. Other mismatches remain: after the region, in place, with `out=`, or in an op on no list, such
+# as `scatter`. And autocast doesn't cast FP64 and integer tensors at all. Find the tensor with the
+# unexpected dtype, and cast it.
 #
 # ### 21. Softmax and reductions run in FP32
 #
-# **True only when** you mean softmax and sums on CUDA: autocast casts those to FP32. It leaves mean,
-# var and std alone there, and all five on a CPU. What a kernel does inside is another question, and
-# the dtype of its result doesn't answer it.
+# **True only when** you mean softmax, sums or norms on a GPU: under autocast they return FP32. It
+# leaves mean, var and std alone there, and all six on a CPU. What a kernel does inside is another
+# question, and the dtype of its result doesn't answer it.
 
 # %% tags=["question"]
 predict("myths_and_clinic.mean_of_ten_thousand")
@@ -333,8 +331,8 @@ print(f"21 the mean is {mean:.4f}, {mean.dtype}")
 # ### 22. Autocast scales the gradients
 #
 # **True only when** you add a GradScaler. The guide lists gradient scaling among the things that AMP
-# does by itself. Autocast chooses dtypes and nothing else. Scaling is a separate object with three
-# calls of its own.
+# does by itself. Autocast chooses dtypes and nothing else. Scaling is a separate object with calls
+# of its own.
 #
 # ### 23. AMP needs an NVIDIA GPU of compute capability 7
 #
@@ -376,15 +374,15 @@ for rows, length in ((16, 64), (1, 16)):
 # ### 26. AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere
 #
 # **True only when** the products are large and the baseline doesn't use TF32; and even then, measure.
-# We can't measure it here. But data sheets give a limit ([[lesson speed]]), which can refute a claim
-# and can't confirm one.
+# Data sheets only give a limit, if both versions come equally close to what the GPU can do
+# ([[lesson speed]]).
 #
-# Take one product with an FP32 weight of 4096 by 4096, which autocast casts first. Over TF32 on an A100
-# the limit stays below 2, so "2 to 3" is impossible for such a product. Over plain FP32, with many rows,
-# there is room for the guide's ranges and for more: for V100s, PyTorch's
+# Take one product with an FP32 weight of 4096 by 4096, which autocast casts first. All bytes come from
+# memory. Over TF32 on an A100 the limit stays below 2: "2 to 3" would need a poorer TF32 kernel. Over
+# plain FP32, with many rows, there is room for the guide's ranges and for more: for V100s, PyTorch's
 # [blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)
-# reports 1.5 to 5.5 times. (Kernels that exist only for 16 bits, such as FlashAttention, can gain
-# more.) Ask for the GPU, the model, the batch and the baseline.
+# reports 1.5 to 5.5 times. (Kernels without FP32, such as FlashAttention, can gain more.)
+# Ask for the GPU, the model, the batch and the baseline.
 
 # %% tags=["question"]
 predict("myths_and_clinic.limit_for_one_row")
@@ -447,8 +445,8 @@ for enabled in (True, False):
 #
 # ### 31. The speed-up is nearly free
 #
-# **True only when** you count lines of code. Each step pays with casts and with a check of all
-# gradients. It also reads a number back from the GPU, and Python waits for it (with a fused optimizer
+# **True only when** you count lines of code. With FP16, each step pays with casts and with a check
+# of all gradients. It also reads a number back from the GPU, and Python waits for it (with a fused optimizer
 # it doesn't). Beside large products that is cheap, beside small ones it isn't. And comparing the
 # quality takes your time.
 
@@ -541,7 +539,7 @@ for options in ({}, {"set_to_none": True}):
 # A test that finds fault with everything is worth nothing. So here are five more sentences of the
 # same pages, tried in the same way. All five hold.
 #
-# - **A.** Under autocast, inputs need no cast by hand.
+# - **A.** Under autocast, FP32 inputs need no cast by hand.
 # - **B.** `mse_loss` returns FP32, on a CPU and on CUDA.
 # - **C.** The backward pass runs in the dtypes of the forward pass.
 # - **D.** After an inf in a gradient, `scaler.step` skips the step.
@@ -565,9 +563,9 @@ print(f"E the largest gradient: {proofs.largest_gradient(2.0**-30, torch.bfloat1
 # 2. "FP32", "faster" and "smaller" are true of some ops, some sizes and some parts of the memory.
 # 3. The dtype of a result shows what an op returns. To see what autocast does, count casts; to see how
 #    a kernel computes, compare numbers.
-# 4. A limit can refute a promised speed-up. Only a measurement confirms one.
-# 5. The expensive mistakes raise no error: a loss that wasn't scaled, a scaler for another device, a
-#    `backward()` inside the region.
+# 4. A limit can cast doubt on a promised speed-up. Only a measurement confirms one.
+# 5. The expensive mistakes raise no error: a loss that wasn't scaled, a CUDA scaler on a machine
+#    without CUDA, a `backward()` inside the region.
 #
 # ## Three questions
 

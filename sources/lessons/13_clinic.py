@@ -14,10 +14,10 @@
 #
 # | what you see | pitfall | what to do |
 # |---|---|---|
-# | `No inf checks were recorded for this optimizer` | [1. No inf checks were recorded for this optimizer](#Pitfall-1%3A-No-inf-checks-were-recorded-for-this-optimizer) | give it the parameters that the loss depends on |
+# | `No inf checks were recorded for this optimizer` | [1. No inf checks were recorded for this optimizer](#Pitfall-1%3A-No-inf-checks-were-recorded-for-this-optimizer) | call backward first, on a loss that depends on its parameters |
 # | `No inf checks were recorded prior to update` | [2. No inf checks were recorded prior to update](#Pitfall-2%3A-No-inf-checks-were-recorded-prior-to-update) | leave out both or neither |
 # | `unscale_() has already been called on this optimizer since the last update()` | [3. unscale_ has already been called](#Pitfall-3%3A-unscale_-has-already-been-called) | call it once a step, after the last backward |
-# | `unscale_() is being called after step()` | [4. unscale_ is being called after step](#Pitfall-4%3A-unscale_-is-being-called-after-step) | update() after every step() |
+# | `unscale_() is being called after step()` | [4. unscale_ is being called after step](#Pitfall-4%3A-unscale_-is-being-called-after-step) | one update() at the end of each iteration |
 # | the loss stays the same in every step, and no error | [5. The loss is frozen](#Pitfall-5%3A-The-loss-is-frozen) | a new region in each step, around the forward pass |
 # | `Attempting to unscale FP16 gradients` | [6. Attempting to unscale FP16 gradients](#Pitfall-6%3A-Attempting-to-unscale-FP16-gradients) | keep the parameters in FP32; autocast makes the 16-bit copies |
 # | no gradients, or `grad` is None, after a validation or another pass under `no_grad` | [7. Gradients missing after a no_grad pass](#Pitfall-7%3A-Gradients-missing-after-a-no_grad-pass) | a region of its own for what runs without gradients |
@@ -27,7 +27,7 @@
 # | `binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast` | [11. BCELoss is unsafe to autocast](#Pitfall-11%3A-BCELoss-is-unsafe-to-autocast) | binary_cross_entropy_with_logits |
 # | `Detected call of lr_scheduler.step() before optimizer.step()`, and your order is right | [12. lr_scheduler.step before optimizer.step](#Pitfall-12%3A-lr_scheduler.step-before-optimizer.step) | step the scheduler only if the scale did not fall |
 # | the scale falls in every step, down to 0; every step is skipped | [13. The scale sinks to nothing](#Pitfall-13%3A-The-scale-sinks-to-nothing) | BF16, or FP32 for the part that overflows |
-# | the weights hardly move since you clip the gradients | [14. Clipped before unscale_](#Pitfall-14%3A-Clipped-before-unscale_) | unscale_, clip, step |
+# | with SGD, the weights hardly move since you clip the gradients | [14. Clipped before unscale_](#Pitfall-14%3A-Clipped-before-unscale_) | unscale_, clip, step |
 # | `Closure use is not currently supported`, LBFGS with a GradScaler | [15. Closures and LBFGS](#Pitfall-15%3A-Closures-and-LBFGS) | no closure with a scaler; LBFGS in FP32 or BF16 |
 # | gradients too large with gradient accumulation | [16. Accumulation without division](#Pitfall-16%3A-Accumulation-without-division) | divide each loss; step and update once for all micro-batches |
 # | GAN or two optimizers: wrong gradients after an overflow of the other one | [17. Two optimizers and two updates](#Pitfall-17%3A-Two-optimizers-and-two-updates) | one scaler, and one update after both steps |
@@ -176,7 +176,8 @@ scaler.step(optimizer)
 clinic.read(4, said(lambda: scaler.unscale_(optimizer)))
 scaler.update()
 scaler.scale(F.mse_loss(model(x), y)).backward()
-clinic.fix(4, "update after each step", works=said(lambda: scaler.unscale_(optimizer)) == "")
+works = said(lambda: scaler.unscale_(optimizer)) == ""
+clinic.fix(4, "update at the end of each iteration", works=works)
 
 # %% [markdown]
 # ### Pitfall 6: Attempting to unscale FP16 gradients
@@ -288,12 +289,14 @@ plots.curves(
 
 # %% [markdown]
 # The casts of the first forward pass stay in the cache until the *outermost* region ends. The
-# weights move, but the cached copies of them don't. A disabled region counts as a region: `enabled=False`
-# around a loop that opens its own regions freezes it all the same.
+# weights move, but the cached copies of them don't. Parameters that autocast doesn't cast, such as a
+# layer norm's, go on learning, so with them the loss can still fall. A disabled region counts as a
+# region: `enabled=False` around a loop that opens its own regions freezes it all the same.
 #
 # ### Pitfall 14: Clipped before unscale_
 #
-# `max_norm` is 1, and the true norm is below that. So clipping should change nothing.
+# `max_norm` is 1, and the true norm is below that. So clipping should change nothing. (Adam hides
+# this mistake: it divides by the size of the gradients.)
 
 
 # %%
@@ -476,7 +479,7 @@ clinic.fix(29, ".float().numpy()", works=values.float().numpy().dtype == "float3
 #
 # ### Pitfall 11: BCELoss is unsafe to autocast
 #
-# Only CUDA raises; a CPU computes. `op_policy` asks CUDA's rules on fake tensors and gets the real
+# CUDA and XPU raise; a CPU computes. `op_policy` asks CUDA's rules on fake tensors and gets the real
 # message. Here the logit is 10 and the target 0, so the true gradient is about 1.
 
 # %%
@@ -724,7 +727,7 @@ print("operations:", operations(False), "in FP32,", operations(True), "under aut
 clinic.cite(23)
 
 # %% [markdown]
-# On a GPU each of them is a kernel launch. If a step waits for launches, autocast makes it *slower*.
+# On a GPU each added cast is a kernel launch. If a step waits for launches, autocast makes it *slower*.
 # Other causes: the step waits for the data loader, TF32 is on already, the GPU has no tensor cores
 # for the dtype, or sizes are not multiples of 8. [[Lesson speed]] explains how to find out.
 #
