@@ -45,10 +45,10 @@ def curves(*parts: str) -> dict[str, list[float]]:
     return {name: [float(v) for v in words.split()] for name, words in found.items()}
 
 
-def test_the_negative_stops_fp16_and_is_forgotten_by_bf16():
+def test_saturated_pixels_stop_fp16_and_bf16_forgets_the_negative():
     fp32, fp16 = (float(n) for n in re.findall(r"0\.\d+", printed("scaler_path")))
     assert fp32 < 0.053 < 0.074 < fp16
-    rows = [numbers(line.partition("pixel")[2]) for line in printed("from_logits").splitlines()]
+    rows = [numbers(line.partition("pixel")[2]) for line in printed("runs |=").splitlines()]
     assert all(average == pytest.approx(0.052, abs=0.001) for average, _ in rows)
     negative = [error for _, error in rows]
     assert negative[1] > 0.4 > 0.08 > max(negative[0], *negative[2:])
@@ -66,8 +66,8 @@ def test_where_each_sigmoid_is_rounded_to_one():
 
 
 def test_scale_at_which_the_gradient_fits():
-    """1e12 times 2^-9 over 38,400 fits into FP16, and with 2^-8 it doesn't."""
-    assert 1e12 * 2**-9 / 38_400 < torch.finfo(HALF).max < 1e12 * 2**-8 / 38_400
+    """5e11 times 2^-8 over 38,400 fits into FP16, and with 2^-7 it doesn't."""
+    assert 5e11 * 2**-8 / 38_400 < torch.finfo(HALF).max < 5e11 * 2**-7 / 38_400
 
 
 def test_cuda_refuses_bce_in_both_formats():
@@ -107,7 +107,8 @@ def test_scores_depend_on_the_position_in_bf16_only():
 
 
 def test_a_decorated_function_learns_as_the_op_does():
-    usual, undecorated, decorated = printed("custom_fwd").splitlines()
+    usual, undecorated = printed("learn(torch.matmul)").splitlines()
+    decorated = printed("custom_fwd")
     assert numbers(usual)[-1] == numbers(decorated)[-1] < 0.02
     assert "RuntimeError" in undecorated
 

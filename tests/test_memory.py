@@ -289,8 +289,8 @@ def printed():
         " 3 layers   1.00  1.03  1.01  1.00",
         "16 layers   1.00  1.01  0.85  0.73",
         "4 texts: activations 20.4 GiB, other parts 23.2 GiB: 47%",
-        "peak of the loss:  9.8 GB, 12 bytes per logit",
-        "16 pieces: peak of the loss 0.8 GB",
+        "peak of the loss:  9.2 GiB, 12 bytes per logit",
+        "16 pieces: peak of the loss 0.8 GiB",
     ],
 )
 def test_the_lesson_prints_what_its_explanations_say(printed, line):

@@ -156,23 +156,21 @@ predict("autocast_regions.regions_in_a_region")
 
 
 # %%
-def ten_regions(clear=False):
+def ten_regions(after=lambda: None):
     for _ in range(10):
         with region():
             model(x)
-        if clear:
-            torch.clear_autocast_cache()
+        after()
 
 
 with casts() as apart:
     ten_regions()
 with casts() as nested, region():
     ten_regions()
-print(f"ten regions:                      {len(apart)} casts")
-print(f"ten regions in an outer region:   {len(nested)} casts")
+print(f"ten regions: {len(apart)} casts; inside an outer region: {len(nested)} casts")
 with casts() as cleared, region():
-    ten_regions(clear=True)
-print(f"there, cleared after each pass:   {len(cleared)} casts")
+    ten_regions(after=torch.clear_autocast_cache)
+print(f"inside an outer region, cleared after each pass: {len(cleared)} casts")
 
 # %% [markdown]
 # ## Close the region before the weights change

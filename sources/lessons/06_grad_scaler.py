@@ -404,7 +404,7 @@ for enabled in (True, False):
     scaler.scale(weight.sum() * math.nan).backward()
     scaler.step(optimizer)
     scaler.update()
-    print(f"enabled={enabled!s:5}  weight after a loss of NaN: {weight.item()}")
+    print(f"scaler {'on' if enabled else 'off':3}  weight after a loss of NaN: {weight.item()}")
 
 # %% [markdown]
 # In a loop for BF16 or FP32 that clips, a check costs one line more. `clip_grad_norm_` returns the

@@ -105,7 +105,7 @@ for fused in (False, True):
             scaler.step(optimizer)
             scaler.update()
             path.append(round(weight.tolist()[1], 1))
-    print(f"fused={fused!s:5}  optimizer.step {len(steps)}, .item() {len(reads)}, weight {path}")
+    print(f"{'fused' if fused else 'plain'}  optimizer.step {len(steps)}, .item() {len(reads)}, weight {path}")
 
 # %% [markdown]
 # In this run the weights are the same, because the kernel leaves them alone in the second step. But

@@ -25,13 +25,12 @@ pictures = load_digits().train_images[:600].to(device)
 half, bfloat = torch.float16, torch.bfloat16
 
 # %% [markdown]
-# ## One page is a negative
+# ## A sigmoid at the end
 #
 # The network of [[lesson amp_in_20_minutes]] paints digits again, this time as black ink on white
 # paper: 1 is white, and 0 is black. A colleague adds a sigmoid, which turns each output into a
 # probability: how likely is this pixel to be white? The numbers in front of the sigmoid are called
-# *logits*. The loss is the binary cross entropy: `BCELoss`, or as a function, `binary_cross_entropy`. And
-# somebody scanned one of the 600 pages as a negative: white ink on black paper.
+# *logits*. The loss is the binary cross entropy: `BCELoss`, or as a function, `binary_cross_entropy`.
 #
 # `train` is a loop as you know it. It runs where the model is, on a CPU or on a GPU. `loss_of` gives
 # the loss to train on, and the error to show. We train in FP32 first, and then in FP16 with a
@@ -58,7 +57,6 @@ def train(model, loss_of, dtype=None, rate=1.0):
 
 # %%
 paper = 1 - pictures.cpu()
-paper[0] = 1 - paper[0]  # the negative
 
 
 def from_probability(model, step):
@@ -78,16 +76,16 @@ print(f"lowest error per pixel: FP32 {min(fp32):.3f}, FP16 {min(mixed):.3f}")
 plots.scaler_path(log.records, title="FP16: sigmoid, then BCELoss")
 
 # %% [markdown]
-# ## One pixel of the negative
+# ## A large logit, and a black pixel
 #
-# At the edge, nearly all pages are white, so the painter soon gives such a pixel a large logit. In the
-# negative, the edge is black: its target is 0. The true loss of such a pixel is about as large as its
-# logit ([[deep how_numbers_break]] looks at that loss). Its true gradient is nearly 1, before the
-# division by the number of pixels.
+# At the edge, nearly all pages are white, so the painter soon gives such a pixel a large logit. What if a
+# page is black there, so that the target is 0? The true loss of this pixel is about as large as its logit
+# ([[deep how_numbers_break]] looks at that loss). Its true gradient is nearly 1, before the division by
+# the number of pixels. `BCELoss` cuts its logarithms off at −100.
 #
-# The table below shows loss and gradient for three such logits. The loss itself is computed in FP32, and
-# only the sigmoid runs in the format that the row names. The lower half of the table has PyTorch's other
-# loss, `BCEWithLogitsLoss`, which takes the logit. We begin with FP32: how large a logit can it handle?
+# The table below shows loss and gradient for three logits. The row names the format of the logit, and so
+# of the sigmoid. The loss is computed in FP32. The lower half of the table has PyTorch's other loss,
+# `BCEWithLogitsLoss`, which takes the logit. We begin with FP32: how large a logit can it handle?
 
 # %% tags=["question"]
 predict("losses_and_ops.bce_in_fp32")
@@ -112,18 +110,22 @@ for name, loss_of_logit in losses.items():
 # ## What does BF16 do?
 #
 # From a logit of 6.25 on, BF16's sigmoid is exactly 1, and the gradient of a wrong pixel is exactly 0.
-# FP16's NaN makes the scaler skip a step. But zero is an ordinary gradient, and nobody notices it. The
-# next cell trains in BF16 with both losses, and in FP16 with the loss that takes logits. It prints the
-# average error of all pages, and that of the negative. Then it shows the first ten pages, of which the
-# negative is the first.
-
+# FP16's NaN makes the scaler skip a step. But zero is an ordinary gradient, and nobody notices it.
+#
+# Now somebody scans one of the 600 pages as a negative: white ink on black paper. The next cells train in
+# BF16 with both losses, and in FP16 with the loss that takes logits. They print the average error of all
+# pages, and that of the negative. Then they show the first ten pages. The negative is the first.
 
 # %%
+paper[0] = pictures[0].cpu()  # the negative
+
+
 def from_logits(model, step):
     logits = model(paper)
     return binary_cross_entropy_with_logits(logits, paper), mse_loss(logits.sigmoid(), paper)
 
 
+# %%
 runs = {"FP32, BCELoss": (from_probability, None), "BF16, BCELoss": (from_probability, bfloat)}
 runs |= {"BF16, from logits": (from_logits, bfloat), "FP16, from logits": (from_logits, half)}
 rows = {"original": 1 - paper}  # the ink, because the plot draws 1 in black
@@ -144,17 +146,18 @@ plots.paintings(rows)
 #
 # On CUDA, autocast refuses `BCELoss` with an error, in FP16 and in BF16. You might blame the rounded
 # sigmoid. PyTorch gives another reason: the gradient of the probability. For a target of 1, it is −1/p.
-# If p is 6e-6, that is −167,000, too large for FP16.
+# If p is 6e-6, that is −167,000, too large for FP16. (BF16 has room for it, but the rule doesn't look at
+# the dtype.)
 #
 # Would a cast to FP32 in front of the loss help? The next cell tries it on a CPU.
 
 # %%
-for name, dtype, cast in (("FP32", torch.float32, False), ("FP16", half, False), ("", half, True)):
+cases = {"FP32": (torch.float32, False), "FP16": (half, False), "FP16, then .float()": (half, True)}
+for name, (dtype, cast) in cases.items():
     p = torch.tensor([6e-6], dtype=dtype, requires_grad=True)
     with torch.autocast("cpu", dtype=half):
         loss = binary_cross_entropy(p.float() if cast else p, torch.ones(1))
     loss.backward()
-    name = name or "FP16, then .float()"
     print(f"p in {name:20} loss {loss.item():.1f}, gradient of p {p.grad.item():,.0f}")
 
 # %% [markdown]
@@ -168,14 +171,15 @@ for name, dtype, cast in (("FP32", torch.float32, False), ("FP16", half, False),
 # `cross_entropy` takes logits, so it has no such problem. Still, in language models you'll often see
 # `cross_entropy(logits.float(), labels)`. Why the cast?
 #
-# This loss has two halves. A log-softmax computes log p for each word, and the second half picks that of
-# the right word. On CUDA, in PyTorch 2.13, autocast leaves the log-softmax in the dtype of the logits,
-# and runs the second half in FP32. Before training, −log p is about 12 here, and BF16 numbers around 12
-# are 0.06 apart. So the loss is coarse. (A CPU's autocast casts the logits to FP32 itself.)
+# This loss has two halves. A log-softmax computes log p for each word, and `nll_loss` picks that of the
+# right word. On CUDA, in PyTorch 2.13, autocast runs `nll_loss` in FP32. It leaves the log-softmax in the
+# dtype of the logits, although `log_softmax` called alone runs in FP32: `cross_entropy` passes it that
+# dtype. With 128,000 words, −log p is about 12 before training. BF16 numbers around 12 are 0.06 apart, so
+# the loss is coarse.
 #
-# What does the cast cost? Take 8 texts of 4,096 tokens: the logits alone are 8.4 GB in BF16, and 16.8 GB
-# in FP32. Autograd keeps what the backward pass needs. The log-softmax keeps its result, and the second
-# half keeps its input.
+# What does the cast cost? Take 8 texts of 4,096 words: the logits alone are 8.4 GB in BF16, and 16.8 GB
+# in FP32. For the backward pass, autograd keeps the result of the log-softmax, and the input of
+# `nll_loss`.
 
 # %% tags=["question"]
 predict("losses_and_ops.logits_float_memory")
@@ -190,8 +194,10 @@ for place in ("cpu", "cuda"):
         print(f"{place:4}  cross_entropy of {call:14}  {kept / 1e9:.1f} GB")
 
 # %% [markdown]
-# If 16.8 GB are too much, take a part of the tokens at a time, and compute its loss and its gradient before
-# the next part. (If you only split the loss, autograd keeps as much as before.) Some libraries have such a
+# A CPU's autocast casts the logits to FP32 itself.
+#
+# If 16.8 GB are too much, take a part of the texts at a time, and compute its loss and its gradient before
+# the next part. If you only split the loss, autograd keeps as much as before. Some libraries have such a
 # loss, for example [Liger Kernel](https://github.com/linkedin/Liger-Kernel).
 #
 # ## Which results fit?
@@ -227,7 +233,7 @@ for name, result in results.items():
 # the root it adds a tiny number, `eps`, so that it doesn't divide by zero.
 #
 # We're back to the usual pictures, on which 0 is the paper. One of the 600 pages is blank. The layers in
-# front of the norm have no bias, so the code of the blank page is all zeros. This also runs on a CPU.
+# front of the norm have no bias, so the code of the blank page is all zeros. We run this on a CPU again.
 
 
 # %%
@@ -302,7 +308,6 @@ plots.training(curves, title="A blank page, and five norms in FP16", ylabel="err
 # PyTorch's `layer_norm`, `group_norm` and `rms_norm` compute their statistics in FP32, even if input and
 # output are FP16. We tried that on a CPU, in PyTorch 2.13. On CUDA, autocast runs these three in FP32
 # altogether. So prefer them to a formula of your own. If you write one, begin with `.float()`.
-# (`F.normalize` and `nn.LocalResponseNorm` are not like these three: on a CPU, they overflow in FP16.)
 #
 # Batch norm computes the mean and the variance of each batch in FP32 too. But it updates its running
 # averages in the forward pass, so a step that the scaler skips has changed them already. In
@@ -341,23 +346,24 @@ with torch.autocast("cpu", dtype=bfloat):
 # 256, so all blocks after the 255th do nothing.
 #
 # One `.float()` after the first layer keeps the whole stream in FP32, and the blocks' matrix products
-# still run in 16 bits. In a real model, no block adds exactly 1. But an addition is lost in BF16 if it is
-# below about 1/512 of the stream.
+# still run in 16 bits. In a real model, no block adds exactly 1. But in BF16, an addition below 1/512 of the
+# stream is always lost, and one below 1/256 can be.
 #
 # An FP16 stream would get to 401 here, since FP16 has all whole numbers up to 2,048. Its danger is the
 # other end: a stream of 65,520 or more is inf. An FP32 stream avoids both, and takes twice the memory.
 #
-# But it can't save a block whose own output doesn't fit. Somebody fine-tuned Google's T5 in FP16 and got
-# NaN, because a linear layer put out 66,246
-# ([issue 5651](https://github.com/huggingface/transformers/issues/5651)). Use BF16 for such a model. Or
-# run that layer in FP32, in a region with `enabled=False`.
+# But it can't save a block whose own output doesn't fit. In Google's T5, a linear layer put out 66,246
+# ([issue 5651](https://github.com/huggingface/transformers/issues/5651)). Use BF16 for such a model.
 #
 # ## Four thousand positions
 #
-# Many language models tell the attention where a word stands by *rotary embeddings*. The numbers of
-# queries and keys form pairs, and each pair is turned by an angle: the position times a frequency. Each
-# pair has its own frequency. That of the first pair is 1, so its angles are 0, 1, 2, … up to 4,095. The
-# score of a query and a key should then depend only on the distance between them.
+# In attention, each word has two lists of numbers, a *query* and a *key*. One word's query times another
+# word's key is a *score*. Many language models use *rotary embeddings* to tell the attention where a word
+# stands. Take the numbers of a query or a key two by two: each pair is a point in the plane.
+#
+# This point is rotated by an angle: the position times a frequency. Each pair has its own frequency. For
+# the first pair it is 1, so the angles are 0, 1, 2, … up to 4,095. The score should then depend only on
+# the distance between the two words.
 #
 # Positions and frequencies are FP32. In the cell below, as in many models, they are multiplied by a matrix
 # product: a column times a row. It runs in a BF16 region.
@@ -413,11 +419,6 @@ predict("losses_and_ops.own_product")
 
 
 # %%
-class Decorated(Product):
-    forward = staticmethod(torch.amp.custom_fwd(Product.forward, device_type=device))
-    backward = staticmethod(torch.amp.custom_bwd(Product.backward, device_type=device))
-
-
 def learn(product):
     def paint(model, step):
         x, last = model[:-1](pictures), model[-1]
@@ -427,23 +428,35 @@ def learn(product):
     return train(autoencoder().to(device), paint, half)[0]
 
 
-products = {"x @ weight": torch.matmul, "Product": Product.apply, "decorated": Decorated.apply}
-for name, product in products.items():
-    print(f"{name:10} {outcome(lambda product=product: learn(product))}")
+print("x @ weight:", outcome(lambda: learn(torch.matmul)))
+print("Product:   ", outcome(lambda: learn(Product.apply)))
 
 # %% [markdown]
-# ## What the two decorators do
+# ## Two decorators fix it
 #
-# In your own class, write them between `@staticmethod` and `def`, each above its half:
-#
-# ```python
-# @staticmethod
-# @torch.amp.custom_fwd(device_type="cuda")
-# def forward(ctx, x, weight):
-# ```
-#
-# You can read that they set the precision of an op. They don't. `custom_fwd` notes whether autocast is
-# on, and with which dtype. `custom_bwd` restores that state while `backward` runs.
+# They stand between `@staticmethod` and `def`, each above its half.
+
+
+# %%
+class Decorated(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type=device)
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type=device)
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        return gradient @ weight.T, x.T @ gradient
+
+
+print("Decorated:", outcome(lambda: learn(Decorated.apply)))
+
+# %% [markdown]
+# `custom_fwd` notes whether autocast is on, and with which dtype. `custom_bwd` restores that state while
+# `backward` runs. Some texts say that they set the precision of an op. Without `cast_inputs` they don't:
 #
 # | | autocast in `forward` | inputs | autocast in `backward` |
 # |---|---|---|---|
@@ -458,7 +471,7 @@ for name, product in products.items():
 #
 # ## Recap
 #
-# 1. Use a loss that takes logits. A large logit's probability is 1 in 16 bits. If that is wrong, the
+# 1. Use a loss that takes logits. A large logit's probability is 1 in 16 bits. If the target is 0, the
 #    gradient is NaN or 0.
 # 2. A value that fits can have a gradient that doesn't, such as −1/p. So an eps that FP16 can hold may
 #    still be too small.
@@ -478,7 +491,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises losses_and_ops|six exercises]]: four losses to stabilise, unit vectors, a safe RMS
-# norm, a stream in FP32, and two Functions to get right. Then [[lesson memory]] counts the bytes of a
+# **Next:** [[exercises losses_and_ops|six exercises]]: stable losses, unit vectors, a safe RMS norm, a
+# stream in FP32, and two Functions. Then [[lesson memory]] counts the bytes of a
 # training step. Optional: [[deep losses_and_ops]], on Adam in pure FP16, attention scores, buffers, and
 # rules for your own ops.

@@ -39,7 +39,7 @@ for dtype in (single, half, bfloat):
         weights.grad = torch.tensor([1e-5, 0.0, 1e-2], dtype=dtype)
         torch.optim.Adam([weights], lr=0.01, fused=fused).step()
         shown = ", ".join(f"{weight:.3f}" for weight in weights.tolist())
-        print(f"{dtype!s:14} fused={fused!s:5}  {shown}")
+        print(f"{dtype!s:14} {'fused' if fused else 'plain'}  {shown}")
 
 # %% [markdown]
 # BF16 has the range for 1e-8, but its numbers below 1 are 0.004 apart, so 0.99 becomes 0.988. With
@@ -99,7 +99,8 @@ for dtype in (single, half, bfloat):
 # %% [markdown]
 # `F.normalize` has an eps of 1e-12, which is 0 in FP16: a vector of zeros gives 0/0. In FP32 and BF16 its
 # gradient at zero is 1e12. So cast to FP32 first, and choose an eps whose reciprocal may be a gradient.
-# CUDA's autocast runs `norm` and `cosine_similarity` in FP32; a CPU's doesn't.
+# CUDA's autocast runs `norm` and `cosine_similarity` in FP32; a CPU's doesn't. (On a CPU, both
+# `F.normalize` and `nn.LocalResponseNorm` also overflow in FP16.)
 #
 # ## Sums on the way
 #

@@ -23,18 +23,20 @@ from amp_lessons.memory import BytesAlive, gpt_steps, optimizer_bytes
 from amp_lessons.training import autoencoder, load_digits
 
 pictures = load_digits().train_images[:600].clone()
-GiB = 2**30  # what a GPU "with 24 GB" has 24 of
+MiB, GiB = 2**20, 2**30
 
 # %% [markdown]
 # ## Two runs out of memory
 #
 # Anna and Ben each have a GPU with 24 GiB. Anna trains GPT-2 medium, with 355 million parameters, on 12
 # texts at a time. Ben trains GPT-2 XL, with 1.56 billion parameters, on a single text. A text has 1,024
-# tokens, and both use Adam. Both runs die.
+# tokens, and both use Adam. Both runs die. (We count in MiB and GiB. 1 GiB is 2^30 bytes, 7% more than
+# 1 GB, which is 10^9 bytes. A GPU sold with "24 GB" has about 24 GiB.)
 #
 # How much would they need? You don't need their GPUs to find out. `gpt_steps` makes two training steps
 # with [[term fake tensor|fake tensors]], which have a shape and a dtype but no data. After each
-# operation it adds up the bytes of all tensors that are alive. The highest sum is the **peak**.
+# operation it adds up the bytes of all tensors that are *alive*: created, and not freed yet. The highest
+# sum is the **peak**.
 # (Autocast follows the CPU's rules here. On CUDA they differ in details, and CUDA takes some memory for
 # itself.)
 
@@ -77,13 +79,14 @@ for kind in (torch.optim.SGD, torch.optim.Adam):
 
 # %% [markdown]
 # Autocast changes none of these numbers. Its 16-bit copies of the weights come on top, 2 bytes each, and
-# are gone after the backward pass. So mixed precision doesn't give you "a smaller model", and a
-# checkpoint of it has its usual size. (Adam also counts its steps, in 4 bytes for each tensor. That is
+# are gone after the backward pass. So mixed precision doesn't give you "a smaller model", and the file
+# that you save has its usual size. (Adam also counts its steps, in 4 bytes for each tensor. That is
 # too little to see here. SGD with momentum would have 4 bytes in the last column.)
 #
-# These bytes don't all appear at once. When you create a model of a billion parameters, it takes 4 GB.
-# The gradients come in the first backward pass, and Adam's averages in the first `optimizer.step()`.
-# From then on, 16 GB are alive at the end of each step, until `zero_grad()` frees the 4 GB of gradients.
+# These bytes don't all appear at once. When you create a model of a billion parameters, it takes 3.7
+# GiB. The gradients come in the first backward pass, and Adam's averages in the first
+# `optimizer.step()`. From then on, 14.9 GiB are alive after each `optimizer.step()`, until `zero_grad()`
+# frees the 3.7 GiB of gradients.
 #
 # ## A step, operation by operation
 #
@@ -120,12 +123,13 @@ plots.memory_over_time(
 
 # %% [markdown]
 # In the forward pass the curves climb, because each layer keeps something for the backward pass. In the
-# backward pass that is freed again, and gradients appear. What is left at the end of a step is the same
-# in both runs: the pictures, the loss, and 16 bytes for each parameter. So mixed precision made the
-# hills lower, and not the ground that they stand on.
+# backward pass that is freed again, and gradients appear. After `optimizer.step()`, the same is left in
+# both runs: 16 bytes for each parameter (1.02 MiB), the pictures (0.15 MiB), and the loss. (The loss
+# takes more than the 4 bytes of its number. See [[deep memory]].) So mixed precision made the hills
+# lower, and not the ground that they stand on.
 #
-# The second hill is higher than the first, since Adam's averages are there from the first
-# `optimizer.step()` on. A run can pass its first step and die in the second.
+# The second hill is higher than the first, mostly because Adam's averages are there now. So a run can
+# pass its first step and die in the second.
 #
 # Now the same picture for Ben.
 
@@ -143,8 +147,9 @@ plots.memory_over_time(
 # ## What does the forward pass leave behind?
 #
 # The hills are made of results that are kept for the backward pass: [[term activation|activations]]. We
-# list what the first painter, with its four layers, keeps for 600 pictures. `kept_for_backward` leaves
-# out what is named in its brackets, the pictures and the parameters: they are there in any case.
+# list what the first painter keeps for 600 pictures. From its 64 pixels, its four layers compute 64, 16,
+# 64 and 64 numbers for each picture. `kept_for_backward` doesn't list the pictures and the parameters,
+# which are there in any case.
 
 # %% tags=["question"]
 predict("memory.painter_keeps")
@@ -187,42 +192,40 @@ for layers in (3, 4, 16):
 #
 # PyTorch's [recipe for mixed
 # precision](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains three layers of
-# width 4,096 with plain SGD. It creates 50 batches of inputs and targets, then trains on them in FP32,
-# and then with FP16 autocast. The page says that mixed precision can reduce memory. A notebook that ran
-# it with a batch of 4,096 (the page has 512) printed a peak of 7,533,332,992 bytes in FP32, and
-# 7,634,019,840 with autocast. (We quote these numbers and have not measured them.)
+# width 4,096 with plain SGD, first in FP32, then with FP16 autocast. The page says that mixed precision
+# can reduce memory. A notebook that ran it with a batch of 4,096 (the page has 512) printed a peak of
+# 7.02 GiB in FP32, and 7.11 GiB with autocast. (We quote these numbers and have not measured them.)
 #
-# Each of those inputs and targets takes as many bytes as a weight matrix, 67 MB. We subtract them from
-# both peaks.
+# The recipe first creates 50 batches of inputs and targets. Each input and each target is as large as a
+# weight matrix, 64 MiB. We subtract them from both peaks.
 
 # %%
-fp32_peak, amp_peak = 7_533_332_992, 7_634_019_840  # quoted
+fp32_peak, amp_peak = 7_533_332_992, 7_634_019_840  # bytes, quoted
 data = 50 * 2 * 4096 * 4096 * 4
 copies = 3 * (4096 * 4096 + 4096) * 2
-print(f"50 batches and their targets    {data:13,} bytes")
-print(f"FP32 without them               {fp32_peak - data:13,} bytes")
-print(f"autocast without them           {amp_peak - data:13,} bytes")
-print(f"autocast needs more by          {amp_peak - fp32_peak:13,} bytes")
-print(f"weights and biases in 16 bits   {copies:13,} bytes")
+print(f"50 batches and their targets   {data / MiB:7,.1f} MiB")
+print(f"FP32 without them              {(fp32_peak - data) / MiB:7,.1f} MiB")
+print(f"autocast without them          {(amp_peak - data) / MiB:7,.1f} MiB")
+print(f"autocast needs more by         {(amp_peak - fp32_peak) / MiB:7,.1f} MiB")
+print(f"weights and biases in 16 bits  {copies / MiB:7,.1f} MiB")
 
 # %% [markdown]
-# Most of the 7.5 GB are the 50 batches. They are on the GPU from the start, and have nothing to do with
-# the precision of the training. Without them, the run with autocast needed 12% more than the other, not
-# 1%. So before you compare two peaks, subtract what both have in common.
+# Most of the 7 GiB are the 50 batches, which have nothing to do with the precision of the training. The
+# two peaks differ by 1%. Without the batches it is 12%. So before you compare two peaks, subtract what
+# both have in common.
 #
-# And the growth is, to 1,024 bytes, one 16-bit copy of each weight and bias. (CUDA's allocator counts in
-# blocks of 512 bytes.) Everything else that autocast saves and adds comes out even at the peak, as for
-# the painter with three layers.
+# What autocast added is as large as one 16-bit copy of each weight and bias. Everything else that it
+# saves and adds comes out even at the peak, as for the painter with three layers.
 #
 # ## What fills yours?
 #
 # The calculator below adds up the parts of a step for a model and a batch of your choice, with the
 # autocast rules of CUDA. It adds *all* parts, as if they were alive together, so a peak can be lower.
-# Temporary results can make a peak higher. For planning that is good enough: you see at a glance which
-# part is the largest.
+# It leaves out temporary results, such as the last 5.8 GiB of Ben's peak, so a peak can be higher. For
+# planning that is good enough: you see at a glance which part is the largest.
 #
-# Try your own sizes, and then Ben's model with Adam. With how many texts in a batch are the activations
-# more than half of the FP32 bytes?
+# Try your own sizes, and then Ben's model with Adam. From how many texts in a batch on do the
+# activations take more than half of the FP32 bytes?
 
 # %% tags=["live"]
 from amp_lessons.widgets import MemoryCalculator
@@ -242,15 +245,15 @@ for batch in (1, 4, 5, 8):
 
 # %% [markdown]
 # With fewer than 5 texts, most of the memory is something that autocast can't change. With one text,
-# activations are 18% of the sum. If autocast halved all of them, it would save 9%, or 2.5 GiB. Then its
-# copies of the weights, 2.9 GiB, take that back.
+# activations are 18% of the sum. If autocast halved all of them, it would save 9%, or 2.5 GiB. But its
+# copies of the weights take 2.9 GiB.
 #
 # ## 100,000 words to choose from
 #
-# Some runs die in one particular line, the loss. A language model gives one number for each word that
-# could come next, the logits. Take 8,192 tokens and a vocabulary of 100,000 words. Under autocast the
-# last layer gives 16-bit logits, and many programs convert them with `logits.float()`, because the loss
-# needs FP32 ([[lesson losses_and_ops]]).
+# Some runs die in one particular line, the loss. For each word that could come next, a language model
+# gives one number. These numbers are the logits. Take 8,192 tokens and a vocabulary of 100,000 words.
+# Under autocast the last layer gives 16-bit logits. Many programs convert them with `logits.float()`,
+# because on CUDA the loss of 16-bit logits is coarse ([[lesson losses_and_ops]]).
 #
 # `piece_loss` below is such a last layer with its loss. `loss_peak` follows its forward and backward
 # pass on the device "meta", where tensors have no data either. It can cut the tokens into several
@@ -280,31 +283,39 @@ predict("memory.bytes_per_logit")
 # %%
 logits = 8192 * 100_000
 peak = loss_peak(pieces=1)
-print(f"logits in 16 bits: {2 * logits / 1e9:.1f} GB")
-print(f"peak of the loss:  {peak / 1e9:.1f} GB, {peak / logits:.0f} bytes per logit")
+print(f"logits in 16 bits: {2 * logits / GiB:.1f} GiB")
+print(f"peak of the loss:  {peak / GiB:.1f} GiB, {peak / logits:.0f} bytes per logit")
 
 # %% [markdown]
-# The loss of one token doesn't depend on the other tokens. So you can take a piece of them, compute its
-# logits, its loss and the backward pass, and go on to the next piece. Then the logits of one piece are
-# alive, and no others.
+# The loss of one token doesn't depend on the other tokens. So you can take a part of the tokens, compute
+# its logits, its loss and its backward pass, and go on to the next part. Then only the logits of one
+# part are alive.
 
 # %%
 for pieces in (1, 4, 16, 64):
-    print(f"{pieces:2} pieces: peak of the loss {loss_peak(pieces) / 1e9:.1f} GB")
+    print(f"{pieces:2} pieces: peak of the loss {loss_peak(pieces) / GiB:.1f} GiB")
 
 # %% [markdown]
+# With 64 pieces, most of the 0.4 GiB are gradients of `head`: 0.2 GiB, and as much again while the
+# gradient of one piece is added.
+#
 # Libraries have this ready to use, for example
 # [Liger Kernel](https://github.com/linkedin/Liger-Kernel). (If you split only the loss, and call
-# `backward()` once, autograd keeps 4 bytes for each logit.) Special [[term kernel|kernels]] never store
-# the logits at all. For one model with 2 billion parameters, the authors of such kernels report 1 MB for
-# the loss, where it was 24 GB ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
+# `backward()` once, autograd keeps 4 bytes for each logit.) A [[term kernel]] is a program that computes
+# one operation on the GPU, and some kernels for this loss never store the logits at all. The authors of
+# one report 1 MB instead of 24 GB for the loss of a model with 2 billion parameters
+# ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
 #
 # ## Compute it again
 #
-# You can do the same with any activation: throw it away, and compute it again in the backward pass. This
-# is [[term activation checkpointing]]. It costs about one more forward pass, or a third more work. The
-# network is cut into segments, and each segment keeps its input only. We cut the 16-layer painter (with 1
-# segment it isn't cut).
+# There is another way not to keep an activation: throw it away, and compute it again in the backward
+# pass. This is [[term activation checkpointing]], which
+# [Chen and others](https://arxiv.org/abs/1604.06174) made popular in 2016. It has nothing to do with the
+# checkpoints that you save to a file.
+#
+# The price is about one more forward pass. A backward pass takes about as long as two of them, so a step
+# has a third more work. The network is cut into segments, and each segment keeps only its input. We cut
+# the 16-layer painter (with 1 segment it isn't cut).
 
 # %% tags=["question"]
 predict("memory.fewest_segments")
@@ -320,11 +331,11 @@ class InSegments(nn.Module):
         return checkpoint_sequential(self.layers, self.segments, x, use_reentrant=False)
 
 
-print("peak            FP32       mixed precision")
+print("peak              FP32      mixed precision")
 for segments in (1, 2, 4, 8, 16):
     cut = [InSegments(deep_painter(), segments) for _ in range(2)]
     fp32, amp = follow(cut[0], pictures, amp=False), follow(cut[1], pictures, amp=True)
-    print(f"{segments:2} segments    {fp32.peak / 1e6:5.2f} MB         {amp.peak / 1e6:5.2f} MB")
+    print(f"{segments:2} segments    {fp32.peak / MiB:5.2f} MiB        {amp.peak / MiB:5.2f} MiB")
 
 # %% [markdown]
 # Here, checkpointing and mixed precision together need less than either of them alone.
@@ -361,11 +372,13 @@ for name, parts in {
 # | what fills the memory | what helps | the price |
 # |---|---|---|
 # | Activations | mixed precision | 2 bytes for each weight while the copies live |
-# | Activations, still | checkpointing; smaller batches and [[term gradient accumulation]] | about a third more work; more steps of smaller size |
-# | The logits | the loss in pieces, or a kernel made for it | a last layer and a loss that you can cut |
-# | The optimizer's averages | 8-bit Adam; SGD with momentum | less exact averages; another training |
-# | Weights, gradients and averages | several GPUs that share them ([[lesson past_one_gpu]]) | communication |
-# | The same, in fine-tuning | LoRA: a frozen 16-bit model, and a small adapter in FP32 | you train fewer parameters |
+# | Activations | checkpointing | about a third more work |
+# | Activations | smaller batches and [[term gradient accumulation]] | more forward and backward passes for each step |
+# | The logits | the loss in pieces, or a kernel made for it | the last layer and the loss are no longer two separate lines |
+# | The optimizer's averages | 8-bit Adam | less exact averages |
+# | The optimizer's averages | SGD with momentum | a new search for the learning rate |
+# | Weights, gradients and averages | several GPUs that share them ([[lesson past_one_gpu]]) | they exchange data in each step |
+# | The same, in fine-tuning | LoRA: the model is frozen in 16 bits, and you train a small FP32 adapter beside it | you train fewer parameters |
 # | The same, and you can't share | a model stored in BF16: 8 bytes per parameter, not 16 | small updates are lost ([[lesson amp_from_scratch]]), unless the optimizer is made for it |
 #
 # ## Read your GPU's numbers
@@ -375,11 +388,12 @@ for name, parts in {
 #   measure.
 # - `torch.cuda.memory_reserved()` is at least as large. PyTorch keeps freed blocks for later use
 #   ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). `nvidia-smi` shows
-#   these too, and what CUDA takes for itself. Neither of the two is a leak.
+#   these too, and what CUDA takes for itself. Neither the kept blocks nor CUDA's own part is a leak.
 # - In a notebook, names such as `loss` and `output` keep the tensors of the run before alive. Restart the
-#   kernel before you compare two peaks.
-# - The error names the line that asked for memory in vain. In the forward pass think of activations, in
-#   the loss of logits, and in the first `optimizer.step()` of the optimizer's averages.
+#   notebook's Python before you compare two peaks.
+# - The error names the line that asked for more than there was. Forward pass: look at the activations
+#   first. Loss: the logits. First `optimizer.step()`: the optimizer's averages. From the second step on
+#   these averages are always there, so a forward pass can also fail because of them.
 # - A [snapshot](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) draws curves like those
 #   above from a real GPU, with the line of code for each block. Call
 #   `torch.cuda.memory._record_memory_history()`, make two training steps, then call
@@ -389,13 +403,13 @@ for name, parts in {
 # ## Recap
 #
 # 1. Weights, gradients and Adam's averages take 16 bytes per parameter. Autocast doesn't change that.
-# 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight, and some
-#    at both ends of the network.
+# 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight, one of
+#    the input, and one of the output.
 # 3. So it saves memory in deep networks with large batches. It saves next to nothing with small batches,
 #    where the model itself fills the memory, or in three layers whose input and output are as wide as
 #    the rest.
-# 4. The peak can be in the forward pass, in the loss or in `optimizer.step()`. Look where, before you
-#    choose a technique.
+# 4. The peak can be in the forward pass, the loss, the backward pass or `optimizer.step()`. Look where,
+#    before you choose a technique.
 # 5. Compare peaks without the data that both runs share, and in fresh processes.
 #
 # ## Three questions
@@ -408,6 +422,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises memory|five exercises]]: bytes per parameter, the crossover, the cast cache, two
-# reports to read, and the technique that helps. Then [[lesson speed]]: speed, measured. Optional:
+# **Next:** [[exercises memory|five exercises]]: bytes per parameter, the batch from which autocast pays,
+# the copies that it keeps, two reports to read, and the technique that helps. Then [[lesson speed]]: speed, measured. Optional:
 # [[deep memory]], on the recipe's peak, on a sum that misleads, and on what CUDA's allocator says.

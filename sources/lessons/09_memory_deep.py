@@ -25,7 +25,7 @@ from amp_lessons.memory import (
 # ## A number of 4 bytes
 #
 # The recipe trains three layers of width 4,096 with `mse_loss`. With a batch of 4,096, its peak in FP32
-# was 7,533,332,992 bytes, and without the 50 batches it was 822,446,592. What were these 822 MB? One
+# was 7,533,332,992 bytes, and without the 50 batches it was 822,446,592. What were these 784 MiB? One
 # part is easy to miss. Here is the loss of a small output, 64 rows of 100 numbers.
 
 # %% tags=["question"]
@@ -82,8 +82,8 @@ hopper = fp32 + 2 * (32 * 2**20 - workspace)
 print(f"left over with two workspaces of Hopper: {7_533_332_992 - hopper:,} bytes")
 
 # %% [markdown]
-# With two workspaces of that size, the account exceeds what was printed by 50 MB. The other parts come in
-# units of 64 MiB. With one unit less, 17 MB would be left over, and nothing in our account has that
+# With two workspaces of that size, the account exceeds what was printed by 48 MiB. The other parts come in
+# units of 64 MiB. With one unit less, 16 MiB would be left over, and nothing in our account has that
 # size. So if the account is right, the GPU wasn't an H100 or H200 with default settings.
 # [[Lesson speed]] rules out others by their speed.
 #
