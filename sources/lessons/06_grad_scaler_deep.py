@@ -105,7 +105,8 @@ for fused in (False, True):
             scaler.step(optimizer)
             scaler.update()
             path.append(round(weight.tolist()[1], 1))
-    print(f"{'fused' if fused else 'plain'}  optimizer.step {len(steps)}, .item() {len(reads)}, weight {path}")
+    name = "fused" if fused else "plain"
+    print(f"{name}  optimizer.step {len(steps)}, .item() {len(reads)}, weight {path}")
 
 # %% [markdown]
 # In this run the weights are the same, because the kernel leaves them alone in the second step. But

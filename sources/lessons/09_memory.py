@@ -313,9 +313,9 @@ for pieces in (1, 4, 16, 64):
 # [Chen and others](https://arxiv.org/abs/1604.06174) made popular in 2016. It has nothing to do with the
 # checkpoints that you save to a file.
 #
-# The price is about one more forward pass. A backward pass takes about as long as two of them, so a step
-# has a third more work. The network is cut into segments, and each segment keeps only its input. We cut
-# the 16-layer painter (with 1 segment it isn't cut).
+# The price is about one more forward pass. A backward pass is about as much work as two of them, so a
+# step does a third more. The network is cut into segments, and each segment keeps only its input. We
+# cut the 16-layer painter (with 1 segment it isn't cut).
 
 # %% tags=["question"]
 predict("memory.fewest_segments")
@@ -422,6 +422,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises memory|five exercises]]: bytes per parameter, the batch from which autocast pays,
-# the copies that it keeps, two reports to read, and the technique that helps. Then [[lesson speed]]: speed, measured. Optional:
-# [[deep memory]], on the recipe's peak, on a sum that misleads, and on what CUDA's allocator says.
+# **Next:** [[exercises memory|five exercises]]: bytes per parameter, the batch from which autocast
+# pays, the copies that it keeps, two reports to read, and the technique that helps. Then
+# [[lesson speed]]: speed, measured. Optional: [[deep memory]], on the recipe's peak, on a sum that
+# misleads, and on what CUDA's allocator says.
