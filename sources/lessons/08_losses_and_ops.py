@@ -6,7 +6,7 @@
 # that break in 16 bits, most of them without a message, and you fix each of them.
 #
 # **You will be able to** write a loss and a norm that work in 16 bits, and keep a residual stream and
-# positions in FP32. You'll also know how to make an `autograd.Function` follow autocast.
+# angles in FP32. You'll also know how to make an `autograd.Function` follow autocast.
 #
 # **Time** 45 minutes. **Needs** [[lesson autocast_ops]] and [[lesson grad_scaler]]; no GPU.
 
@@ -84,8 +84,9 @@ plots.scaler_path(log.records, title="FP16: sigmoid, then BCELoss")
 # the number of pixels. `BCELoss` cuts its logarithms off at −100.
 #
 # The table below shows loss and gradient for three logits. The row names the format of the logit, and so
-# of the sigmoid. The loss is computed in FP32. The lower half of the table has PyTorch's other loss,
-# `BCEWithLogitsLoss`, which takes the logit. We begin with FP32: how large a logit can it handle?
+# of the sigmoid. The loss is computed in FP32. The lower half of the table has the form of this
+# loss that takes logits, `BCEWithLogitsLoss`, which takes the logit. We begin with FP32: how large
+# a logit can it handle?
 
 # %% tags=["question"]
 predict("losses_and_ops.bce_in_fp32")
@@ -161,8 +162,8 @@ for name, (dtype, cast) in cases.items():
     print(f"p in {name:20} loss {loss.item():.1f}, gradient of p {p.grad.item():,.0f}")
 
 # %% [markdown]
-# It doesn't help. In the backward pass, the gradient of a cast is cast back, so it ends in FP16 all the
-# same
+# It doesn't help. In the backward pass, the gradient of a cast is cast back, so it still ends in
+# FP16
 # ([documentation](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy)).
 # Keep this in mind for your own losses: a value that fits can have a gradient that doesn't.
 #
@@ -172,10 +173,10 @@ for name, (dtype, cast) in cases.items():
 # `cross_entropy(logits.float(), labels)`. Why the cast?
 #
 # This loss has two halves. A log-softmax computes log p for each word, and `nll_loss` picks that of the
-# right word. On CUDA, in PyTorch 2.13, autocast runs `nll_loss` in FP32. It leaves the log-softmax in the
-# dtype of the logits, although `log_softmax` called alone runs in FP32: `cross_entropy` passes it that
-# dtype. With 128,000 words, −log p is about 12 before training. BF16 numbers around 12 are 0.06 apart, so
-# the loss is coarse.
+# right word. On CUDA, in PyTorch 2.13, autocast runs `nll_loss` in FP32. `log_softmax` called alone
+# runs in FP32. But inside `cross_entropy` it stays in the dtype of the logits, because
+# `cross_entropy` asks for that dtype explicitly. With 128,000 words, −log p is about 12 before
+# training. BF16 numbers around 12 are 0.06 apart, so the loss of each word is coarse.
 #
 # What does the cast cost? Take 8 texts of 4,096 words: the logits alone are 8.4 GB in BF16, and 16.8 GB
 # in FP32. For the backward pass, autograd keeps the result of the log-softmax, and the input of
@@ -194,11 +195,12 @@ for place in ("cpu", "cuda"):
         print(f"{place:4}  cross_entropy of {call:14}  {kept / 1e9:.1f} GB")
 
 # %% [markdown]
-# A CPU's autocast casts the logits to FP32 itself.
+# That is why both CPU rows show 16.8 GB: a CPU's autocast casts the logits to FP32 itself.
 #
-# If 16.8 GB are too much, take a part of the texts at a time, and compute its loss and its gradient before
-# the next part. If you only split the loss, autograd keeps as much as before. Some libraries have such a
-# loss, for example [Liger Kernel](https://github.com/linkedin/Liger-Kernel).
+# If 16.8 GB are too much, take a part of the words at a time through the last layer and the loss,
+# and call `backward()` on that part's loss before the next part. If you only split the loss,
+# autograd keeps as much as before. Some libraries have such a loss, for example [Liger
+# Kernel](https://github.com/linkedin/Liger-Kernel).
 #
 # ## Which results fit?
 #
@@ -227,10 +229,10 @@ for name, result in results.items():
 # %% [markdown]
 # ## One page is blank
 #
-# In [[lesson autocast_ops]], a norm written by hand failed because its squares were too large. Here is
-# the same norm, where they are too small. It stands in the middle of the painter, behind the layer that
-# puts out 16 numbers for each page: its *code*. The norm divides each code by its root mean square. Under
-# the root it adds a tiny number, `eps`, so that it doesn't divide by zero.
+# In [[lesson autocast_ops]], a norm written by hand failed because its squares were too large. Here
+# is the same norm, with squares of 0. It stands in the middle of the painter, behind the layer that
+# puts out 16 numbers for each page: its *code*. The norm divides each code by its root mean square.
+# Under the root it adds a tiny number, `eps`, so that it doesn't divide by zero.
 #
 # We're back to the usual pictures, on which 0 is the paper. One of the 600 pages is blank. The layers in
 # front of the norm have no bias, so the code of the blank page is all zeros. We run this on a CPU again.
@@ -274,8 +276,8 @@ print(f"FP16: {len(log.skipped_steps)} of 120 steps skipped")
 # gradients of the weights, which all pages share. A skipped step changes nothing, so the next step meets
 # the same NaN.
 #
-# Zeros like these are common: padding, a masked picture, a ReLU behind which nothing is left. Until such
-# a row comes, the norm works.
+# Zeros like these are common: padding, a masked picture, a row in which ReLU has set everything to
+# 0. Until such a row comes, the norm works.
 #
 # ## Is 1e-6 large enough?
 #
@@ -311,7 +313,7 @@ plots.training(curves, title="A blank page, and five norms in FP16", ylabel="err
 #
 # Batch norm computes the mean and the variance of each batch in FP32 too. But it updates its running
 # averages in the forward pass, so a step that the scaler skips has changed them already. In
-# [[lesson training_loops]], one broken picture was enough for a validation of NaN.
+# [[lesson training_loops]], one broken picture was enough to make the validation loss NaN.
 #
 # ## Where does the stream end?
 #
@@ -346,20 +348,22 @@ with torch.autocast("cpu", dtype=bfloat):
 # 256, so all blocks after the 255th do nothing.
 #
 # One `.float()` after the first layer keeps the whole stream in FP32, and the blocks' matrix products
-# still run in 16 bits. In a real model, no block adds exactly 1. But in BF16, an addition below 1/512 of the
-# stream is always lost, and one below 1/256 can be.
+# still run in 16 bits. In a real model, no block adds exactly 1. But in BF16, an addition below
+# 1/512 of the stream is always lost, and one of up to 1/256 can be.
 #
 # An FP16 stream would get to 401 here, since FP16 has all whole numbers up to 2,048. Its danger is the
 # other end: a stream of 65,520 or more is inf. An FP32 stream avoids both, and takes twice the memory.
 #
-# But it can't save a block whose own output doesn't fit. In Google's T5, a linear layer put out 66,246
-# ([issue 5651](https://github.com/huggingface/transformers/issues/5651)). Use BF16 for such a model.
+# But an FP32 stream can't save a block whose own output doesn't fit. In Google's T5, a linear layer
+# put out 66,246 ([issue 5651](https://github.com/huggingface/transformers/issues/5651)). Use BF16
+# for such a model.
 #
 # ## Four thousand positions
 #
-# In attention, each word has two lists of numbers, a *query* and a *key*. One word's query times another
-# word's key is a *score*. Many language models use *rotary embeddings* to tell the attention where a word
-# stands. Take the numbers of a query or a key two by two: each pair is a point in the plane.
+# In attention, each word has two lists of numbers, a *query* and a *key*. The dot product of one
+# word's query and another word's key is a *score*. Many language models use *rotary embeddings* to
+# tell the attention where a word stands. Take the numbers of a query or a key two by two. Each pair
+# is a point in the plane.
 #
 # This point is rotated by an angle: the position times a frequency. Each pair has its own frequency. For
 # the first pair it is 1, so the angles are 0, 1, 2, … up to 4,095. The score should then depend only on
@@ -471,10 +475,10 @@ print("Decorated:", outcome(lambda: learn(Decorated.apply)))
 #
 # ## Recap
 #
-# 1. Use a loss that takes logits. A large logit's probability is 1 in 16 bits. If the target is 0, the
-#    gradient is NaN or 0.
-# 2. A value that fits can have a gradient that doesn't, such as −1/p. So an eps that FP16 can hold may
-#    still be too small.
+# 1. Use a loss that takes logits. From a logit of about 6 in BF16, 8 in FP16 and 17 in FP32 on, the
+#    probability is exactly 1. If the target is 0, the gradient is NaN or 0.
+# 2. A value that fits can have a gradient that doesn't, such as −1/p. In the same way, an eps that
+#    FP16 can hold may be too small for the gradient.
 # 3. PyTorch's layer, group and RMS norm compute in FP32 inside. In a norm of your own, begin with
 #    `.float()`.
 # 4. A skipped step doesn't take back batch norm's running averages.
