@@ -97,8 +97,10 @@ MYTHS: tuple[Myth, ...] = (
         "it has no such argument; `torch.autocast` has", 5, AMP_DOCS,
     ),
     Myth(
-        2, QUESTION, "AMP is imported from torch.cuda.amp", "false",
-        "these names are deprecated since 2.4; use `torch.autocast` and `torch.amp`", 5, AMP_DOCS,
+        2, QUESTION, "AMP is imported from torch.cuda.amp", "true only when",
+        "you mean that it works. The names are deprecated since 2.4; use `torch.autocast` and "
+        "`torch.amp`",
+        5, AMP_DOCS,
     ),
     Myth(
         3, QUESTION, "Autocast runs most operations in FP16", "true only when",
@@ -106,12 +108,15 @@ MYTHS: tuple[Myth, ...] = (
         f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
-        4, QUESTION, "AMP keeps a master copy of the weights", "false",
-        "with `torch.autocast` the parameters themselves are FP32", 3, PAPER,
+        4, QUESTION, "AMP keeps a master copy of the weights", "true only when",
+        "you mean the paper's recipe for an FP16 model. With `torch.autocast` the parameters are "
+        "FP32",
+        3, PAPER,
     ),
     Myth(
         5, QUESTION, "BF16 has no underflow risk", "true only when",
-        "you mean the gradients. Weights that are *stored* in BF16 lose or distort small updates",
+        "all numbers stay above 1e-38, as gradients mostly do. BF16's risk is rounding, in "
+        "weights *stored* in it",
         1,
     ),
     Myth(
@@ -133,7 +138,8 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         10, QUIZ, "Only the optimizer step belongs outside autocast", "false",
-        "`backward()` belongs outside too, and there it matters", 5, f"{AMP_DOCS}#torch.autocast",
+        "`backward()` belongs outside too; inside, it can change gradients", 5,
+        f"{AMP_DOCS}#torch.autocast",
     ),
     Myth(
         11, QUIZ, "AMP costs no accuracy", "true only when",
@@ -177,13 +183,13 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         20, GUIDE, "Autocast fixes dtype mismatches", "true only when",
-        "the op is on one of its lists, runs inside the region and makes its own result", 4,
+        "the op is on one of its lists, runs inside the region and returns a new tensor", 4,
         f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
         21, GUIDE, "Softmax and reductions run in FP32", "true only when",
         "you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and "
-        "most of these ops on a CPU",
+        "on a CPU all six",
         4, f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
@@ -224,18 +230,19 @@ MYTHS: tuple[Myth, ...] = (
         f"{CUDA_NOTES}#tensorfloat-32-tf32-on-ampere-and-later-devices",
     ),
     Myth(
-        30, GUIDE, "custom_fwd is a precision rule", "true only when",
+        30, GUIDE, "custom_fwd sets the precision of your Function", "true only when",
         "you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass", 8,
         f"{AMP_DOCS}#torch.amp.custom_fwd",
     ),
     Myth(
         31, GUIDE, "The speed-up is nearly free", "true only when",
-        "you count lines of code. An FP16 step pays with casts, checks and a read from the GPU",
+        "the products are large. Beside small ones, an FP16 step's casts, checks and read from "
+        "the GPU count",
         10,
     ),
     Myth(
-        32, BENCHMARK, "Call reset_max_memory_allocated before you measure", "false",
-        "the name is out of date; call `reset_peak_memory_stats`", 9,
+        32, BENCHMARK, "Call reset_max_memory_allocated before you measure", "true only when",
+        "you mean that it works. The name is out of date; call `reset_peak_memory_stats`", 9,
         "https://docs.pytorch.org/docs/stable/generated/"
         "torch.cuda.memory.reset_max_memory_allocated.html",
     ),
@@ -252,8 +259,8 @@ MYTHS: tuple[Myth, ...] = (
         'every line uses it. Without a GPU, `GradScaler("cuda")` does nothing', 6,
     ),
     Myth(
-        36, BENCHMARK, "set_to_none makes zero_grad faster", "false",
-        "it has been the default since 2.0, so naming it changes nothing", 9,
+        36, BENCHMARK, "set_to_none makes zero_grad faster", "true only when",
+        "you compare it with `set_to_none=False`. It has been the default since 2.0", 9,
         "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ limits of speed are arithmetic with the figures of data sheets.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
@@ -150,7 +151,7 @@ def apart(one: Tensor, other: Tensor) -> float:
 
 
 def digits_accuracy(pixel: float, dtype: torch.dtype | None) -> float:
-    """The accuracy on digits after four epochs, with a scaler for FP16.
+    """The accuracy on digits after twelve epochs, with a scaler for FP16.
 
     Args:
         pixel: the value of a white pixel.
@@ -159,7 +160,7 @@ def digits_accuracy(pixel: float, dtype: torch.dtype | None) -> float:
     digits, network = training.load_digits(), training.digits_network()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     scaler = GradScaler("cpu", enabled=dtype is half)
-    for _ in range(4):
+    for _ in range(12):
         for images, labels in zip(
             digits.train_images.split(64), digits.train_labels.split(64), strict=True
         ):
@@ -174,7 +175,7 @@ def digits_accuracy(pixel: float, dtype: torch.dtype | None) -> float:
 
 
 def step_memory(precision: str, rows: int, length: int = 64) -> Memory:
-    """The bytes of a training step of a small transformer with Adam, by CUDA's rules, without data.
+    """The bytes of a step of a small transformer with Adam, by CUDA's rules, and its batch.
 
     Args:
         precision: ``"fp32"`` or ``"amp fp16"``.
@@ -205,6 +206,24 @@ def largest_gradient(factor: float, dtype: torch.dtype = half, scaled: bool = Fa
         (loss * factor).backward()
     assert model.weight.grad is not None
     return model.weight.grad.abs().max().item()
+
+
+def papers_step() -> tuple[Tensor, Tensor]:
+    """A weight of 1 after an update of 0.0001 by the paper's recipe: the FP16 one, its master."""
+    weight = torch.ones((), dtype=half)
+    master = weight.float()
+    master -= 0.0001
+    weight.copy_(master)
+    return weight, master
+
+
+def zero_grad_operations(**options: bool) -> int:
+    """How many operations on gradients `zero_grad` runs for a layer with a weight and a bias."""
+    x, _ = batch()
+    model, optimizer, _ = fresh()
+    model(x).sum().backward()
+    ran = operations(lambda: optimizer.zero_grad(**options))
+    return sum(not name.startswith("_record_function") for name, _ in ran)
 
 
 def skipped_without_zero_grad() -> list[int]:
@@ -280,6 +299,13 @@ def limit(gpu: str, baseline: str, rows: int) -> float:
     return matmul_floor(one, baseline, work) / (cast + matmul_floor(one, "fp16", work))
 
 
+def share_of_the_cast(gpu: str, rows: int) -> float:
+    """Which share of the time of `limit`'s product goes into the cast of its weight."""
+    one = find_gpu(gpu)
+    cast = (4 + 2) * 4096 * 4096 / one.bytes_per_second()
+    return cast / (cast + matmul_floor(one, "fp16", Matmul(rows, 4096, 4096)))
+
+
 def forward_overflows() -> float:
     """The scale after 20 steps in which the forward pass overflows in FP16."""
     x, y = batch()
@@ -326,7 +352,7 @@ def product_dtype(*decorators: Callable[..., Any]) -> torch.dtype:
 
 
 class Price(NamedTuple):
-    """What a training loop costs: lines of code, operations of a step, reads from the device."""
+    """What a training loop costs: lines in its body, operations of a step, reads by Python."""
 
     lines: int
     operations: int
@@ -340,7 +366,10 @@ def price(train: Callable[..., object], *extra: object) -> Price:
     rows = [(digits.train_images[:8], digits.train_labels[:8])]
     with item_calls() as reads:
         ran = operations(lambda: train(network, optimizer, rows, *extra))
-    return Price(len(inspect.getsource(train).splitlines()), len(ran), len(reads))
+    nodes = ast.walk(ast.parse(inspect.getsource(train)))
+    (loop,) = (node for node in nodes if isinstance(node, ast.For))
+    assert loop.end_lineno is not None
+    return Price(loop.end_lineno - loop.lineno, len(ran), len(reads))
 
 
 # ---- the benchmark ------------------------------------------------------------------------------
@@ -380,6 +409,11 @@ def fast_enough(gpu: Gpu) -> bool:
     assert mixed is not None
     floors = [seed_floor(gpu, d) for d in ("fp32", "tf32") if d in gpu.dtypes]
     return min(floors) < plain and seed_floor(gpu, "fp16") < mixed
+
+
+def seconds_at_least(gpu: str) -> float:
+    """How long the benchmark's FP32 run takes on a GPU at its peak, without TF32."""
+    return seed_floor(find_gpu(gpu), "fp32")
 
 
 def candidates() -> list[str]:
@@ -454,7 +488,10 @@ def _current(*names: str) -> Cases:
         "GradScaler": lambda: _old.GradScaler(),
         "custom_fwd": lambda: _old.custom_fwd(len),
     }
-    return {name: "deprecated" not in warned(calls[name]) for name in names}
+    with _silence():
+        works = all(raised(calls[name]) == "no error" for name in names)
+    current = {f"{name} is current": "deprecated" not in warned(calls[name]) for name in names}
+    return {"the calls work": works} | current
 
 
 def _majority() -> Cases:
@@ -476,13 +513,18 @@ def _holds_a_copy() -> Cases:
     loss.backward()
     optimizer.step()
     kept = [t for state in optimizer.state.values() for t in state.values()]
-    return {"AdamW keeps one": any(torch.equal(t, model.weight) for t in kept)}
+    weight, master = papers_step()
+    return {
+        "AdamW keeps one": any(torch.equal(t, model.weight) for t in kept),
+        "the paper's recipe": weight.dtype is half and master.dtype is single,
+    }
 
 
 def _bf16_keeps() -> Cases:
     weight = torch.tensor(1.0, dtype=bfloat)
     return {
         "a gradient far below FP16's range": torch.tensor(2.0**-120).bfloat16().item() > 0,
+        "an FP32 number below BF16's range": torch.tensor(2.0**-140).bfloat16().item() > 0,
         "a small update of a weight stored in BF16": (weight - 0.001).item() != 1,
     }
 
@@ -526,8 +568,8 @@ def _mismatches() -> Cases:
 
 
 def _runs_in_fp32() -> Cases:
-    asked = [(op, "cuda") for op in ("softmax", "sum", "mean", "var", "std")]
-    asked += [(op, "cpu") for op in ("softmax", "sum", "mean", "var", "std")]
+    asked = [(op, "cuda") for op in ("softmax", "sum", "norm", "mean", "var", "std")]
+    asked += [(op, "cpu") for op in ("softmax", "sum", "norm", "mean", "var", "std")]
     return {f"{op}, {device}": op_policy(op, device).group == "float32" for op, device in asked}
 
 
@@ -576,9 +618,10 @@ def _fast() -> Cases:
 def _free() -> Cases:
     plain, mixed = price(training.train_fp32), price(training.train_fp16, GradScaler("cpu"))
     return {
-        "at most 10 lines": mixed.lines <= plain.lines + 10,
-        "no operations": mixed.operations <= plain.operations,
-        "no reads": mixed.reads <= plain.reads,
+        "a small network, operations": mixed.operations < 1.1 * plain.operations,
+        "a small network, reads": mixed.reads <= plain.reads,
+        "a product of one row": share_of_the_cast("V100", 1) < 0.05,
+        "a product of 65,536 rows": share_of_the_cast("V100", 65_536) < 0.05,
     }
 
 
@@ -591,15 +634,12 @@ def _anywhere() -> Cases:
     return {"autocast": casts_to is half, "GradScaler": scale_without_cuda("cuda") > 1}
 
 
-def _grads_left() -> Cases:
-    left = []
-    for options in ({}, {"set_to_none": True}):
-        x, _ = batch()
-        model, optimizer, _ = fresh()
-        model(x).sum().backward()
-        optimizer.zero_grad(**options)
-        left.append(model.weight.grad)
-    return {"they leave something different": left[0] is not left[1]}
+def _less_work() -> Cases:
+    named = zero_grad_operations(set_to_none=True)
+    return {
+        "than the default": named < zero_grad_operations(),
+        "than set_to_none=False": named < zero_grad_operations(set_to_none=False),
+    }
 
 
 def _served() -> Cases:
@@ -733,11 +773,11 @@ PROOFS: dict[int, Callable[[], Cases]] = {
     31: _free,
     32: lambda: {
         "the name is current": "FutureWarning" not in reset_max_says(),
-        "it resets that maximum alone": not _reset_max_resets_all(),
+        "the call resets the maximum": _reset_max_resets_all(),
     },
     33: _reduces,
     34: _shows_the_gain,
     35: _anywhere,
-    36: _grads_left,
+    36: _less_work,
 }
 """By the number of the claim, what tries it."""

@@ -262,6 +262,9 @@ plots.scaled_training(
 )
 
 # %% [markdown]
+# The place of `zero_grad()` is free: at the top of the step, between the forward pass and `backward()`, or
+# after `update()`. All three give the same numbers. Only between `backward()` and `step` is it wrong.
+#
 # ## Clip the true gradients
 #
 # In [[lesson amp_in_20_minutes]] we clipped the norm before `unscale_`, and the updates became far too
@@ -312,7 +315,9 @@ print(f"loss {loss.item()}, {len(log.skipped_steps)} of 20 steps skipped")
 plots.scaler_path(log.records, title="An overflow in the forward pass")
 
 # %% [markdown]
-# What do you do when you see such a curve? Start with the loss.
+# What do you do when you see such a curve? PyTorch's recipe asks you to file an issue if a network doesn't
+# converge with the scaler's default arguments. But these are seldom to blame: above, each scale from
+# 2^8 to 2^32 worked. Start with the loss.
 #
 # | what you see | where to look |
 # |---|---|
@@ -391,7 +396,8 @@ for dtype in (torch.float16, torch.bfloat16):
 # ## When the scaler is off
 #
 # `GradScaler(device, enabled=False)` has the same methods, but its scale is 1 and stays 1. So one
-# loop serves FP16, BF16 and FP32: you enable the scaler for FP16 only.
+# loop serves FP16, BF16 and FP32: you enable the scaler for FP16 only. `scaler.is_enabled()` says
+# which of the two you have. It is also False for `GradScaler("cuda")` on a machine without CUDA.
 
 # %% tags=["question"]
 predict("grad_scaler.disabled_nan")

@@ -321,8 +321,9 @@ for part in ("nothing", *parts):
 # save those too. `save_checkpoint` from this course's package does all of this ([[deep training_loops]]).
 #
 # Save after `update()`, not between the pieces of a step: the gradients added up so far are in no
-# `state_dict()`. And make one scaler for the whole run, not one for each epoch. Each new scaler may skip
-# steps again.
+# `state_dict()`. And make one scaler for the whole run, not one for each epoch: each new scaler may
+# skip steps again. But a second run in the same script gets a new one. With the old one, it would
+# start with the scale that the first run ended with.
 #
 # ## The validation
 #
@@ -385,7 +386,9 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # ## One loop for FP32, BF16 and FP16
 #
 # `torch.autocast` and `GradScaler` both take `enabled=`. So one loop serves all precisions, as
-# `train_amp` in [[lesson amp_in_20_minutes]] does. Three separate loops would drift apart.
+# `train_amp` in [[lesson amp_in_20_minutes]] does. Three separate loops would drift apart. Trainers
+# of libraries do this for you: `TrainingArguments(bf16=True)` in Hugging Face Transformers, or
+# `precision="bf16-mixed"` in Lightning.
 #
 # A checkpoint may go from one precision to another. Suppose that you trained in BF16 with the scaler
 # off, and saved its state. Now you resume in FP16, with a scaler that is on.

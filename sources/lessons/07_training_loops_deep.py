@@ -180,9 +180,11 @@ print(error.replace(str(path), "run.pt"))
 
 # %% [markdown]
 # `torch.load(path, map_location="cpu")` reads a file from a GPU on any machine. The model's
-# `load_state_dict` then copies each tensor to where the model is. A `DataLoader` has no
-# `state_dict()` in PyTorch 2.13. The batches of this course have one, and so does
-# [`StatefulDataLoader`](https://github.com/meta-pytorch/data) of torchdata.
+# `load_state_dict` then copies each tensor to where the model is. Older code says
+# `map_location=lambda storage, loc: storage.cuda(dev)`. That fails on a machine without CUDA, and
+# it moves the CPU's random numbers to the GPU, where `torch.set_rng_state` refuses them. A
+# `DataLoader` has no `state_dict()` in PyTorch 2.13. The batches of this course have one, and so
+# does [`StatefulDataLoader`](https://github.com/meta-pytorch/data) of torchdata.
 #
 # Two more things are easy to get wrong:
 #
@@ -235,7 +237,9 @@ torch.set_default_device(None)
 
 # %% [markdown]
 # Keep the device in one variable, and give it to the model, the batches, `torch.autocast` and
-# `GradScaler`.
+# `GradScaler`. If it's a `torch.device`, such as `torch.device("cuda:0")`, `torch.autocast` wants
+# its type: `device.type`. A loss such as `nn.MSELoss()` holds no tensors, so it needs no
+# `.to(device)`; `nn.CrossEntropyLoss(weight=…)` does hold one.
 #
 # Back to [[lesson training_loops]], its [[exercises training_loops]], or on to
 # [[lesson losses_and_ops]].

@@ -84,9 +84,9 @@ for kind in (torch.optim.SGD, torch.optim.Adam):
 # too little to see here. SGD with momentum would have 4 bytes in the last column.)
 #
 # These bytes don't all appear at once. When you create a model of a billion parameters, it takes 3.7
-# GiB. The gradients come in the first backward pass, and Adam's averages in the first
-# `optimizer.step()`. From then on, 14.9 GiB are alive after each `optimizer.step()`, until `zero_grad()`
-# frees the 3.7 GiB of gradients.
+# GiB. The gradients come in the first backward pass, and Adam's two averages in the first
+# `optimizer.step()`. From then on, 14.9 GiB are alive after each `optimizer.step()`, until
+# `zero_grad()` frees the 3.7 GiB of gradients.
 #
 # ## A step, operation by operation
 #
@@ -146,10 +146,11 @@ plots.memory_over_time(
 # %% [markdown]
 # ## What does the forward pass leave behind?
 #
-# The hills are made of results that are kept for the backward pass: [[term activation|activations]]. We
-# list what the first painter keeps for 600 pictures. From its 64 pixels, its four layers compute 64, 16,
-# 64 and 64 numbers for each picture. `kept_for_backward` doesn't list the pictures and the parameters,
-# which are there in any case.
+# The hills are made of results that are kept for the backward pass: [[term
+# activation|activations]]. We list what the painter of [[lesson amp_in_20_minutes|lesson 00]] keeps
+# for 600 pictures. From its 64 pixels, its four layers compute 64, 16, 64 and 64 numbers for each
+# picture. `kept_for_backward` doesn't list the pictures and the parameters, which are there in any
+# case.
 
 # %% tags=["question"]
 predict("memory.painter_keeps")
@@ -214,8 +215,8 @@ print(f"weights and biases in 16 bits  {copies / MiB:7,.1f} MiB")
 # two peaks differ by 1%. Without the batches it is 12%. So before you compare two peaks, subtract what
 # both have in common.
 #
-# What autocast added is as large as one 16-bit copy of each weight and bias. Everything else that it
-# saves and adds comes out even at the peak, as for the painter with three layers.
+# What autocast added is as large as one 16-bit copy of each weight and bias. So whatever else it
+# saves and adds seems to come out even at the peak, as for the painter with three layers.
 #
 # ## What fills yours?
 #
@@ -296,14 +297,14 @@ for pieces in (1, 4, 16, 64):
     print(f"{pieces:2} pieces: peak of the loss {loss_peak(pieces) / GiB:.1f} GiB")
 
 # %% [markdown]
-# With 64 pieces, most of the 0.4 GiB are gradients of `head`: 0.2 GiB, and as much again while the
-# gradient of one piece is added.
+# With 64 pieces, most of the 0.4 GiB are gradients of the last layer's weights, `head`: 0.2 GiB,
+# and as much again while the gradient of one piece is added. Call `backward()` for each piece: if
+# you call it once, at the end, autograd keeps 4 bytes for each logit.
 #
 # Libraries have this ready to use, for example
-# [Liger Kernel](https://github.com/linkedin/Liger-Kernel). (If you split only the loss, and call
-# `backward()` once, autograd keeps 4 bytes for each logit.) A [[term kernel]] is a program that computes
-# one operation on the GPU, and some kernels for this loss never store the logits at all. The authors of
-# one report 1 MB instead of 24 GB for the loss of a model with 2 billion parameters
+# [Liger Kernel](https://github.com/linkedin/Liger-Kernel). A [[term kernel]] is a program that
+# computes one operation on the GPU, and some kernels for this loss never store the logits at all.
+# The authors of one report 1 MB instead of 24 GB for the loss of a model with 2 billion parameters
 # ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
 #
 # ## Compute it again
@@ -378,8 +379,8 @@ for name, parts in {
 # | The optimizer's averages | 8-bit Adam | less exact averages |
 # | The optimizer's averages | SGD with momentum | a new search for the learning rate |
 # | Weights, gradients and averages | several GPUs that share them ([[lesson past_one_gpu]]) | they exchange data in each step |
-# | The same, in fine-tuning | LoRA: the model is frozen in 16 bits, and you train a small FP32 adapter beside it | you train fewer parameters |
-# | The same, and you can't share | a model stored in BF16: 8 bytes per parameter, not 16 | small updates are lost ([[lesson amp_from_scratch]]), unless the optimizer is made for it |
+# | Weights, gradients and averages, in fine-tuning | LoRA: the model is frozen in 16 bits, and you train a small FP32 adapter beside it | you train fewer parameters |
+# | Weights, gradients and averages, on one GPU | a model stored in BF16: 8 bytes per parameter, not 16 | small updates are lost ([[lesson amp_from_scratch]]), unless the optimizer is made for it |
 #
 # ## Read your GPU's numbers
 #
@@ -392,8 +393,9 @@ for name, parts in {
 # - In a notebook, names such as `loss` and `output` keep the tensors of the run before alive. Restart the
 #   notebook's Python before you compare two peaks.
 # - The error names the line that asked for more than there was. Forward pass: look at the activations
-#   first. Loss: the logits. First `optimizer.step()`: the optimizer's averages. From the second step on
-#   these averages are always there, so a forward pass can also fail because of them.
+#   first. Loss: the logits. Backward pass: both, and it doesn't name the layer. First
+#   `optimizer.step()`: the optimizer's averages. From the second step on these averages are always
+#   there, so a forward pass can also fail because of them.
 # - A [snapshot](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) draws curves like those
 #   above from a real GPU, with the line of code for each block. Call
 #   `torch.cuda.memory._record_memory_history()`, make two training steps, then call
@@ -405,12 +407,12 @@ for name, parts in {
 # 1. Weights, gradients and Adam's averages take 16 bytes per parameter. Autocast doesn't change that.
 # 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight, one of
 #    the input, and one of the output.
-# 3. So it saves memory in deep networks with large batches. It saves next to nothing with small batches,
-#    where the model itself fills the memory, or in three layers whose input and output are as wide as
-#    the rest.
+# 3. So it saves memory in deep networks with large batches. With small batches it saves next to
+#    nothing, because there the model itself fills the memory. The same holds for three layers whose
+#    input and output are as wide as the rest.
 # 4. The peak can be in the forward pass, the loss, the backward pass or `optimizer.step()`. Look where,
 #    before you choose a technique.
-# 5. Compare peaks without the data that both runs share, and in fresh processes.
+# 5. Compare peaks without the data that both runs share, and restart Python before each.
 #
 # ## Three questions
 

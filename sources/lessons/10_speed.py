@@ -68,7 +68,8 @@ print(f"after the work is done: {1e3 * (gpu.clock() - start):.3f} ms")
 # %% [markdown]
 # A launch puts work into a queue and returns. The first line timed Python. Before each reading of
 # the clock you must wait: `torch.cuda.synchronize()`, or two `torch.cuda.Event`s, marks in the
-# queue that the GPU itself stamps.
+# queue that the GPU itself stamps. And the clock to read is `time.perf_counter()`: `time.time()`
+# may be set back while you measure.
 #
 # Waiting alone does not make a benchmark. Here are 21 samples, each synchronised, of a step that
 # is slow five times at first, and once in nine runs for reasons of its own. **Predict:** which

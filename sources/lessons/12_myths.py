@@ -11,27 +11,31 @@
 # **You will be able to** say where each of these claims holds, and try any other claim about AMP in a
 # few lines of code.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU. All cells run on a CPU,
-# with PyTorch 2.13. For claims about CUDA we ask CUDA's autocast rules on fake tensors
+# **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU. All
+# cells run on a CPU, with PyTorch 2.13. For claims about CUDA we ask CUDA's autocast rules on fake tensors
 # ([[lesson autocast_ops]]). Where only a GPU can decide, we say so.
 #
 # ## The verdicts
 #
-# A claim is **false** if it holds in none of the cases that we tried, and **true only when …** if it
-# holds in some. Click a claim to see its proof.
+# This table is for looking things up. The text begins below it, with
+# [the first page](#Page-one%3A-an-interview-question). Click a claim to see its proof.
+#
+# **False** means that a claim holds in none of the cases that we tried. **True only when …** means that it
+# holds in some of them, and the rest of the sentence says in which. Some claims advise a call with an old
+# name. There we tried two things: does it work, and is the name still current?
 #
 # | | somebody says | it is |
 # |---:|---|---|
 # | 1 | [torch.cuda.amp.autocast takes a device_type](#1.-torch.cuda.amp.autocast-takes-a-device_type) | **false**: it has no such argument; `torch.autocast` has |
-# | 2 | [AMP is imported from torch.cuda.amp](#2.-AMP-is-imported-from-torch.cuda.amp) | **false**: these names are deprecated since 2.4; use `torch.autocast` and `torch.amp` |
+# | 2 | [AMP is imported from torch.cuda.amp](#2.-AMP-is-imported-from-torch.cuda.amp) | **true only when** you mean that it works. The names are deprecated since 2.4; use `torch.autocast` and `torch.amp` |
 # | 3 | [Autocast runs most operations in FP16](#3.-Autocast-runs-most-operations-in-FP16) | **true only when** you count what a network runs, in ops or FLOPs. Most *rules* don't cast to FP16 |
-# | 4 | [AMP keeps a master copy of the weights](#4.-AMP-keeps-a-master-copy-of-the-weights) | **false**: with `torch.autocast` the parameters themselves are FP32 |
-# | 5 | [BF16 has no underflow risk](#5.-BF16-has-no-underflow-risk) | **true only when** you mean the gradients. Weights that are *stored* in BF16 lose or distort small updates |
+# | 4 | [AMP keeps a master copy of the weights](#4.-AMP-keeps-a-master-copy-of-the-weights) | **true only when** you mean the paper's recipe for an FP16 model. With `torch.autocast` the parameters are FP32 |
+# | 5 | [BF16 has no underflow risk](#5.-BF16-has-no-underflow-risk) | **true only when** all numbers stay above 1e-38, as gradients mostly do. BF16's risk is rounding, in weights *stored* in it |
 # | 6 | [A forward pass under BF16 autocast is BF16 training](#6.-A-forward-pass-under-BF16-autocast-is-BF16-training) | **false**: without a backward pass and a step nothing is trained |
 # | 7 | [Printing the type of the loss shows its precision](#7.-Printing-the-type-of-the-loss-shows-its-precision) | **false**: `type(loss)` is `torch.Tensor` for every dtype; print `loss.dtype` |
 # | 8 | [Autocast keeps the loss in FP32](#8.-Autocast-keeps-the-loss-in-FP32) | **true only when** the loss ends in an op that autocast runs in FP32, such as `mse_loss` |
 # | 9 | [A loss that was not scaled raises an error](#9.-A-loss-that-was-not-scaled-raises-an-error) | **true only when** the scaler is enabled and has never scaled anything |
-# | 10 | [Only the optimizer step belongs outside autocast](#10.-Only-the-optimizer-step-belongs-outside-autocast) | **false**: `backward()` belongs outside too, and there it matters |
+# | 10 | [Only the optimizer step belongs outside autocast](#10.-Only-the-optimizer-step-belongs-outside-autocast) | **false**: `backward()` belongs outside too; inside, it can change gradients |
 # | 11 | [AMP costs no accuracy](#11.-AMP-costs-no-accuracy) | **true only when** all values fit into the 16-bit dtype and its rounding does no harm; compare with FP32 |
 # | 12 | [Mixed precision means FP16 and FP32](#12.-Mixed-precision-means-FP16-and-FP32) | **true only when** the region's dtype is FP16: CUDA's default, but not a CPU's. BF16 is the other choice |
 # | 13 | [AMP makes the model smaller](#13.-AMP-makes-the-model-smaller) | **true only when** you mean the activations. Parameters, gradients and the optimizer's state stay FP32 |
@@ -41,8 +45,8 @@
 # | 17 | [Autocast and inference_mode are all it takes to serve a model](#17.-Autocast-and-inference_mode-are-all-it-takes-to-serve-a-model) | **false**: `eval()` is missing, and a model that you cast once needs no autocast |
 # | 18 | [CPU tensors under CUDA autocast raise an error](#18.-CPU-tensors-under-CUDA-autocast-raise-an-error) | **false**: autocast for one device leaves tensors on another alone |
 # | 19 | [NaN in the loss comes from underflow](#19.-NaN-in-the-loss-comes-from-underflow) | **true only when** a logarithm or a quotient meets the zeros. Zero gradients only stop the learning |
-# | 20 | [Autocast fixes dtype mismatches](#20.-Autocast-fixes-dtype-mismatches) | **true only when** the op is on one of its lists, runs inside the region and makes its own result |
-# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and most of these ops on a CPU |
+# | 20 | [Autocast fixes dtype mismatches](#20.-Autocast-fixes-dtype-mismatches) | **true only when** the op is on one of its lists, runs inside the region and returns a new tensor |
+# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and on a CPU all six |
 # | 22 | [Autocast scales the gradients](#22.-Autocast-scales-the-gradients) | **true only when** you add a GradScaler. Autocast alone scales nothing |
 # | 23 | [AMP needs an NVIDIA GPU of compute capability 7](#23.-AMP-needs-an-NVIDIA-GPU-of-compute-capability-7) | **false**: autocast also works on CPU, XPU and MPS, and CUDA's on AMD's GPUs |
 # | 24 | [An op without FP16 support rules AMP out](#24.-An-op-without-FP16-support-rules-AMP-out) | **false**: a disabled region, or `custom_fwd` with `cast_inputs`, runs that one op in FP32 |
@@ -51,13 +55,13 @@
 # | 27 | [Always use a GradScaler](#27.-Always-use-a-GradScaler) | **true only when** the dtype is FP16 and the trouble is in small gradients |
 # | 28 | [Skipped steps mean that the scaling is broken](#28.-Skipped-steps-mean-that-the-scaling-is-broken) | **false**: a few skips at the start are how the scaler finds its scale |
 # | 29 | [The TF32 switch makes AMP faster](#29.-The-TF32-switch-makes-AMP-faster) | **true only when** FP32 products are left in the model; the switch is now called `fp32_precision` |
-# | 30 | [custom_fwd is a precision rule](#30.-custom_fwd-is-a-precision-rule) | **true only when** you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass |
-# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** you count lines of code. An FP16 step pays with casts, checks and a read from the GPU |
-# | 32 | [Call reset_max_memory_allocated before you measure](#32.-Call-reset_max_memory_allocated-before-you-measure) | **false**: the name is out of date; call `reset_peak_memory_stats` |
+# | 30 | [custom_fwd sets the precision of your Function](#30.-custom_fwd-sets-the-precision-of-your-Function) | **true only when** you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass |
+# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** the products are large. Beside small ones, an FP16 step's casts, checks and read from the GPU count |
+# | 32 | [Call reset_max_memory_allocated before you measure](#32.-Call-reset_max_memory_allocated-before-you-measure) | **true only when** you mean that it works. The name is out of date; call `reset_peak_memory_stats` |
 # | 33 | [The benchmark shows that AMP reduces memory](#33.-The-benchmark-shows-that-AMP-reduces-memory) | **false**: its own peak rises, by the FP16 copies of the weights |
 # | 34 | [The benchmark shows what AMP gains](#34.-The-benchmark-shows-what-AMP-gains) | **false**: its method finds a gain between equal programs, and it names no GPU |
 # | 35 | [With a device variable the script runs anywhere](#35.-With-a-device-variable-the-script-runs-anywhere) | **true only when** every line uses it. Without a GPU, `GradScaler("cuda")` does nothing |
-# | 36 | [set_to_none makes zero_grad faster](#36.-set_to_none-makes-zero_grad-faster) | **false**: it has been the default since 2.0, so naming it changes nothing |
+# | 36 | [set_to_none makes zero_grad faster](#36.-set_to_none-makes-zero_grad-faster) | **true only when** you compare it with `set_to_none=False`. It has been the default since 2.0 |
 
 # %%
 import warnings
@@ -77,8 +81,10 @@ fp16 = proofs.fp16  # an FP16 autocast region on the CPU
 layer, x, y = nn.Linear(8, 3), torch.ones(4, 8), torch.zeros(4, 3)
 
 # %% [markdown]
-# Each cell below tries a few claims, and its lines begin with their numbers. Longer set-ups are in
-# `proofs`. To read one, run `proofs.limit??` in a cell, for example.
+# Each cell below tries a few claims, and its lines begin with their numbers. `raised` returns the error
+# that a call raises, and `warned` its warning. `op_policy` and `policy_table` return autocast's rules, for
+# one op or for all ([[lesson autocast_ops]]). Longer set-ups are in `proofs`. To read one, run
+# `proofs.limit??` in a cell, for example.
 #
 # ## Page one: an interview question
 #
@@ -90,8 +96,9 @@ layer, x, y = nn.Linear(8, 3), torch.ones(4, 8), torch.zeros(4, 3)
 #
 # ### 2. AMP is imported from torch.cuda.amp
 #
-# **False** since PyTorch 2.4. The old names still work, and each call gives a FutureWarning. Write
-# `torch.autocast` and `torch.amp.GradScaler("cuda")`: the same names serve other devices too.
+# **True only when** you mean that it works. Since PyTorch 2.4 the old names are deprecated: they still
+# work, and each call gives a FutureWarning. Write `torch.autocast` and
+# `torch.amp.GradScaler("cuda")`: the same names serve other devices too.
 #
 # ### 3. Autocast runs most operations in FP16
 #
@@ -117,16 +124,17 @@ print(f"with {seen.totals.share_16bit:.0%} of the products' FLOPs")
 # %% [markdown]
 # ### 4. AMP keeps a master copy of the weights
 #
-# **False** with `torch.autocast`. The parameters themselves are FP32, and autocast makes 16-bit
-# copies of them for a while. AdamW holds its averages and no second weight. Master weights
-# belong to the recipe of the [paper](https://arxiv.org/abs/1710.03740), where the model is FP16: you
-# built that in [[lesson amp_from_scratch]].
+# **True only when** you mean the recipe of the [paper](https://arxiv.org/abs/1710.03740). There the model
+# is FP16, and each weight has an FP32 master that takes the updates. You built that in
+# [[lesson amp_from_scratch]]. With `torch.autocast` the parameters themselves are FP32, and autocast
+# makes 16-bit copies of them for a while. AdamW holds its averages and no second weight.
 #
 # ### 5. BF16 has no underflow risk
 #
-# **True only when** you mean the gradients: BF16 reaches almost as far down as FP32. But it keeps
-# only 8 significant bits. If the weights are *stored* in BF16, as after `model.bfloat16()`, small
-# updates get lost or distorted. Under autocast they are stored in FP32.
+# **True only when** all numbers stay above 1e-38, as gradients mostly do. FP32 reaches only a little
+# further down. So underflow is hardly ever BF16's problem. Rounding is: BF16 keeps only 8 significant
+# bits. If the weights are *stored* in BF16, as after `model.bfloat16()`, small updates get lost or
+# distorted. Under autocast they are stored in FP32.
 #
 # ### 6. A forward pass under BF16 autocast is BF16 training
 #
@@ -146,11 +154,12 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 loss.backward()
 optimizer.step()
 print("4 the weight is", model.weight.dtype, "and AdamW keeps", *optimizer.state[model.weight])
+print("4 the paper's weight and its master, after an update:", *proofs.papers_step())
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
 for _ in range(100):
     weight -= 0.003
-print(f"5 the weight ends at {weight:.2f}; a gradient of 2^-120 is stored as", end=" ")
-print(f"{torch.tensor(2.0**-120).bfloat16():.1e}")
+print(f"5 the weight ends at {weight:.2f}")
+print("5 2^-120 and 2^-140 in BF16:", *torch.tensor([2.0**-120, 2.0**-140]).bfloat16().tolist())
 for steps in ("forward", "forward, backward, step"):
     print(f"6 {steps}: the weights move by {proofs.moved(steps):.3f}")
 
@@ -190,16 +199,19 @@ print(f"9 a scaler in use: the weight moves from 3 to {weight:.5f}")
 # %% [markdown]
 # ### 10. Only the optimizer step belongs outside autocast
 #
-# **False**: `backward()` belongs outside too, and there it matters. Inside, autocast casts the
-# products of the backward pass. Here a layer is kept in FP32 on purpose, and its gradient changes.
+# **False**: `backward()` belongs outside too. Inside, autocast casts the products of the backward
+# pass. Here a layer is kept in FP32 on purpose, and its gradient changes a little.
 # A step of SGD or Adam has nothing that autocast would cast. (A few optimizers do:
 # [[lesson autocast_regions]].)
 #
 # ### 11. AMP costs no accuracy
 #
 # **True only when** all values fit into the 16-bit dtype and its rounding does no harm. The
-# [paper](https://arxiv.org/abs/1710.03740) found no loss for its networks. Whether yours loses any is a question that a comparison answers. Below, a
+# [paper](https://arxiv.org/abs/1710.03740) found no loss for its networks. For yours, compare. Below, a
 # network learns digits from pixels up to 1, and from pixels up to a million, as unscaled data can be.
+#
+# In FP16 a million is inf and the loss is NaN, so the scaler skips each step. A NaN output counts as a
+# zero here, and 9% of the 450 validation images are zeros. Differences of 0.01 are only 4 or 5 images.
 
 # %%
 inside, outside = (proofs.gradient_of_an_fp32_layer(place) for place in (True, False))
@@ -223,20 +235,20 @@ for pixel in (1.0, 1e6):
 # ### 13. AMP makes the model smaller
 #
 # **True only when** you mean the activations. Parameters, gradients and the optimizer's averages stay
-# in FP32. Autocast even adds 16-bit copies of the weights for a while. The cell counts the bytes of
-# a training step of a small transformer by CUDA's rules ([[lesson memory]]).
+# in FP32. Autocast even adds 16-bit copies of the weights for a while, in its cast cache. The cell
+# counts the bytes of a training step of a small transformer by CUDA's rules ([[lesson memory]]).
 #
 # ### 14. The basic FP16 loop needs no scaler
 #
 # **True only when** no gradient that matters is too small for FP16. The guide's first loop has
-# autocast and no scaler. That works until a loss is small, or has a small weight: then gradients become
-# zero, and no error tells you.
+# autocast and no scaler. That works until a loss is small, or is multiplied by a small factor. Then
+# gradients become zero, and no error tells you.
 
 # %%
 for device in ("cuda", "cpu"):
     print(f"12 default on {device}:", torch.get_autocast_dtype(device))
 fp32, amp = proofs.step_memory("fp32", rows=16), proofs.step_memory("amp fp16", rows=16)
-for part in ("parameters", "gradients", "optimizer", "activations"):
+for part in ("parameters", "gradients", "optimizer", "data", "activations", "cast_cache"):
     print(f"13 {part}: {getattr(fp32, part):,} bytes, with autocast {getattr(amp, part):,}")
 for factor in (1.0, 2.0**-30):
     print(f"14 loss times {factor:.1g}: the largest gradient is", end=" ")
@@ -251,10 +263,9 @@ for factor in (1.0, 2.0**-30):
 #
 # ### 16. The scaler makes a scaled optimizer step
 #
-# **False.** A comment in the guide says so. `scaler.step` first divides the gradients by the scale and
-# looks for inf and NaN. Then it makes an ordinary step, or none. (A fused optimizer divides and
-# skips by itself.) Scaling protects the backward pass,
-# and the update doesn't see it.
+# **False**, although a comment in the guide says it. `scaler.step` first divides the gradients by the
+# scale and looks for inf and NaN. Then it makes an ordinary step, or none. (A fused optimizer divides
+# and skips by itself.) Scaling protects the backward pass, and the update doesn't see it.
 #
 # ### 17. Autocast and inference_mode are all it takes to serve a model
 #
@@ -296,16 +307,15 @@ print(f"17 dropout without eval() makes about {round(zeros, -2)} of 1,000 number
 #
 # ### 20. Autocast fixes dtype mismatches
 #
-# **True only when** the op is on one of autocast's lists, runs inside the region and makes its own
-# result. Other mismatches remain: after the region, in place, with `out=`, or in an op on no list, such
-# as `scatter`. And autocast doesn't cast FP64 and integer tensors at all. Find the tensor with the
+# **True only when** the op is on one of autocast's lists, runs inside the region and returns a new
+# tensor (not in place, no `out=`). Other mismatches remain: after the region, or in an op on no list,
+# such as `scatter`. And autocast doesn't cast FP64 and integer tensors at all. Find the tensor with the
 # unexpected dtype, and cast it.
 #
 # ### 21. Softmax and reductions run in FP32
 #
-# **True only when** you mean softmax, sums or norms on a GPU: under autocast they return FP32. It
-# leaves mean, var and std alone there, and all six on a CPU. What a kernel does inside is another
-# question, and the dtype of its result doesn't answer it.
+# **True only when** you mean softmax, sums or norms on a GPU: under autocast they return FP32.
+# Autocast leaves mean, var and std alone there. On a CPU it leaves all six alone.
 
 # %% tags=["question"]
 predict("myths_and_clinic.mean_of_ten_thousand")
@@ -374,15 +384,16 @@ for rows, length in ((16, 64), (1, 16)):
 # ### 26. AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere
 #
 # **True only when** the products are large and the baseline doesn't use TF32; and even then, measure.
-# Data sheets only give a limit, if both versions come equally close to what the GPU can do
-# ([[lesson speed]]).
+# From data sheets you can only compute an upper limit, and only if both versions use the same share of
+# the GPU's peak ([[lesson speed]]).
 #
-# Take one product with an FP32 weight of 4096 by 4096, which autocast casts first. All bytes come from
-# memory. Over TF32 on an A100 the limit stays below 2: "2 to 3" would need a poorer TF32 kernel. Over
+# Take one product with an FP32 weight of 4096 by 4096, which autocast casts first. We assume
+# that nothing is read from a cache. Over TF32 on an A100 the limit stays below 2: "2 to 3" would
+# need a poorer TF32 kernel. Over
 # plain FP32, with many rows, there is room for the guide's ranges and for more: for V100s, PyTorch's
 # [blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)
-# reports 1.5 to 5.5 times. (Kernels without FP32, such as FlashAttention, can gain more.)
-# Ask for the GPU, the model, the batch and the baseline.
+# reports 1.5 to 5.5 times. (Kernels that have no FP32 version, such as FlashAttention,
+# can gain more.)
 
 # %% tags=["question"]
 predict("myths_and_clinic.limit_for_one_row")
@@ -436,7 +447,7 @@ for enabled in (True, False):
     print(f"29 a layer, autocast {'on' if enabled else 'off'}: FP32 products: {number}")
 
 # %% [markdown]
-# ### 30. custom_fwd is a precision rule
+# ### 30. custom_fwd sets the precision of your Function
 #
 # **True only when** you give it `cast_inputs`. Alone, it only notes autocast's state, so that
 # `custom_bwd` can restore it in the backward pass. That is worth having ([[lesson losses_and_ops]]), but
@@ -445,10 +456,10 @@ for enabled in (True, False):
 #
 # ### 31. The speed-up is nearly free
 #
-# **True only when** you count lines of code. With FP16, each step pays with casts and with a check
-# of all gradients. It also reads a number back from the GPU, and Python waits for it (with a fused optimizer
-# it doesn't). Beside large products that is cheap, beside small ones it isn't. And comparing the
-# quality takes your time.
+# **True only when** the products are large. In the code, two lines are new. But with FP16, each step pays
+# with casts and with a check of all gradients. It also reads a number back from the GPU, and Python
+# waits for it. (With a fused optimizer it doesn't.) Beside large products that is cheap, beside small ones
+# it isn't. And comparing the quality takes your time.
 
 # %% tags=["question"]
 predict("myths_and_clinic.operations_of_a_step")
@@ -464,7 +475,11 @@ prices = {
     "FP16 with a scaler": proofs.price(training.train_fp16, torch.amp.GradScaler("cpu")),
 }
 for name, found in prices.items():
-    print(f"31 {name}: {found.lines} lines, {found.operations} operations, {found.reads} reads")
+    print(f"31 {name}: {found.lines} lines in the loop, {found.operations} operations, ", end="")
+    print(f"reads from the device: {found.reads}")
+for rows in (1, 4096, 65536):
+    share = proofs.share_of_the_cast("V100", rows)
+    print(f"31 V100, rows in the product: {rows:,}, time for the weight's cast: {share:.0%}")
 
 # %% [markdown]
 # ## Page four: a benchmark
@@ -474,20 +489,25 @@ for name, found in prices.items():
 #
 # ### 32. Call reset_max_memory_allocated before you measure
 #
-# **False.** To begin with a fresh maximum is right, but the name is out of date. It only calls
-# `torch.cuda.reset_peak_memory_stats()`, and warns that this resets all peaks. Call that one.
+# **True only when** you mean that it works. To begin with a fresh maximum is right, but the name is out
+# of date. It only calls `torch.cuda.reset_peak_memory_stats()`, and warns that this resets all peaks.
+# Call that one.
 #
 # ### 33. The benchmark shows that AMP reduces memory
 #
 # **False.** Its own peak is *higher* with AMP, by the FP16 copies of all weights, to within 1 KiB. And
 # 89% of the FP32 peak are inputs and targets, which the notebook keeps on the GPU and autocast doesn't
-# shrink. [[Lesson memory]] takes both peaks apart.
+# shrink. Optional: [[deep memory]] takes both peaks apart.
 #
 # ### 34. The benchmark shows what AMP gains
 #
 # **False** as evidence. It reports 7.738 s in FP32 and 3.325 s with AMP: one run each, FP32 first,
 # without a warm-up and without the name of the GPU. Those figures fit several GPUs. The quotient, 2.33,
 # may be right, but nobody can tell.
+#
+# Times and peaks rule out some GPUs. A part of the peak is *workspaces*: scratch memory for cuBLAS,
+# NVIDIA's library of matrix products. PyTorch makes each about 8 MiB large, and on Hopper and Blackwell
+# [32 MiB](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp).
 
 # %% tags=["question"]
 predict("myths_and_clinic.equal_programs_compared")
@@ -500,38 +520,40 @@ print(f"33 peak: {plain.peak_bytes:,} bytes in FP32, {mixed.peak_bytes:,} with A
 print(f"33 growth: {mixed.peak_bytes - plain.peak_bytes:,} bytes; FP16 copies: {copies:,}")
 once, warmed_up = proofs.equal_programs()
 print(f"34 equal programs: {once:.2f} by its method, {warmed_up:.2f} warmed up and in turns")
+for gpu in ("T4", "V100", "A100"):
+    least = proofs.seconds_at_least(gpu)
+    print(f"34 {gpu}: the FP32 run takes at least {least:.1f} s without TF32")
 for size in (proofs.WORKSPACE, proofs.HOPPER_WORKSPACE):
-    left = proofs.left_of_the_peak(size)
-    print(f"34 with two workspaces of {size:,} bytes, {left:,} bytes of the peak are left")
-print("34 GPUs of our table that can have done it:", ", ".join(proofs.candidates()))
+    parts = plain.peak_bytes - proofs.left_of_the_peak(size)
+    print(f"34 known parts of the peak, with workspaces of {size:,}: {parts:,} bytes")
+print("34 left of the GPUs in lesson 10's table:", ", ".join(proofs.candidates()))
 
 # %% [markdown]
-# How do we know which GPUs? By the times: the T4 and the V100 are too slow, and the A100 needs TF32. And
-# by the peak. One account fits to within a few KiB: the data, this network and that of the run before,
-# six tensors of the size of an output, and two workspaces of cuBLAS. On Hopper and Blackwell, PyTorch
-# [makes these 32 MiB large](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp),
-# and two of them are 50 MB too much. So if this account is right, it wasn't an H100 or an H200.
+# The FP32 run took 7.7 s, so it wasn't a T4 or a V100, and an A100 only with TF32. With Hopper's
+# workspaces, the known parts of the peak add up to more than the peak. So if this sum is right, it wasn't
+# an H100, an H200 or a B200. The sum includes an old network: the name `loss` still pointed to the loss of
+# the run before, and a loss keeps its network alive ([[deep memory]]).
 #
 # ### 35. With a device variable the script runs anywhere
 #
 # **True only when** every line uses it. The script sets `device`, and then writes `.cuda()` and
 # `GradScaler("cuda")`. Without a GPU `.cuda()` stops with an error. The scaler only warns, and then does
-# nothing. If you fix the error alone, you train in FP16 without loss scaling.
+# nothing. If you fix only the `.cuda()` lines, you train in FP16 on the CPU, without loss scaling.
 #
 # ### 36. set_to_none makes zero_grad faster
 #
-# **False.** A comment in the benchmark says so. Since PyTorch 2.0 `set_to_none=True` is the default, so
-# naming it changes nothing.
+# **True only when** you compare it with `set_to_none=False`, which writes zeros into each gradient. A
+# comment in the benchmark praises `set_to_none=True`. It has been the default since PyTorch 2.0, so
+# naming it changes nothing. (We count operations. Nothing is timed.)
 
 # %%
 for device in ("cuda", "cpu"):
     scaled = proofs.scale_without_cuda(device)
     print(f"35 no GPU, GradScaler({device!r}): a loss of 1 is scaled to {scaled:,.0f}")
-for options in ({}, {"set_to_none": True}):
-    model, optimizer, _ = proofs.fresh()
-    model(x).sum().backward()
-    optimizer.zero_grad(**options)
-    print("36 zero_grad with", options or "no arguments", "leaves", model.weight.grad)
+print("36 zero_grad(), operations:", proofs.zero_grad_operations())
+for choice in (True, False):
+    number = proofs.zero_grad_operations(set_to_none=choice)
+    print(f"36 zero_grad(set_to_none={choice}), operations: {number}")
 
 # %% [markdown]
 # ## Five sentences that hold
@@ -539,9 +561,9 @@ for options in ({}, {"set_to_none": True}):
 # A test that finds fault with everything is worth nothing. So here are five more sentences of the
 # same pages, tried in the same way. All five hold.
 #
-# - **A.** Under autocast, FP32 inputs need no cast by hand.
-# - **B.** `mse_loss` returns FP32, on a CPU and on CUDA.
-# - **C.** The backward pass runs in the dtypes of the forward pass.
+# - **A.** Under autocast, the FP32 input of a linear layer needs no cast by hand.
+# - **B.** Under autocast, `mse_loss` returns FP32, on a CPU and on CUDA.
+# - **C.** If `backward()` is called outside the region, it runs in the dtypes of the forward pass.
 # - **D.** After an inf in a gradient, `scaler.step` skips the step.
 # - **E.** Small gradients need no scaler in BF16.
 
@@ -557,6 +579,21 @@ print(f"D the weight of 3, after an inf gradient: {proofs.weight_after(overflow=
 print(f"E the largest gradient: {proofs.largest_gradient(2.0**-30, torch.bfloat16):.1g}")
 
 # %% [markdown]
+# ## Try a claim of your own
+#
+# All these proofs have three steps. Say what you would see if the claim were true. Find a case where it
+# should hold, and one where it may break. Then print a number or a dtype for both.
+#
+# Here is the claim "Autocast runs `layer_norm` in FP32". Run it, and put another op in its place: `gelu`,
+# `cumsum`, `matmul`. Then try a claim that you have heard yourself. `raised` finds errors, `proofs.casts`
+# counts casts, and `.dtype` and `torch.equal` compare results.
+
+# %%
+op = "layer_norm"
+for device in ("cuda", "cpu"):
+    print(f"{op} on {device}: for an FP16 input, autocast returns", op_policy(op, device).low)
+
+# %% [markdown]
 # ## Recap
 #
 # 1. A claim about AMP belongs to an op, a device, a version and a baseline. Ask for them.
@@ -564,7 +601,7 @@ print(f"E the largest gradient: {proofs.largest_gradient(2.0**-30, torch.bfloat1
 # 3. The dtype of a result shows what an op returns. To see what autocast does, count casts; to see how
 #    a kernel computes, compare numbers.
 # 4. A limit can cast doubt on a promised speed-up. Only a measurement confirms one.
-# 5. The expensive mistakes raise no error: a loss that wasn't scaled, a CUDA scaler on a machine
+# 5. Some mistakes raise no error: a loss that wasn't scaled in a later step, a CUDA scaler on a machine
 #    without CUDA, a `backward()` inside the region.
 #
 # ## Three questions
