@@ -148,7 +148,7 @@ for in_turns in (False, True):
 
 # %% tags=["live"]
 device = "cuda" if torch.cuda.is_available() else "cpu"
-x = torch.randn((4096, 4096) if device == "cuda" else (512, 512), device=device)
+x = torch.randn((4096, 4096) if device == "cuda" else (256, 256), device=device)
 low = x.bfloat16()
 
 
