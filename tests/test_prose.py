@@ -31,7 +31,6 @@ _PACKAGE = (
     "op_watch",
     "torch_state",
     "policy_record",
-    "experiments",
     "widgets/quiz",
     "widgets/mock",
     "widgets/order_calls",
@@ -61,6 +60,9 @@ RETOLD = [
             "foundations",
             "plain_data",
             "workspace",
+            "experiments",
+            "call_order",
+            "myths",
         )
         for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))
         if path.name != "__init__.py" or room == "quiz"
