@@ -188,7 +188,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         21, GUIDE, "Softmax and reductions run in FP32", "true only when",
-        "you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and "
+        "you mean softmax, `sum` or `norm` on a GPU. Autocast leaves mean, var and std alone, and "
         "on a CPU all six",
         4, f"{AMP_DOCS}#autocast-op-reference",
     ),
@@ -236,8 +236,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         31, GUIDE, "The speed-up is nearly free", "true only when",
-        "the products are large. Beside small ones, an FP16 step's casts, checks and read from "
-        "the GPU count",
+        "the products are large. Beside small ones, the extra work of an FP16 step counts",
         10,
     ),
     Myth(

@@ -370,8 +370,6 @@ plots.training(
 )
 
 # %% [markdown]
-# The gradients are clipped to a norm of 1 and then divided by 65,536. So each update is far too small.
-#
 # ### Break 3: `.half()` on the model
 #
 # `model.half()` converts the parameters themselves to FP16. This is [[term pure FP16]]: nothing is
@@ -400,8 +398,7 @@ predict("amp_in_20_minutes.half_model")
 print("small pictures, with a scaler:", try_it(pure_fp16_step))
 
 # %% [markdown]
-# The scaler would have to store the divided gradients in FP16 again, where small ones become zero. So
-# it refuses. What if you leave the scaler out? First the small pictures, then the big ones:
+# What if you leave the scaler out? First the small pictures, then the big ones:
 
 
 # %%

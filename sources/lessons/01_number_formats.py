@@ -332,7 +332,7 @@ for f in (FP32, FP16, BF16):
 # | inputs of a matrix product | moderate | each number is rounded once | FP16 or BF16; FP8 with scales |
 # | the sum inside a matrix product | grows with its length | rounded again after each addition | FP32 |
 # | gradients between the layers | many powers of two | BF16's 8 significant bits were enough in [[lesson amp_in_20_minutes]] | BF16, or FP16 with a loss scale |
-# | a loss, a norm, a variance | sums of squares can overflow | often a small difference of large numbers: without the last digits, nothing is left | FP32 |
+# | a loss, a norm, a variance | sums of squares can overflow | a variance can be a small difference of large numbers: without the last digits, nothing is left | FP32 |
 #
 # ## Recap
 #

@@ -234,8 +234,8 @@ print("squares in FP32: ", (x / x.float().square().mean().sqrt()).half().tolist(
 # ## The same sum, twice
 #
 # A training step is full of sums. We take a simple one: 50,000 times 1.4, and then 50,000 times −1.
-# Stored in FP16, these numbers have the exact sum 20,019.5. FP16's nearest number is 20,016. That
-# is what `sum` returns on a CPU with one thread: it adds up in FP32 and rounds once. With two
+# FP16 stores 1.4 as 1.4004, so the exact sum is 20,019.5. FP16's nearest number to that is 20,016.
+# That is what `sum` returns on a CPU with one thread: it adds up in FP32 and rounds once. With two
 # threads, each adds up one half in FP32, and stores its sum in the dtype of the result, FP16. Then
 # the two sums are added.
 

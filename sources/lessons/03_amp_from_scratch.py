@@ -357,7 +357,8 @@ GradientHistogram(fp32_gradients(pictures[:100]), format="FP16")
 # No gradient overflows up to $2^{39}$. She chooses $2^{36}$, so that the largest of these gradients can
 # still grow by a factor of 13. Such room is called *headroom*. ($2^{36}$ isn't an FP16 number. It
 # doesn't have to be one, since the loss is FP32. Backward divides $2^{36}$ by 100 million while it
-# is still FP32. Only the result, 687, is multiplied with FP16 numbers.)
+# is still FP32. The result, 687, is multiplied by FP32 differences, and only the product is rounded
+# to FP16.)
 #
 # With this scale she fine-tunes the painter for 100 steps: once on black digits, as in her measurement,
 # and once on the white ones. At the start, the largest gradient on white digits is 29 times as large as

@@ -84,7 +84,7 @@ with torch.autocast(device, dtype=torch.float16):
 plots.paintings({"original": pictures, "FP32": fp32_model(xrays), "mixed precision": painted})
 
 # %% [markdown]
-# Every digit gets the same painting, so the network doesn't use its input.
+# Compare the paintings with the originals, digit by digit.
 #
 # ## Look inside the norm
 #
@@ -106,7 +106,7 @@ for name, result in steps.items():
 # %% [markdown]
 # The largest number in FP16 is 65,504, and the square of 3,810 is 14 million. It becomes inf. So the
 # mean is inf, 1 divided by its root is 0, and the norm puts out zeros. The layers behind it can't tell
-# one picture from another, and learn to paint the average of all. A zero is an ordinary number, so the
+# one picture from another, and paint the same average for every digit. A zero is an ordinary number, so the
 # loss and the gradients are finite, and the scaler finds nothing wrong.
 #
 # ## Which ops does autocast change?

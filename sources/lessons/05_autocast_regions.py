@@ -374,9 +374,9 @@ with region(), ThreadPoolExecutor(1) as pool:
 # GPU doesn't have this problem.
 #
 # `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with` inside
-# the function. A decorator stores the state from before the call in one place. A second call,
-# before the first has ended, overwrites it. So autocast can stay on if the function calls itself,
-# or if two threads call it at the same time ([[deep autocast_regions]]).
+# the function. A decorator keeps the earlier state in a single place. A second call, before the
+# first has ended, overwrites it. So autocast can stay on if the function calls itself, or if two
+# threads call it at the same time ([[deep autocast_regions]]).
 #
 # ## Recap
 #

@@ -31,8 +31,8 @@ GradScaler = torch.amp.GradScaler
 # ## Which number should we multiply by?
 #
 # The network of [[lesson amp_in_20_minutes]] paints digits again. As there, we pretend that the pictures
-# are big: the loss is divided by 100 million pixels, where we have only 38,400. The learning rate is
-# raised by 100 million / 38,400, so with exact numbers every update would stay the same.
+# are big: the loss is divided by 100 million pixels, where we have only 38,400. The learning rate
+# is multiplied by 100 million / 38,400, so with exact numbers every update would stay the same.
 #
 # But under autocast, the gradients that flow back from layer to layer are FP16. Those below 3e-8 are
 # rounded to zero, and those from 65,520 on become inf. They are converted to FP32 only at the end,
@@ -158,10 +158,11 @@ ScalerLab([step in (5, 6) for step in range(12)], init_scale=4.0, growth_interva
 predict("grad_scaler.fewest_overflows")
 
 # %%
-for overflows in ((2, 6, 10), (2, 5, 8, 11)):
+for gap in (5, 4, 3, 2):
+    overflows = range(2, 12, gap)
     pattern = [step in overflows for step in range(12)]
     scales = simulate_scaler(pattern, init_scale=64.0, growth_interval=3)
-    print(f"overflows in steps {overflows}: scales", [round(scale) for scale in scales])
+    print(f"{len(overflows)} overflows, in steps {[*overflows]}: scales", *map(round, scales))
 
 # %% [markdown]
 # ## A start that is much too high
@@ -316,8 +317,8 @@ plots.scaler_path(log.records, title="An overflow in the forward pass")
 
 # %% [markdown]
 # What do you do when you see such a curve? PyTorch's recipe asks you to file an issue if a network doesn't
-# converge with the scaler's default arguments. But these are seldom to blame: above, each scale from
-# 2^8 to 2^32 worked. Start with the loss.
+# converge with the scaler's default arguments. But these are seldom to blame: above, 2^8, 2^16,
+# 2^24 and 2^32 all worked. Start with the loss.
 #
 # | what you see | where to look |
 # |---|---|
@@ -397,7 +398,7 @@ for dtype in (torch.float16, torch.bfloat16):
 #
 # `GradScaler(device, enabled=False)` has the same methods, but its scale is 1 and stays 1. So one
 # loop serves FP16, BF16 and FP32: you enable the scaler for FP16 only. `scaler.is_enabled()` says
-# which of the two you have. It is also False for `GradScaler("cuda")` on a machine without CUDA.
+# whether it is on. It is also False for `GradScaler("cuda")` on a machine without CUDA.
 
 # %% tags=["question"]
 predict("grad_scaler.disabled_nan")

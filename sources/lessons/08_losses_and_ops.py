@@ -85,8 +85,8 @@ plots.scaler_path(log.records, title="FP16: sigmoid, then BCELoss")
 #
 # The table below shows loss and gradient for three logits. The row names the format of the logit, and so
 # of the sigmoid. The loss is computed in FP32. The lower half of the table has the form of this
-# loss that takes logits, `BCEWithLogitsLoss`, which takes the logit. We begin with FP32: how large
-# a logit can it handle?
+# loss that takes the logit: `BCEWithLogitsLoss`. We begin with FP32: how large a logit can it
+# handle?
 
 # %% tags=["question"]
 predict("losses_and_ops.bce_in_fp32")
@@ -195,10 +195,10 @@ for place in ("cpu", "cuda"):
         print(f"{place:4}  cross_entropy of {call:14}  {kept / 1e9:.1f} GB")
 
 # %% [markdown]
-# That is why both CPU rows show 16.8 GB: a CPU's autocast casts the logits to FP32 itself.
+# Both CPU rows show 16.8 GB, because a CPU's autocast casts the logits to FP32 itself.
 #
-# If 16.8 GB are too much, take a part of the words at a time through the last layer and the loss,
-# and call `backward()` on that part's loss before the next part. If you only split the loss,
+# If 16.8 GB are too much, take a few tokens of the texts at a time through the last layer and the
+# loss, and call `backward()` on that part's loss before the next part. If you only split the loss,
 # autograd keeps as much as before. Some libraries have such a loss, for example [Liger
 # Kernel](https://github.com/linkedin/Liger-Kernel).
 #
@@ -475,7 +475,7 @@ print("Decorated:", outcome(lambda: learn(Decorated.apply)))
 #
 # ## Recap
 #
-# 1. Use a loss that takes logits. From a logit of about 6 in BF16, 8 in FP16 and 17 in FP32 on, the
+# 1. Use a loss that takes logits. From a logit of 6.3 in BF16, 8.3 in FP16 and 16.6 in FP32 on, the
 #    probability is exactly 1. If the target is 0, the gradient is NaN or 0.
 # 2. A value that fits can have a gradient that doesn't, such as −1/p. In the same way, an eps that
 #    FP16 can hold may be too small for the gradient.

@@ -225,8 +225,8 @@ print(f"weights and biases in 16 bits  {copies / MiB:7,.1f} MiB")
 # It leaves out temporary results, such as the last 5.8 GiB of Ben's peak, so a peak can be higher. For
 # planning that is good enough: you see at a glance which part is the largest.
 #
-# Try your own sizes, and then Ben's model with Adam. From how many texts in a batch on do the
-# activations take more than half of the FP32 bytes?
+# Try your own sizes, and then Ben's model with Adam. At what batch size do the activations first
+# take more than half of the FP32 bytes?
 
 # %% tags=["live"]
 from amp_lessons.widgets import MemoryCalculator

@@ -413,9 +413,10 @@ for words, name in loops.items():
     print(f"{words:38}", *ranks[0].reports["all-reduces"][name])
 
 # %% [markdown]
-# The loop above makes all four exchanges. DDP decides in the *forward* pass whether the coming backward
-# pass will exchange gradients, so `no_sync()` must surround both passes. The gradients of the loop are
-# right. Its only fault: it makes three exchanges that nobody needs, and there is no warning.
+# Your own loop makes all four exchanges. DDP decides in the *forward* pass whether the coming
+# backward pass will exchange gradients, so `no_sync()` must surround both passes. The gradients of
+# the loop are right. Its only fault: it makes three exchanges that nobody needs, and there is no
+# warning.
 #
 # In FSDP2, `model.set_requires_gradient_sync(False)` leaves the exchange out. For the scaler, nothing
 # changes from [[lesson training_loops]]: one `step` and one `update`, after the last micro-batch. An inf

@@ -46,7 +46,7 @@
 # | 18 | [CPU tensors under CUDA autocast raise an error](#18.-CPU-tensors-under-CUDA-autocast-raise-an-error) | **false**: autocast for one device leaves tensors on another alone |
 # | 19 | [NaN in the loss comes from underflow](#19.-NaN-in-the-loss-comes-from-underflow) | **true only when** a logarithm or a quotient meets the zeros. Zero gradients only stop the learning |
 # | 20 | [Autocast fixes dtype mismatches](#20.-Autocast-fixes-dtype-mismatches) | **true only when** the op is on one of its lists, runs inside the region and returns a new tensor |
-# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, sums or norms on a GPU. Autocast leaves mean, var and std alone, and on a CPU all six |
+# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, `sum` or `norm` on a GPU. Autocast leaves mean, var and std alone, and on a CPU all six |
 # | 22 | [Autocast scales the gradients](#22.-Autocast-scales-the-gradients) | **true only when** you add a GradScaler. Autocast alone scales nothing |
 # | 23 | [AMP needs an NVIDIA GPU of compute capability 7](#23.-AMP-needs-an-NVIDIA-GPU-of-compute-capability-7) | **false**: autocast also works on CPU, XPU and MPS, and CUDA's on AMD's GPUs |
 # | 24 | [An op without FP16 support rules AMP out](#24.-An-op-without-FP16-support-rules-AMP-out) | **false**: a disabled region, or `custom_fwd` with `cast_inputs`, runs that one op in FP32 |
@@ -56,7 +56,7 @@
 # | 28 | [Skipped steps mean that the scaling is broken](#28.-Skipped-steps-mean-that-the-scaling-is-broken) | **false**: a few skips at the start are how the scaler finds its scale |
 # | 29 | [The TF32 switch makes AMP faster](#29.-The-TF32-switch-makes-AMP-faster) | **true only when** FP32 products are left in the model; the switch is now called `fp32_precision` |
 # | 30 | [custom_fwd sets the precision of your Function](#30.-custom_fwd-sets-the-precision-of-your-Function) | **true only when** you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass |
-# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** the products are large. Beside small ones, an FP16 step's casts, checks and read from the GPU count |
+# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** the products are large. Beside small ones, the extra work of an FP16 step counts |
 # | 32 | [Call reset_max_memory_allocated before you measure](#32.-Call-reset_max_memory_allocated-before-you-measure) | **true only when** you mean that it works. The name is out of date; call `reset_peak_memory_stats` |
 # | 33 | [The benchmark shows that AMP reduces memory](#33.-The-benchmark-shows-that-AMP-reduces-memory) | **false**: its own peak rises, by the FP16 copies of the weights |
 # | 34 | [The benchmark shows what AMP gains](#34.-The-benchmark-shows-what-AMP-gains) | **false**: its method finds a gain between equal programs, and it names no GPU |
@@ -210,8 +210,9 @@ print(f"9 a scaler in use: the weight moves from 3 to {weight:.5f}")
 # [paper](https://arxiv.org/abs/1710.03740) found no loss for its networks. For yours, compare. Below, a
 # network learns digits from pixels up to 1, and from pixels up to a million, as unscaled data can be.
 #
-# In FP16 a million is inf and the loss is NaN, so the scaler skips each step. A NaN output counts as a
-# zero here, and 9% of the 450 validation images are zeros. Differences of 0.01 are only 4 or 5 images.
+# In FP16 a million is inf and the loss is NaN, so the scaler skips each step. A NaN output counts
+# as digit 0 here, and 9% of the 450 validation images show it. Differences of 0.01 are only 4 or 5
+# images.
 
 # %%
 inside, outside = (proofs.gradient_of_an_fp32_layer(place) for place in (True, False))
@@ -314,7 +315,7 @@ print(f"17 dropout without eval() makes about {round(zeros, -2)} of 1,000 number
 #
 # ### 21. Softmax and reductions run in FP32
 #
-# **True only when** you mean softmax, sums or norms on a GPU: under autocast they return FP32.
+# **True only when** you mean softmax, `sum` or `norm` on a GPU: under autocast they return FP32.
 # Autocast leaves mean, var and std alone there. On a CPU it leaves all six alone.
 
 # %% tags=["question"]
@@ -387,13 +388,13 @@ for rows, length in ((16, 64), (1, 16)):
 # From data sheets you can only compute an upper limit, and only if both versions use the same share of
 # the GPU's peak ([[lesson speed]]).
 #
-# Take one product with an FP32 weight of 4096 by 4096, which autocast casts first. We assume
-# that nothing is read from a cache. Over TF32 on an A100 the limit stays below 2: "2 to 3" would
-# need a poorer TF32 kernel. Over
-# plain FP32, with many rows, there is room for the guide's ranges and for more: for V100s, PyTorch's
+# Take one product with an FP32 weight of 4096 by 4096, which autocast casts first. We assume that
+# the GPU's own cache holds nothing. Over TF32 on an A100 the limit stays below 2: "2 to 3" needs a
+# less efficient TF32 kernel. Over plain FP32, with many rows, there is room for the guide's ranges
+# and for more: for V100s, PyTorch's
 # [blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)
-# reports 1.5 to 5.5 times. (Kernels that have no FP32 version, such as FlashAttention,
-# can gain more.)
+# reports 1.5 to 5.5 times. (Kernels that have no FP32 version, such as FlashAttention, can gain
+# more.)
 
 # %% tags=["question"]
 predict("myths_and_clinic.limit_for_one_row")
@@ -531,8 +532,8 @@ print("34 left of the GPUs in lesson 10's table:", ", ".join(proofs.candidates()
 # %% [markdown]
 # The FP32 run took 7.7 s, so it wasn't a T4 or a V100, and an A100 only with TF32. With Hopper's
 # workspaces, the known parts of the peak add up to more than the peak. So if this sum is right, it wasn't
-# an H100, an H200 or a B200. The sum includes an old network: the name `loss` still pointed to the loss of
-# the run before, and a loss keeps its network alive ([[deep memory]]).
+# an H100, an H200 or a B200. The sum includes the network of the FP32 run, which was still in
+# memory: the name `loss` pointed to its loss ([[deep memory]]).
 #
 # ### 35. With a device variable the script runs anywhere
 #
