@@ -8,6 +8,7 @@ terminal, an answer is a line.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import time
@@ -162,6 +163,10 @@ class _Unix(_Terminal):
         self.number = number
 
     def key(self) -> str:
+        # A Ctrl+C in the moment before `read` begins would wait for the next key: Python looks for
+        # signals between its own steps. So it waits in turns.
+        while not select.select([self.number], [], [], 0.2)[0]:
+            pass
         first = os.read(self.number, 1)
         if not first or first == b"\x04":
             raise Quit
@@ -182,8 +187,6 @@ class _Unix(_Terminal):
 
     def _drop_sequence(self) -> None:
         """An arrow key or the like: its further bytes come at once."""
-        import select
-
         while select.select([self.number], [], [], 0.02)[0]:
             last = os.read(self.number, 1)
             if not last or (last.isalpha() and last != b"O") or last == b"~":

@@ -9,7 +9,8 @@
 # **You will be able to** say which dtype an op gives under autocast, on a CPU and on CUDA, or look it up.
 # And you'll be able to fix the places where two dtypes don't fit together.
 #
-# **Time** 45 minutes. **Needs** [[lesson amp_from_scratch]]; no GPU, not even for CUDA's rules.
+# **Time** 45 minutes. **Needs** [[lesson amp_in_20_minutes]]; [[lesson amp_from_scratch]] helps. No
+# GPU, not even for CUDA's rules.
 
 # %%
 import torch

@@ -8,7 +8,7 @@
 # **You will be able to** say what each call of a GradScaler does and read the curve of its scale. You'll
 # know where `zero_grad`, clipping and a schedule belong, and how to fix the errors that it raises.
 #
-# **Time** 45 minutes. **Needs** [[lesson autocast_regions]] and the lessons before it; no GPU.
+# **Time** 45 minutes. **Needs** [[lesson amp_in_20_minutes]] and [[lesson autocast_ops]]; no GPU.
 
 # %%
 import math
