@@ -462,11 +462,13 @@ class LearningPath:
 
     Args:
         title: that time, such as ``"2 hours"``.
+        name: how a sentence calls it, such as ``"2-hour path"``.
         goal: what it leads to, as a sentence without its full stop.
         stages: in order.
     """
 
     title: str
+    name: str
     goal: str
     stages: tuple[Stage, ...]
 
@@ -478,20 +480,44 @@ class LearningPath:
     def lessons(self) -> tuple[Lesson, ...]:
         return tuple(lesson_called(slug) for stage in self.stages for slug in stage.lessons)
 
+    @property
+    def sheets(self) -> tuple[Lesson, ...]:
+        """The lessons whose exercises belong to it."""
+        return tuple(lesson_called(slug) for stage in self.stages for slug in stage.sheets)
+
+    def after(self, lesson: Lesson) -> tuple[tuple[Lesson, ...], Lesson | None]:
+        """What follows one of its lessons: sheets to solve first, then the next lesson.
+
+        A sheet is given by its lesson. After the last lesson of the path there is no next one.
+        """
+        place = self.lessons.index(lesson) + 1
+        following = self.lessons[place] if place < len(self.lessons) else None
+        stage = next(stage for stage in self.stages if lesson.slug in stage.lessons)
+        ends_stage = stage.lessons[-1] == lesson.slug
+        return tuple(map(lesson_called, stage.sheets)) if ends_stage else (), following
+
+    def skipped(self, lesson: Lesson) -> tuple[Lesson, ...]:
+        """Lessons that one of its lessons builds on, and that it leaves out."""
+        needed = (each for each in LESSONS if each.id in lesson.prerequisites)
+        return tuple(each for each in needed if each not in self.lessons)
+
 
 PATHS: tuple[LearningPath, ...] = (
     LearningPath(
         title="20 minutes",
+        name="20-minute path",
         goal="A working mixed precision loop, and what each of its lines is for",
         stages=(Stage("", ("amp_in_20_minutes",)),),
     ),
     LearningPath(
         title="2 hours",
+        name="2-hour path",
         goal="What autocast and GradScaler do, in enough detail to debug them",
         stages=(Stage("", ("amp_in_20_minutes", "autocast_ops", "grad_scaler")),),
     ),
     LearningPath(
         title="1 day",
+        name="1-day path",
         goal="Make real training loops run in mixed precision, and check that they're right",
         stages=(
             Stage("Morning", ("amp_in_20_minutes", "how_numbers_break", "amp_from_scratch")),
@@ -501,6 +527,7 @@ PATHS: tuple[LearningPath, ...] = (
     ),
     LearningPath(
         title="Interview in three days",
+        name="interview path",
         goal="Answer questions on AMP with reasons and with numbers",
         stages=(
             Stage(
@@ -588,6 +615,11 @@ def after(lesson: Lesson) -> Lesson | None:
     """The lesson that comes next in the catalogue, or None after the last."""
     place = LESSONS.index(lesson) + 1
     return LESSONS[place] if place < len(LESSONS) else None
+
+
+def paths_with(lesson: Lesson) -> tuple[LearningPath, ...]:
+    """The paths that lead through a lesson."""
+    return tuple(path for path in PATHS if lesson in path.lessons)
 
 
 def heading_anchor(heading: str) -> str:

@@ -1,14 +1,21 @@
 """The learner's home page: the map of the course, the paths through it, and where to go on.
 
-The page is an ordinary notebook, `course.HOME`. Its cells with the tag ``drawn`` belong to this
-module: they are written again from the saved progress whenever `amp-lessons lab` starts, so that
-the page can be read before any cell has run. Its one code cell calls `show`, which draws the same
-from the progress of this moment. All other cells belong to the course, or to the learner.
+The page is an ordinary notebook, `course.HOME`. All that depends on progress is the output of one
+cell, which has the tag ``drawn`` and calls `show`. So the page never shows two states at a time:
+
+- `amp-lessons lab` stores that output at its start (`drawn`), so that the page can be read before
+  any cell has run. It says of which moment it speaks, or nothing about progress.
+- To run the cell replaces it. From then on a thread in the kernel keeps the output up to date, so
+  that it is right when a learner comes back from a lesson.
+
+All other cells belong to the course, or to the learner.
 """
 
 from __future__ import annotations
 
-import base64
+import threading
+from collections.abc import Callable
+from datetime import datetime
 from posixpath import relpath
 from typing import TYPE_CHECKING, Any
 
@@ -21,104 +28,131 @@ from amp_lessons.course import (
     Lesson,
     Stage,
     lesson_called,
+    paths_with,
 )
 from amp_lessons.foundations.states import look
 from amp_lessons.progress import Progress
 from amp_lessons.standing import next_lesson, passes, state_of
 
 if TYPE_CHECKING:
+    from amp_lessons.boxes import Links
     from amp_lessons.plots import Picture
 
 DRAWN = "drawn"
-"""The tag of the cells that `drawn` writes."""
+"""The tag of the cell whose output `drawn` writes."""
 
-_MAP = "map.png"
+SECONDS = 2.0
+"""How often an open page looks for new progress."""
+
 _MARKS = {state: look(state).symbol for state in ("done", "started", "open")}
 
 
 # ---- the page, as text --------------------------------------------------------------------------
 
 
-def status(done: Progress) -> str:
-    """Where the learner stands, in Markdown: where to go on, the map, the paths, all lessons."""
+def status(done: Progress, now: datetime | None = None) -> tuple[str, str]:
+    """Where the learner stands, in Markdown: what stands above the map, and what below it.
+
+    For somebody who has done nothing yet it says nothing about progress, and so it stays true.
+
+    Args:
+        done: what has been recorded.
+        now: the time to show, or None on a page that is stored when the course is opened.
+    """
+    new = _is_new(done)
     paths = [
         "| path | where it leads | steps |",
         "|---|---|---|",
-        *(_path_row(path, done) for path in PATHS),
+        *(_path_row(path, done, new) for path in PATHS),
     ]
     lessons = [
         "| done | lesson | you will be able to | minutes | exercises passed |",
         "|---|---|---|---:|---|",
-        *(_lesson_row(lesson, done) for lesson in LESSONS),
+        *(_lesson_row(lesson, done, new) for lesson in LESSONS),
     ]
-    return "\n".join(
-        [
-            _go_on(done),
-            "",
-            f"![{alt_text(done)}](attachment:{_MAP})",
-            "",
-            "## Pick a path",
-            "",
-            *paths,
-            "",
-            "## All lessons",
-            "",
-            f"{_MARKS['done']} done, {_MARKS['started']} started, {_MARKS['open']} not yet. A "
-            "lesson is done when you have run its last cell, or passed all its exercises.",
-            "",
-            *lessons,
+    if new:
+        lessons[:2] = [
+            "| lesson | you will be able to | minutes | exercises |",
+            "|---|---|---:|---|",
         ]
-    )
+    below = [
+        "## Pick a path",
+        "",
+        *paths,
+        "",
+        "*Lessons only* means that the exercises come on top. A path that lists exercises has "
+        "their time in its total.",
+        "",
+        "## All lessons",
+        "",
+        f"{_MARKS['done']} done, {_MARKS['started']} started, {_MARKS['open']} not yet. A "
+        "lesson is done when you have run its last cell, or passed all its exercises.",
+        "",
+        *lessons,
+    ]
+    if new:
+        below[-len(lessons) - 2 : -len(lessons)] = []
+    return _go_on(done, now), "\n".join(below)
 
 
-def _go_on(done: Progress) -> str:
-    lesson = next_lesson(done)
-    if lesson is None:
-        return "**You have finished every lesson.** The exercises and the numbers below stay here."
+def _is_new(done: Progress) -> bool:
+    return all(state_of(lesson, done) == "open" for lesson in LESSONS)
+
+
+def _go_on(done: Progress, now: datetime | None) -> str:
     finished = sum(state_of(lesson, done) == "done" for lesson in LESSONS)
     passed = sum(passes(lesson, done) for lesson in LESSONS)
     exercises = sum(len(lesson.exercises) for lesson in LESSONS)
-    link = f"[lesson {lesson.number:02}, {lesson.title}]({_to(lesson.notebook)})"
-    if not finished and not passed:
-        return f"**Start here: {link}.** It takes {lesson.minutes} minutes."
-    return (
-        f"**Continue here: {link}.** You have finished {finished} of {len(LESSONS)} lessons and "
-        f"passed {passed} of {exercises} exercises."
-    )
+    lesson = next_lesson(done)
+    if lesson is None:
+        here = "**You have finished every lesson.** The exercises and the numbers below stay here."
+    else:
+        link = f"[lesson {lesson.number:02}, {lesson.title}]({_to(lesson.notebook)})"
+        if _is_new(done):
+            return f"**New here? Start with {link}.** It takes {lesson.minutes} minutes."
+        here = f"**Continue here: {link}**, or at the arrow on your path below."
+    count = f"finished {finished} of {len(LESSONS)} lessons and passed {passed} of {exercises}"
+    if now is None:
+        return f"When you opened the course, you had {count} exercises. {here}"
+    return f"{here} You have {count} exercises (seen at {now:%H:%M})."
 
 
-def _path_row(path: LearningPath, done: Progress) -> str:
+def _path_row(path: LearningPath, done: Progress, new: bool) -> str:
     finished = sum(state_of(lesson, done) == "done" for lesson in path.lessons)
     following = next((x for x in path.lessons if state_of(x, done) != "done"), None)
-    marked = following if finished else None  # for somebody new, one "start here" is enough
-    stages = "<br>".join(_stage(stage, done, marked) for stage in path.stages)
+    marked = following if finished else None  # for somebody new, one start is enough
+    stages = "<br>".join(_stage(stage, done, marked, new) for stage in path.stages)
     time = f"about {round(path.minutes / 60)} hours" if path.minutes > 120 else ""
-    parts = [f"**{path.title}**", time, f"{finished} of {len(path.lessons)} done"]
+    with_sheets = "with the exercises listed" if path.sheets else "lessons only"
+    count = "" if new else f"{finished} of {len(path.lessons)} done"
+    parts = [f"**{path.title}**", ", ".join(filter(None, [time, with_sheets])), count]
     return f"| {'<br>'.join(filter(None, parts))} | {path.goal} | {stages} |"
 
 
-def _stage(stage: Stage, done: Progress, marked: Lesson | None) -> str:
+def _stage(stage: Stage, done: Progress, marked: Lesson | None, new: bool) -> str:
     steps = []
     for lesson in map(lesson_called, stage.lessons):
-        step = f"{_MARKS[state_of(lesson, done)]}\u00a0[{lesson.number:02} {lesson.title}]"
-        step += f"({_to(lesson.notebook)})"
+        mark = "" if new else f"{_MARKS[state_of(lesson, done)]}\u00a0"
+        step = f"{mark}[{lesson.number:02} {lesson.title}]({_to(lesson.notebook)})"
         steps.append(f"{step} **← continue here**" if lesson is marked else step)
     for lesson in map(lesson_called, stage.sheets):
-        count = f"{passes(lesson, done)} of {len(lesson.exercises)}"
-        steps.append(f"[exercises {lesson.number:02}]({_to(lesson.sheet)}) {count}")
+        count = "" if new else f" {passes(lesson, done)} of {len(lesson.exercises)}"
+        steps.append(f"[exercises {lesson.number:02}]({_to(lesson.sheet)}){count}")
     before = f"*{stage.title}:* " if stage.title else ""
     return before + ", ".join(steps)
 
 
-def _lesson_row(lesson: Lesson, done: Progress) -> str:
+def _lesson_row(lesson: Lesson, done: Progress, new: bool) -> str:
     title = f"[{lesson.number:02} {lesson.title}]({_to(lesson.notebook)})"
-    count = f"[{passes(lesson, done)} of {len(lesson.exercises)}]({_to(lesson.sheet)})"
-    if not lesson.exercises:
-        count = ""
+    count = (
+        f"{len(lesson.exercises)}" if new else f"{passes(lesson, done)} of {len(lesson.exercises)}"
+    )
+    minutes = sum(info.minutes for info in lesson.exercises)
+    sheet = f"[{count}]({_to(lesson.sheet)}), {minutes}\u00a0min" if lesson.exercises else ""
     if lesson.deep:
         title += f"<br>optional: [{lesson.deep.title}]({_to(lesson.deep_notebook)})"
-    mark = _MARKS[state_of(lesson, done)]
-    return f"| {mark} | {title} | {lesson.goal} | {lesson.minutes} | {count} |"
+    mark = "" if new else f"| {_MARKS[state_of(lesson, done)]} "
+    return f"{mark}| {title} | {lesson.goal} | {lesson.minutes} | {sheet} |"
 
 
 def _to(path: str) -> str:
@@ -130,12 +164,14 @@ def _to(path: str) -> str:
 
 def alt_text(done: Progress) -> str:
     """The map in words."""
+    what = f"Map of the {len(LESSONS)} lessons and how they build on each other."
+    if _is_new(done):
+        return what
     parts = []
     for state, word in (("done", "Done"), ("started", "Started"), ("open", "Not yet")):
         numbers = [f"{x.number:02}" for x in LESSONS if state_of(x, done) == state]
         if numbers:
             parts.append(f"{word}: {', '.join(numbers)}")
-    what = f"Map of the {len(LESSONS)} lessons and how they build on each other."
     return f"{what} {'; '.join(parts)}."
 
 
@@ -156,18 +192,24 @@ def picture(done: Progress) -> Picture:
 
 
 def drawn(notebook: dict[str, Any], done: Progress) -> dict[str, Any]:
-    """The home notebook with its drawn cells written from this progress."""
-    png = base64.b64encode(picture(done).png).decode()
+    """The home notebook with the output of its drawn cell written from this progress."""
+    outputs = [
+        {"output_type": "display_data", "metadata": {}, "data": data} for data in _parts(done)
+    ]
     cells = []
     for cell in notebook["cells"]:
         if not is_drawn(cell):
             cells.append(cell)
-        elif cell["cell_type"] == "markdown":
-            attached = {_MAP: {"image/png": png}}
-            cells.append(cell | {"source": status(done), "attachments": attached})
-        else:
-            cells.append(cell | {"outputs": [], "execution_count": None})
+        elif cell["cell_type"] == "code":
+            cells.append(cell | {"outputs": outputs, "execution_count": None})
+        # Pages of former versions have a drawn cell of Markdown, too. Its content is now an output.
     return notebook | {"cells": cells}
+
+
+def _parts(done: Progress, now: datetime | None = None) -> list[dict[str, object]]:
+    """What the drawn cell shows, by MIME type: text, the map, text. It is always three parts."""
+    above, below = ({"text/markdown": text, "text/plain": text} for text in status(done, now))
+    return [{**above}, picture(done)._repr_mimebundle_(), {**below}]
 
 
 def is_drawn(cell: ipynb.Cell) -> bool:
@@ -181,16 +223,45 @@ def is_drawn(cell: ipynb.Cell) -> bool:
 
 
 def show() -> None:
-    """Draw the page from the progress of this moment, below the cell that calls this."""
+    """Draw the page from the progress of this moment, and again whenever that changes."""
     from IPython.display import display
 
     done = progress.load()
     for warning in done.warnings:
         print(warning)
-    before, after = status(done).split(f"![{alt_text(done)}](attachment:{_MAP})")
-    for text in (before, picture(done), after):
-        data = {"text/markdown": text, "text/plain": text} if isinstance(text, str) else None
-        display(data or text, raw=data is not None)
+    shown = [display(data, raw=True, display_id=True) for data in _parts(done, datetime.now())]
+    handles = [handle for handle in shown if handle is not None]
+
+    def redraw(done: Progress) -> None:
+        for handle, data in zip(handles, _parts(done, datetime.now()), strict=True):
+            handle.update(data, raw=True)
+
+    if handles:  # there are none where there is no notebook
+        _follow(redraw, done)
+
+
+_following = threading.Event()
+"""Set when the thread that keeps the page up to date should end."""
+
+
+def _follow(redraw: Callable[[Progress], None], seen: Progress) -> None:
+    """Call ``redraw`` from a thread whenever the saved progress has changed; one at a time."""
+    global _following
+    _following.set()
+    _following = ended = threading.Event()
+
+    def look_again() -> None:
+        last = seen
+        while not ended.wait(SECONDS):
+            try:
+                done = progress.load()
+            except progress.ProgressError:
+                continue
+            if (done.entries, done.lessons) != (last.entries, last.lessons):
+                redraw(done)
+                last = done
+
+    threading.Thread(target=look_again, name="amp-lessons home", daemon=True).start()
 
 
 def finished(slug: str) -> None:
@@ -207,6 +278,7 @@ def finished(slug: str) -> None:
 
     slugs = renamed.LESSONS.get(slug, (slug,))
     lesson = [lesson_called(each) for each in slugs][-1]
+    done = Progress()
     problems: list[str] = []
     message = ""
     try:
@@ -218,5 +290,34 @@ def finished(slug: str) -> None:
         if lesson.exercises:
             message = f"Exercises passed: {passes(lesson, done)} of {len(lesson.exercises)}."
     sheet = ((f"exercises {lesson.number:02}", f"../{lesson.sheet}"),) if lesson.exercises else ()
-    way = boxes.Links("Next: ", (*sheet, *display.way_on(lesson)))
-    boxes.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, [way, *problems])
+    way = boxes.Links("Next in the course: ", (*sheet, *display.way_on(lesson)))
+    foot = [way, *_way_on_paths(lesson, done), *problems]
+    boxes.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, foot)
+
+
+def _way_on_paths(lesson: Lesson, done: Progress) -> list[str | Links]:
+    """What comes next on each path that leads through a lesson, and which of them end with it."""
+    from amp_lessons.boxes import Links
+
+    steps: dict[tuple[str, str], list[str]] = {}
+    ends = []
+    for path in paths_with(lesson):
+        sheets, following = path.after(lesson)
+        to_solve = [each for each in sheets if passes(each, done) < len(each.exercises)]
+        if to_solve:
+            sheet = to_solve[0]
+            step = f"exercises {sheet.number:02}", f"../{sheet.sheet}"
+        elif following:
+            step = f"{following.number:02} {following.title}", f"../{following.notebook}"
+        if to_solve or following:
+            steps.setdefault(step, []).append(path.name)
+        if following is None:
+            ends.append(f"That was the last lesson of the {path.name}{_left(path, done)}.")
+    links = tuple((f"{', '.join(names)}: {label}", to) for (label, to), names in steps.items())
+    return [*([Links("Next on your path: ", links)] if links else []), *ends]
+
+
+def _left(path: LearningPath, done: Progress) -> str:
+    """Which lessons of a path are not done, as the end of a sentence."""
+    numbers = [f"{each.number:02}" for each in path.lessons if state_of(each, done) != "done"]
+    return f" (not done yet: {', '.join(numbers)})" if numbers else ", and you have done them all"

@@ -16,6 +16,7 @@ from amp_lessons.quiz.items import Item, OpenQuestion
 from amp_lessons.widgets.quiz import Prediction, Quiz
 
 _hooks: dict[str, Any] = {}
+_asked: dict[str, Prediction] = {}
 
 
 def ask(*ids: str) -> None:
@@ -32,7 +33,8 @@ def ask(*ids: str) -> None:
 
 def predict(wanted: str) -> None:
     """Ask for a prediction. Its explanation unfolds when you have committed one and the cell below
-    has run; "Show me" unfolds it at once.
+    has run; "Show me" unfolds it at once. Run again, it still has what you committed, until the
+    explanation is there.
 
     Args:
         wanted: the prediction's id, such as ``"amp_in_20_minutes.small_pictures"``.
@@ -40,7 +42,9 @@ def predict(wanted: str) -> None:
     Raises:
         BankError: if there is no such prediction, with the nearest ids.
     """
-    widget = Prediction(_closed(wanted))
+    before = _asked.get(wanted)
+    widget = before if before and before.committed else Prediction(_closed(wanted))
+    _asked[wanted] = widget
     _after_the_next_cell(wanted, widget)
     _display(widget)
 

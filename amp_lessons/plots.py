@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import itertools
+import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -426,28 +427,32 @@ def _scale_in_words(exponents: Sequence[float], skipped: Sequence[int]) -> str:
 def course_map(
     lessons: Sequence[Lesson], notes: Mapping[str, tuple[str, str]], *, alt: str
 ) -> Picture:
-    """The lessons in rows, each with its state, and arrows from those that it needs.
+    """The lessons in rows of four, each with its state, and arrows from those that it needs.
 
     Args:
-        lessons: in the order of the course; at most 16.
+        lessons: in the order of the course.
         notes: by a lesson's id, its state ("done", "started" or "open") and a line for its box.
         alt: what the map shows, in words.
     """
-    rows = (4, 4, 5) if len(lessons) == 13 else (4,) * 4
-    width, height, gap = 2.1, 1.15, 0.5
-    places = {}
-    rest = iter(lessons)
-    for row, count in enumerate(rows):
-        left = (5 - count) * (width + gap) / 2
-        for column, lesson in zip(range(count), rest, strict=False):
-            places[lesson.id] = (left + column * (width + gap), -row * (height + 0.75))
+    columns, width, height = 4, 2.35, 1.4
+    across, down = width + 0.55, height + 0.7
+    cells = {lesson.id: divmod(place, columns) for place, lesson in enumerate(lessons)}
+    places = {name: (column * across, -row * down) for name, (row, column) in cells.items()}
+    last = max(row for row, _ in cells.values())
     faces = {"done": "#d8efe4", "started": "#fdf0d5", "open": "white"}
     edges = {"done": COLOURS[2], "started": COLOURS[5], "open": QUIET}
-    with _figure(width=10.2, height=4.6) as (figure, axes):
-        for lesson in lessons:
-            x, y = places[lesson.id]
-            for before in lesson.prerequisites:
-                _arrow(axes, places[before], (x, y), width, height)
+    with _figure(width=10.2, height=5.1) as (figure, axes):
+        arrows = [(before, lesson.id) for lesson in lessons for before in lesson.prerequisites]
+        for way in _ways(cells, arrows):
+            corners = [
+                (column * across + width / 2, height / 2 - row * down) for row, column in way
+            ]
+            start = _edge(corners[0], corners[1], width, height)
+            tip = _edge(corners[-1], corners[-2], width, height)
+            xs, ys = zip(start, *corners[1:-1], tip, strict=True)
+            axes.plot(xs[:-1], ys[:-1], color=QUIET, lw=1.1, solid_joinstyle="round")
+            style = {"arrowstyle": "-|>", "color": QUIET, "lw": 1.1, "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", tip, (xs[-2], ys[-2]), arrowprops=style)
         for lesson in lessons:
             x, y = places[lesson.id]
             state, note = notes[lesson.id]
@@ -456,34 +461,71 @@ def course_map(
                 facecolor=faces[state], edgecolor=edges[state], lw=2 if state != "open" else 1,
             )  # fmt: skip
             axes.add_patch(box)
-            title = "\n".join(textwrap.wrap(lesson.title, 17))
+            title = "\n".join(textwrap.wrap(lesson.title, 21))
             axes.text(x + 0.12, y + height - 0.12, f"{lesson.number:02}", va="top", fontsize=9,
                       color=QUIET)  # fmt: skip
             axes.text(x + width - 0.12, y + height - 0.12, f"{lesson.minutes} min", va="top",
                       ha="right", fontsize=8, color=QUIET)  # fmt: skip
-            axes.text(x + width / 2, y + height / 2 + (0.04 if note else -0.06), title,
+            axes.text(x + width / 2, y + height / 2 - (0.02 if note else 0.06), title,
                       ha="center", va="center", fontsize=10, fontweight="bold")  # fmt: skip
             axes.text(x + width / 2, y + 0.08, note, ha="center", va="bottom", fontsize=8)
-        axes.set_xlim(-0.15, 5 * width + 4 * gap + 0.15)
-        axes.set_ylim(-(len(rows) - 1) * (height + 0.75) - 0.45, height + 0.1)
+        axes.set_xlim(-0.4, columns * across - 0.4)
+        axes.set_ylim(-last * down - 0.45, height + 0.1)
         axes.set_axis_off()
         return Picture(figure, alt)
 
 
-def _arrow(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], width: float, height: float
-) -> None:
-    """From box to box: sideways to a neighbour, in an arc below those between, or down."""
-    style = {"arrowstyle": "-|>", "color": QUIET, "lw": 1.1}
-    (x0, y0), (x1, y1) = start, end
-    if y0 != y1:
-        ends = (x0 + width / 2, y0), (x1 + width / 2, y1 + height)
-    elif x1 - x0 < 2 * width:
-        ends = (x0 + width, y0 + height / 2), (x1, y1 + height / 2)
-    else:
-        ends = (x0 + width / 2, y0), (x1 + width / 2, y1)
-        style["connectionstyle"] = "arc3,rad=0.08"
-    axes.annotate("", ends[1], ends[0], arrowprops=style)
+_Cell = tuple[float, float]
+"""A row and a column of the map, counted in boxes: (0.5, 1) lies below the second box."""
+
+
+def _ways(
+    cells: Mapping[str, tuple[int, int]], arrows: Sequence[tuple[str, str]]
+) -> list[list[_Cell]]:
+    """The corners of each arrow, so that none runs through a box.
+
+    An arrow to the next box of its row is straight. Any other goes down into the lane that its
+    source has between two rows, and from there to its target. If there are rows between, it goes
+    down between two columns first.
+    """
+    below: dict[int, list[str]] = {}
+    for start, end in arrows:
+        (row, column), target = cells[start], cells[end]
+        if target != (row, column + 1) and start not in below.setdefault(row, []):
+            below[row].append(start)
+
+    def lane(start: str) -> float:
+        row = cells[start][0]
+        place = sorted(below[row], key=lambda name: cells[name][1]).index(start)
+        return row + 0.36 + 0.28 * (place + 1) / (len(below[row]) + 1)
+
+    ways: list[list[_Cell]] = []
+    for start, end in arrows:
+        (row, column), (to_row, to_column) = cells[start], cells[end]
+        if (to_row, to_column) == (row, column + 1):
+            ways.append([(row, column), (to_row, to_column)])
+            continue
+        way: list[_Cell] = [(row, column), (lane(start), column)]
+        if to_row > row + 1:  # to the left: into the row from above; to the right: from below
+            leftwards = to_column < column
+            targets = [cells[b][1] for a, b in arrows if a == start and cells[b][0] == to_row]
+            channel = max(targets) + 0.5 if leftwards else column - 0.5
+            level = to_row - 0.43 if leftwards else to_row + 0.42
+            way += [(lane(start), channel), (level, channel), (level, to_column)]
+        else:
+            way.append((lane(start), to_column))
+        ways.append([*way, (to_row, to_column)])
+    return ways
+
+
+def _edge(
+    inside: tuple[float, float], towards: tuple[float, float], width: float, height: float
+) -> tuple[float, float]:
+    """Where the line from a box's middle to a point straight beside or below it leaves the box."""
+    (x, y), (to_x, to_y) = inside, towards
+    if y == to_y:
+        return x + math.copysign(width / 2 + 0.03, to_x - x), y
+    return x, y + math.copysign(height / 2 + 0.03, to_y - y)
 
 
 def paintings(rows: Mapping[str, Tensor]) -> Picture:

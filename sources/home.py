@@ -4,14 +4,11 @@
 # Mixed precision training in PyTorch, from a first working loop to every detail behind it. You run
 # real experiments on your own computer. You don't need a GPU; what only a GPU can show is marked.
 
-# %% [markdown] tags=["drawn"]
-# (drawn by amp_lessons.home)
-
 # %% [markdown]
-# The progress above is from the last time you started the course. Run this cell to see it as it is
-# now.
+# **Run the next cell to see where you stand** (click it, then press Shift+Enter). It then keeps up
+# with you while this page is open.
 
-# %% tags=["drawn", "live"]
+# %% tags=["drawn"]
 from amp_lessons import home
 
 home.show()

@@ -16,7 +16,8 @@ from outputs import settled
 
 from amp_lessons import checks
 from amp_lessons.authoring.cells import BEGIN, END
-from amp_lessons.course import HOME, LESSONS, exercise_info
+from amp_lessons.course import HOME, LESSONS, exercise_info, paths_with
+from amp_lessons.home import DRAWN
 from amp_lessons.quiz import bank, markup
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -203,8 +204,8 @@ def test_each_stored_output_is_checked():
     for folder in ("notebooks", "solutions"):
         for name, notebook in notebooks(folder).items():
             for cell in notebook.cells:
-                question = build.QUESTION_TAG in cell.metadata.get("tags", [])
-                unchecked = cell.get("outputs") and not is_checked(cell) and not question
+                of_its_own = {build.QUESTION_TAG, DRAWN} & {*cell.metadata.get("tags", [])}
+                unchecked = cell.get("outputs") and not is_checked(cell) and not of_its_own
                 assert not unchecked, f"{folder}/{name} shows unchecked:\n{cell.source}"
 
 
@@ -254,6 +255,18 @@ def test_lesson_opens_and_closes_as_the_design_says(lesson):
     assert len(re.findall(r"^\d\. ", recap, re.MULTILINE)) == 5
     assert "## Three questions" in text
     assert "**Next:**" in cells[-1].source
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+def test_lesson_says_which_paths_come_without_what_it_needs(lesson):
+    product = build.lesson_product(lesson, ROOT / "sources")
+    last = product.notebook.cells[0].source.rpartition("\n\n")[2]
+    skipped = {each for path in paths_with(lesson) for each in path.skipped(lesson)}
+    assert ("You can follow this lesson without it" in last) == bool(skipped)
+    for path in paths_with(lesson):
+        assert (path.name in last) == bool(path.skipped(lesson))
+    for each in skipped:
+        assert f"[lesson {each.number:02}]" in last
 
 
 def asked(cell: nbformat.NotebookNode) -> list[str]:

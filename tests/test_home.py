@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import base64
 import re
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
 from math import isclose, isnan
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 
-from amp_lessons import home, ipynb, progress, roofline, workspace
+from amp_lessons import home, ipynb, plots, progress, roofline, workspace
 from amp_lessons.course import HOME, LESSONS, PATHS, lesson_called
 from amp_lessons.formats import FORMATS
 from amp_lessons.progress import Progress
@@ -23,7 +28,14 @@ SOURCE = (ROOT / "sources/home.py").read_text(encoding="utf-8")
 def page(folder: Path) -> str:
     """All Markdown of a workspace's home page, as it is before any cell has run."""
     cells = ipynb.read(folder / HOME)["cells"]
-    return "\n".join(ipynb.source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
+    texts = [ipynb.source_of(cell) for cell in cells if cell["cell_type"] == "markdown"]
+    shown = [output["data"] for output in drawn_cell(folder)["outputs"]]
+    return "\n".join([*texts, *(str(data.get("text/markdown", data)) for data in shown)])
+
+
+def drawn_cell(folder: Path) -> ipynb.Cell:
+    (cell,) = [cell for cell in ipynb.read(folder / HOME)["cells"] if home.is_drawn(cell)]
+    return cell
 
 
 def rows(text: str) -> dict[str, str]:
@@ -68,9 +80,28 @@ def test_the_next_lesson_is_the_one_that_was_started():
 def test_the_page_of_somebody_new(tmp_path):
     workspace.copy_course(tmp_path)
     text = page(tmp_path)
-    assert "**Start here: [lesson 00, AMP in 20 minutes](00_amp_in_20_minutes.ipynb).**" in text
+    start = "**New here? Start with [lesson 00, AMP in 20 minutes](00_amp_in_20_minutes.ipynb).**"
+    assert start in text
     assert "continue here" not in text.lower()
-    assert "✔ [" not in text.replace("\u00a0", " ")
+
+
+def test_the_page_of_somebody_new_says_nothing_that_a_first_lesson_makes_false(tmp_path):
+    """JupyterLab keeps it on the screen while they work in another tab."""
+    workspace.copy_course(tmp_path)
+    text = page(tmp_path)
+    assert not re.search(r"\b0 of \d|finished|✔|◐|○|[Nn]ot yet", text)
+    assert "| [1](../exercises/00_amp_in_20_minutes_exercises.ipynb), 5\u00a0min |" in text
+
+
+def test_a_page_that_is_stored_says_of_which_moment_it_speaks(tmp_path):
+    progress.record_lesson("amp_in_20_minutes")
+    workspace.copy_course(tmp_path)
+    assert "When you opened the course, you had finished 1 of 15 lessons" in page(tmp_path)
+
+
+def test_the_stored_page_of_the_course_is_that_of_somebody_new():
+    stored = nbformat.read(ROOT / HOME, as_version=4)
+    assert home.drawn(stored, Progress()) == stored, "make notebooks, then commit"
 
 
 def test_the_page_of_somebody_halfway(tmp_path):
@@ -82,6 +113,7 @@ def test_the_page_of_somebody_halfway(tmp_path):
     text = page(tmp_path).replace("\u00a0", " ")
     assert "**Continue here: [lesson 02, Three ways numbers break]" in text
     assert "finished 2 of 15 lessons and passed 2 of 77 exercises" in text
+    assert "0 of 4](../exercises/02_how_numbers_break_exercises.ipynb), 45 min" in text
     assert "| ✔ | [00 AMP in 20 minutes]" in text
     assert "| ✔ | [01 Number formats]" in text
     assert "[1 of 4](../exercises/01_number_formats_exercises.ipynb)" in text
@@ -95,11 +127,25 @@ def test_the_page_of_somebody_halfway(tmp_path):
 
 def test_the_map_is_stored_with_the_page(tmp_path):
     workspace.copy_course(tmp_path)
-    (cell,) = [c for c in ipynb.read(tmp_path / HOME)["cells"] if c.get("attachments")]
-    ((mime, data),) = cell["attachments"]["map.png"].items()
-    assert mime == "image/png"
+    _, shown, _ = (output["data"] for output in drawn_cell(tmp_path)["outputs"])
+    data, alt = re.search(r'base64,([^"]+)" alt="([^"]+)"', shown["text/html"]).groups()
     assert base64.b64decode(data).startswith(b"\x89PNG")
-    assert "](attachment:map.png)" in ipynb.source_of(cell)
+    assert alt == f"Map of the {len(LESSONS)} lessons and how they build on each other."
+
+
+def test_no_arrow_of_the_map_runs_through_a_box():
+    cells = {lesson.id: divmod(place, 4) for place, lesson in enumerate(LESSONS)}
+    arrows = [(before, lesson.id) for lesson in LESSONS for before in lesson.prerequisites]
+    for (start, end), way in zip(arrows, plots._ways(cells, arrows), strict=True):
+        assert (way[0], way[-1]) == (cells[start], cells[end])
+        for (row, column), (to_row, to_column) in pairwise(way):
+            assert row == to_row or column == to_column, "a line that is not straight"
+            for name, (box_row, box_column) in cells.items():
+                across = sorted((column, to_column))
+                down = sorted((row, to_row))
+                meets = across[0] < box_column + 0.4 and box_column - 0.4 < across[1] + 1e-9
+                meets = meets and down[0] < box_row + 0.33 and box_row - 0.33 < down[1] + 1e-9
+                assert not meets or name in (start, end), f"{start} to {end} meets {name}"
 
 
 def test_the_page_is_drawn_anew_at_each_start_and_left_alone_in_between(tmp_path):
@@ -141,7 +187,7 @@ def test_progress_that_cannot_be_read_draws_an_empty_page(tmp_path, own_progress
     own_progress_file.mkdir()
     (own_progress_file / "progress.json").write_text('{"version": 99, "exercises": {}}')
     workspace.copy_course(tmp_path)
-    assert "Start here" in page(tmp_path)
+    assert "New here?" in page(tmp_path)
 
 
 def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
@@ -164,8 +210,51 @@ def test_show_draws_the_page_of_this_moment(monkeypatch):
     home.show()
     before, picture, after = shown
     assert "Continue here" in before["text/markdown"]
-    assert "Done: 00" in picture.alt
+    assert re.search(r"You have finished 1 of 15 .* \(seen at \d\d:\d\d\)", before["text/markdown"])
+    assert "Done: 00" in picture["text/html"]
     assert "## All lessons" in after["text/markdown"]
+
+
+class Handle:
+    """Stands for what IPython gives for an output, to change it later."""
+
+    def __init__(self, data: dict[str, str]) -> None:
+        self.data = data
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.data = data
+
+
+def test_a_page_that_was_shown_keeps_up_and_one_that_was_replaced_does_not(monkeypatch):
+    handles: list[Handle] = []
+
+    def display(data: dict[str, str], **_: object) -> Handle:
+        handles.append(Handle(data))
+        return handles[-1]
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(home, "SECONDS", 0.01)
+    try:
+        home.show()
+        home.show()
+        progress.record_lesson("amp_in_20_minutes")
+        text = poll(lambda: handles[3].data["text/markdown"], until="finished 1 of 15")
+        assert "Continue here" in text
+        poll(lambda: handles[5].data["text/markdown"], until="1 of 3 done")
+        assert "New here?" in handles[0].data["text/markdown"]
+        names = [thread.name for thread in threading.enumerate()]
+        assert names.count("amp-lessons home") == 1
+    finally:
+        home._following.set()
+
+
+def poll(look: Callable[[], str], until: str) -> str:
+    end = time.monotonic() + 60
+    while until not in look() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert until in look()
+    return look()
 
 
 def test_finishing_a_lesson_marks_it_and_shows_the_way(capsys):
@@ -179,6 +268,59 @@ def test_finishing_a_lesson_marks_it_and_shows_the_way(capsys):
     first = progress.load().lessons["grad_scaler"]
     home.finished("grad_scaler")
     assert progress.load().lessons["grad_scaler"] == first
+
+
+def finish(slug: str, capsys) -> str:
+    home.finished(slug)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_the_end_of_a_lesson_says_what_is_next_on_each_path(capsys):
+    text = finish("amp_in_20_minutes", capsys)
+    assert "Next in the course: exercises 00" in text
+    assert "2-hour path: 04 What autocast does to each op (../notebooks/04_autocast_ops" in text
+    assert "1-day path: 02 Three ways numbers break (../notebooks/02_how" in text
+    assert "last lesson of the 20-minute path, and you have done them all." in text
+    assert "1-day path, interview path: 07 Real training loops" in finish("grad_scaler", capsys)
+    assert "on your path" not in finish("losses_and_ops", capsys)
+
+
+def test_the_last_lesson_of_a_path_says_so_and_what_was_left_out(capsys):
+    text = finish("grad_scaler", capsys)
+    assert "last lesson of the 2-hour path (not done yet: 00, 04)." in text
+    progress.record_lesson("amp_in_20_minutes")
+    progress.record_lesson("autocast_ops")
+    assert "last lesson of the 2-hour path, and you have done them all" in finish(
+        "grad_scaler", capsys
+    )
+
+
+def test_exercises_that_a_path_lists_come_before_its_next_lesson_until_they_pass(capsys):
+    assert "1-day path: exercises 02 (../exercises/02" in finish("autocast_ops", capsys)
+    assert "1-day path: exercises 07" in finish("training_loops", capsys)
+    pass_all("how_numbers_break")
+    assert "1-day path: 06 GradScaler" in finish("autocast_ops", capsys)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.title)
+def test_who_follows_the_box_walks_the_whole_path(path):
+    walked, sheets = [path.lessons[0]], []
+    while True:
+        listed, following = path.after(walked[-1])
+        sheets += listed
+        if following is None:
+            break
+        walked.append(following)
+    assert tuple(walked) == path.lessons
+    assert tuple(sheets) == path.sheets
+
+
+def test_the_paths_say_whether_exercises_count(tmp_path):
+    workspace.copy_course(tmp_path)
+    for path in PATHS:
+        (row,) = [x for x in page(tmp_path).splitlines() if x.startswith(f"| **{path.title}**")]
+        assert ("lessons only" in row) == (not path.sheets)
+        assert ("with the exercises listed" in row) == ("[exercises " in row) == bool(path.sheets)
 
 
 def test_finishing_without_a_disk_says_so_and_goes_on(capsys, own_progress_file):

@@ -26,8 +26,10 @@ HREF = re.compile(r'href="(?!https?:)([^"]+)"')
 def texts(path: str) -> list[str]:
     """The Markdown of a notebook, and the HTML that its cells have stored."""
     cells = nbformat.read(ROOT / path, as_version=4).cells
-    shown = [o.get("data", {}).get("text/html", "") for c in cells for o in c.get("outputs", [])]
-    return [c.source for c in cells if c.cell_type == "markdown"], shown
+    stored = [o.get("data", {}) for c in cells for o in c.get("outputs", [])]
+    written = [c.source for c in cells if c.cell_type == "markdown"]
+    written += [data["text/markdown"] for data in stored if "text/markdown" in data]
+    return written, [data.get("text/html", "") for data in stored]
 
 
 def targets(path: str) -> set[str]:

@@ -6,8 +6,9 @@ out. With nothing changed, a second build gives the same bytes: cell ids come fr
 and what differs from run to run is left out.
 
 Each notebook gets a line of links at its top, each lesson a last cell that marks it as done, and
-links in the text are written out (`links`). The home page comes from `sources/home.py`; its drawn
-cells show here what somebody sees who has done nothing yet.
+links in the text are written out (`links`). A lesson whose prerequisite is skipped by a path
+says so in its first cell. The home page comes from `sources/home.py`; its drawn cell shows here
+what somebody sees who has done nothing yet.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons import home, plots
 from amp_lessons.authoring.cells import ExerciseFileError
-from amp_lessons.course import HOME, LESSONS, Lesson, after
+from amp_lessons.course import HOME, LESSONS, Lesson, after, paths_with
 from amp_lessons.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,9 +82,13 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     *cells, closing = (each for cell in notebook.cells for each in whiteboard(cell))
     call = f'from amp_lessons import home\n\nhome.finished("{lesson.slug}")'
     mark = new_code_cell(call, metadata={"tags": ["live"]})
-    invite = new_markdown_cell("Run this cell when you have finished. It saves your progress.")
+    invite = new_markdown_cell(
+        "Run this cell when you have finished. It saves your progress and says what is next, also "
+        "on your path."
+    )
     notebook.cells = [*cells, invite, mark, closing]
     add_navigation(notebook.cells[0], lesson, lesson.sheet)
+    add_shortcuts(notebook.cells[0], lesson)
     write_out_links(notebook.cells, lesson.notebook, sources)
     return Product(lesson.notebook, finish(notebook), execute=True)
 
@@ -149,6 +154,19 @@ def add_navigation(opening: NotebookNode, lesson: Lesson, other: str) -> None:
         links.append(f"[[lesson {following.slug}|next: {following.title}]]")
     heading, _, rest = opening.source.partition("\n")
     opening.source = f"{heading}\n\n{' · '.join(links)}\n{rest}"
+
+
+def add_shortcuts(opening: NotebookNode, lesson: Lesson) -> None:
+    """Below what a lesson needs: which paths skip that, so that their learners read on."""
+    skipping: dict[tuple[Lesson, ...], list[str]] = {}
+    for path in paths_with(lesson):
+        if left_out := path.skipped(lesson):
+            skipping.setdefault(left_out, []).append(f"the {path.name}")
+    for left_out, names in skipping.items():
+        skipped = " and ".join(f"[[lesson {each.slug}]]" for each in left_out)
+        verb = "skips" if len(names) == 1 else "skip"
+        line = f"{' and '.join(names)} {verb} {skipped}. You can follow this lesson without it;"
+        opening.source += f"\n\n{line[0].upper()}{line[1:]} look up new terms in [[glossary]]."
 
 
 def exercise_products(lesson: Lesson, sources: Path) -> list[Product]:

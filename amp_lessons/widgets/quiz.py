@@ -136,7 +136,9 @@ class Quiz(anywidget.AnyWidget):
             return  # the first answer counts
         self._marked[item.id] = marked
         seconds, self._shown_at = time.monotonic() - self._shown_at, time.monotonic()
-        entry = log.Entry(log.now(), item.id, marked.score, sure, self.where, seconds)
+        self._save(log.Entry(log.now(), item.id, marked.score, sure, self.where, seconds))
+
+    def _save(self, entry: log.Entry) -> None:
         try:
             log.append(entry)
         except ProgressError as error:
@@ -151,18 +153,23 @@ class Quiz(anywidget.AnyWidget):
 class Prediction(Quiz):
     """One question before a result. The verdict waits for two things: a commit, and the result.
 
+    A commit counts when it is judged: one that a restart of the kernel cuts off leaves no trace.
+
     Args:
         item: the question.
 
     Attributes:
         result_there: whether the cell after this one has run.
+        committed: by the question's id, a commit that waits for its verdict.
     """
 
     result_there = traitlets.Bool(False)
+    committed = traitlets.Dict().tag(sync=True)
 
     def __init__(self, item: Item) -> None:
         super().__init__([item], title="Prediction", where="lesson")
         self._waiting: dict[str, Any] | None = None
+        self._unsaved: log.Entry | None = None
 
     @property
     def item(self) -> Item:
@@ -171,20 +178,36 @@ class Prediction(Quiz):
     def give_up(self, item_id: str) -> dict[str, Any]:
         """The answer, at no cost; after a commit, the verdict on what was committed."""
         if self._waiting is not None:
-            return super()._tell(self.item, self._waiting)
+            return self._judge()
         return self._shown(self.items[item_id])
 
     def _tell(self, item: Item, told: dict[str, Any]) -> dict[str, Any]:
         if told["given"] is None or self.result_there:
             return super()._tell(item, told)
-        self._waiting = told
-        return {"waiting": COMMITTED, "given": told["given"], "remarks": []}
+        if self._waiting is None:
+            self._waiting = told
+            shown = {"waiting": COMMITTED, "given": told["given"], "remarks": []}
+            self.committed = {item.id: shown}
+        return self.committed[item.id]
+
+    def _save(self, entry: log.Entry) -> None:
+        if self.result_there:
+            super()._save(entry)
+        else:
+            self._unsaved = entry
+
+    def _judge(self) -> dict[str, Any]:
+        told, self._waiting, self.committed = self._waiting, None, {}
+        assert told is not None
+        if self._unsaved is not None:
+            super()._save(self._unsaved)
+            self._unsaved = None
+        return super()._tell(self.item, told)
 
     @traitlets.observe("result_there")
     def _unfold(self, _: Any) -> None:
         if self._waiting is not None:
-            told, self._waiting = self._waiting, None
-            super()._tell(self.item, told)
+            self._judge()
 
 
 def _with_past(items: Sequence[Item]) -> list[tuple[Item, str]]:

@@ -11,10 +11,11 @@ from playwright.sync_api import expect
 
 from amp_lessons import checks, progress, workspace
 from amp_lessons.course import HOME, LESSONS, lesson_called, lesson_of
+from amp_lessons.standing import state_of
 
 pytestmark = pytest.mark.browser
 
-TEXT = ".jp-MarkdownOutput"
+TEXT, SHOWN = ".jp-MarkdownOutput", ".jp-OutputArea-output"
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def shown_path(notebook: Notebook, path: str) -> None:
 def test_from_home_to_a_lesson_its_sheet_the_glossary_and_back(page_of):
     home = page_of(HOME)
     lesson = lesson_called("amp_in_20_minutes")
-    home.page.locator(TEXT).get_by_role("link", name="00 AMP in 20 minutes").first.click()
+    home.page.locator(SHOWN).get_by_role("link", name="00 AMP in 20 minutes").first.click()
     shown_path(home, lesson.notebook)
     top = home.page.locator(f".jp-NotebookPanel:not(.lm-mod-hidden) {TEXT}").first
     top.get_by_role("link", name="exercises 00").click()
@@ -59,7 +60,7 @@ def test_from_home_to_a_lesson_its_sheet_the_glossary_and_back(page_of):
 
 def test_the_page_shows_the_map_before_any_cell_has_run(page_of):
     home = page_of(HOME)
-    picture = home.page.locator(f"{TEXT} img").first
+    picture = home.page.locator(f"{SHOWN} img").first
     assert picture.get_attribute("alt").startswith(f"Map of the {len(LESSONS)} lessons")
     assert picture.evaluate("image => image.complete && image.naturalWidth > 900")
     assert home.page.evaluate(
@@ -70,6 +71,7 @@ def test_the_page_shows_the_map_before_any_cell_has_run(page_of):
         home.theme(theme)
         save(home.page, f"home_{theme.split()[1].lower()}")
         assert faults(home.page, f".jp-NotebookPanel {TEXT}") == []
+        assert faults(home.page, f".jp-NotebookPanel {SHOWN}") == []
     home.theme("JupyterLab Light")
 
 
@@ -77,8 +79,9 @@ def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab
     home = page_of(HOME)
     progress.record_lesson("autocast_ops")
     home.run_cell("home.show()")
-    output = home.page.locator(".jp-OutputArea-output")
-    expect(output.get_by_text(re.compile("finished [1-9]")).first).to_be_visible()
+    output = home.page.locator(SHOWN)
+    expect(output.get_by_text(re.compile("You have finished [1-9]")).first).to_be_visible()
+    assert output.get_by_text("New here?").count() == 0
     link = output.get_by_role("link", name="04 What autocast does to each op").first
     assert "04_autocast_ops.ipynb" in link.get_attribute("href")
     home.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
@@ -87,12 +90,47 @@ def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab
     workspace.copy_course(lab.workspace)  # as the next `amp-lessons lab` does
     home.page.reload()
     shown_path(home, HOME)
-    row = home.page.locator(f"{TEXT} tr").filter(has_text="09 Memory").last
+    row = home.page.locator(f"{SHOWN} tr").filter(has_text="09 Memory").last
     expect(row).to_contain_text("✔")
-    assert home.page.locator(".jp-OutputArea-output").count() == 0
+    expect(output.get_by_text("When you opened the course")).to_be_visible()
+    assert output.get_by_text("You have finished").count() == 0
     home.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     home.page.wait_for_timeout(1000)
     assert home.page.locator(".jp-Dialog").count() == 0
+
+
+def finished(lab: Lab) -> int:
+    return sum(state_of(lesson, progress.load()) == "done" for lesson in LESSONS)
+
+
+def test_who_comes_back_from_a_lesson_finds_the_page_as_it_is_now(page_of, lab, same_progress):
+    """One state on the page, and the right one, with no cell run again."""
+    progress.record_lesson("amp_in_20_minutes")
+    home = page_of(HOME)
+    page = home.page
+    home.run_cell("home.show()")
+    output = page.locator(f".jp-NotebookPanel:not(.lm-mod-hidden) {SHOWN}")
+    link = output.get_by_role("link", name="08 Losses, norms and your own ops").first
+    expect(output.get_by_text(f"finished {finished(lab)} of 15")).to_have_count(1)
+    lesson = lesson_called("losses_and_ops")
+    assert state_of(lesson, progress.load()) != "done"
+    link.click()
+    shown_path(home, lesson.notebook)
+    home.run_cell("home.finished")
+    box = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .amp-lessons-box")
+    expect(box).to_contain_text("✔ Lesson 08 done")
+    box.get_by_role("link", name="home").click()
+    shown_path(home, HOME)
+    page.evaluate("() => jupyterapp.shell.currentWidget.content.scrollToItem(0)")
+    expect(output.get_by_text(f"finished {finished(lab)} of 15")).to_have_count(1)
+    expect(output.get_by_text(re.compile("finished [0-9]+ of 15"))).to_have_count(1)
+    expect(page.get_by_role("heading", name="Pick a path")).to_have_count(1)
+    expect(output.locator("img")).to_have_count(1)
+    expect(output.locator("img")).to_have_attribute("alt", re.compile("Done: .*08"))
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        home.theme(theme)
+        save(page, f"home_come_back_{theme.split()[1].lower()}")
+    home.theme("JupyterLab Light")
 
 
 def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
@@ -122,6 +160,8 @@ def test_the_last_cell_of_a_lesson_marks_it(page_of, lab, same_progress):
     notebook.run_cell("home.finished")
     box = notebook.page.locator(".amp-lessons-box")
     expect(box).to_contain_text("✔ Lesson 01 done")
+    expect(box).to_contain_text("Next on your path: interview path: 02 Three ways numbers break")
+    save(box, "box_lesson_done")
     assert "number_formats" in progress.load().lessons
     box.get_by_role("link", name=re.compile("lesson 02")).click()
     shown_path(notebook, lesson_called("how_numbers_break").notebook)

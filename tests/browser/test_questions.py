@@ -17,6 +17,10 @@ pytestmark = pytest.mark.browser
 LESSON = lesson_called("amp_in_20_minutes").notebook
 ROOM = lesson_called("interview_room").notebook
 BIG = bank.load().find("amp_in_20_minutes.big_pictures")
+WRONG, RIGHT = (
+    next(place for place, choice in enumerate(BIG.choices) if choice.right is right)
+    for right in (False, True)
+)
 ASK, RESULT = f'predict("{BIG.id}")', "big = 100_000_000"
 
 
@@ -49,20 +53,87 @@ def test_prediction_is_explained_when_it_is_committed_and_its_result_is_there(op
     box = box_in(notebook, ASK)
     before = len(log_of(lab))
     box.locator("input[type=radio]").first.focus()
-    for key in ("a", "h", "Enter"):
+    for key in ("abc"[WRONG], "h", "Enter"):
         notebook.page.keyboard.press(key)
     expect(box.locator(".amp-hint")).to_be_visible()
     expect(box.locator(".amp-waiting")).to_contain_text("Committed")
-    expect(box).not_to_contain_text(BIG.choices[1].why)
-    assert len(log_of(lab)) == before + 1
+    expect(box).not_to_contain_text(BIG.choices[RIGHT].why)
+    assert len(log_of(lab)) == before
     notebook.run_cell(RESULT)
     expect(box.locator(".amp-result")).to_have_text("✗ Not right")
-    expect(box).to_contain_text(BIG.choices[1].why)
+    assert len(log_of(lab)) == before + 1
+    expect(box).to_contain_text(BIG.choices[RIGHT].why)
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         notebook.theme(theme)
         save(box_in(notebook, ASK), f"prediction_{theme.split()[1].lower()}")
         assert faults(notebook.page, ".amp-quiz") == []
     notebook.theme("JupyterLab Light")
+
+
+@pytest.mark.parametrize("by", ["keyboard", "mouse"])
+def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_view(
+    chromium, lab, by
+):
+    """With a result as tall as the screen, which JupyterLab scrolls past."""
+    tall = "from IPython.display import HTML\nHTML('<div style=\"height: 900px\">tall</div>')"
+    name = f"commit_by_{by}.ipynb"
+    sources = ["from amp_lessons.interview import predict", ASK, tall, "print('after')"]
+    (lab.workspace / name).write_text(json.dumps(notebook_of(sources)), encoding="utf-8")
+    notebook = Notebook(chromium, lab.address, name, reduced_motion="reduce")
+    page = notebook.page
+    notebook.run_until(ASK)
+    box = box_in(notebook, ASK)
+    if by == "keyboard":
+        box.locator("input[type=radio]").first.focus()
+        for key in ("abc"[WRONG], "Enter"):
+            page.keyboard.press(key)
+    else:
+        box.locator(".amp-choice").nth(WRONG).click()
+        box.get_by_role("button", name="Answer").click()
+    expect(box.locator(".amp-feedback[aria-live=polite]")).to_contain_text("Committed")
+    expect(page.locator(".jp-Cell.jp-mod-active")).to_contain_text("HTML(")
+    page.keyboard.press("Shift+Enter")
+    expect(box.locator(".amp-result")).to_have_text("✗ Not right")
+    expect(box.locator(".amp-result")).to_be_in_viewport(ratio=1)
+    page.wait_for_timeout(1500)  # JupyterLab has done all of its scrolling
+    expect(box.locator(".amp-result")).to_be_in_viewport(ratio=1)
+    for theme in ("Light", "Dark"):
+        notebook.theme(f"JupyterLab {theme}")
+        save(page, f"prediction_judged_by_{by}_{theme.lower()}")
+    notebook.theme("JupyterLab Light")
+    expect(page.locator(".jp-Cell.jp-mod-active")).to_contain_text("print('after')")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator(".jp-OutputArea-output", has_text="after")).to_be_visible()
+    notebook.close()
+
+
+def test_a_restart_of_the_kernel_is_told_and_leaves_no_trace_of_an_unjudged_answer(
+    open_notebook, lab
+):
+    notebook = open_notebook(LESSON)
+    notebook.run_until(ASK)
+    box = box_in(notebook, ASK)
+    before = log_of(lab)
+    box.locator("input[type=radio]").first.check()
+    box.get_by_role("button", name="Answer").click()
+    expect(box.locator(".amp-waiting")).to_contain_text("Committed")
+    notebook.run_cell(ASK)
+    expect(box_in(notebook, ASK).locator(".amp-waiting")).to_contain_text("Committed")
+    restart = "() => jupyterapp.shell.currentWidget.sessionContext.restartKernel()"
+    notebook.page.evaluate(restart)
+    expect(box.locator(".amp-waiting")).to_have_text(
+        "The kernel was restarted. Run this cell again."
+    )
+    notebook.run_until(ASK)
+    expect(box_in(notebook, ASK).get_by_role("button", name="Answer")).to_be_visible()
+    assert log_of(lab) == before
+
+
+def notebook_of(sources: list[str]) -> dict:
+    made = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [made | {"id": f"cell-{i}", "source": source} for i, source in enumerate(sources)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
 
 
 def test_a_failing_cell_is_no_result(open_notebook):

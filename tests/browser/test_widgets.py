@@ -191,6 +191,47 @@ def test_the_roofline_explorer(notebook: Notebook) -> None:
     assert faults(page, "[aria-label='Roofline explorer']") == []
 
 
+# All computed styles of the elements of one widget.
+STYLES = """name => {
+  const root = document.querySelector(`.amp-widget[aria-label="${name}"]`);
+  return [root, ...root.querySelectorAll("*")].map((element) => {
+    const style = getComputedStyle(element);
+    const kept = [...style].filter((property) => !property.startsWith("--"));
+    const values = kept.map((property) => `${property}: ${style.getPropertyValue(property)}`);
+    return [element.getAttribute("class"), ...values];
+  });
+}"""
+ON_ONE_PAGE = {
+    "Questions": "from amp_lessons.interview import ask\nask('grad_scaler.what_step_does')",
+    "Policy browser": "from amp_lessons.widgets import PolicyBrowser\nPolicyBrowser('softmax')",
+    "Scaler lab": "from amp_lessons.widgets import ScalerLab\nScalerLab()",
+    "Order the calls": "from amp_lessons.widgets import OrderTheCalls\nOrderTheCalls()",
+    "Autocast, op by op": "from amp_lessons.widgets import AutocastSteps\nAutocastSteps()",
+}
+
+
+@pytest.mark.browser
+def test_no_widget_changes_the_look_of_another(notebook: Notebook) -> None:
+    """Each brings style sheets along, in the order in which the cells run."""
+    page = notebook.page
+    seen: dict[str, Any] = {}
+    for i, (name, source) in enumerate(ON_ONE_PAGE.items()):
+        page.evaluate(
+            "([i, source]) => jupyterapp.shell.currentWidget.content.model.cells.get(i)"
+            ".sharedModel.setSource(source)",
+            [i, source],
+        )
+        run_cell(page, i)
+        page.locator(f".amp-widget[aria-label='{name}']").wait_for()
+        page.wait_for_timeout(1000)
+        for other, styles in seen.items():
+            now = page.evaluate(STYLES, other)
+            assert len(now) == len(styles)
+            for was, becomes in zip(styles, now, strict=True):
+                assert set(becomes) - set(was) == set(), f"{name} changes {was[0]} of {other}"
+        seen[name] = page.evaluate(STYLES, name)
+
+
 # The red, green and blue of the widget's ground, added up.
 GROUND = """() => {
   const colour = getComputedStyle(document.querySelector(".amp-widget")).backgroundColor;

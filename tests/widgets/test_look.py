@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from amp_lessons.es_modules import read_static
+from amp_lessons.es_modules import STATIC, read_static
 
 TEXT = 4.5  # WCAG 2.2, 1.4.3
 SHAPE = 3.0  # WCAG 2.2, 1.4.11
@@ -36,6 +36,60 @@ def luminance(colour: str) -> float:
 def contrast(a: str, b: str) -> float:
     dark, light = sorted((luminance(a), luminance(b)))
     return (light + 0.05) / (dark + 0.05)
+
+
+SCOPES = {
+    "widgets.css": r"amp-widget|amp-[a-z]+-[a-z]+",  # the latter: the root of one widget
+    "question.css": r"amp-widget|amp-quiz|amp-page|amp-sheet",
+    "order_calls.css": r"amp-order-calls",
+}
+SCRIPTS = "".join(path.read_text(encoding="utf-8") for path in STATIC.glob("*.mjs"))
+ROOTS = {*re.findall(r'root: "(amp-[\w-]+)"', SCRIPTS), "amp-widget"}
+
+
+def outer_selectors(css: str) -> list[str]:
+    """The selectors of a style sheet that stand in no other rule."""
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
+    css = re.sub(r"@(container|media)[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\2", css)
+    found, depth, start = [], 0, 0
+    for place, character in enumerate(css):
+        if character == "{":
+            if not depth:
+                found += re.split(r",(?![^(]*\))", css[start:place])
+            depth += 1
+        elif character == "}":
+            depth, start = depth - 1, place + 1
+    assert depth == 0
+    return [selector.strip() for selector in found]
+
+
+def scopes_of(selector: str) -> list[str]:
+    """The classes that everything it names is, or stands below."""
+    first = re.match(
+        r"(?:\[[^]]*\]|\.vscode-\w+)?\s*(?::(?:is|where)\(([^)]*)\)|(?:\.amp-widget)?(\.[\w-]+))",
+        selector,
+    )
+    return re.findall(r"\.([\w-]+)", first[1] or first[2]) if first else []
+
+
+@pytest.mark.parametrize("sheet", sorted(path.name for path in STATIC.glob("*.css")))
+def test_each_selector_stands_below_its_widget(sheet: str) -> None:
+    selectors = outer_selectors(read_static(sheet))
+    assert selectors
+    for selector in selectors:
+        scopes = scopes_of(selector)
+        assert scopes, selector
+        for scope in scopes:
+            assert re.fullmatch(SCOPES[sheet], scope), selector
+            if sheet == "widgets.css":
+                assert scope in ROOTS, f"no widget has the root {scope}: {selector}"
+
+
+def test_a_selector_without_a_scope_is_found() -> None:
+    css = ".amp-choice, .amp-widget p { a: b } @media x { .amp-lone { a: b } }"
+    css += " :is(.amp-a-b, .amp-c) { p { a: b } }"
+    found = [scopes_of(selector) for selector in outer_selectors(css)]
+    assert found == [["amp-choice"], ["amp-widget"], ["amp-lone"], ["amp-a-b", "amp-c"]]
 
 
 def test_the_measure_itself() -> None:

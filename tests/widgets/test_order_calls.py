@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -94,11 +93,6 @@ def test_the_two_runs_have_the_colours_of_the_figures() -> None:
     for name, run in (("right", "mixed precision"), ("yours", "FP16 without protection")):
         colour = plots.COLOURS[plots.RUNS[run]].lower()
         assert f"--amp-run-{name}: light-dark({colour}, {colour});" in css
-
-
-def test_no_class_of_this_style_sheet_is_another_widgets() -> None:
-    own = set(re.findall(r"\.(amp-[\w-]+)", read_static("order_calls.css")))
-    assert {name for name in own if not name.startswith("amp-oc-")} == {"amp-widget", "amp-note"}
 
 
 # ---- the page ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from amp_lessons import interview
 from amp_lessons.quiz import bank, generators, log, mock
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import NumberItem, OrderItem
@@ -19,6 +20,8 @@ BANK = bank.load()
 KINDS = ("single", "several", "number", "output", "bug", "order", "trace")
 ONE_OF_EACH = {kind: next(i for i in BANK.items if i.kind == kind and i.proved) for kind in KINDS}
 CHOSEN = ONE_OF_EACH["single"]
+BIG = BANK.find("amp_in_20_minutes.big_pictures")
+SHOWN = ("questions", "title", "ends_at", "committed")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +48,7 @@ def show(open_page):
         page = open_page("blank.html", scheme, width)
         page.add_style_tag(url="question.css")
         page.expose_function("python", python)
-        values = {name: getattr(quiz, name) for name in ("questions", "title", "ends_at")}
+        values = {name: getattr(quiz, name) for name in SHOWN if hasattr(quiz, name)}
         page.evaluate(
             """async values => {
               const { mount } = await import("/quiz.mjs");
@@ -157,18 +160,60 @@ def test_several_shows_what_was_missed(show):
 
 @pytest.mark.browser
 def test_prediction_waits_for_its_result(show, faultless):
-    item = next(i for i in BANK.predictions if i.id == "amp_in_20_minutes.big_pictures")
-    prediction = Prediction(item)
+    prediction = Prediction(BIG)
     page = show(prediction)
     page.locator(".amp-choice").first.click()
     page.get_by_role("button", name="Answer").click()
     expect(page.locator(".amp-waiting")).to_have_text(COMMITTED)
+    expect(page.locator(".amp-feedback[aria-live=polite]")).to_be_focused()
     expect(page.locator(".amp-result")).to_have_count(0)
     faultless(page)
     prediction.result_there = True
     page.evaluate("verdicts => window.model.set('verdicts', verdicts)", prediction.verdicts)
     expect(page.locator(".amp-result")).to_have_text("✗ Not right")
     expect(page.locator(".amp-remark-explanation")).to_contain_text("divided by 100 million")
+
+
+@pytest.mark.browser
+def test_commit_is_still_there_when_it_is_drawn_again(show):
+    prediction = Prediction(BIG)
+    prediction.answer(BIG.id, [1])
+    page = show(prediction)
+    expect(page.locator(".amp-waiting")).to_have_text(COMMITTED)
+    expect(page.locator("input").nth(1)).to_be_checked()
+    expect(page.locator("input").nth(1)).to_be_disabled()
+    expect(page.locator(".amp-feedback")).not_to_be_focused()
+    expect(page.get_by_role("button", name="Answer")).to_be_hidden()
+
+
+@pytest.mark.browser
+def test_two_boxes_on_a_page_keep_both_choices(open_page):
+    """Each with a copy of its own of the module, as in a notebook."""
+    page = open_page("blank.html")
+    page.evaluate(
+        """async ([text, questions]) => {
+          for (const name of ["left", "right"]) {
+            const el = document.createElement("div");
+            el.id = name;
+            document.body.append(el);
+            const state = { questions, place: 0, verdicts: {}, title: name, standing: "" };
+            const model = { get: (key) => state[key], on() {}, off() {} };
+            const blob = new Blob([text], { type: "text/javascript" });
+            (await import(URL.createObjectURL(blob))).default.render({ model, el });
+          }
+        }""",
+        [Quiz._esm, Quiz([CHOSEN]).questions],
+    )
+    left, right = (page.locator(f"#{name} input[type=radio]") for name in ("left", "right"))
+    left.nth(2).check()
+    right.nth(0).check()
+    expect(left.nth(2)).to_be_checked()
+    left.last.focus()
+    page.keyboard.press("ArrowDown")
+    expect(left.first).to_be_focused()
+    expect(right.nth(0)).to_be_checked()
+    ids = page.evaluate("() => [...document.querySelectorAll('[id]')].map(({ id }) => id)")
+    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.browser
@@ -281,11 +326,39 @@ def test_a_commit_counts_once_and_show_me_then_gives_its_verdict():
     prediction = Prediction(item)
     prediction.answer(item.id, [wrong_place(item)])
     prediction.answer(item.id, sorted(item.right))
+    assert log.read().entries == [], "the kernel may be restarted before it is judged"
+    prediction.result_there = True
     assert [entry.score for entry in log.read().entries] == [0.0]
+    assert (prediction.verdicts[item.id]["right"], prediction.committed) == (False, {})
     prediction = Prediction(item)
     prediction.answer(item.id, [wrong_place(item)])
     told = prediction.give_up(item.id)
     assert (told["given"], told["right"]) == ([wrong_place(item)], False)
+    assert len(log.read().entries) == 2
+
+
+def test_answer_after_the_result_is_judged_and_noted_at_once():
+    prediction = Prediction(BIG)
+    prediction.result_there = True
+    assert prediction.answer(BIG.id, [wrong_place(BIG)])["right"] is False
+    assert [entry.score for entry in log.read().entries] == [0.0]
+
+
+def test_asked_again_a_prediction_still_has_its_commit(monkeypatch):
+    shown = []
+    monkeypatch.setattr(interview, "_display", shown.append)
+    monkeypatch.setattr(interview, "_asked", {})
+    for _ in range(2):
+        interview.predict(BIG.id)
+    shown[1].answer(BIG.id, [wrong_place(BIG)])
+    interview.predict(BIG.id)
+    shown[1].result_there = True
+    interview.predict(BIG.id)
+    first, fresh, kept, after = shown
+    assert fresh is not first
+    assert kept is fresh
+    assert after is not fresh
+    assert after.questions[0]["before"] == "missed"
 
 
 def test_a_mock_counts_the_first_answer():

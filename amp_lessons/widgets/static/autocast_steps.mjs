@@ -323,7 +323,7 @@ function missedLine(step) {
 // ---- putting it together -----------------------------------------------------------------------
 
 function render({ model, el }) {
-  return assemble({ model, el }, "Autocast, op by op", [...STATE, "view"], readState, (set) => {
+  return assemble({ model, el, root: "amp-autocast-steps" }, "Autocast, op by op", [...STATE, "view"], readState, (set) => {
     const list = program();
     const panel = stepPanel(model, set);
     const both = h("div", { class: "amp-step-through" }, list.node, panel.node);

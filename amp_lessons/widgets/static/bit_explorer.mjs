@@ -446,7 +446,7 @@ function announcer() {
 
 function render({ model, el }) {
   const names = ["value", "format", "code", "formats", "saturate"];
-  return assemble({ model, el }, "Bit explorer", names, readState, (set, read) => {
+  return assemble({ model, el, root: "amp-bit-explorer" }, "Bit explorer", names, readState, (set, read) => {
     const actions = makeActions(model, set);
     const [number, lost] = [numberFacts(), lossFacts()];
     const panels = {

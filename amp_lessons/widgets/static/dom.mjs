@@ -24,12 +24,14 @@ function fill(element, attributes, children) {
   return element;
 }
 
+// A notebook loads this module anew for each widget on its page: each copy has a name of its own.
+const COPY = crypto.getRandomValues(new Uint32Array(2)).join("-");
 let made = 0;
 
-// Ids must differ between two copies of a widget on one page: label, output and pattern use them.
+// An id, or the name of a group of radio buttons, that nothing else on the page has.
 export function uniqueId(name) {
   made += 1;
-  return `amp-${name}-${made}`;
+  return `amp-${name}-${COPY}-${made}`;
 }
 
 // The same for a button, an input or a select. While one has the focus, JupyterLab would take the
@@ -38,9 +40,9 @@ export function control(tag, attributes, ...children) {
   return h(tag, { ...attributes, "data-lm-suppress-shortcuts": "true" }, ...children);
 }
 
-// The box around a widget.
-function frame(name, ...children) {
-  return h("div", { class: "amp-widget", role: "group", "aria-label": name }, ...children);
+// The box around a widget. What the style sheet says of this widget alone stands below its `root`.
+function frame(root, name, ...children) {
+  return h("div", { class: `amp-widget ${root}`, role: "group", "aria-label": name }, ...children);
 }
 
 // A labelled <select>. `choose` gets the value that was chosen.
@@ -160,7 +162,7 @@ export function legendKey(text, ...marks) {
 // drawn when one of the values `names` changes. `makePieces(set, read)` gets `set`, which writes
 // several values as one change (one message, one drawing), and `read`, the state of the moment.
 // Gives back how to end it.
-export function assemble({ model, el }, title, names, readState, makePieces) {
+export function assemble({ model, el, root }, title, names, readState, makePieces) {
   let setting = false;
   const read = () => readState(model);
   const set = (values) => {
@@ -176,7 +178,7 @@ export function assemble({ model, el }, title, names, readState, makePieces) {
     const state = read();
     for (const piece of pieces) piece.draw?.(state);
   }
-  el.append(frame(title, ...pieces.flatMap(({ nodes }) => nodes)));
+  el.append(frame(root, title, ...pieces.flatMap(({ nodes }) => nodes)));
   redraw();
   const stopListening = listen(model, names, redraw);
   return () => {

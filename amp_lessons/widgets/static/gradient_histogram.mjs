@@ -309,7 +309,7 @@ function histogram(patterns) {
 
 function render({ model, el }) {
   const names = ["data", "format", "scale_exponent"];
-  return assemble({ model, el }, "Gradient histogram", names, readState, (set) => {
+  return assemble({ model, el, root: "amp-gradient-histogram" }, "Gradient histogram", names, readState, (set) => {
     const patterns = makePatterns();
     const { fills } = patterns;
     const hatches = { nodes: [patterns.node] };

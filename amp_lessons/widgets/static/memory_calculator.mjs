@@ -247,7 +247,7 @@ const NOTE =
 
 function render({ model, el }) {
   const names = [...Object.keys(SIZES), "kind", "optimizer", "against"];
-  return assemble({ model, el }, "Memory calculator", names, readState, (set) => {
+  return assemble({ model, el, root: "amp-memory-calculator" }, "Memory calculator", names, readState, (set) => {
     const { node, fills } = makePatterns();
     const [hatches, keys] = [{ nodes: [node] }, { nodes: [legend(fills)] }];
     return [hatches, controls(model, set), bars(fills), keys, verdict(), table()];

@@ -552,7 +552,7 @@ function summary({ yours, right }) {
 
 function render({ model, el }) {
   const names = ["data", "order", "asked", "result"];
-  return assemble({ model, el }, "Order the calls", names, readState, (set, read) => {
+  return assemble({ model, el, root: "amp-order-calls" }, "Order the calls", names, readState, (set, read) => {
     const status = statusLine();
     const cards = board(set, read, status.tell);
     return [

@@ -237,7 +237,7 @@ function panel(policy, dtype) {
 
 function render({ model, el }) {
   const names = ["data", "op", "dtype", "search", "show"];
-  return assemble({ model, el }, "Policy browser", names, readState, (set, read) => {
+  return assemble({ model, el, root: "amp-policy-browser" }, "Policy browser", names, readState, (set, read) => {
     const list = opList(model, set);
     // Where the row of the chosen op stands is known once the list is on the page.
     const frameId = requestAnimationFrame(() => list.draw(read()));

@@ -28,10 +28,12 @@ function rich(tag, attributes, markup) {
 //   giveUp()              a promise of the verdict for somebody who wants to see the answer
 //   proof()               optional: a promise of the proof's code
 //   run()                 optional: a promise of what the proof prints
+//   onward()              optional: after a commit, puts the focus where one goes on; true if it did
 // The verdict is `{ right, remarks, key, source, given }`, or `{ waiting: text }` if it is to come
-// later, by `show(verdict)`.
+// later, by `show(verdict)`, which says whether the verdict had been waited for.
 //
-// Gives back `{ node, focus, show }`.
+// Gives back `{ node, verdict, focus, show, cutOff }`; `cutOff(why)` says why a verdict that is
+// waited for will not come.
 export function questionBox(question, heading, actions) {
   const faults = faultLine();
   const input = answerInput(question);
@@ -45,6 +47,7 @@ export function questionBox(question, heading, actions) {
   node.addEventListener("keydown", onKey);
   let done = false;
   let told = null; // the verdict that is shown: the first one stays
+  let waiting = false; // for the verdict on a commit
 
   function onKey(event) {
     if (done || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -70,20 +73,24 @@ export function questionBox(question, heading, actions) {
   async function settle(ask) {
     faults.tell("answer", null);
     try {
-      show(await ask());
+      const given = await ask();
+      const here = node.contains(document.activeElement) || document.activeElement === document.body;
+      show(given);
+      if (given.waiting && here && !actions.onward?.()) verdict.focus({ preventScroll: true });
     } catch (fault) {
       faults.tell("answer", fault.message);
     }
   }
 
   function show(given) {
-    if (told) return;
+    if (told) return false;
     done = true;
     input.close(given);
     if (given.waiting) {
       answer.hidden = guess.node.hidden = true;
-      verdict.replaceChildren(h("p", { class: "amp-waiting" }, given.waiting));
-      return;
+      sayInstead(given.waiting);
+      waiting = true;
+      return false;
     }
     told = given;
     buttons.hidden = true;
@@ -91,9 +98,18 @@ export function questionBox(question, heading, actions) {
     if (node.contains(document.activeElement) || document.activeElement === document.body) {
       verdict.focus({ preventScroll: true });
     }
+    return waiting;
   }
 
-  return { node, show, focus: () => input.focus() };
+  function cutOff(why) {
+    if (waiting && !told) sayInstead(why);
+  }
+
+  function sayInstead(text) {
+    verdict.replaceChildren(h("p", { class: "amp-waiting" }, text));
+  }
+
+  return { node, verdict, show, cutOff, focus: () => input.focus() };
 }
 
 // A question's box: its parts below a line that names it.

@@ -5,6 +5,8 @@ import { control, h, plainModel } from "./dom.mjs";
 import { openBox, questionBox, taskBox } from "./question.mjs";
 
 const BOXES = { open: openBox, task: taskBox };
+const RESTARTED = "The kernel was restarted. Run this cell again.";
+const AFTER_SCROLLING = 500; // ms: JupyterLab scrolls when a cell has run
 
 function render({ model, el }) {
   const calls = caller(model);
@@ -22,7 +24,7 @@ function render({ model, el }) {
       const question = model.get("questions")[place];
       const make = BOXES[question.form] ?? questionBox;
       const made = make(question, headingOf(question, place), actionsOf(question));
-      const told = model.get("verdicts")[question.id];
+      const told = model.get("verdicts")[question.id] ?? model.get("committed")?.[question.id];
       if (told) made.show(told);
       boxes.set(place, made);
     }
@@ -44,6 +46,7 @@ function render({ model, el }) {
       proof: () => ask("proof"),
       run: () => ask("run").then(({ printed }) => printed),
       reveal: () => ask("reveal"),
+      onward: () => model.get("committed") !== undefined && toNextCell(el), // of a prediction
     };
   }
 
@@ -91,8 +94,17 @@ function render({ model, el }) {
     const verdicts = model.get("verdicts");
     model.get("questions").forEach((question, place) => {
       const told = verdicts[question.id];
-      if (told && boxes.has(place)) boxes.get(place).show(told);
+      if (!told || !boxes.has(place)) return;
+      const awaited = boxes.get(place).show(told);
+      if (awaited && model.get("committed")) bringIntoView(boxes.get(place).verdict, el);
     });
+  }
+
+  // Jupyter tells a widget on the page one thing about its line to Python: that it is gone, with
+  // the kernel. What was judged stays as it is.
+  function onRestart() {
+    calls.cutOff();
+    for (const made of boxes.values()) made.cutOff?.(RESTARTED);
   }
 
   function drawReport() {
@@ -100,6 +112,7 @@ function render({ model, el }) {
     drawFoot();
   }
 
+  model.on("comm_live_update", onRestart);
   model.on("change:report", drawReport);
   model.on("change:place", draw);
   model.on("change:standing", drawFoot);
@@ -108,12 +121,41 @@ function render({ model, el }) {
   if (model.get("report")) drawReport();
   return () => {
     clock.stop();
+    model.off("comm_live_update", onRestart);
     model.off("change:report", drawReport);
     model.off("change:place", draw);
     model.off("change:standing", drawFoot);
     model.off("change:verdicts", onVerdicts);
     calls.stop();
   };
+}
+
+// After a commit the next cell is to run. JupyterLab hears its keys only while the focus is in a
+// cell, and the cell with the focus is the one that they are for. Says whether there is one.
+function toNextCell(el) {
+  const own = el.closest(".jp-Notebook .jp-Cell");
+  const next = own?.nextElementSibling;
+  const cell = next?.matches(".jp-Cell") ? next : own;
+  cell?.focus({ preventScroll: true });
+  return cell ? cell.contains(document.activeElement) : false;
+}
+
+// A verdict that was waited for stands above the cell that has just run, where JupyterLab has
+// scrolled to. It is brought back, but not for somebody who types or has gone on.
+function bringIntoView(verdict, el) {
+  setTimeout(() => {
+    if (document.activeElement?.closest(".cm-editor") || goneOn(el)) return;
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const part = verdict.offsetHeight < innerHeight / 2 ? verdict : verdict.firstElementChild;
+    part.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
+  }, AFTER_SCROLLING);
+}
+
+// Whether the notebook's active cell is beyond the one that follows the result.
+function goneOn(el) {
+  const cells = [...(el.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
+  const active = cells.findIndex((cell) => cell.matches(".jp-mod-active"));
+  return active > cells.indexOf(el.closest(".jp-Cell")) + 3;
 }
 
 // The time that is left, if there is an end. Nothing is cut off when it is over.
@@ -136,6 +178,7 @@ function clockOf(model) {
 function caller(model) {
   const waiting = new Map();
   let number = 0;
+  let cut = false;
   function receive(message) {
     const call = waiting.get(message.call);
     if (!call) return; // meant for another view of this widget
@@ -148,11 +191,16 @@ function caller(model) {
   return {
     send: (message) =>
       new Promise((resolve, reject) => {
+        if (cut) return reject(new Error(RESTARTED));
         number += 1;
         const call = `${view}-${number}`;
         waiting.set(call, { resolve, reject });
         model.send({ ...message, call });
       }),
+    cutOff() {
+      cut = true;
+      for (const { reject } of waiting.values()) reject(new Error(RESTARTED));
+    },
     stop: () => model.off("msg:custom", receive),
   };
 }

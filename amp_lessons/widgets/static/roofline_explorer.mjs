@@ -342,7 +342,7 @@ function legend() {
 
 function render({ model, el }) {
   const names = ["data", "gpu", "baseline", "dtype", "m", "n", "k", "measured"];
-  return assemble({ model, el }, "Roofline explorer", names, readState, (set, read) => [
+  return assemble({ model, el, root: "amp-roofline-explorer" }, "Roofline explorer", names, readState, (set, read) => [
     controls(model, set, read),
     roofs(),
     { nodes: [legend()] },

@@ -394,7 +394,7 @@ function agreement({ real, simulated, shown }) {
 
 function render({ model, el }) {
   const names = [...Object.keys(SETTINGS), "found_inf", "answers", "real"];
-  return assemble({ model, el }, "Scaler lab", names, readState, (set, read) => {
+  return assemble({ model, el, root: "amp-scaler-lab" }, "Scaler lab", names, readState, (set, read) => {
     const actions = makeActions(model, set);
     return [
       settingsForm(actions, read),
