@@ -70,11 +70,14 @@ def status(done: Progress, now: datetime | None = None) -> tuple[str, str]:
         "|---|---|---|---:|---|",
         *(_lesson_row(lesson, done, new) for lesson in LESSONS),
     ]
+    legend = [
+        f"{_MARKS['done']} done, {_MARKS['started']} started, {_MARKS['open']} not yet. A "
+        "lesson is done when you have run its last cell, or passed all its exercises.",
+        "",
+    ]
     if new:
-        lessons[:2] = [
-            "| lesson | you will be able to | minutes | exercises |",
-            "|---|---|---:|---|",
-        ]
+        head = ["| lesson | you will be able to | minutes | exercises |", "|---|---|---:|---|"]
+        legend, lessons[:2] = [], head
     below = [
         "## Pick a path",
         "",
@@ -85,13 +88,9 @@ def status(done: Progress, now: datetime | None = None) -> tuple[str, str]:
         "",
         "## All lessons",
         "",
-        f"{_MARKS['done']} done, {_MARKS['started']} started, {_MARKS['open']} not yet. A "
-        "lesson is done when you have run its last cell, or passed all its exercises.",
-        "",
+        *legend,
         *lessons,
     ]
-    if new:
-        below[-len(lessons) - 2 : -len(lessons)] = []
     return _go_on(done, now), "\n".join(below)
 
 
@@ -319,5 +318,7 @@ def _way_on_paths(lesson: Lesson, done: Progress) -> list[str | Links]:
 
 def _left(path: LearningPath, done: Progress) -> str:
     """Which lessons of a path are not done, as the end of a sentence."""
+    if len(path.lessons) == 1:
+        return ""
     numbers = [f"{each.number:02}" for each in path.lessons if state_of(each, done) != "done"]
     return f" (not done yet: {', '.join(numbers)})" if numbers else ", and you have done them all"

@@ -50,6 +50,14 @@ def test_the_paths_are_those_of_the_course():
         assert lessons == ", ".join(f"{lesson.number:02}" for lesson in path.lessons)
 
 
+def test_it_says_which_paths_count_exercises():
+    sheets = [[f"{lesson.number:02}" for lesson in path.sheets] for path in PATHS]
+    assert sheets == [[], [], ["02", "07"], ["02"]], "say so in the README, below the paths"
+    text = " ".join(README.split())
+    assert "The first two times are for the lessons only." in text
+    assert "02 and 07 on the third path, 02 on the fourth." in text
+
+
 def test_the_picture_is_the_one_that_lesson_00_stores():
     stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
     picture = base64.b64encode((ROOT / "docs/curves.png").read_bytes()).decode()

@@ -120,6 +120,9 @@ def home_product(sources: Path) -> Product:
     for cell in notebook.cells:
         cell.id = "unset"  # `finish` gives each its own
     page = nbformat.from_dict(home.drawn(dict(notebook), Progress()))
+    for cell in page.cells:
+        if home.is_drawn(cell):
+            cell.execution_count = 1  # or nbval refuses a cell with outputs
     return Product(HOME, finish(page), execute=False)
 
 
