@@ -261,7 +261,7 @@ LESSONS: tuple[Lesson, ...] = (
         title="GradScaler",
         goal="follow GradScaler call by call, and predict its scale and its skipped steps",
         minutes=45,
-        prerequisites=("05_autocast_regions",),
+        prerequisites=("04_autocast_ops",),
         shows=(
             Shown("GradScaler step by step: skipped steps, growth, back-off, and its errors"),
             Shown("An overflow that no loss scale can fix"),
@@ -284,7 +284,7 @@ LESSONS: tuple[Lesson, ...] = (
         title="Real training loops",
         goal="clip, accumulate, schedule, save and resume, in any precision",
         minutes=50,
-        prerequisites=("06_grad_scaler",),
+        prerequisites=("05_autocast_regions", "06_grad_scaler"),
         shows=(
             Shown("Clipping, accumulation, schedules and several optimizers with one scaler"),
             Shown("A run interrupted and resumed, equal to the last bit"),

@@ -511,10 +511,12 @@ def _ways(
             targets = [cells[b][1] for a, b in arrows if a == start and cells[b][0] == to_row]
             channel = max(targets) + 0.5 if leftwards else column - 0.5
             level = to_row - 0.43 if leftwards else to_row + 0.42
-            way += [(lane(start), channel), (level, channel), (level, to_column)]
-        else:
-            way.append((lane(start), to_column))
-        ways.append([*way, (to_row, to_column)])
+            way += [(lane(start), channel), (level, channel)]
+            way += [(level, to_column), (to_row, to_column)]
+        else:  # in its own row: from below, beside what leaves the box there
+            end_column = to_column - 0.2 if to_row == row else to_column
+            way += [(lane(start), end_column), (to_row, end_column)]
+        ways.append(way)
     return ways
 
 

@@ -326,11 +326,13 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
         address = told_address(own_place / "out", process)
         opened = urllib.request.urlopen(address)
         assert f"/lab/tree/{workspace.START_PAGE}" in opened.url
-        page = opened.read().decode()
-        assert "@jupyterlab/apputils-extension:announcements" in page, "a pop-up will ask"
-        api = address.replace("?", f"api/contents/{workspace.START_PAGE}?")
-        cells = json.loads(urllib.request.urlopen(api).read())["content"]["cells"]
-        assert not any(cell.get("outputs") for cell in cells), "predictions are answered already"
+        settings = opened.read().decode()
+        assert "@jupyterlab/apputils-extension:announcements" in settings, "a pop-up will ask"
+        for page, drawn in ((workspace.START_PAGE, 1), (course.LESSONS[1].notebook, 0)):
+            api = address.replace("?", f"api/contents/{page}?")
+            cells = json.loads(urllib.request.urlopen(api).read())["content"]["cells"]
+            answered = sum(bool(cell.get("outputs")) for cell in cells)
+            assert answered == drawn, f"{page} shows results before they are predicted"
 
         (own_place / "ws" / SHEET).unlink()
         second = run("lab", "ws", "--no-browser")

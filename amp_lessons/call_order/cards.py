@@ -131,7 +131,7 @@ def read_order(given: Order | Mapping[str, Iterable[str]]) -> Order:
     unknown = [str(zone) for zone in given if zone not in ZONES]
     if unknown:
         raise OrderError(f"an order has no {unknown[0]!r}: use {', '.join(ZONES)}")
-    return Order(**{zone: given[zone] for zone in given})  # type: ignore[arg-type]
+    return Order(*(_checked_ids(zone, given.get(zone, ())) for zone in ZONES))
 
 
 USUAL = Order(

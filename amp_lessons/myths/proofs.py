@@ -714,8 +714,9 @@ def _cpu_in_cuda() -> Cases:
 
 
 def _takes_device_type() -> Cases:
+    claimed: dict[str, Any] = {"device_type": "cuda"}
     with _silence():
-        error = raised(lambda: _old.autocast(device_type="cuda"))  # type: ignore[call-arg]
+        error = raised(lambda: _old.autocast(**claimed))
     return {"torch.cuda.amp.autocast": "TypeError" not in error}
 
 

@@ -24,7 +24,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// A notebook loads this module anew for each widget on its page: each copy has a name of its own.
+// A notebook loads this module anew for each widget on its page, so each copy needs its own name.
 const COPY = crypto.getRandomValues(new Uint32Array(2)).join("-");
 let made = 0;
 
