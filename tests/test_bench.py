@@ -6,6 +6,7 @@ import itertools
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -266,6 +267,54 @@ def _data(workload):
         return [workload.batch() for _ in range(workload.batches)]
 
 
+@pytest.mark.parametrize("mode", [FP32, BF16], ids=lambda mode: mode.key)
+def test_the_channels_last_cnn_stays_in_that_format_in_every_mode(mode):
+    """Else a gain of the layout would count as one of the 16 bits."""
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func.overloadpacket.__name__ in ("convolution", "mkldnn_convolution"):
+                seen.append([_format(args[0]), _format(args[1])])
+            return func(*args, **(kwargs or {}))
+
+    for last in (True, False):
+        workload = bench.cnn(2, 8, 4, channels_last=last, batches=1)
+        trainer = runner.Trainer(workload, mode, _data(workload), CPU)
+        with Watch():
+            trainer.one_pass()
+    assert seen == [["channels last"] * 2] * 2 + [["contiguous"] * 2] * 2
+
+
+def _format(tensor) -> str:
+    last = tensor.is_contiguous(memory_format=torch.channels_last)
+    return "channels last" if last and not tensor.is_contiguous() else "contiguous"
+
+
+class Restricted(nn.Module):
+    """A layer that a region takes out of autocast, as many models do with a sensitive one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x):
+        with torch.autocast("cpu", enabled=False):
+            return self.layer(x)
+
+
+def test_a_compiled_backward_runs_outside_autocast_as_eager_does(monkeypatch):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    workload = replace(tiny(batches=1), build=Restricted)
+    gradients = []
+    for mode in (BF16, COMPILED):
+        trainer = runner.Trainer(workload, mode, _data(workload), CPU)
+        monkeypatch.setattr(trainer.optimizer, "zero_grad", lambda: None)
+        trainer.learn(1)
+        gradients.append(trainer.optimizer.param_groups[0]["params"][0].grad)
+    torch.testing.assert_close(*gradients)  # recorded under BF16 they differ
+
+
 # ---- TF32 ---------------------------------------------------------------------------------------
 
 
@@ -480,6 +529,13 @@ def test_tables_show_speed_spread_and_share():
 def test_a_steady_run_has_no_warning():
     notes = shown.notes(measure(tiny()))
     assert not any(note.startswith("!") for note in notes)
+
+
+def test_times_that_drift_are_marked_in_one_line():
+    rising = Clock(*[1.2**n for n in range(100)])
+    (told,) = [n for n in shown.notes(measure(tiny(), clock=rising)) if "drifted" in n]
+    assert told.startswith("! times still drifted")
+    assert told.endswith("mlp 8x16, 3 layers, FP32; mlp 8x16, 3 layers, AMP BF16")
 
 
 def test_the_picture_tells_every_run_in_words():

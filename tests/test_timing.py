@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
 
 from amp_lessons import timing
-from amp_lessons.timing import DeviceClock, Timing, WallClock, compare, take_turns, warm_up
+from amp_lessons.pretend_gpu import PretendGpu
+from amp_lessons.timing import (
+    DeviceClock,
+    Prepared,
+    Samples,
+    Timing,
+    WallClock,
+    compare,
+    sample,
+    steady,
+    take_turns,
+    warm_up,
+)
 
 
 class Machine:
@@ -142,6 +154,111 @@ def test_a_time_that_never_settles_ends_at_the_limit_and_is_marked():
     assert not timed.settled
 
 
+def test_a_short_step_is_warmed_up_for_half_a_second_or_1000_turns():
+    machine = Machine()
+    assert warm_up(machine.step("a", 0.01), machine.clock) == (50, True)
+    assert warm_up(machine.step("b", 1e-6), machine.clock) == (1000, True)
+    assert warm_up(machine.step("c", 0.01), machine.clock, calls=10) == (6, True)
+
+
+# ---- are the samples steady? --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cold", [0, 5, 13, 14, 20, 24, 25, 27])
+def test_a_constant_slow_start_is_found_in_the_samples(cold):
+    """The warm-up takes 13 slow turns of 40 ms for stable: half a second. 15 samples follow."""
+    gpu = PretendGpu()
+    step = gpu.program("step", seconds=2e-3, cold=cold)
+    clock = WallClock(gpu.synchronize, gpu.clock)
+    timed = compare({"step": lambda: step(None)}, clock=clock)["step"]
+    assert timed.median == pytest.approx(2e-3, rel=0.05)
+    assert timed.settled
+
+
+def test_no_method_finds_a_slow_start_that_is_longer_than_it_looks():
+    gpu = PretendGpu()
+    step = gpu.program("step", seconds=2e-3, cold=13 + 15)
+    clock = WallClock(gpu.synchronize, gpu.clock)
+    timed = compare({"step": lambda: step(None)}, clock=clock)["step"]
+    assert timed.median == pytest.approx(40e-3, rel=0.05), "if it is found now, say so in `sample`"
+
+
+def test_samples_that_drift_to_the_end_are_marked():
+    gpu = PretendGpu(warming=0.01)
+    first, second = gpu.program("a", 1e-2), gpu.program("b", 1e-2)
+    clock = WallClock(gpu.synchronize, gpu.clock)
+    times = compare({"a": lambda: first(None), "b": lambda: second(None)}, clock=clock)
+    assert not times["a"].settled
+    assert times["a"].median / times["b"].median == pytest.approx(1, rel=0.02), "they took turns"
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([1.0] * 15, True),
+        ([1.0] * 14 + [50.0], True),  # a spike
+        ([1.0, 1.3, 0.9, 1.2, 1.0, 1.25, 0.95, 1.3, 1.0, 1.1], True),  # noise, the same throughout
+        ([20.0] * 8 + [1.0] * 7, False),
+        ([20.0] * 14 + [1.0], False),  # the halves agree, but one sample is fast
+        ([1.0] * 5 + [1.1] * 5, False),
+        ([1.0, 2.0], False),
+    ],
+)
+def test_steady_samples_agree_in_both_halves(samples, expected):
+    assert steady(samples) == expected
+
+
+def test_an_error_in_a_later_round_keeps_the_round_before():
+    machine = Machine()
+    slow_at_first = machine.step("a", *[9.0] * 3, *[1.0] * 4)
+
+    def step() -> None:
+        if len(machine.calls) == 7:
+            raise RuntimeError("CUDA error")
+        slow_at_first()
+
+    found = Samples()
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        sample({"a": step}, machine.clock, repeats=4, into=found)
+    assert found.kept == {"a": [9.0, 9.0, 9.0, 1.0]}
+    assert found.thrown_away == 0
+
+
+# ---- settings of a step -------------------------------------------------------------------------
+
+
+def test_a_prepared_step_has_its_settings_outside_the_timed_window():
+    machine = Machine()
+
+    @contextmanager
+    def settings():
+        machine.time += 5.0
+        machine.calls.append("in")
+        yield
+        machine.time += 5.0
+        machine.calls.append("out")
+
+    step = Prepared(machine.step("a", 1.0), settings)
+    timed = compare({"a": step}, repeats=2, calls=3, clock=machine.clock)["a"]
+    assert timed.samples == (1.0, 1.0)
+    assert machine.calls[:5] == ["in", "a", "a", "a", "out"]
+    step()
+    assert machine.calls[-3:] == ["in", "a", "out"]
+
+
+def test_each_step_is_compared_in_its_own_precision():
+    seen = {"ieee": set(), "tf32": set()}
+    before = timing.fp32_state()
+
+    def step(name: str):
+        return lambda: seen[name].add(timing.fp32_state()["cuda.matmul"])
+
+    steps = {name: timing.in_precision(name, step(name)) for name in seen}
+    compare(steps, repeats=2, clock=WallClock(now=itertools.count().__next__))
+    assert seen == {"ieee": {"ieee"}, "tf32": {"tf32"}}
+    assert timing.fp32_state() == before
+
+
 # ---- clocks -------------------------------------------------------------------------------------
 
 
@@ -236,6 +353,44 @@ def test_the_switches_are_put_back_after_an_error():
     with pytest.raises(KeyboardInterrupt), timing.fp32_precision("tf32"):
         raise KeyboardInterrupt
     assert timing.fp32_state() == before
+
+
+def old_switches() -> tuple[bool, bool, str]:
+    """What a library that knows the old switches alone would read."""
+    matmul = torch.backends.cuda.matmul.allow_tf32
+    return matmul, torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+
+
+@pytest.mark.parametrize("before", ["highest", "high", "medium"])
+def test_the_old_switches_can_be_read_meanwhile_and_are_put_back(before):
+    """Torch 2.13 raises for one that disagrees with the new switches."""
+    default = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(before)
+    try:
+        outside = old_switches(), timing.fp32_state(), torch.backends.mkldnn.matmul.fp32_precision
+        with timing.fp32_precision("ieee"):
+            assert old_switches() == (False, False, "highest")
+        with timing.fp32_precision("tf32"):
+            assert old_switches() == (True, True, "high")
+        again = old_switches(), timing.fp32_state(), torch.backends.mkldnn.matmul.fp32_precision
+        assert again == outside
+    finally:
+        torch.set_float32_matmul_precision(default)
+        torch.backends.cuda.matmul.fp32_precision = "none"
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+
+
+def test_switches_that_disagreed_before_are_set_all_the_same():
+    torch.backends.cuda.matmul.fp32_precision = "tf32"  # the old switch still says no
+    try:
+        with pytest.raises(RuntimeError, match="TF32"):
+            old_switches()
+        with timing.fp32_precision("ieee"):
+            assert set(timing.fp32_state().values()) == {"ieee"}
+        assert timing.fp32_state()["cuda.matmul"] == "tf32"
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = "none"
+    assert old_switches() == (False, True, "highest")
 
 
 # ---- roofs --------------------------------------------------------------------------------------

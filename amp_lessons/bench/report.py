@@ -8,11 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
-from amp_lessons.bench.modes import MODES
+from amp_lessons.bench.modes import MODES, Mode
 from amp_lessons.bench.runner import Report
 from amp_lessons.foundations.sizes import size
 from amp_lessons.plots import Picture, roofline
 from amp_lessons.records import SCHEMA_VERSION, Row
+from amp_lessons.roofline import find_gpu
 
 STEADY = 0.03
 """A spread (interquartile range by median) above this is marked: something else was running."""
@@ -24,7 +25,7 @@ A_CPU = (
 
 
 def tables(report: Report, *, wide: bool = True) -> list[Table]:
-    """One table a workload, a row a mode; narrow ones leave the memory out."""
+    """One table a workload, a row a mode; narrow ones leave memory and data sheet out."""
     names = dict.fromkeys([row.workload for row in report.read()])
     names |= dict.fromkeys(note["workload"] for note in report.not_measured)
     return [_table(report, name, wide) for name in names]
@@ -46,16 +47,35 @@ def notes(report: Report) -> list[str]:
         )
     if any((row.spread or 0) > STEADY for row in rows):
         lines.append(f"! spread above {STEADY:.0%}: something else was running; run it again")
-    for row in rows:
-        if not row.details["settled"]:
-            lines.append(f"! {row.workload}, {row.mode}: not yet stable after the warm-up")
-    lines += _told_once(report)
+    drifted = [f"{row.workload}, {row.mode}" for row in rows if not row.details["settled"]]
+    if drifted:
+        lines.append(f"! times still drifted, so only ratios may be right: {'; '.join(drifted)}")
+    lines += _gpu_lines(report) + _told_once(report)
     for row in rows:
         if row.departs:
             lines.append(f"{row.workload}, {row.mode}: {row.departs}; its speed is worth nothing")
         elif row.departs is None:
             lines.append(f"{row.workload}, {row.mode}: no float32 loss to compare with")
     return lines if report.host["gpu"] else [*lines, A_CPU]
+
+
+def _gpu_lines(report: Report) -> list[str]:
+    """What the GPU's clock and power were after the last sample, as far as nvidia-smi told."""
+    after = report.host["machine"].get("gpu_after", {})
+    known = {
+        "SM clock": _of(after, "sm_clock_mhz", "sm_clock_max_mhz", "MHz"),
+        "power": _of(after, "power_w", "power_limit_w", "W"),
+        "temperature": _of(after, "temperature_c", "", "°C"),
+    }
+    told = ", ".join(f"{what} {value}" for what, value in known.items() if value)
+    return [f"GPU right after the run: {told}"] if told else []
+
+
+def _of(facts: dict[str, Any], name: str, limit: str, unit: str) -> str:
+    if name not in facts:
+        return ""
+    most = f" of {_three(facts[limit])}" if limit in facts else ""
+    return f"{_three(facts[name])}{most} {unit}"
 
 
 def _told_once(report: Report) -> list[str]:
@@ -68,6 +88,8 @@ def _table(report: Report, workload: str, wide: bool) -> Table:
     table.add_column("mode", ratio=2)
     for heading in ("ms a step", "spread", "x FP32", "TFLOP/s", "of peak"):
         table.add_column(heading, justify="right")
+    if wide and report.host["gpu"]:
+        table.add_column("of data sheet", justify="right")
     if wide:
         table.add_column("data + step", justify="right")
     table.add_column("last loss")
@@ -76,13 +98,25 @@ def _table(report: Report, workload: str, wide: bool) -> Table:
     missing = {note["mode"] for note in report.not_measured if note["workload"] == workload}
     for mode in MODES:
         if mode.name in rows:
-            table.add_row(*_cells(rows[mode.name], base, wide))
+            sheet = _sheet_cells(report, mode, rows[mode.name]) if wide else []
+            table.add_row(*_cells(rows[mode.name], base, sheet, wide))
         elif mode.name in missing:
             table.add_row(mode.name, "not measured")
     return table
 
 
-def _cells(row: Row, base: float | None, wide: bool) -> list[str]:
+def _sheet_cells(report: Report, mode: Mode, row: Row) -> list[str]:
+    """Achieved FLOP/s divided by the data sheet's peak, also called MFU. No cell without a GPU."""
+    if not report.host["gpu"]:
+        return []
+    try:
+        peak = find_gpu(report.host["gpu"]).peak(mode.roof.lower())
+    except ValueError:
+        return ["no sheet"]
+    return [f"{1e12 * (row.tflops or 0) / peak:.0%}"]
+
+
+def _cells(row: Row, base: float | None, sheet: list[str], wide: bool) -> list[str]:
     spread = row.spread or 0.0  # a measured row has one
     unsteady = spread > STEADY or not row.details["settled"]
     memory = "not measured"
@@ -96,6 +130,7 @@ def _cells(row: Row, base: float | None, wide: bool) -> list[str]:
         f"{base / row.median_s:.2f}" if base else "",
         _tera(1e12 * (row.tflops or 0)),
         f"{row.share:.0%}" if row.share else "",
+        *sheet,
         *([memory] if wide else []),
         f"{last}{' DEPARTS' if row.departs else ''}",
     ]

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from amp_lessons.bench.host import describe
+from amp_lessons.bench.host import describe, gpu_state
 from amp_lessons.bench.modes import ROOF_DTYPES, Mode, why_not
 from amp_lessons.bench.planning import Plan, check_fits, free_bytes, plan
+from amp_lessons.bench.trainer import Trainer, seeded
 from amp_lessons.bench.workloads import Batch, Workload
 from amp_lessons.records import Row, row_from_json
 from amp_lessons.timing import (
     Clock,
+    Prepared,
+    Samples,
     clock_for,
     fp32_precision,
     fp32_state,
     measured_bandwidth,
     measured_peak,
-    take_turns,
+    sample,
+    steady,
+    timed,
     warm_up,
 )
 
@@ -125,7 +129,8 @@ def run(
     Raises:
         BenchError: if a workload does not fit in memory.
     """
-    clock, meter = clock or clock_for(device), meter or Meter(device)
+    meter = meter or Meter(device)
+    roof_clock, clock = clock, clock or clock_for(device)
     report = Report(device, describe(device), clock.name, fp32_state())
     todo = []
     for workload in workloads:
@@ -134,7 +139,8 @@ def run(
             todo.append((workload, able, plan(workload, able, device.type)))
             check_fits(workload, todo[-1][2], free_bytes(device))
     try:
-        _measure_roofs(report, {mode.roof: mode for _, able, _ in todo for mode in able}, clock)
+        roofs = {mode.roof: mode for _, able, _ in todo for mode in able}
+        _measure_roofs(report, roofs, roof_clock)
         for workload, able, planned in todo:
             tell(workload.name)
             _bench(workload, able, planned, report, repeats, clock, meter, tell)
@@ -142,6 +148,9 @@ def run(
         report.stopped, report.interrupted = "interrupted", True
     except (RuntimeError, MemoryError) as error:  # all of CUDA's errors are RuntimeErrors
         report.stopped = str(error).strip().partition("\n")[0] or type(error).__name__
+    after = gpu_state(device)
+    if after:
+        report.host["machine"]["gpu_after"] = after
     return report
 
 
@@ -167,7 +176,8 @@ def _note(report: Report, workload: Workload, mode: Mode, reason: str) -> None:
     report.not_measured.append({"workload": workload.name, "mode": mode.name, "reason": reason})
 
 
-def _measure_roofs(report: Report, modes: dict[str, Mode], clock: Clock) -> None:
+def _measure_roofs(report: Report, modes: dict[str, Mode], clock: Clock | None) -> None:
+    """Peaks and bandwidth. Without a clock of the caller's, each takes the one that fits it."""
     for roof, mode in modes.items():
         with fp32_precision(mode.fp32):
             report.flops[roof] = measured_peak(ROOF_DTYPES[roof], report.device, clock=clock)
@@ -190,64 +200,6 @@ def _take_workspaces(device: torch.device) -> None:
 # ---- one workload ----------------------------------------------------------------------------
 
 
-class Trainer:
-    """A model in one mode, and its training step: the loop that is measured.
-
-    Args:
-        workload: what is trained; the weights are the same in every mode.
-        mode: how.
-        data: the preloaded batches.
-        device: where.
-    """
-
-    def __init__(
-        self, workload: Workload, mode: Mode, data: list[Batch], device: torch.device
-    ) -> None:
-        self.mode, self.data, self.device, self.loss = mode, data, device, workload.loss
-        with seeded(1, device):
-            model = workload.build()
-        self.optimizer = workload.optimizer(model.parameters())
-        self.scaler = torch.amp.GradScaler(device.type, enabled=mode.scaler)
-        if mode.compile:
-            torch.compiler.reset()  # after 8 recompilations Dynamo would run eagerly, silently
-        self.model: Callable[..., Tensor] = model
-        if mode.compile:
-            self.model = torch.compile(model, dynamic=False)
-
-    def step(self, x: Tensor, target: Tensor) -> Tensor:
-        """One training step. Its loss stays on the device, in memory of its own.
-
-        `torch.nn.functional.mse_loss` resizes its buffer of single errors to one number, and that
-        number keeps the whole buffer in memory (torch 2.13).
-        """
-        with torch.autocast(
-            self.device.type, self.mode.autocast, enabled=self.mode.autocast is not None
-        ):
-            loss = self.loss(self.model(x), target)
-        self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad()
-        return loss.detach().clone()
-
-    def one_pass(self) -> None:
-        """A step on each batch."""
-        with fp32_precision(self.mode.fp32):
-            for x, target in self.data:
-                self.step(x, target)
-
-    def learn(self, epochs: int) -> tuple[list[float], int]:
-        """Train from the start: the loss of each step, and how many steps the scaler skipped."""
-        losses, skipped = [], 0
-        with fp32_precision(self.mode.fp32):
-            for _ in range(epochs):
-                for x, target in self.data:
-                    scale = self.scaler.get_scale()
-                    losses.append(self.step(x, target))
-                    skipped += self.scaler.get_scale() < scale
-        return torch.stack(losses).tolist(), skipped
-
-
 def _bench(
     workload: Workload,
     modes: Sequence[Mode],
@@ -262,30 +214,44 @@ def _bench(
         data = [workload.batch() for _ in range(workload.batches)]
     trainers: dict[str, Trainer] = {}
     found: dict[str, dict[str, Any]] = {}
+    samples = Samples()
     try:
         for mode in modes:
             facts = _learn(workload, mode, data, trainers, report, planned.data_bytes, meter)
             if facts:
                 found[mode.name] = facts
             tell(f"{workload.name}: losses of {mode.name}")
-        steps = {name: trainer.one_pass for name, trainer in trainers.items()}
+        steps = {
+            name: Prepared(trainer.one_pass, trainer.settings) for name, trainer in trainers.items()
+        }
         for name, step in steps.items():
             # A call of `step` is a pass, so seconds a call are seconds a pass: divided below.
-            turns, settled = warm_up(step, clock)
-            found[name] |= {"warm_up": turns, "settled": settled}
+            found[name]["warm_up"], _ = warm_up(step, clock)
             tell(f"{workload.name}: warm-up of {name}")
         # One number of passes for all, so that no sample is over in a moment.
-        fastest = min(clock.time(step, 1) for step in steps.values()) if steps else LEAST_SAMPLE
+        fastest = min((timed(step, clock) for step in steps.values()), default=LEAST_SAMPLE)
         passes = max(1, math.ceil(LEAST_SAMPLE / fastest)) if fastest > 0 else 1
         for name in steps:
             found[name]["calls"] = passes * workload.batches
-        for name, seconds in take_turns(steps, clock, repeats, passes):
-            found[name]["samples_s"].append(seconds / workload.batches)
-            tell(f"{workload.name}: {name}")
+        heard = partial(_tell_sample, tell, workload)
+        sample(steps, clock, repeats, passes, into=samples, tell=heard)
     finally:
+        _keep(samples, workload, found)
         report.rows += _finished(workload, modes, planned, report, found)
     del trainers, steps, data
     _tidy(report.device)
+
+
+def _tell_sample(tell: Tell, workload: Workload, mode: str) -> None:
+    tell(f"{workload.name}: {mode}")
+
+
+def _keep(samples: Samples, workload: Workload, found: dict[str, dict[str, Any]]) -> None:
+    """Put the samples into the facts of their modes, as seconds a step."""
+    for name, passes in samples.kept.items():
+        found[name]["samples_s"] = [seconds / workload.batches for seconds in passes]
+        found[name]["warm_up"] += samples.thrown_away
+        found[name]["settled"] = steady(passes)
 
 
 def _learn(
@@ -313,7 +279,7 @@ def _learn(
     own = meter.peak()
     # As if the data and this mode were alone: the modes before it were there at the start.
     peak = None if own is None else data_bytes + own
-    return {"losses": losses, "skipped_steps": skipped, "peak_bytes": peak, "samples_s": []}
+    return {"losses": losses, "skipped_steps": skipped, "peak_bytes": peak}
 
 
 _COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "triton")
@@ -368,15 +334,6 @@ def departure(losses: Sequence[float], reference: Sequence[float]) -> str | None
     if abs(ours - end) <= DEPARTURE * fall:
         return ""
     return f"its loss ends at {ours:.3g}, float32's at {end:.3g}"
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """New tensors on the device, random ones from a seed; every generator goes back after it."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), torch.device(device):
-        torch.manual_seed(seed)
-        yield
 
 
 def _tidy(device: torch.device) -> None:

@@ -94,19 +94,36 @@ def transformer(
     return Workload(name, build, data, loss, partial(AdamW, lr=1e-3), widest, **run)
 
 
-def cnn(batch: int, side: int, channels: int, **run: int) -> Workload:
-    """A small residual CNN with batch norm, SGD with momentum; the classes are colours."""
+def cnn(
+    batch: int, side: int, channels: int, *, channels_last: bool = False, **run: int
+) -> Workload:
+    """A small residual CNN with batch norm, SGD with momentum; the classes are colours.
+
+    With ``channels_last``, model and images are in that memory format in every mode, FP32 too, so
+    that a gain of the layout can't count as one of the 16 bits. Tensor cores' convolutions need it,
+    and cuDNN transposes other layouts on the way (NVIDIA's guide to convolutional layers, "Tensor
+    Layouts in Memory").
+    """
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+
+    def build() -> nn.Module:
+        model = ConvNet(channels)
+        for parameter in model.parameters():  # `model.to` can't convert fake tensors
+            if parameter.dim() == 4:
+                parameter.data = parameter.data.contiguous(memory_format=layout)
+        return model
 
     def data() -> Batch:
         labels = torch.randint(10, (batch,))
         colour = torch.stack([torch.sin(labels * k) for k in (1, 2, 3)], dim=1)
-        return torch.randn(batch, 3, side, side) + colour[:, :, None, None], labels
+        images = torch.randn(batch, 3, side, side) + colour[:, :, None, None]
+        return images.contiguous(memory_format=layout), labels
 
     name = f"cnn {batch}x3x{side}x{side}, {channels} channels"
+    if channels_last:
+        name += ", channels_last"
     optimizer = partial(SGD, lr=0.05, momentum=0.9)
-    return Workload(
-        name, lambda: ConvNet(channels), data, cross_entropy, optimizer, 9 * channels, **run
-    )
+    return Workload(name, build, data, cross_entropy, optimizer, 9 * channels, **run)
 
 
 PRESETS: dict[str, Callable[..., list[Workload]]] = {
@@ -116,10 +133,12 @@ PRESETS: dict[str, Callable[..., list[Workload]]] = {
     "seed-513": lambda **run: [mlp(513, 4096, **run)],
     "transformer": lambda **run: [transformer(16, 512, 768, 6, 16384, **run)],
     "cnn": lambda **run: [cnn(256, 64, 64, **run)],
+    "cnn-channels-last": lambda **run: [cnn(256, 64, 64, channels_last=True, **run)],
     "course": lambda **run: [
         mlp(4096, 4096, **run),
         transformer(16, 512, 768, 6, 16384, **run),
         cnn(256, 64, 64, **run),
+        cnn(256, 64, 64, channels_last=True, **run),
     ],
     "small": lambda **run: [
         mlp(64, 128, **run),
@@ -128,8 +147,8 @@ PRESETS: dict[str, Callable[..., list[Workload]]] = {
         cnn(16, 16, 32, **run),
     ],
 }
-"""By name: the seed's network in its own size and with the batches that it says to try, the two
-others, the three of lesson 10, and four that a CPU can do."""
+"""By name: the seed's network in its own size and with the batches that it says to try; the two
+others, the CNN in both memory formats; all of these at full size; and four that a CPU can do."""
 
 
 def chosen(presets: Iterable[str], sizes: Iterable[str], **run: Any) -> list[Workload]:
