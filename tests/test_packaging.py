@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import configparser
-import os
-import subprocess
 import sys
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from wheels import built_wheel, pip, run
 
 ROOT = Path(__file__).resolve().parent.parent
 COURSE_FOLDERS = ("notebooks", "exercises", "solutions")
 NOT_SHIPPED = {"__pycache__", ".ipynb_checkpoints", ".pytest_cache"}
 
 
-def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
-
-
-def pip(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return run(sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments, cwd=cwd)
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """The wheel of this checkout. Without hatchling in the environment, pip has to fetch it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    isolation = ["--no-build-isolation"] if find_spec("hatchling") else []
-    built = pip("wheel", "--no-deps", *isolation, "--wheel-dir", folder, ROOT, cwd=folder)
-    if built.returncode and "connection broken by" in built.stderr:
-        pytest.skip("hatchling is not installed, and there is no network to fetch it from")
-    assert built.returncode == 0, built.stderr
-    (path,) = folder.glob("amp_lessons-*.whl")
-    return path
+    return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +77,7 @@ def test_the_wheel_carries_modules_styles_and_pages_of_the_widgets(contents):
 def test_the_wheel_carries_the_records_and_their_schema(contents):
     carried = {n.rpartition("/")[2] for n in contents if n.startswith("amp_lessons/records/")}
     assert {"record.schema.json", "seed_003.json"} <= carried
+    assert {"training.csv", "medians.csv", "sources.json", "README.md"} <= carried
 
 
 def test_the_wheel_carries_nothing_else(contents):
