@@ -1,9 +1,9 @@
 """How fast it could be: FLOPs, bytes, and the least time that a data sheet allows for them.
 
 The roofline model: a GPU computes at most so many FLOP/s and moves at most so many bytes/s, so work
-takes at least as long as the slower of the two needs. The peaks here are quoted from NVIDIA's own
-documents, for dense matrices; nothing in this module is measured. What a machine really does is
-measured by `timing`. No torch is needed here.
+takes at least as long as the slower of the two needs. The peaks here are quoted from the makers'
+own documents, for dense matrices with sums in FP32. Nothing in this module is measured: what a
+machine really does is measured by `timing`. No torch is needed here.
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ class Gpu:
 _NVIDIA = "https://www.nvidia.com"
 _FILES = f"{_NVIDIA}/content/dam/en-zz/Solutions"
 _WITH_SPARSITY = "The data sheet prints tensor core figures with sparsity; dense is half."
+_BESIDE = "The data sheet prints dense figures, and those with sparsity beside them."
+_SUMS_IN_FP32 = "Sums in FP32, as PyTorch asks for. TF32 is no faster than FP32 here."
 
 GPUS: tuple[Gpu, ...] = (
     Gpu(
@@ -109,9 +111,20 @@ GPUS: tuple[Gpu, ...] = (
         "Volta: no TF32, and no BF16 in its tensor cores.",
     ),
     Gpu(
+        "A10G", 35.0, 35.0, 70.0, 70.0, 600.0,
+        "https://d1.awsstatic.com/product-marketing/ec2/"
+        "NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
+        f"{_BESIDE} TF32 is no faster than FP32 here. An A10 has other figures.",
+    ),
+    Gpu(
+        "RTX 3090", 35.6, 35.6, 71.0, 71.0, 936.0,
+        f"{_NVIDIA}/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.1.pdf",
+        _SUMS_IN_FP32,
+    ),
+    Gpu(
         "A100 SXM 80GB", 19.5, 156.0, 312.0, 312.0, 2039.0,
         f"{_FILES}/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf",
-        "The data sheet prints dense figures, and those with sparsity beside them.",
+        _BESIDE,
     ),
     Gpu(
         "L4", 30.3, 60.0, 121.0, 121.0, 300.0,
@@ -122,7 +135,17 @@ GPUS: tuple[Gpu, ...] = (
         "RTX 4090", 82.6, 82.6, 165.2, 165.2, 1008.0,
         "https://images.nvidia.com/aem-dam/Solutions/Data-Center/l4/"
         "nvidia-ada-gpu-architecture-whitepaper-v2.1.pdf",
-        "Sums in FP32, as PyTorch asks for. TF32 is no faster than FP32 here.",
+        _SUMS_IN_FP32,
+    ),
+    Gpu(
+        "L40S", 91.6, 183.0, 362.05, 362.05, 864.0,
+        f"{_NVIDIA}/en-us/data-center/l40s/",
+        _BESIDE,
+    ),
+    Gpu(
+        "H100 PCIe", 51.0, 378.0, 756.0, 756.0, 2000.0,
+        "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
+        _WITH_SPARSITY,
     ),
     Gpu(
         "H100 SXM", 67.0, 494.5, 989.0, 989.0, 3350.0,
@@ -139,26 +162,40 @@ GPUS: tuple[Gpu, ...] = (
         "https://resources.nvidia.com/en-us-blackwell-architecture/datasheet",
         f"{_WITH_SPARSITY} The GB200's B200 is faster: 80, 1250, 2500 and 8000 GB/s.",
     ),
+    Gpu(
+        "RTX 5090", 104.8, 104.8, 209.5, 209.5, 1792.0,
+        "https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/"
+        "nvidia-rtx-blackwell-gpu-architecture.pdf",
+        _SUMS_IN_FP32,
+    ),
+    Gpu(
+        "MI300X", 163.4, 653.7, 1307.4, 1307.4, 5300.0,
+        "https://www.amd.com/content/dam/amd/en/documents/instinct-tech-docs/data-sheets/"
+        "amd-instinct-mi300x-data-sheet.pdf",
+        "AMD's tensor cores are called matrix cores.",
+    ),
 )  # fmt: skip
 
 
-_MAKERS_WORDS = {"nvidia", "tesla", "geforce", "rtx"}
-# Relatives with the same first word, but other figures.
-_OTHER_MODELS = {"pcie", "nvl", "40gb", "laptop", "d", "mig"}
+_MAKERS_WORDS = {"nvidia", "tesla", "geforce", "rtx", "amd", "instinct"}
+# Relatives share the first word, but not the figures.
+_MODELS = {"pcie", "nvl", "40gb", "ti", "laptop", "d", "mig"}
 
 
 def find_gpu(name: str) -> Gpu:
     """The GPU of this name, in any case: ``"H200"``, ``"a100"``, ``"RTX 4090"``.
 
-    A name as `torch.cuda.get_device_name` gives it is understood too: ``"NVIDIA A100-SXM4-80GB"``.
-    A relative with other peaks, such as ``"NVIDIA H100 PCIe"``, is not.
+    A name as `torch.cuda.get_device_name` gives it is understood too: ``"NVIDIA H100 PCIe"``,
+    ``"AMD Instinct MI300X"``. A relative with other peaks, such as ``"NVIDIA H100 NVL"`` or
+    ``"NVIDIA GeForce RTX 3090 Ti"``, is not.
 
     Raises:
         ValueError: if there is none; the message lists those that there are.
     """
     words = _words(str(name))
     for gpu in GPUS:
-        if _words(gpu.name)[0] in words and not _OTHER_MODELS & set(words):
+        first, *rest = _words(gpu.name)
+        if first in words and _MODELS & set(words) == _MODELS & set(rest):
             return gpu
     raise ValueError(f"no GPU is called {name!r}; there are {', '.join(g.name for g in GPUS)}")
 

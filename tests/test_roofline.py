@@ -39,15 +39,29 @@ def test_the_seeds_run() -> None:
 
 
 def test_the_peaks_are_dense_and_hang_together() -> None:
-    assert len({gpu.name for gpu in GPUS}) == len(GPUS) >= 8
+    assert len({gpu.name for gpu in GPUS}) == len(GPUS) >= 14
     for gpu in GPUS:
         assert gpu.source.startswith("https://"), gpu.name
-        assert gpu.fp16 >= 2 * gpu.fp32 or gpu.name == "RTX 4090", gpu.name
+        assert gpu.fp16 >= 1.99 * gpu.fp32, gpu.name
         assert gpu.bf16 in (None, gpu.fp16), gpu.name
         if gpu.tf32 is not None:
             assert 1.95 <= gpu.fp16 / gpu.tf32 <= 2.1, gpu.name
+            assert gpu.tf32 >= gpu.fp32, gpu.name
     assert H200.fp16 == 989
     assert T4.dtypes == find_gpu("V100").dtypes == ("fp32", "fp16")
+
+
+@pytest.mark.parametrize(
+    ("name", "sums_in_fp32", "sums_in_fp16"),
+    [("RTX 3090", 71, 142), ("RTX 4090", 165.2, 330.3), ("RTX 5090", 209.5, 419)],
+)
+def test_geforce_cards_are_listed_with_sums_in_fp32(
+    name: str, sums_in_fp32: float, sums_in_fp16: float
+) -> None:
+    """NVIDIA's white papers print both rates; cuBLAS sums in FP32 unless it is told otherwise."""
+    gpu = find_gpu(name)
+    assert gpu.fp16 == gpu.bf16 == sums_in_fp32 == pytest.approx(sums_in_fp16 / 2, rel=0.001)
+    assert gpu.tf32 == gpu.fp32 == pytest.approx(sums_in_fp32 / 2, rel=0.005)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +75,13 @@ def test_the_peaks_are_dense_and_hang_together() -> None:
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
         ("NVIDIA B200", "B200 (HGX)"),
         ("l4", "L4"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA A10G", "A10G"),
+        ("NVIDIA GeForce RTX 3090", "RTX 3090"),
+        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("H100", "H100 SXM"),
+        ("AMD Instinct MI300X", "MI300X"),
     ],
 )
 def test_names_as_cuda_gives_them(name: str, found: str) -> None:
@@ -73,8 +94,13 @@ def test_names_as_cuda_gives_them(name: str, found: str) -> None:
         "",
         "RTX",
         "A10",
-        "NVIDIA L40S",
-        "NVIDIA H100 PCIe",
+        "NVIDIA A10",
+        "NVIDIA L40",
+        "NVIDIA H100 NVL",
+        "NVIDIA H100 PCIe MIG 1g.10gb",
+        "NVIDIA GeForce RTX 3090 Ti",
+        "NVIDIA GeForce RTX 5090 D",
+        "AMD Instinct MI325X",
         "NVIDIA A100-PCIE-40GB",
         "NVIDIA H200 NVL",
         "NVIDIA GB200",

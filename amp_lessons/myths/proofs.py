@@ -399,7 +399,9 @@ def left_of_the_peak(workspace: int) -> int:
 WORKSPACE = (2 * 4096 + 8 * 16) * 1024
 HOPPER_WORKSPACE = 32 * 2**20
 """The bytes of a cuBLAS workspace in PyTorch: before Hopper, and on Hopper and Blackwell."""
-_HOPPER_OR_LATER = ("H100 SXM", "H200", "B200 (HGX)")
+_LARGE_WORKSPACES = ("H100 PCIe", "H100 SXM", "H200", "B200 (HGX)", "RTX 5090", "MI300X")
+"""Hopper and Blackwell, and an MI300X: on AMD's GPUs of that generation they take 128 MiB (the same
+file, CublasHandlePool.cpp)."""
 
 
 def fast_enough(gpu: Gpu) -> bool:
@@ -419,7 +421,7 @@ def seconds_at_least(gpu: str) -> float:
 def candidates() -> list[str]:
     """The GPUs that the benchmark's times and its peak memory leave over."""
     too_large = left_of_the_peak(HOPPER_WORKSPACE) < 0
-    ruled_out = _HOPPER_OR_LATER if too_large else ()
+    ruled_out = _LARGE_WORKSPACES if too_large else ()
     return [gpu.name for gpu in GPUS if fast_enough(gpu) and gpu.name not in ruled_out]
 
 

@@ -12,18 +12,24 @@ from amp_lessons.roofline import GPUS, Gpu, Matmul
 NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16"}
 WIDTHS = (256, 512, 768, 1024, 2048, 4096, 8192, 11_008, 16_384)
 GIGABYTES = {
+    "A10G": 24,
+    "RTX 3090": 24,
     "A100 SXM 80GB": 80,
     "L4": 24,
     "RTX 4090": 24,
+    "L40S": 48,
+    "H100 PCIe": 80,
     "H100 SXM": 80,
     "H200": 141,
     "B200 (HGX)": 180,
+    "RTX 5090": 32,
+    "MI300X": 192,
 }
 """Memory of the GPUs that have BF16 tensor cores."""
 STATE_BYTES = 16
 """For each parameter: FP32 weights, gradients and Adam's two moments, or BF16 with an FP32 copy."""
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384)
-SOURCE = "NVIDIA's data sheets, as in amp_lessons/roofline.py; arithmetic"
+SOURCE = "The makers' data sheets, as in amp_lessons/roofline.py; arithmetic"
 
 
 def _peaks(gpu: Gpu, dtype: str) -> str:
