@@ -14,6 +14,8 @@ import nbformat
 import pytest
 from sections import PRIMARY, printed, sections
 
+from amp_lessons.authoring.cells import read_cells
+from amp_lessons.checks import find
 from amp_lessons.clinic import PITFALLS, SECTIONS, Clinic, Disagreement, table
 from amp_lessons.course import lesson_called
 
@@ -22,6 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @cache
 def notebook() -> nbformat.NotebookNode:
+    """The notebook that goes deeper, where each pitfall has its place."""
+    return nbformat.read(ROOT / lesson_called("clinic").deep_notebook, as_version=4)
+
+
+@cache
+def lesson() -> nbformat.NotebookNode:
     return nbformat.read(ROOT / lesson_called("clinic").notebook, as_version=4)
 
 
@@ -89,8 +97,9 @@ def test_pattern_does_not_know_another_error():
 # ---- the notebook -------------------------------------------------------------------------------
 
 
-def test_the_table_at_the_top_is_there_before_anything_has_run():
-    assert table() in notebook().cells[0].source
+def test_the_table_is_there_before_anything_has_run():
+    (cell,) = [cell for cell in lesson().cells if table() in cell.source]
+    assert cell.cell_type == "markdown"
 
 
 def test_each_pitfall_is_triggered_and_fixed_or_cited():
@@ -143,3 +152,34 @@ def test_clinic_reads_out_the_line_that_it_knows_and_cuts_a_long_one_short(capsy
     assert first == "Pitfall 8 says: RuntimeError: m1 and m2 must have the same dtype"
     assert second.endswith(" …")
     assert len(second) < 200
+
+
+# ---- the exercises ------------------------------------------------------------------------------
+
+SHOWN = {
+    "fix_ported": "asked for a scale of 1024.0, got 65536.0",
+    "fix_step": r"Adam largest .*: 0\.\d+\nSGD largest .*: \d{2,}\.",
+    "fix_lora": "ValueError: Attempting to unscale FP16 gradients",
+    "fix_scatter": "RuntimeError: Index put requires the source and destination dtypes match",
+    "fix_positions": "FP32, different rows: 8\nBF16, different rows: 1\n",
+    "fix_statistics": r"weights finite: True\ntrain mode: \d\.\d+\neval mode:  nan",
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_broken_program_shows_its_fault(name, capsys):
+    path = find(name).path
+    names: dict[str, object] = {}
+    for cell in [*read_cells(path.with_name("sheet.py")), *read_cells(path)]:
+        if cell.kind in ("given", "demo"):
+            exec(compile(cell.code, str(path), "exec"), names)
+    assert re.search(SHOWN[name], capsys.readouterr().out)
+
+
+def test_a_check_does_not_pass_on_the_warnings_of_our_own_wrong_answers(recwarn):
+    exercise = find("fix_ported")
+    mistakes = exercise.secret.diagnosis.mistakes
+    (switched_off,) = [mistake for mistake in mistakes if mistake.slug == "switched-off"]
+    verdict = exercise.evaluate(*exercise.learners.answer(switched_off.answers[0].source))
+    assert verdict.diagnosis == "switched-off"
+    assert not recwarn.list

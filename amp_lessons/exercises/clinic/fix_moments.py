@@ -173,6 +173,7 @@ put("for p in model.parameters(): p.data = p.data.to(torch.bfloat16)", before="p
 # The forward pass doesn't run in BF16. Keep `torch.autocast("cpu", dtype=torch.bfloat16)`.
 swap("dtype=torch.bfloat16", "dtype=torch.float16")
 swap("dtype=torch.bfloat16", "enabled=False")
+unwrap("with torch.autocast")
 
 # %% wrong stale-copies
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for number")

@@ -67,10 +67,6 @@ def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
         scaler.update()
     ### END SOLUTION
 
-# %% text
-# That was the last exercise of the course. Now try a model of your own. `amp-lessons explain` shows
-# what autocast does to it, and `amp-lessons bench` shows what you gain.
-
 # %% hints
 # - Is autocast on when the `backward` of the Function runs?
 # - What needs the FP16 region: the second run of a block, or the whole backward pass?

@@ -1,7 +1,7 @@
 # %% wrong another-precision
 # Your forward pass runs in FP32. Keep `torch.autocast("cpu", dtype=torch.float16)` around it.
-unwrap("with torch.autocast")
-swap("dtype=torch.float16", "enabled=False")
+swap("backward()", "backward()") & unwrap("with torch.autocast")
+swap("backward()", "backward()") & swap("dtype=torch.float16", "enabled=False")
 
 # %% wrong bfloat16-region
 # Your layers run in BF16, the default of `torch.autocast("cpu")`. Keep `dtype=torch.float16`.
@@ -60,8 +60,11 @@ swap("scaler.scale(loss).backward()\nscaler.step(optimizer)",
 # %% wrong stale-copies
 # Your autocast region stays open from batch to batch. It keeps 16-bit copies of the weights, so the
 # next forward pass doesn't use the new weights. Open the region inside the loop, for each batch.
-wrap('with torch.autocast("cpu", dtype=torch.float16):', "for ", nth=1)
-put("@torch.autocast('cpu', dtype=torch.float16)", before="def fix_")
+wrap('with torch.autocast("cpu", dtype=torch.float16):', "for x, y in batches")
+wrap('with torch.autocast("cpu", dtype=torch.float16):', "for x, z in batches")
+wrap('with torch.autocast("cpu", dtype=torch.float16):', "for group in groups")
+(swap("backward()", "backward()") &
+    put("@torch.autocast('cpu', dtype=torch.float16)", before="def fix_"))
 
 # %% wrong batch-left-out
 # You skip `backward()` where the loss is not finite, so the scaler doesn't see the overflow and

@@ -1,17 +1,18 @@
 # %% text
 # # Exercises 13: The clinic
 #
-# Ten broken programs, one for each case of the clinic. They are the last exercises of the course.
-# Each one trains in mixed precision on the CPU. Take [[lesson clinic]] first.
+# Sixteen broken programs, one for each case of the clinic. They are the last exercises of the
+# course. Take [[lesson clinic]] first. Fourteen of them train in mixed precision on the CPU. Cases
+# 14 and 15 are parts of a model that is called under autocast.
 #
 # For each case you see the program and what it prints. Find out why, then write the fixed program
-# under the name that the task gives. Call `loss_fn` once for each batch.
+# under the name that the task gives. If it trains, call `loss_fn` once for each batch.
 #
-# The check runs your program on several sets of batches. Some batches hold an input of 300000,
-# which FP16 cannot store. Such a batch overflows, and the scaler must skip its step. The check
-# compares the steps that were really made, the dtypes of layers, gradients and weights, the scale,
-# the losses, and the weights at the end. Any fix that gets these right passes. If a task asks for
-# more, such as little memory, the check looks at that too.
+# The check runs a training program on several sets of batches. Some batches hold an input of
+# 300000, which FP16 cannot store. Such a batch overflows, and the scaler must skip its step. The
+# check compares the steps that were really made, the dtypes of layers, gradients and weights, the
+# scale, the losses, and the weights at the end. Any fix that gets these right passes. If a task
+# asks for more, such as little memory, the check looks at that too.
 
 # %% given
 import math
