@@ -1,18 +1,19 @@
 """Thirty ways in which a mixed precision run goes wrong: message or symptom, cause, fix.
 
-The clinic, lesson 13, triggers each one that a CPU and this version of torch can show, prints what
-torch says, and fixes it; `Clinic` keeps the record. Messages are matched by pattern, since wordings
-change from version to version and from op to op.
+The clinic's deep notebook triggers each one that a CPU and this version of torch can show, prints
+what torch says, and fixes it; `Clinic` keeps the record. The lesson itself shows `table`. Messages
+are matched by pattern, since wordings change from version to version and from op to op.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import shorten
 from typing import Literal
 
-from amp_lessons.course import heading_anchor
+from amp_lessons.course import heading_anchor, lesson_called
 
 Shown = Literal["triggered here", "cited"]
 
@@ -114,9 +115,10 @@ class Clinic:
 
 
 def table() -> str:
-    """The pitfalls by their symptoms, with links to their places in the lesson, as Markdown."""
+    """The pitfalls by their symptoms, with links to their places, as Markdown for the lesson."""
+    page = Path(lesson_called("clinic").deep_notebook).name
     rows = (
-        f"| {p.symptom} | [{p.number}. {p.name}](#{heading_anchor(p.heading)}) | {p.cure} |"
+        f"| {p.symptom} | [{p.number}. {p.name}]({page}#{heading_anchor(p.heading)}) | {p.cure} |"
         for p in PITFALLS
     )
     return "\n".join(("| what you see | pitfall | what to do |", "|---|---|---|", *rows))
