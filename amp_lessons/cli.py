@@ -1,5 +1,5 @@
 """The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy`, `explain`
-and `bench`. The interview room's commands are in `quiz.commands`.
+and `bench`. The interview room's commands are in `quiz.commands`, `lookup` in `lookup.commands`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from amp_lessons import __version__, interrupts
 from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.lookup import commands as errors_and_cures
 from amp_lessons.quiz import commands as interview_room
 from amp_lessons.quiz.exports.commands import export
 from amp_lessons.terminal import console, open_standard_streams, say, warn
@@ -360,8 +361,9 @@ def bench(
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to train: seed, seed-128, seed-256, seed-513, transformer, cnn, course or "
-            "small; may be repeated. Default: course on CUDA, small on a CPU.",
+            help="What to train: seed, seed-128, seed-256, seed-513, transformer, cnn, "
+            "cnn-channels-last, course or small; may be repeated. Default: course on CUDA, small "
+            "on a CPU.",
         ),
     ] = None,
     sizes: Annotated[
@@ -399,8 +401,12 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="Draw the roofline into a PNG file.")
     ] = None,
     record: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a record for amp_lessons/records. Needs CUDA."),
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Keep a record, for the speed lesson to show: in records/ of your workspace, or "
+            "as the file that NAME says if it has a folder part. Needs CUDA.",
+        ),
     ] = None,
 ) -> None:
     """Measure what each precision gains here: time, memory, and the loss beside them.
@@ -408,11 +414,16 @@ def bench(
     Runs are warmed up, take turns, and are shown with their spread. An
     interrupted bench keeps what it has measured.
     """
-    _check_outputs({"--json": json, "--picture": picture, "--record": record})
+    from amp_lessons.records import own
+
+    file = own.record_path(record) if record is not None else None
+    _check_outputs({"--json": json, "--picture": picture, "--record": file}, own.own_folder())
     from amp_lessons import bench as benches
     from amp_lessons.bench import modes, screen, workloads
 
-    where = _bench_device(device, record)
+    where = _bench_device(device, file)
+    if file is not None:
+        own.make_room(file)
     small = where.type == "cpu"
     presets = preset if preset or sizes else ["small" if small else "course"]
     left_out = {"bf16-compile": QUICK_LEAVES_OUT} if quick and not mode else {}
@@ -428,19 +439,22 @@ def bench(
     except benches.BenchError as error:
         warn(str(error))
         raise typer.Exit(1) from error
-    screen.show(report, screen.Outputs(json, picture, record))
+    screen.show(report, screen.Outputs(json, picture, file))
+    if file is not None and report.rows and str(json) != "-":
+        say(f"record: {file}")
     if report.stopped:
         kept = f"{len(report.rows)} finished rows kept" if report.rows else "no row was finished"
         warn(f"the bench ended early ({kept}): {report.stopped}")
         raise typer.Exit(130 if report.interrupted else 1)
 
 
-def _check_outputs(files: dict[str, Path | None]) -> None:
+def _check_outputs(files: dict[str, Path | None], made_later: Path) -> None:
     """Before minutes of measuring: can the results be written?"""
     for option, file in files.items():
         if file is None or (str(file) == "-" and option == "--json"):
             continue
-        if file.is_dir() or not file.absolute().parent.is_dir():
+        folder = file.absolute().parent
+        if file.is_dir() or not (folder.is_dir() or folder == made_later):
             raise typer.BadParameter(f"{option}: {file} cannot be written: no such folder")
         if option == "--picture" and file.suffix != ".png":
             raise typer.BadParameter(f"--picture writes PNG: name the file {file.stem}.png")
@@ -473,6 +487,9 @@ def _print_json(data: dict[str, Any]) -> None:
     print(json.dumps(data, indent=1, default=str))
 
 
+# ---- lookup --------------------------------------------------------------------------------------
+
+errors_and_cures.register(app)
 # ---- quiz, drill, mock ---------------------------------------------------------------------------
 
 interview_room.register(app)

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from amp_lessons import renamed
+from amp_lessons import __version__, renamed
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.needs import Need
 
 HOME = "notebooks/home.ipynb"
 """The home page, as a path in the course and in a workspace."""
+
+WHEEL = f"amp_lessons-{__version__}-py3-none-any.whl"
+"""Where a notebook's set-up cell finds the course if it is not installed: a path or an address that
+pip can read. While no release has an address, it is a file beside the notebook. The environment
+variable AMP_LESSONS_WHEEL takes its place where it is set."""
 
 
 @dataclass(frozen=True)
@@ -349,16 +354,19 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="10_speed",
         title="Speed, measured",
-        goal="time a training step without fooling yourself, and say how fast it could be",
-        minutes=50,
+        goal="say what to expect on your GPU, time a step correctly, and find what holds it back",
+        minutes=45,
         prerequisites=("07_training_loops",),
         shows=(
-            Shown("Six ways in which a benchmark lies, on a GPU whose true times are known"),
+            Shown("What mixed precision gave on V100 to B200, published by others"),
+            Shown("How a stopwatch lies, on a GPU whose true times are known"),
             Shown("Floors, rooflines and the limit of AMP's speed-up, by arithmetic"),
             Shown("FP32 against TF32 on this machine's GPU", needs="tf32"),
         ),
         exercises=_of(
             "speed",
+            "suspect_rows",
+            "fair_pairs",
             "time_step",
             "compare_steps",
             "summarise_times",
@@ -366,8 +374,10 @@ LESSONS: tuple[Lesson, ...] = (
             "step_flops",
             "least_seconds",
             "read_roofline",
+            "predict_speedup",
         ),
         topics=("speed",),
+        deep=Deep("How fast could it be?", minutes=50),
     ),
     Lesson(
         id="11_past_one_gpu",
@@ -404,8 +414,8 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         id="13_clinic",
         title="The clinic",
-        goal="find 30 faults by their message or symptom, and fix ten broken programs",
-        minutes=75,
+        goal="find 30 faults by their message or symptom, and fix sixteen broken programs",
+        minutes=45,
         prerequisites=("07_training_loops",),
         shows=(Shown("30 pitfalls, triggered or cited, explained and fixed"),),
         exercises=_of(
@@ -420,8 +430,15 @@ LESSONS: tuple[Lesson, ...] = (
             "fix_entropy",
             "fix_similarity",
             "fix_recompute",
+            "fix_ported",
+            "fix_step",
+            "fix_lora",
+            "fix_scatter",
+            "fix_positions",
+            "fix_statistics",
         ),
         topics=("myths_and_clinic",),
+        deep=Deep("Thirty faults, one by one", minutes=75),
     ),
     Lesson(
         id="14_interview_room",

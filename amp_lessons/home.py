@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 DRAWN = "drawn"
 """The tag of the cell whose output `drawn` writes."""
 
+LIVE = "live"
+"""The tag of cells that are stored without output."""
+
 SECONDS = 2.0
 """How often an open page looks for new progress."""
 
@@ -191,13 +194,19 @@ def picture(done: Progress) -> Picture:
 
 
 def drawn(notebook: dict[str, Any], done: Progress) -> dict[str, Any]:
-    """The home notebook with the output of its drawn cell written from this progress."""
+    """The home notebook with the output of its drawn cell written from this progress.
+
+    The outputs of its live cells are taken away.
+    """
     outputs = [
         {"output_type": "display_data", "metadata": {}, "data": data} for data in _parts(done)
     ]
     cells = []
     for cell in notebook["cells"]:
-        if not is_drawn(cell):
+        if _has_tag(cell, LIVE) and cell["cell_type"] == "code":
+            # A box that a former kernel drew looks as if it worked.
+            cells.append(cell | {"outputs": [], "execution_count": None})
+        elif not is_drawn(cell):
             cells.append(cell)
         elif cell["cell_type"] == "code":
             cells.append(cell | {"outputs": outputs, "execution_count": None})
@@ -213,9 +222,13 @@ def _parts(done: Progress, now: datetime | None = None) -> list[dict[str, object
 
 def is_drawn(cell: ipynb.Cell) -> bool:
     """Whether `drawn` writes this cell."""
+    return _has_tag(cell, DRAWN)
+
+
+def _has_tag(cell: ipynb.Cell, tag: str) -> bool:
     metadata = cell.get("metadata")
     tags = metadata.get("tags") if isinstance(metadata, dict) else None
-    return isinstance(tags, list) and DRAWN in tags
+    return isinstance(tags, list) and tag in tags
 
 
 # ---- what its cells and the lessons' call -------------------------------------------------------

@@ -15,6 +15,8 @@ from typing import Any
 from amp_lessons.foundations.errors import AmpLessonsError
 
 Cell = dict[str, Any]
+SET_UP = "setup"
+"""The tag of the first cell of each notebook, which installs the course where it is missing."""
 LARGEST = 100 * 2**20
 """Bytes. A notebook of the course stays under 400 KB; beyond this it is not read at all."""
 
@@ -102,6 +104,13 @@ def source_of(cell: Cell) -> str:
     """A cell's text: a file may hold it as one string or as a list of lines."""
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)
+
+
+def is_set_up(cell: Cell) -> bool:
+    """Whether a cell is the course's set-up cell."""
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return isinstance(tags, list) and SET_UP in tags
 
 
 def grade_id(cell: Cell) -> str:

@@ -29,7 +29,20 @@ home.show()
 #   outside the notebooks, so a new copy of the course shows it too. In a terminal, `amp-lessons progress` shows it, and
 #   `amp-lessons reset NAME` gives you a fresh copy of an exercise.
 #
-# Below on this page: [[numbers]] and [[glossary]].
+# Below on this page: a box to look up an error, [[numbers]] and [[glossary]].
+
+# %% [markdown]
+# ## Look up an error
+#
+# Did your own training stop with an error, or does its loss look wrong? Run the next cell, and paste
+# the message or the whole traceback into the box. You can also say what you see, such as "loss is
+# nan in fp16". You get the cause, the cure, and the popular cure that doesn't work. In a terminal,
+# `amp-lessons lookup` does the same.
+
+# %% tags=["live"]
+from amp_lessons.widgets import ErrorLookup
+
+ErrorLookup()
 
 # %% [markdown]
 # ## The page of numbers
@@ -65,14 +78,20 @@ home.show()
 # |---|---:|---:|---:|---:|---:|
 # | T4 | 8.1 | – | 65 | – | 320 |
 # | V100 SXM2 | 15.7 | – | 125 | – | 900 |
+# | A10G | 35 | 35 | 70 | 70 | 600 |
+# | RTX 3090 | 35.6 | 35.6 | 71 | 71 | 936 |
 # | A100 SXM 80GB | 19.5 | 156 | 312 | 312 | 2039 |
 # | L4 | 30.3 | 60 | 121 | 121 | 300 |
 # | RTX 4090 | 82.6 | 82.6 | 165.2 | 165.2 | 1008 |
+# | L40S | 91.6 | 183 | 362.05 | 362.05 | 864 |
+# | H100 PCIe | 51 | 378 | 756 | 756 | 2000 |
 # | H100 SXM | 67 | 494.5 | 989 | 989 | 3350 |
 # | H200 | 67 | 494.5 | 989 | 989 | 4800 |
+# | RTX 5090 | 104.8 | 104.8 | 209.5 | 209.5 | 1792 |
+# | MI300X | 163.4 | 653.7 | 1307.4 | 1307.4 | 5300 |
 #
-# These are the peaks of NVIDIA's data sheets and white papers: TFLOP/s for dense matrices with sums in
-# FP32, and memory bandwidth in GB/s. A dash means that the tensor cores don't have the format. No training step reaches such a
+# These are the peaks of NVIDIA's and AMD's data sheets and white papers: TFLOP/s for dense matrices with
+# sums in FP32, and memory bandwidth in GB/s. A dash means that the tensor cores don't have the format. No training step reaches such a
 # peak, so the ratio of two peaks isn't the gain that you will see. [[Lesson speed]] has both.
 
 # %% [markdown]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import nbformat
 
+from amp_lessons.ipynb import is_set_up
+
 PRIMARY = (
     "https://docs.pytorch.org/",
     "https://pytorch.org/blog/",
@@ -16,11 +18,11 @@ PRIMARY = (
 
 
 def sections(lesson: nbformat.NotebookNode) -> dict[str, list[nbformat.NotebookNode]]:
-    """The code cells under each heading, by the heading's text."""
+    """The code cells under each heading, by the heading's text. The set-up cell has none."""
     found: dict[str, list[nbformat.NotebookNode]] = {}
     heading = ""
     for cell in lesson.cells:
-        if cell.cell_type == "code":
+        if cell.cell_type == "code" and not is_set_up(cell):
             found.setdefault(heading, []).append(cell)
         for line in cell.source.splitlines() if cell.cell_type == "markdown" else ():
             if line.startswith("#"):

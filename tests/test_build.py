@@ -244,7 +244,7 @@ def test_pictures_carry_a_text():
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
 def test_lesson_opens_and_closes_as_the_design_says(lesson):
-    cells = notebooks("notebooks")[lesson.id].cells
+    _, *cells = notebooks("notebooks")[lesson.id].cells  # after the set-up cell
     opening = cells[0].source
     assert opening.startswith(f"# Lesson {lesson.number:02}: {lesson.title}\n")
     assert "**You will be able to**" in opening

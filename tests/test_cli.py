@@ -428,7 +428,7 @@ def test_progress_of_the_course_fits_on_one_screen():
     assert rows["02"] == "02 Three ways numbers break ✔ done 0 of 4 0/8"
     assert rows["03"] == "03 AMP from scratch ○ open 0 of 5 0/13"
     points = sum(lesson.points for lesson in course.LESSONS)
-    assert f"2 of 77 exercises, 3 of {points} points." in lines
+    assert f"2 of 86 exercises, 3 of {points} points." in lines
     assert "Continue with lesson 01, Number formats." in lines
 
 
@@ -486,7 +486,7 @@ def test_a_broken_progress_file_is_set_aside_and_said(own_progress_file, content
     (aside,) = own_progress_file.glob("progress.broken-*.json")
     assert str(aside) in line
     assert aside.read_bytes() == content
-    assert "0 of 77 exercises" in done.stdout
+    assert "0 of 86 exercises" in done.stdout
 
 
 def test_a_newer_progress_file_is_one_line(own_progress_file):

@@ -115,7 +115,7 @@ def test_the_page_of_somebody_halfway(tmp_path):
     workspace.copy_course(tmp_path)
     text = page(tmp_path).replace("\u00a0", " ")
     assert "**Continue here: [lesson 02, Three ways numbers break]" in text
-    assert "finished 2 of 15 lessons and passed 2 of 77 exercises" in text
+    assert "finished 2 of 15 lessons and passed 2 of 86 exercises" in text
     assert "0 of 4](../exercises/02_how_numbers_break_exercises.ipynb), 45 min" in text
     assert "| ✔ | [00 AMP in 20 minutes]" in text
     assert "| ✔ | [01 Number formats]" in text
@@ -170,7 +170,7 @@ def test_a_page_that_the_learner_ran_and_wrote_on_keeps_their_cells(tmp_path):
     note = {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": "remember the milk"}
     notebook["cells"].append(note)
     for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
+        if home.is_drawn(cell):
             cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "old"}]
     (tmp_path / HOME).write_bytes(ipynb.to_bytes(notebook))
     pass_all("amp_in_20_minutes")
@@ -202,7 +202,7 @@ def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
         '{"version": 1, "exercises": {"survives": ' + entry + ', "gave_up_at": null}}}'
     )
     workspace.copy_course(tmp_path)
-    assert "finished 1 of 15 lessons and passed 1 of 77 exercises" in page(tmp_path)
+    assert "finished 1 of 15 lessons and passed 1 of 86 exercises" in page(tmp_path)
 
 
 # ---- the cells that call it ---------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_lost_updates_are_where_the_page_says():
 
 def test_the_table_of_gpus_is_the_course_s_own():
     found = table("GPU")
-    assert len(found) == 7
+    assert len(found) == 13
     for name, *figures in found:
         gpu = next(gpu for gpu in roofline.GPUS if gpu.name == name)
         own = [gpu.fp32, gpu.tf32, gpu.fp16, gpu.bf16, gpu.bandwidth]

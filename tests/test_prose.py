@@ -44,7 +44,7 @@ RETOLD = [
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
     *(
         path
-        for n in ("01", "02", "03", "04", "05", "06", "07", "09", "11")
+        for n in ("01", "02", "03", "04", "05", "06", "07", "09", "11", "13")
         for path in sorted((ROOT / "sources/lessons").glob(f"{n}_*.py"))
     ),
     ROOT / "sources/lessons/14_interview_room.py",
@@ -67,6 +67,7 @@ RETOLD = [
         for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))
         if path.name != "__init__.py" or room == "quiz"
     ),
+    *sorted((ROOT / "amp_lessons/lookup/entries").glob("*.toml")),
     ROOT / "tools/sheets.py",
     ROOT / "tools/check_exercises.py",
     ROOT / "tools/new_exercise.py",
@@ -99,6 +100,8 @@ def prose(path: Path) -> list[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     if text.startswith("# %%") and "exercises" in path.parts:
         return [found for cell in read_cells(path) for found in _paragraphs(cell)]
+    if path.suffix == ".toml":
+        return [(1 + text.count("\n", 0, m.start()), plain(m[1])) for m in _TEXT.finditer(text)]
     if path.suffix == ".py" and path.parent.name != "lessons" and "sources" not in path.parts:
         return [(1 + text.count("\n", 0, m.start()), m[1]) for m in _QUOTED.finditer(text)]
     found: list[tuple[int, str]] = []
@@ -121,6 +124,7 @@ def _paragraphs(cell: Cell) -> list[tuple[int, str]]:
     return [(cell.line, plain(" ".join(part.split()))) for part in parts if "|---" not in part]
 
 
+_TEXT = re.compile(r'^(?:title|raised_by|cause|cure|wrong_cure|versions) = "(.*)"$', re.MULTILINE)
 _QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)
 
 

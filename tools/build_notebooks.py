@@ -5,9 +5,10 @@ of a topic become two (`sheets`): the solutions, executed, and the sheet, with e
 out. With nothing changed, a second build gives the same bytes: cell ids come from the cells' text,
 and what differs from run to run is left out.
 
-Each notebook gets a line of links at its top, each lesson a last cell that marks it as done, and
-links in the text are written out (`links`). A lesson whose prerequisite is skipped by a path
-says so in its first cell. The home page comes from `sources/home.py`; its drawn cell shows here
+Each notebook begins with a hidden cell that installs the course where it is missing. Each gets a
+line of links below its heading, each lesson a last cell that marks it as done, and links in the
+text are written out (`links`). A lesson whose prerequisite is skipped by a path says so below its
+heading. The home page comes from `sources/home.py`; its drawn cell shows here
 what somebody sees who has done nothing yet.
 """
 
@@ -36,9 +37,9 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons import home, plots
+from amp_lessons import home, ipynb, plots
 from amp_lessons.authoring.cells import ExerciseFileError
-from amp_lessons.course import HOME, LESSONS, Lesson, after, paths_with
+from amp_lessons.course import HOME, LESSONS, WHEEL, Lesson, after, paths_with
 from amp_lessons.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +51,14 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 CHECK_COMMENT, CHECK_TAG = "# NBVAL_CHECK_OUTPUT", "nbval-check-output"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 QUESTION_TAG = "question"
+SET_UP = f"""# @title Set-up: installs AMP Lessons if it is missing
+from importlib.util import find_spec
+if find_spec("amp_lessons") is None:
+    import os, subprocess, sys
+    wheel = os.environ.get("AMP_LESSONS_WHEEL") or "{WHEEL}"
+    steps = ["pip", "install", "-qqq", "--no-deps", wheel], ["amp_lessons.set_up"]
+    if any(subprocess.run([sys.executable, "-m", *step]).returncode for step in steps):
+        print(f"Not installed. Make sure that pip can read {{wheel}}, then run this cell again.")"""
 
 
 class BuildError(Exception):
@@ -124,6 +133,18 @@ def home_product(sources: Path) -> Product:
         if home.is_drawn(cell):
             cell.execution_count = 1  # or nbval refuses a cell with outputs
     return Product(HOME, finish(page), execute=False)
+
+
+# ---- the set-up cell ----------------------------------------------------------------------------
+
+
+def with_set_up(product: Product) -> Product:
+    """The same notebook with the set-up cell before all others. JupyterLab and Colab hide its text;
+    where the course is installed it does nothing."""
+    hidden = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": [ipynb.SET_UP]}
+    product.notebook.cells.insert(0, new_code_cell(SET_UP, metadata=hidden))
+    finish(product.notebook)
+    return product
 
 
 # ---- links --------------------------------------------------------------------------------------
@@ -303,7 +324,7 @@ def products(sources: Path) -> list[Product]:
         raise BuildError(
             f"not in the catalogue (amp_lessons/course.py): {', '.join(map(str, stray))}"
         )
-    return wanted
+    return [with_set_up(product) for product in wanted]
 
 
 def build(

@@ -4,8 +4,10 @@ A widget holds no facts of its own: the bit explorer repeats the arithmetic of `
 JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roofline` and the memory
 calculator what `memory` counts, all under test; the gradient histogram draws what `scaling`
 counted, and the policy browser shows what `policy` answers. The autocast step-through draws what
-`trace` sees, and the ordering of the calls shows what `call_order` ran. Each is one anywidget with
-its page in `static/`, works with the keyboard alone, and loads nothing from a network.
+`trace` sees, and the ordering of the calls shows what `call_order` ran. The box for errors shows
+what `lookup` finds, and the explorer of published runs what `records.published` quotes. Each is one
+anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
+network.
 """
 
 from __future__ import annotations
@@ -16,20 +18,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amp_lessons.widgets.autocast_steps import AutocastSteps
     from amp_lessons.widgets.bit_explorer import BitExplorer
+    from amp_lessons.widgets.error_lookup import ErrorLookup
     from amp_lessons.widgets.gradient_histogram import GradientHistogram
     from amp_lessons.widgets.memory_calculator import MemoryCalculator
     from amp_lessons.widgets.order_calls import OrderTheCalls
     from amp_lessons.widgets.policy_browser import PolicyBrowser
+    from amp_lessons.widgets.published_explorer import PublishedExplorer
     from amp_lessons.widgets.roofline_explorer import RooflineExplorer
     from amp_lessons.widgets.scaler_lab import ScalerLab
 
 __all__ = [
     "AutocastSteps",
     "BitExplorer",
+    "ErrorLookup",
     "GradientHistogram",
     "MemoryCalculator",
     "OrderTheCalls",
     "PolicyBrowser",
+    "PublishedExplorer",
     "RooflineExplorer",
     "ScalerLab",
 ]
@@ -37,10 +43,12 @@ __all__ = [
 _HOMES = {
     "AutocastSteps": "autocast_steps",
     "BitExplorer": "bit_explorer",
+    "ErrorLookup": "error_lookup",
     "GradientHistogram": "gradient_histogram",
     "MemoryCalculator": "memory_calculator",
     "OrderTheCalls": "order_calls",
     "PolicyBrowser": "policy_browser",
+    "PublishedExplorer": "published_explorer",
     "RooflineExplorer": "roofline_explorer",
     "ScalerLab": "scaler_lab",
 }

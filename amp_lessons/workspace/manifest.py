@@ -21,7 +21,8 @@ def digests(content: bytes) -> dict[str, str]:
     """The sha256 of a file, and of the text in it that a learner writes.
 
     For a notebook that text is its cells' sources: to open it, run it and save it changes the
-    file and not the text. Cells that `home` draws are nobody's text. For any other file it is the
+    file and not the text. Cells that `home` draws are nobody's text, and neither is the set-up
+    cell: with another address in it, no sheet counts as changed. For any other file it is the
     whole.
     """
     whole = hashlib.sha256(content).hexdigest()
@@ -29,7 +30,7 @@ def digests(content: bytes) -> dict[str, str]:
         cells = ipynb.parse(content)["cells"]
     except ipynb.NotebookError:
         return {"sha256": whole, "text": whole}
-    written = [cell for cell in cells if not home.is_drawn(cell)]
+    written = [c for c in cells if not home.is_drawn(c) and not ipynb.is_set_up(c)]
     text = json.dumps([(cell["cell_type"], ipynb.source_of(cell)) for cell in written])
     return {"sha256": whole, "text": hashlib.sha256(text.encode()).hexdigest()}
 

@@ -616,5 +616,5 @@ ask(
 
 # %% [markdown]
 # **Next:** [[lesson clinic]], with 30 faults by their message or symptom, and
-# [[exercises clinic|ten broken programs]] to fix. Or defend what you know in
+# [[exercises clinic|sixteen broken programs]] to fix. Or defend what you know in
 # [[lesson interview_room]].

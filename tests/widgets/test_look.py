@@ -42,6 +42,7 @@ SCOPES = {
     "widgets.css": r"amp-widget|amp-[a-z]+-[a-z]+",  # the latter: the root of one widget
     "question.css": r"amp-widget|amp-quiz|amp-page|amp-sheet",
     "order_calls.css": r"amp-order-calls",
+    "published_explorer.css": r"amp-published-explorer",
 }
 SCRIPTS = "".join(path.read_text(encoding="utf-8") for path in STATIC.glob("*.mjs"))
 ROOTS = {*re.findall(r'root: "(amp-[\w-]+)"', SCRIPTS), "amp-widget"}

@@ -16,10 +16,12 @@ from amp_lessons.es_modules import STATIC, join_modules
 from amp_lessons.widgets import (
     AutocastSteps,
     BitExplorer,
+    ErrorLookup,
     GradientHistogram,
     MemoryCalculator,
     OrderTheCalls,
     PolicyBrowser,
+    PublishedExplorer,
     RooflineExplorer,
     ScalerLab,
 )
@@ -27,10 +29,12 @@ from amp_lessons.widgets import (
 ENTRIES = [
     "autocast_steps",
     "bit_explorer",
+    "error_lookup",
     "gradient_histogram",
     "memory_calculator",
     "order_calls",
     "policy_browser",
+    "published_explorer",
     "roofline_explorer",
     "scaler_lab",
 ]
@@ -84,10 +88,12 @@ def write(folder: Path, name: str, text: str) -> None:
     [
         AutocastSteps(),
         BitExplorer(0.1),
+        ErrorLookup(),
         GradientHistogram(torch.ones(2)),
         MemoryCalculator(),
         OrderTheCalls(),
         PolicyBrowser(),
+        PublishedExplorer(),
         RooflineExplorer(),
         ScalerLab(),
     ],
@@ -128,7 +134,9 @@ def test_no_page_names_another_machine() -> None:
         assert not re.search(r"https?:|@import|url\(['\"]?//", text), page.name
 
 
-@pytest.mark.parametrize("widget", ["BitExplorer", "RooflineExplorer"])
+@pytest.mark.parametrize(
+    "widget", ["BitExplorer", "ErrorLookup", "PublishedExplorer", "RooflineExplorer"]
+)
 def test_it_does_not_need_torch(widget: str) -> None:
     code = f"import sys; from amp_lessons.widgets import {widget}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,133 @@
+"""The second half of a notebook's set-up cell: `python -m amp_lessons.set_up`.
+
+The cell installs the course's wheel and nothing else. This module then installs what the course
+needs and the machine lacks. Packages that are there stay as they are, whatever their version:
+PyTorch is large, and a kernel that runs cannot have its own packages exchanged. Nothing but the
+standard library is imported before pip has run, since nothing else may be there.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from amp_lessons.foundations.errors import AmpLessonsError
+
+DISTRIBUTION = "amp-lessons"
+NOT_IN_A_NOTEBOOK = frozenset({"jupyterlab"})
+"""What only `amp-lessons lab` needs. Where a notebook is open, something serves it already."""
+
+
+class SetUpError(AmpLessonsError):
+    """pip could not install what is missing. The message is one line with pip's reason."""
+
+
+def needed() -> dict[str, str]:
+    """The course's requirements by name, such as ``{"torch": "torch>=2.13,<3"}``, no extras."""
+    lines = metadata.requires(DISTRIBUTION) or []
+    plain = [line.partition(";")[0].strip() for line in lines if "extra ==" not in line]
+    named = {re.split(r"[^\w.-]", line, maxsplit=1)[0]: line for line in plain}
+    return {name: line for name, line in named.items() if name not in NOT_IN_A_NOTEBOOK}
+
+
+def versions(names: Mapping[str, str]) -> dict[str, str]:
+    """The version of each of these packages that is installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def install(missing: list[str], there: Mapping[str, str]) -> None:
+    """Install requirements, and let pip exchange no package that is there.
+
+    Args:
+        missing: requirements, such as ``"fsrs>=6.1,<7"``.
+        there: versions to keep, by name.
+
+    Raises:
+        SetUpError: with the last error that pip printed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        keep = Path(folder, "keep.txt")
+        keep.write_text("".join(f"{name}=={version}\n" for name, version in there.items()))
+        done = pip("install", "--constraint", str(keep), *missing)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        why = errors[-1].removeprefix("ERROR: ") if errors else f"it ended with {done.returncode}"
+        names = ", ".join(missing)
+        raise SetUpError(f"AMP Lessons needs {names}, which pip could not install: {why}")
+
+
+def pip(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one command of pip without questions, and keep what it prints."""
+    words = ["--disable-pip-version-check", "--no-input", command, "--quiet", *arguments]
+    return subprocess.run(
+        [sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False
+    )
+
+
+def older(there: Mapping[str, str], requirements: Mapping[str, str]) -> list[str]:
+    """Which installed packages do not fit their requirement, such as ``["torch 2.11.0"]``."""
+    from packaging.requirements import Requirement
+
+    def fits(name: str) -> bool:
+        return Requirement(requirements[name]).specifier.contains(there[name], prereleases=True)
+
+    return [f"{name} {there[name]}" for name in there if not fits(name)]
+
+
+def complete() -> str:
+    """Install what is missing. If that fails, remove the course again, so that the next run of the
+    set-up cell starts over.
+
+    Returns:
+        A line about packages outside the range that the course was tested with, or "".
+
+    Raises:
+        SetUpError: if pip fails.
+    """
+    requirements = needed()
+    there = versions(requirements)
+    missing = [line for name, line in requirements.items() if name not in there]
+    try:
+        if missing:
+            install(missing, there)
+    except BaseException:  # Ctrl+C too
+        if not Path(__file__).parents[1].joinpath("pyproject.toml").exists():  # never a checkout
+            pip("uninstall", "--yes", DISTRIBUTION)
+        raise
+    misfits = older(there, requirements)
+    if not misfits:
+        return ""
+    return (
+        "AMP Lessons was not tested with these versions, which it found here and did not change: "
+        f"{', '.join(misfits)}. Some cells may fail, or show something else."
+    )
+
+
+def main() -> int:
+    """What the set-up cell runs. It prints at most one line."""
+    try:
+        message = complete()
+    except SetUpError as error:
+        print(error)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped.")
+        return 130
+    if message:
+        print(message)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
