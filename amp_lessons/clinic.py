@@ -115,14 +115,39 @@ class Clinic:
 
 
 def table() -> str:
-    """The pitfalls by their symptoms, with links to their places, as Markdown for the lesson."""
+    """The faults by their symptoms, with links to their places, as Markdown for the lesson."""
     page = Path(lesson_called("clinic").deep_notebook).name
-    rows = (
+    rows = [f"| {seen} | [{h}](#{heading_anchor(h)}) | {cure} |" for seen, h, cure in IN_THE_LESSON]
+    rows += (
         f"| {p.symptom} | [{p.number}. {p.name}]({page}#{heading_anchor(p.heading)}) | {p.cure} |"
         for p in PITFALLS
     )
     return "\n".join(("| what you see | pitfall | what to do |", "|---|---|---|", *rows))
 
+
+IN_THE_LESSON = (
+    (
+        "the loss explodes in the first steps, and no step is skipped",
+        "Run d: a loss that explodes",
+        "`scaler.step(optimizer)` in place of `optimizer.step()`",
+    ),
+    (
+        "`eval()` gives NaN, training is fine, and all weights are finite",
+        "One broken batch, and one skipped step",
+        "look at the buffers; make BatchNorm's statistics again from clean batches",
+    ),
+    (
+        "long texts or large images get worse in BF16",
+        "Eight positions in BF16",
+        "compute positions and angles in FP32, in a region with `enabled=False`",
+    ),
+    (
+        "the scale isn't what you asked for in `torch.amp.GradScaler(1024.)`",
+        "A call that has changed its meaning",
+        '`GradScaler("cuda", init_scale=1024.0)`',
+    ),
+)
+"""Faults that the lesson itself shows: what you see, the heading, what to do."""
 
 LOOP, SILENT, DTYPES = "What the scaler says", "Runs that say nothing", "Dtypes that do not match"
 NUMBERS, MACHINERY, MACHINE = "Numbers that break", "Around the loop", "The machine"

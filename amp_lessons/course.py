@@ -288,7 +288,7 @@ LESSONS: tuple[Lesson, ...] = (
         id="07_training_loops",
         title="Real training loops",
         goal="clip, accumulate, schedule, save and resume, in any precision",
-        minutes=50,
+        minutes=45,
         prerequisites=("05_autocast_regions", "06_grad_scaler"),
         shows=(
             Shown("Clipping, accumulation, schedules and several optimizers with one scaler"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class PatientRun:
     """What one run came to.
 
     Attributes:
-        errors: squared error per pixel, one for each step.
+        errors: squared error per pixel, one for each step: the loss of the lesson.
         records: what the scaler did at each `update()`; empty if it was never called.
         scale: the loss scale at the end.
     """
@@ -49,7 +50,7 @@ class PatientRun:
         first = ", ".join(map(_short, self.errors[:3]))
         scale = f"{self.scale:,.0f}" if self.scale > 1 else f"{self.scale:.0e}"
         return (
-            f"error per pixel {first} … {_short(self.errors[-1])}; "
+            f"loss {first} … {_short(self.errors[-1])}; "
             f"{self.skipped} of {len(self.errors)} steps skipped; scale {scale}"
         )
 
@@ -59,14 +60,14 @@ def _short(error: float) -> str:
     return f"{float(f'{error:.2g}'):,.0f}" if 1000 < error < math.inf else f"{error:.3g}"
 
 
-def half(pictures: Tensor) -> torch.autocast:
+def fp16_region(pictures: Tensor) -> torch.autocast:
     """FP16 autocast on the device of the pictures."""
     return torch.autocast(pictures.device.type, dtype=torch.float16)
 
 
 def squared_error(model: nn.Module, pictures: Tensor) -> Tensor:
     """The sum of the squared errors of the painted pixels, computed under FP16 autocast."""
-    with half(pictures):
+    with fp16_region(pictures):
         return mse_loss(model(pictures), pictures, reduction="sum")
 
 
@@ -77,7 +78,7 @@ def healthy(model, optimizer, scaler, pictures):
     errors = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        with half(pictures):
+        with fp16_region(pictures):
             error = mse_loss(model(pictures), pictures, reduction="sum")
         scaler.scale(error / BIG).backward()
         scaler.unscale_(optimizer)
@@ -90,7 +91,7 @@ def healthy(model, optimizer, scaler, pictures):
 
 def run_a(model, optimizer, scaler, pictures):
     errors = []
-    with half(pictures):
+    with fp16_region(pictures):
         for _ in range(STEPS):
             optimizer.zero_grad()
             error = mse_loss(model(pictures), pictures, reduction="sum")
@@ -107,7 +108,7 @@ def run_b(model, optimizer, scaler, pictures):
     errors = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        with half(pictures):
+        with fp16_region(pictures):
             error = mse_loss(model(65_535 * pictures), pictures, reduction="sum")
         scaler.scale(error / BIG).backward()
         scaler.unscale_(optimizer)
@@ -122,7 +123,7 @@ def run_c(model, optimizer, scaler, pictures):
     errors = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        with half(pictures):
+        with fp16_region(pictures):
             error = mse_loss(model(pictures), pictures, reduction="sum")
         scaler.scale(error / BIG).backward()
         nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
@@ -136,7 +137,7 @@ def run_d(model, optimizer, scaler, pictures):
     errors = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        with half(pictures):
+        with fp16_region(pictures):
             error = mse_loss(model(pictures), pictures, reduction="sum")
         scaler.scale(error / BIG).backward()
         optimizer.step()
@@ -165,7 +166,15 @@ def examine(loop: Callable[..., list[float]], device: str = "cpu") -> PatientRun
 def compared(loop: Callable[..., list[float]]) -> str:
     """A loop beside the healthy one: ``-`` is only in the loop, ``+`` only in the healthy one."""
     ours, good = (
-        [line.strip() for line in inspect.getsource(each).splitlines()[2:]]
+        textwrap.dedent("".join(inspect.getsourcelines(each)[0][2:-1])).splitlines()
         for each in (loop, healthy)
     )
-    return "\n".join(list(difflib.unified_diff(ours, good, n=1, lineterm=""))[3:])
+    matcher = difflib.SequenceMatcher(None, *([line.strip() for line in x] for x in (ours, good)))
+    lines = []
+    for group in matcher.get_grouped_opcodes(n=1):
+        for tag, i, j, k, m in group:
+            if tag == "equal":
+                lines += [f"  {line}" for line in ours[i:j]]
+            else:
+                lines += [f"- {line}" for line in ours[i:j]] + [f"+ {line}" for line in good[k:m]]
+    return "\n".join(lines)

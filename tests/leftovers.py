@@ -33,6 +33,8 @@ def nothing_left_open() -> Iterator[None]:
 def left_open(before: set[str], looks: int) -> list[str]:
     """What is open now and was not before, in words."""
     new = everything_open() - before
+    if not new:
+        return []
     owners = _owners({words for words in new if words.startswith("file ")})
     left = {words for words in new if not words.startswith("file ")} | owners.keys()
     for _ in range(looks):

@@ -31,6 +31,7 @@ COMMANDS = (
     "quiz",
     "drill",
     "mock",
+    "lookup",
 )
 SHEET = "exercises/01_number_formats_exercises.ipynb"
 

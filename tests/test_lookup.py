@@ -226,6 +226,12 @@ def test_a_dtype_in_a_pattern_stands_for_any_dtype(text):
     assert (found.entry.id, found.confident) == ("half-meets-float", True)
 
 
+def test_an_error_with_another_dtype_comes_before_a_warning_without():
+    warned = "UserWarning: weights are odd"
+    text = f"{warned}\nRuntimeError: expected BFloat16 but found float32"
+    assert SMALL.search(text)[0].entry.id == "half-meets-float"
+
+
 def test_a_whole_number_is_no_such_dtype():
     assert not any(each.confident for each in SMALL.search("expected Long but found Float"))
 

@@ -59,15 +59,15 @@ def test_run_d_explodes(runs):
 
 def test_a_log_line_has_the_three_numbers(runs):
     assert str(runs["run_b"]) == (
-        "error per pixel nan, nan, nan … nan; 150 of 150 steps skipped; scale 5e-41"
+        "loss nan, nan, nan … nan; 150 of 150 steps skipped; scale 5e-41"
     )
 
 
 @pytest.mark.parametrize(
     ("name", "wrong", "right"),
     [
-        ("run_a", ["-with half(pictures):"], ["+with half(pictures):"]),
-        ("run_c", [], ["+scaler.unscale_(optimizer)"]),
+        ("run_a", ["- with fp16_region(pictures):"], ["+     with fp16_region(pictures):"]),
+        ("run_c", [], ["+     scaler.unscale_(optimizer)"]),
     ],
 )
 def test_compared_shows_the_lines_that_differ(name, wrong, right):
@@ -81,7 +81,7 @@ def test_a_new_look_without_the_cache_finds_the_frozen_loss():
     pictures = patients.load_digits().train_images[:100]
     model = patients.autoencoder()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with patients.half(pictures):
+    with patients.fp16_region(pictures):
         patients.squared_error(model, pictures).backward()
         optimizer.step()
         same = patients.squared_error(model, pictures)

@@ -32,6 +32,7 @@ _PACKAGE = (
     "torch_state",
     "policy_record",
     "widgets/quiz",
+    "widgets/error_lookup",
     "widgets/mock",
     "widgets/order_calls",
     "widgets/autocast_steps",
@@ -63,6 +64,7 @@ RETOLD = [
             "experiments",
             "call_order",
             "myths",
+            "lookup",
         )
         for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))
         if path.name != "__init__.py" or room == "quiz"

@@ -7,13 +7,14 @@ mean, `search` knows.
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.lookup.words import tokens
 
 HEAD, TAIL = 25_000, 75_000
 """Characters at the beginning and at the end of a text that are read. An error stands at one of
@@ -79,6 +80,11 @@ class Pasted:
     messages: tuple[Message, ...]
     raised: bool
 
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of the text that say something, in their one form."""
+        return frozenset(tokens(" ".join(self.lines)))
+
     @property
     def errors(self) -> tuple[Message, ...]:
         """The messages of errors that say something, the last one first."""
@@ -141,6 +147,7 @@ _COLOURS = re.compile(
     r"|\[(?:\d{1,3};)*\d{1,3}m"  # colours whose escape character was lost on the way
 )
 _AROUND = " \t>|│┃║▏▌╭╮╰╯┌┐└┘├┤─━═❱"
+_ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "#39": "'", "nbsp": " ", "amp": "&"}
 _PREFIX = re.compile(
     r"""(?:
       \[?\(?rank[ _:]?\d+\)?\]?:?                                   # torchrun, DeepSpeed
@@ -159,7 +166,9 @@ _PREFIX = re.compile(
 
 def _plain(text: str) -> str:
     """The text without colours, in ordinary letters and quotation marks, with real line ends."""
-    text = _COLOURS.sub("", html.unescape(text))
+    text = _COLOURS.sub("", text)
+    for name, character in _ENTITIES.items():
+        text = text.replace(f"&{name};", character)
     if f"{_TRACEBACK}:\\n" in text:  # a log in JSON
         text = text.replace("\\n", "\n").replace('\\"', '"')
     text = unicodedata.normalize("NFKC", re.sub("\r\n?", "\n", text))

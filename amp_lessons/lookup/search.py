@@ -99,7 +99,7 @@ class Catalogue:
         if named is not None:
             return [Found(named, LAST, True, "this is its name")]
         read = pasted.read(text)
-        found = self._by_patterns(read, general=False) or self._by_patterns(read, general=True)
+        found = self._by_patterns(read)
         if not any(each.confident for each in found):
             found += self._by_words(read)
         best: dict[str, Found] = {}
@@ -109,26 +109,29 @@ class Catalogue:
 
     # ---- patterns ----
 
-    def _by_patterns(self, read: Pasted, general: bool) -> list[Found]:
-        found = self._in_errors(read, general)
-        if found:
-            return found
+    def _by_patterns(self, read: Pasted) -> list[Found]:
+        for look in (self._in_errors, self._in_the_rest):
+            for general in (False, True):
+                if found := look(read, general):
+                    return found
+        return []
+
+    def _in_the_rest(self, read: Pasted, general: bool) -> list[Found]:
         # A warning, or a line of the log, doesn't explain an error that no entry is about.
         confident = not read.errors
         rest = [(each, EARLIER, "a warning says") for each in _warnings(read)]
         rest += [(Message("", part), ELSEWHERE, "a line says") for part in _windows(read.lines)]
-        words = _words_of(read)
+        found: list[Found] = []
         for message, worth, why in rest:
-            found += self._matches(message, worth, confident, why, words, general)
+            found += self._matches(message, worth, confident, why, read, general)
         return found
 
     def _in_errors(self, read: Pasted, general: bool) -> list[Found]:
         found: list[Found] = []
-        words = _words_of(read)
         for place, message in enumerate(_different(read.errors)):
             worth = EARLIER - place if place else LAST
             why = "an earlier error says" if place else "the error says"
-            found += self._matches(message, worth, True, why, words, general)
+            found += self._matches(message, worth, True, why, read, general)
         return found
 
     def _matches(
@@ -137,14 +140,14 @@ class Catalogue:
         worth: float,
         confident: bool,
         why: str,
-        words: set[str],
+        read: Pasted,
         general: bool,
     ) -> list[Found]:
         found = []
         for entry in self.entries:
             special, matched = _match(entry, message, general)
             if matched:
-                score = worth + special + _own_words(entry, words) + OFTEN[entry.seen]
+                score = worth + special + _own_words(entry, read) + OFTEN[entry.seen]
                 found.append(Found(entry, score, confident, f"{why}: {_short(matched)}"))
         return found
 
@@ -198,14 +201,10 @@ def _is_sure(read: Pasted, words: Mapping[str, str], like: Likeness) -> bool:
     return len(like.words) >= 2 and like.share >= LEAST_SHARE
 
 
-def _words_of(read: Pasted) -> set[str]:
-    return set(tokens(" ".join(read.lines)))
-
-
-def _own_words(entry: Entry, words: set[str]) -> float:
+def _own_words(entry: Entry, read: Pasted) -> float:
     """A little for an entry whose own words stand in the text, such as ``lora``."""
     own = [set(tokens(each)) for each in entry.words]
-    return 2.0 * min(sum(bool(each) and each <= words for each in own), 3)
+    return 2.0 * min(sum(bool(each) and each <= read.words for each in own), 3)
 
 
 def _different(messages: Iterable[Message]) -> list[Message]:

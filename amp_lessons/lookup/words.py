@@ -20,19 +20,20 @@ K1, B = 1.2, 0.6
 FEW_WORDS = 12
 """Up to so many unknown words are compared with the known ones, in case they are misspelt."""
 
-_STOP_WORDS = """
-    a about after again all almost already also although always am an and any anything are as at
-    be because been before being but by call can cannot could did do doing don done during each even
-    ever every everything file first for from gave get getting give given go going got had happen
-    has have having help here how however i if in into is it its itself just keep kept last like
-    line lot make many maybe me mode more most much must my need never no none not now of off often
-    on once one only or other our out over own please problem really right run running same say see
-    seem set should since so some something sometimes start still such than that the their them
-    then there these they thing this though through time to together too try under until up us use
-    using very want was way we well were what when where whether which while who why will with
-    within without would wrong yet you your epoch iteration does doesn didn isn
-    work become became train model torch pytorch python
-"""
+_STOP_WORDS = (
+    "a about after again all almost already also although always am an and any anything are "
+    "as at be because been before being but by call can cannot could did do doing don done "
+    "during each even ever every everything file first for from gave get getting give given "
+    "go going got had happen has have having help here how however i if in into is it its "
+    "itself just keep kept last like line lot make many maybe me mode more most much must my "
+    "need never no none not now of off often on once one only or other our out over own "
+    "please problem really right run running same say see seem set should since so some "
+    "something sometimes start still such than that the their them then there these they "
+    "thing this though through time to together too try under until up us use using very want "
+    "was way we well were what when where whether which while who why will with within "
+    "without would wrong yet you your epoch iteration does doesn didn isn work become became "
+    "train model torch pytorch python"
+)
 _SAME = {
     "float16": "fp16",
     "half": "fp16",
@@ -74,10 +75,10 @@ _SAME = {
     "optimiser": "optimizer",
     "lr": "rate",
 }
-_TOPIC_WORDS = """
-    amp apex autocast bf16 dtype fp16 fp32 fp64 fp8 inf mismatch mixed nan overflow precision scale
-    scaler tf32 underflow unscale
-"""
+_TOPIC_WORDS = (
+    "amp apex autocast bf16 dtype fp16 fp32 fp64 fp8 inf mismatch mixed nan overflow "
+    "precision scale scaler tf32 underflow unscale"
+)
 TOPIC = frozenset(_TOPIC_WORDS.split())
 """Words, as `tokens` gives them, one of which somebody uses who asks about mixed precision."""
 

@@ -8,7 +8,7 @@
 # **You will be able to** accumulate gradients, let a schedule follow the real steps, train two models
 # with one scaler, resume an interrupted run exactly, and validate a model in mixed precision.
 #
-# **Time** 50 minutes. **Needs** [[lesson grad_scaler]] and the lessons before it; no GPU.
+# **Time** 45 minutes. **Needs** [[lesson grad_scaler]] and the lessons before it; no GPU.
 
 # %%
 import warnings

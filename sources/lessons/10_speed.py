@@ -30,15 +30,15 @@ from amp_lessons.records.published import (
 from amp_lessons.step_timing import step_table, time_training
 
 published = load_published()
-pairs = published.best_pairs()  # one pair for each model and kind of GPU, each on one GPU
+pairs = published.best_pairs()  # one pair for each model variant and kind of GPU, on one GPU
 
 # %% [markdown]
 # ## What will I gain?
 #
-# NVIDIA has published training rates for 32 models, each with and without mixed precision. The older
-# ones were measured on a V100, the newer ones on an A100. On both, "mixed" is FP16 with a few models in BF16.
+# NVIDIA has published training rates for 32 PyTorch models, with and without mixed precision: 26 of them on both a
+# V100 and an A100. "Mixed" is FP16, except for BART and wav2vec 2.0, which use BF16 on an A100.
 # What they are compared with differs. A V100 computes in FP32. On an A100, NVIDIA's runs use TF32: matrix
-# products that take FP32 numbers, but round them to 11 significant bits on the way in.
+# products and convolutions that take FP32 numbers, but round them to 11 significant bits on the way in.
 #
 # Here are six of the models:
 #
@@ -61,14 +61,15 @@ for pair in sorted(six, key=lambda pair: pair.speedup):
     if pair.like_for_like and pair.name != "nnU-Net 2D":
         rates = f"{pair.rate_baseline:>10,.0f} → {pair.rate_mixed:>10,.0f} {pair.unit}"
         print(f"{pair.name:24} {rates:45} {pair.speedup:.2f} times as fast")
-print("source:", pair.url)
+print("source of the last row:", pair.url)
 
 # %% [markdown]
 # Every pair in this list has the same batch on both sides. The largest gain is nearly three times the
 # smallest. So "two to three times" is no answer: it depends on what your model spends its time with.
 #
-# Here are all models that were measured on both GPUs. A filled marker means that both sides had the same batch and the same memory layout.
-# An open one means that something else differed too.
+# Here are 25 models that were measured on one GPU of each kind, one variant of each. A filled marker means that
+# both sides had the same batch and, as far as we know, the same memory layout. An open one means that one of these
+# differs, or isn't printed.
 
 # %%
 for gpu in ("V100", "A100"):
@@ -96,14 +97,13 @@ for row in rates:
 gain_plots.tf32_share(rates)
 
 # %% [markdown]
-# Open markers are the 32-bit runs, filled ones mixed precision. For most models the A100 in TF32 is ahead
-# of the V100 in mixed precision, so it starts where the older GPU ends, and there is less left to gain.
+# Open markers are the 32-bit runs, filled ones mixed precision. For 15 of the 25 models the A100 in TF32 is
+# ahead of the V100 in mixed precision. It starts where the older GPU ends, and there is less left to gain.
 #
 # Is your own baseline TF32? With PyTorch's defaults it depends on the operation. On an A100 or newer,
 # convolutions and RNNs of cuDNN use TF32, and matrix products don't. So a CNN starts from TF32
-# and a transformer from IEEE FP32, unless somebody has called
-# `torch.set_float32_matmul_precision("high")`. [[deep speed]] shows the switches. When you read a speed-up,
-# ask for the baseline first.
+# and a transformer from IEEE FP32, unless TF32 was switched on: by `torch.set_float32_matmul_precision("high")`, or by
+# NVIDIA's container. [[deep speed]] shows the switches. When you read a speed-up, ask for the baseline first.
 #
 # ## A larger batch isn't the format's merit
 #
@@ -125,7 +125,7 @@ for kind in ("same batch", "other batch", "batch not printed"):
 # if you say which it is.
 #
 # The batch also decides in another way. Here is inference with ResNet50 on a V100: at a batch of 256, mixed
-# precision is 2.68 times as fast as FP32.
+# precision is 2.68 times as fast as FP32. (NVIDIA's script also gives it channels_last, at each batch.)
 
 # %% tags=["question"]
 predict("speed.batch_of_one")
@@ -135,13 +135,13 @@ chosen = of(published.inference, "ResNet50", "EfficientNet-b0", "SSD300")
 gain_plots.gain_by_batch(chosen)
 
 # %% [markdown]
-# With small batches the GPU isn't the limit. Python starts each operation on the GPU: a launch, which
+# With batches this small the GPU isn't the limit. Python starts each operation on the GPU: a launch, which
 # takes some microseconds. If the GPU is done sooner than that, it waits. Autocast adds launches, because
 # each cast is one, so the step can get slower.
 #
 # ## Was it on at all?
 #
-# Lambda published runs on newer GPUs, up to a B200 of 2024. On the B200, four of the models labelled FP16
+# Lambda published runs on newer GPUs too, up to a B200 of 2024. On the B200, four of the models labelled FP16
 # came out near 1: ResNet50 1.04, WaveGlow 1.03, SSD300 0.98 and Tacotron 2 0.98. In two of the four
 # programs mixed precision was never switched on.
 
@@ -160,20 +160,20 @@ gain_plots.placebo(published.by_model())
 
 # %% [markdown]
 # The scripts for WaveGlow and Tacotron 2 passed `--amp-run`. The programs know `--amp`, and ignore what they
-# don't know. So 292 published runs "with FP16" are FP32 against FP32, a placebo, and nobody noticed for years: the
-# rates look like rates. NVIDIA's own table says 3.14 for WaveGlow on a V100.
+# don't know. So 292 published pairs "with FP16" compare 32 bits with 32 bits: a placebo. Scripts from 2021 to 2025 pass that
+# switch: the rates look like rates. NVIDIA's own table says 3.14 for WaveGlow on a V100, with a larger batch.
 #
 # A whole column can go wrong too. In NVIDIA's table of training *times* for SSD300 on A100s, TF32 and mixed precision
-# take equally long, although their rates differ by 1.8. At that commit the script's default was mixed precision, so
+# take equally long, although mixed precision's rates are 1.8 to 1.9 times as high. At that commit the script's default was mixed precision, so
 # it was probably AMP against AMP. Suspect rows like these are marked in our data and left out of the figures.
 #
-# One line in your program prevents this: assert the dtype of an output, as in [[lesson autocast_ops]].
+# One line in your program prevents this: assert the dtype of a linear layer's or a convolution's output, as in [[lesson autocast_ops]].
 #
 # ## And ResNet50 on the B200?
 #
-# There the log says that mixed precision was on, and still the gain is 1.04. The GPU must be waiting for
-# something else. It could be the data loader, the launches, or too little work in a batch. You can tell
-# these apart with two measurements: double the batch, and train on one batch that stays on the GPU.
+# There the log says that mixed precision was on, and still the gain is 1.04. Was the GPU waiting for the data
+# loader or for launches, or was it busy itself? You can tell these apart with two measurements: double the
+# batch, and train on one batch that stays on the GPU.
 
 # %% tags=["question"]
 predict("speed.double_the_batch")
@@ -193,9 +193,11 @@ for name, (launch, loader, gpu) in machines.items():
     print(f"{name:8}", "".join(f"{time:9.0f} ms" for time in times))
 
 # %% [markdown]
-# (These three machines are made up, to show the pattern.) Lambda's ResNet50 already trains on data that it made up itself. So
-# for that row the loader is out, and the first thing to try is a larger batch; then
-# a profile that shows how long the GPU is busy. On the B200 nobody has published either.
+# (These three machines are made up, to show the pattern.) For the B200, [Lambda's
+# log](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results_v2/LambdaOD_test_1xB200_192GB_129-213-83-251_v2/PyTorch_resnet50_AMP/10-12-2025_03-07-21.txt)
+# answers. ResNet50 trains there on one made-up batch that stays on the GPU, so the loader is out. A step takes 0.58 s
+# with 1,664 pictures in FP32, and 1.11 s with 3,328 in mixed precision. A step's launches take milliseconds, so it is the GPU
+# itself. One thing to try is the layout: both runs use `nchw`, where NVIDIA's mixed runs use channels_last.
 #
 # ## Equal quality?
 #
@@ -207,9 +209,9 @@ print(gain_plots.within(published.spread_pairs()))
 gain_plots.accuracy_spread(published.spread_pairs())
 
 # %% [markdown]
-# Two of 25 outside of two standard deviations, one on each side, is about what chance gives. All in all, 129 of
-# 145 published final accuracies are within 1% of each other. Beside each speed-up of your own,
-# put both loss curves.
+# Two of 25 lie outside of two standard deviations, one on each side. Mixed precision is ahead in 16 of the 25, and 32 bits
+# in 8. All in all, in 121 of 135 published pairs the final values are within 1% of each other. (Ten suspect pairs are left
+# out.) Beside each speed-up of your own, put both loss curves.
 #
 # ## How a stopwatch lies on a GPU
 #
@@ -254,7 +256,7 @@ print(f"mean after five {statistics.mean(times[5:]):.2f}, median {statistics.med
 
 # %% [markdown]
 # Warm up, then take the median, and say how far the samples are apart. And let the two versions take
-# turns: a chip that gets warm gets slower, and the one that you measure last would lose.
+# turns: a chip that gets warm may get slower, and the one that you measure last would lose.
 #
 # `timing.compare` does all of that. It warms up until the time is stable, lets the steps take turns, and
 # measures again if the first half of the samples doesn't agree with the second.
@@ -273,7 +275,7 @@ print(f"speed-up {found['old'].median / found['new'].median:.2f}, true: 1.60")
 # ## What is the most that you can gain?
 #
 # A GPU's data sheet says how many operations a second it can do at most in each format. If all your time
-# goes into large matrix products, the ratio of two such peaks is the limit.
+# goes into large matrix products, and both formats reach the same share of their peaks, you gain the ratio of the peaks.
 
 # %%
 print(f"{'at most':14} from FP32   from TF32")
@@ -283,9 +285,9 @@ for gpu in roofline.GPUS:
     print(f"{gpu.name:14} {fp32:>9.1f}   {tf32:>9}")
 
 # %% [markdown]
-# From TF32, the peaks allow a factor of 2 on each of these GPUs. Published gains above that have other
-# reasons beside the products: a larger batch, another layout, half as many bytes, or a kernel such as FlashAttention that exists
-# in 16 bits only. From FP32 the factor is 2 on an RTX 4090 and nearly 15 on an H100, so a page that doesn't name its
+# From TF32, the peaks allow a factor of about 2 on each of these GPUs that has it. Gains above that have other
+# reasons: a baseline further from its peak, a larger batch, another layout, half as many bytes, or a kernel that exists in 16
+# bits only, such as PyTorch's FlashAttention. From FP32 the factor is 2 on an RTX 4090 and nearly 15 on an H100, so a page that doesn't name its
 # baseline says little.
 #
 # In the explorer, choose a GPU and a model, and see what was published and the limit beside it. Which
@@ -334,24 +336,25 @@ for profile in stored.by_precision.values():
 
 # %% [markdown]
 # The two kinds of products, `mm` and `addmm`, get 4 to 5 times faster. The casts don't come for free:
-# `copy_` now takes about a seventh of the step. That is the usual picture. What isn't a product gains little, and what autocast adds
-# costs something. On your GPU, `torch.profiler` with `ProfilerActivity.CUDA` shows the same for kernels.
+# `copy_` now takes about a seventh of the step. And what isn't a product can gain little: `add_` takes 75 µs instead
+# of 83. On your GPU, `torch.profiler` with `ProfilerActivity.CUDA` shows the same for kernels.
 #
 # | why AMP isn't faster | how you notice | what helps |
 # |---|---|---|
 # | the GPU waits for launches | twice the batch takes as long | larger batch, `torch.compile`, CUDA graphs |
 # | the GPU waits for data | one batch kept on the GPU is much faster | more workers, `pin_memory` |
 # | the work moves bytes instead of computing | mostly elementwise operations, or few rows | fused kernels, larger batch |
-# | the baseline was TF32 already | `timing.fp32_state()` | nothing: you had half of the gain before |
+# | the baseline was TF32 already | `timing.fp32_state()` | nothing: you had a part of the gain before |
 # | no tensor cores for the format | BF16 on a T4 or V100; any GPU before Volta | FP16, or another GPU |
 # | sizes that aren't multiples of 8 | a vocabulary of 50,257 | pad it to 50,304 |
-# | AMP is off | the dtype of an output is float32 | switch it on |
+# | AMP is off | a linear layer's output is float32 | switch it on |
 #
 # ## Recap
 #
 # 1. Ask for the baseline first. From TF32 the peaks allow 2, and the median of NVIDIA's A100 pairs of equal
 #    batch is 1.4. From FP32 it was about 2.1 on a V100.
-# 2. The gain depends on where the time goes: near 1 or below for many small operations, above 2 for large convolutions.
+# 2. The gain depends on where the time goes. On an A100, at equal batch and layout, it was 0.84 for Tacotron 2's many
+#    small operations, and 1.92 for SSD300's convolutions.
 # 3. Compare equal batch, layout and software if you want to know what the format gives.
 # 4. Wait for the GPU, warm up, take turns, report the median and its spread.
 # 5. Assert the dtype, and put both loss curves beside the speed-up.

@@ -29,7 +29,7 @@ h200 = find_gpu("H200")
 #
 # PyTorch's [AMP recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains
 # three linear layers. Somebody ran it with a width and a batch of 4096 and kept the output, which this course has as the
-# record `seed_003`. The page says that mixed precision is faster and "reduces memory".
+# record `seed_003`. The page says that mixed precision "can reduce your network's runtime and memory footprint".
 
 # %%
 seed = next(record for record in load_records() if record.name == "seed_003")
@@ -170,7 +170,7 @@ for size in (128, 256, 513, 4096, 8192):
 
 # %% [markdown]
 # A launch costs a few microseconds ([NVIDIA](https://developer.nvidia.com/blog/cuda-graphs/)), and PyTorch adds its own time.
-# At 128 the GPU is done in a fraction of a microsecond, and waits. On the pretend GPU a launch costs 5 µs.
+# At 128 the floor is a fraction of a microsecond, so the launch takes longer than the product needs. On the pretend GPU a launch costs 5 µs.
 # Here is the time of 100 steps of four durations.
 
 # %%
@@ -262,7 +262,7 @@ plots.training(curves, title="The digit painter, step by step", ylabel="error pe
 #
 # ## What else decides
 #
-# None of these can be shown on a CPU, so they are described with their source.
+# Most of these need a GPU to be seen, so they are described with their source.
 #
 # | what | what it does | where it matters |
 # |---|---|---|

@@ -10,7 +10,7 @@
 #
 # **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
 #
-# In a hurry? [The table by symptom](#30-faults-by-what-you-see) stands near the end of this page.
+# In a hurry? [The table by symptom](#Faults-by-what-you-see) stands near the end of this page.
 
 # %%
 import torch
@@ -59,31 +59,34 @@ print("Cause:", found.cause, "\nCure:", found.cure, "\nOften tried:", found.wron
 # traceback, or a page of a log. In a terminal, type `amp-lessons lookup` and paste. It needs no
 # network and doesn't start PyTorch. [[home]] has a box for it.
 #
-# Two habits help with every message. Read the *last* line of a traceback first, since the lines above
-# only say how the program got there. And before you believe a cure, ask what it changes: the
-# message, or the numbers.
+# Two habits help. Read the *last* line of a traceback first, since the lines above say how the program
+# got there. (Under `torchrun` it is the last line of the worker that failed.) And before you believe a
+# cure, ask what it changes: the message, or the numbers.
 #
 # ## If there is no message, look at three numbers
 #
-# Most faults of mixed precision raise no error. For those, look at the loss, at the number of skipped
-# steps, and at the scale. First a healthy run: the digit painter of [[lesson amp_in_20_minutes]] in
-# FP16, with its loss spread over 100 million pixels, and with gradients clipped at a norm of 0.001.
+# Half of the faults in [the table below](#Faults-by-what-you-see) give no message. For those, look at
+# the loss, at the number of skipped steps, and at the scale.
+#
+# First a healthy run: the digit painter of [[lesson amp_in_20_minutes]], with SGD in FP16. Its loss is
+# the squared error per pixel. As in lesson 00, it is divided by 100 million before the backward pass, as
+# if there were so many pixels. The gradients are clipped at a norm of 0.001.
 
 # %%
 healthy = patients.examine(patients.healthy, device)
 print(healthy)
-title, label = "A healthy run", "error per pixel"
+title, label = "A healthy run", "loss"
 plots.scaled_training(
     {"mixed precision": healthy.errors}, healthy.records, title=title, ylabel=label
 )
 
 # %% [markdown]
-# The error falls, and the scale stays where it is. In a long run the scale doubles from time to time and
+# The loss falls, and the scale stays where it is. In a long run the scale doubles from time to time and
 # falls again after a skipped step. About one skipped step in 2,000 is the price of looking for a
 # larger scale, with the default settings. That is healthy too.
 #
 # Now four more runs. Each differs from the healthy one in a few lines, and none of them raises an
-# error. You see only what a log would show you.
+# exception. You see only what a log would show you.
 
 # %%
 loops = {name: getattr(patients, f"run_{name}") for name in "abcd"}
@@ -93,36 +96,36 @@ for name, run in runs.items():
 
 # %%
 curves = {"mixed precision": healthy.errors, "run a": runs["a"].errors, "run c": runs["c"].errors}
-plots.training(curves, title="Three of the five runs", ylabel="error per pixel")
+plots.training(curves, title="Three of the five runs", ylabel="loss")
 
 # %% [markdown]
-# Runs b and d are not in the figure, because their error isn't a number for long.
+# Runs b and d are not in the figure: run b is NaN from the start, and run d is inf after two steps.
 #
 # ## Run a: a loss that stands still
 #
-# In run a the error is the same in all 150 steps, to the last bit. No step was skipped. The gradients
-# are neither zero nor inf: their norm is about 0.00008, as in the healthy run.
+# In run a the loss is the same in all 150 steps, to the last bit. No step was skipped. The gradients
+# are neither zero nor inf: their norm is 0.00008, as in the first step of the healthy run.
 
 # %% tags=["question"]
 predict("myths_and_clinic.frozen_run")
 
 # %% [markdown]
-# Here is the loop of run a beside the healthy one. Lines with a minus are in run a, lines with a plus in the
-# healthy run.
+# Here is the loop of run a beside the healthy one. Lines with a minus are only in run a, lines with a
+# plus only in the healthy run. `fp16_region` opens an autocast region.
 
 # %%
 print(patients.compared(patients.run_a))
 
 # %% [markdown]
 # How would you find it without a healthy loop beside it? Print a weight before and after a step: it
-# moves. Then compute the loss of one batch twice, the second time inside
-# `torch.autocast(device, dtype=torch.float16, cache_enabled=False)`. If the two differ, your forward pass
-# doesn't use the weights as they are now.
+# moves. Then, still in the loop, compute the loss of one batch twice in evaluation mode, the second time
+# inside `torch.autocast(device, dtype=torch.float16, cache_enabled=False)`. If the two differ, your
+# forward pass doesn't use the weights as they are now.
 #
 # ## Run b: a scale that sinks
 #
 # In run b all 150 steps were skipped, and the scale went from 65,536 down to almost nothing. The
-# error is NaN from the first step on.
+# loss is NaN from the first step on.
 
 # %% tags=["question"]
 predict("myths_and_clinic.every_step_skipped")
@@ -135,17 +138,17 @@ with torch.autocast(device, dtype=torch.float16):
         print(f"pixels up to {largest:6,}: largest feature {features.abs().max().item():,.0f}")
 
 # %% [markdown]
-# The pictures of run b were loaded as 16-bit numbers, and nobody divided them by 65,535. The cure
-# belongs into the input. To find such a place in a large model, put a forward hook on each module
-# and stop at the first output that isn't finite: [[lesson grad_scaler]].
+# The pictures of run b were loaded as 16-bit integers, from 0 to 65,535. Divide them by 65,535 when you
+# load them. To find such a place in a large model, put a forward hook on each module
+# (`register_forward_hook`) and stop at the first output that isn't finite.
 #
 # ## Run c: a loss that falls too slowly
 #
-# Run c does learn, but its error goes from 0.245 to 0.235 where the healthy run reaches 0.015. No
+# Run c does learn, but its loss goes from 0.245 to 0.235 where the healthy run reaches 0.015. No
 # step was skipped, and the scale is what it was. Both loops clip the gradients at 0.001, which is
 # more than ten times their true norm. So clipping should change nothing.
 #
-# In run c, `clip_grad_norm_` stands before `unscale_`.
+# Run c doesn't call `unscale_`. So `step` unscales, and that is after the clipping.
 
 # %% tags=["question"]
 predict("myths_and_clinic.too_small_by")
@@ -162,12 +165,15 @@ print(
 print(f"{norm / patients.MAX_NORM:,.0f} times too small")
 
 # %% [markdown]
-# With Adam you'd hardly see this fault. Adam divides each gradient by its own typical size, so a
-# factor that all gradients share nearly drops out. The log of the norm would show it: 5 in place of 0.00008.
+# Adam can hide this fault. It divides each gradient by its own typical size, so a factor that all
+# gradients share nearly drops out. With Adam, a learning rate of 0.001 and a limit of 1, this run ends at
+# 0.025, and the healthy one at 0.036. With a limit of 0.001 it ends at 0.206, since nearly all gradients
+# are then far below Adam's eps of 1e-8. If you log the norm that `clip_grad_norm_` returns, you see the fault
+# in both: 5 in place of 0.00008.
 #
-# ## Run d: an error that explodes
+# ## Run d: a loss that explodes
 #
-# In run d the error goes from 0.245 to more than half a million after one step, and is inf after
+# In run d the loss goes from 0.245 to more than half a million after one step, and is inf after
 # two. No step was skipped, and the scale didn't move.
 
 # %% tags=["question"]
@@ -177,17 +183,18 @@ predict("myths_and_clinic.explodes")
 print(patients.compared(patients.run_d))
 
 # %% [markdown]
-# The three numbers tell the four runs apart:
+# The three numbers tell the four runs apart. They tell you where to look first; other causes can look
+# the same.
 #
-# | loss | skipped steps | scale | look for |
+# | loss | skipped steps | scale | look first for |
 # |---|---|---|---|
-# | the same in every step | none | stays | an autocast region around the whole loop |
+# | the same in every step | none | stays | an autocast region around the whole loop; gradients of zero, if their norm is 0 |
 # | NaN or inf | all | sinks | an overflow in the forward pass: inputs, activations, a mask |
-# | falls, but far too slowly | none | stays | gradients changed before `unscale_` |
-# | explodes within a few steps | none | stays | `optimizer.step()` in place of `scaler.step(optimizer)` |
-# | falls as it should | few | moves around one value | nothing: this is a healthy run |
+# | falls, but far too slowly | none | stays | gradients changed before `unscale_`; then the learning rate |
+# | explodes within a few steps | none, since nothing checks | stays, since nothing updates it | `optimizer.step()` in place of `scaler.step(optimizer)`; then the learning rate |
+# | falls as it should | none, or a few | stays, or moves around one value | nothing: this is a healthy run |
 #
-# ## A good training curve, and a validation of NaN
+# ## One broken batch, and one skipped step
 #
 # The next network classifies digits and has a BatchNorm layer. In step 20 one batch is broken: its
 # pixels are 100,000 times too large. The scaler finds NaN in the gradients and skips that step.
@@ -227,13 +234,14 @@ for name, tensor in (("weight", model[0].weight), ("running mean", model[1].runn
     print(f"{name:12}: {tensor.isfinite().sum().item():5} of {tensor.numel()} numbers are finite")
 
 # %% [markdown]
-# So check the buffers of a model too, not only its parameters: `model.state_dict()` has both. And look
-# at inputs before they reach the model. Once the statistics are lost, `reset_running_stats()` and a few
-# forward passes in training mode bring them back, without any change of the weights.
+# So check the buffers of a model too (`model.buffers()`), not only its parameters. And look at inputs
+# before they reach the model. Once the statistics are lost, `reset_running_stats()` and 5 forward passes
+# of 20 pictures in training mode, with `momentum = None`, bring them back: here to a validation loss of 0.48, without any
+# change of the weights. With the default momentum of 0.1, 5 passes reach only 1.53, and 40 reach 0.56.
 #
 # ## Eight positions in BF16
 #
-# BF16 has FP32's range, so nothing overflows, and there is no scaler to complain. What it lacks is
+# BF16 has almost FP32's range, so it overflows about as rarely as FP32, and it needs no scaler. What it lacks is
 # digits. Many language models turn each position of a text into angles, and compute them with a
 # matrix product: position times frequency. Here are eight neighbouring positions, far into a long text.
 
@@ -245,18 +253,21 @@ positions, frequencies = torch.arange(65_536.0, 65_544.0), torch.tensor([1.0, 0.
 with torch.autocast("cpu", dtype=torch.bfloat16):
     angles = positions[:, None] @ frequencies[None, :]
     again = positions[:, None].float() @ frequencies[None, :].float()
-exact = positions[:, None] * frequencies[None, :]
-for name, values in (("under autocast", angles), ("with .float()", again), ("in FP32", exact)):
-    print(f"{name:15}", [len(column.unique()) for column in values.T], "different angles")
+    with torch.autocast("cpu", enabled=False):
+        outside = positions[:, None] @ frequencies[None, :]
+for name, values in (("autocast", angles), (".float()", again), ("enabled=False", outside)):
+    print(f"{name:13}", [len(column.unique()) for column in values.T], "different angles")
 
 # %% [markdown]
-# The cure is a region with `enabled=False` around the angles. Only their sine and cosine, which lie between −1 and 1, are
-# rounded to BF16 ([transformers#29285](https://github.com/huggingface/transformers/pull/29285) did this for
-# Llama). `.float()` alone doesn't help, because autocast casts the operands of the product again.
+# Each column is a frequency. `.float()` doesn't help, because autocast casts the operands of the product again. The
+# cure is a region with `enabled=False`: the angles stay in FP32
+# ([transformers#29285](https://github.com/huggingface/transformers/pull/29285) did this for Llama). Their
+# sine and cosine lie between −1 and 1, so those can be rounded to BF16. On a GPU, TF32 must be off for
+# this product, since TF32 has 11 significant bits.
 #
 # ## A call that has changed its meaning
 #
-# `torch.cuda.amp.GradScaler(1024.)` is deprecated. Somebody follows the warning and writes
+# `torch.cuda.amp.GradScaler(1024.)` is deprecated. Somebody reads the warning in a hurry and writes
 # `torch.amp.GradScaler(1024.)` instead.
 
 # %% tags=["question"]
@@ -267,24 +278,29 @@ scaler = GradScaler(1024.0)
 print(f"scale: {scaler.get_scale():,.0f}")
 
 # %% [markdown]
-# ## Messages that only a GPU gives
+# ## Messages that you meet on a GPU
 #
-# A CPU raises none of these, so they are quoted and not run. Each row links to a thread in which
+# The cells of this lesson raise none of these, so they are quoted and not run. Each row links to a thread in which
 # somebody met it.
 #
 # | message | why | cure |
 # |---|---|---|
-# | `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'` ([pytorch#127176](https://github.com/pytorch/pytorch/issues/127176)) | a scaler with BF16 parameters; on a CPU the same program runs | no scaler with BF16 |
+# | `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'` ([pytorch#127176](https://github.com/pytorch/pytorch/issues/127176)) | a scaler with BF16 parameters; on a CPU the same program runs | FP32 parameters; no scaler with BF16 autocast |
 # | `Current CUDA Device does not support bfloat16` ([nanoGPT#277](https://github.com/karpathy/nanoGPT/issues/277)) | BF16 autocast on a T4, V100 or older GPU, in older versions of PyTorch | FP16 with a scaler |
-# | `Your setup doesn't support bf16/gpu` ([alpaca#133](https://github.com/tatsu-lab/stanford_alpaca/issues/133)) | `bf16=True` in Transformers on such a GPU, or no GPU found | `fp16=True`, and FP32 trainable weights |
+# | `Your setup doesn't support bf16/gpu` ([alpaca#133](https://github.com/tatsu-lab/stanford_alpaca/issues/133)) | `bf16=True` in Transformers, and it finds no GPU; in older versions also on a T4 or V100 | look at `torch.cuda.is_available()`; on an old GPU `fp16=True`, and FP32 trainable weights |
 # | `FlashAttention only supports Ampere GPUs or newer` ([flash-attention#762](https://github.com/Dao-AILab/flash-attention/issues/762)) | the flash-attn package on a T4 or V100 | PyTorch's own `scaled_dot_product_attention` |
 #
-# ## 30 faults by what you see
+# ## Faults by what you see
 #
-# Each of them is triggered and fixed in [[deep clinic]].
+# The first four are in this lesson. [[deep clinic]] triggers and fixes 26 of the others, and cites a source for
+# the other 4.
 #
 # | what you see | pitfall | what to do |
 # |---|---|---|
+# | the loss explodes in the first steps, and no step is skipped | [Run d: a loss that explodes](#Run-d%3A-a-loss-that-explodes) | `scaler.step(optimizer)` in place of `optimizer.step()` |
+# | `eval()` gives NaN, training is fine, and all weights are finite | [One broken batch, and one skipped step](#One-broken-batch%2C-and-one-skipped-step) | look at the buffers; make BatchNorm's statistics again from clean batches |
+# | long texts or large images get worse in BF16 | [Eight positions in BF16](#Eight-positions-in-BF16) | compute positions and angles in FP32, in a region with `enabled=False` |
+# | the scale isn't what you asked for in `torch.amp.GradScaler(1024.)` | [A call that has changed its meaning](#A-call-that-has-changed-its-meaning) | `GradScaler("cuda", init_scale=1024.0)` |
 # | `No inf checks were recorded for this optimizer` | [1. No inf checks were recorded for this optimizer](13_clinic_deep.ipynb#Pitfall-1%3A-No-inf-checks-were-recorded-for-this-optimizer) | call backward first, on a loss that depends on its parameters |
 # | `No inf checks were recorded prior to update` | [2. No inf checks were recorded prior to update](13_clinic_deep.ipynb#Pitfall-2%3A-No-inf-checks-were-recorded-prior-to-update) | leave out both or neither |
 # | `unscale_() has already been called on this optimizer since the last update()` | [3. unscale_ has already been called](13_clinic_deep.ipynb#Pitfall-3%3A-unscale_-has-already-been-called) | call it once a step, after the last backward |
@@ -321,7 +337,8 @@ print(f"scale: {scaler.get_scale():,.0f}")
 # 1. Look up a message before you follow the first answer. Ask of each cure whether it changes the
 #    message or the numbers.
 # 2. Without a message, look at the loss, the skipped steps and the scale. Together they point to a part of the loop.
-# 3. A loss that is the same in every step, to the last bit, means that the forward pass doesn't use the weights that you update.
+# 3. If the loss is the same in every step, to the last bit, although the weights move, the forward pass
+#    doesn't use the weights that you update.
 # 4. The scaler protects parameters and the optimizer's state. It doesn't protect buffers, such as
 #    BatchNorm's statistics.
 # 5. Before you change anything, find a number that shows the fault, and look at it again after the change.

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Lesson 13, deeper: Thirty faults, one by one
 #
-# This notebook is optional: it's for looking things up. It triggers 30 faults of mixed precision,
-# shows what PyTorch says, and fixes each one. The table of [[lesson clinic]] leads to them.
+# This notebook is optional: it's for looking things up. It goes through 30 faults of mixed precision. It
+# triggers 26 of them, shows what PyTorch says, and fixes them. The other 4 need another version of
+# PyTorch or a GPU, and are cited. The table of [[lesson clinic]] leads to them.
 #
 # **Time** 75 minutes to read it through, a minute to look something up. **Needs** [[lesson training_loops]] and the lessons before
 # it; no GPU. If you run a part of it, run the four cells below first.
@@ -257,7 +258,7 @@ plots.curves(
 # ### Pitfall 14: Clipped before unscale_
 #
 # `max_norm` is 1, and the true norm is below that. So clipping should change nothing. (Adam hides
-# this mistake: it divides by the size of the gradients.)
+# this mistake while the gradients stay far above its eps of 1e-8: it divides by their size.)
 
 
 # %%

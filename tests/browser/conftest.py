@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from lab import Lab, Notebook, running_lab
 
+from amp_lessons.workspace import START_PAGE
+
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
@@ -18,15 +20,21 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.fixture(scope="session")
+def reader(chromium, lab) -> Iterator[Notebook]:
+    """A page of JupyterLab in which one notebook is read after the other."""
+    notebook = Notebook(chromium, lab.address, START_PAGE)
+    yield notebook
+    notebook.close()
+
+
 @pytest.fixture
-def open_notebook(chromium, lab) -> Iterator[Callable[..., Notebook]]:
-    """Opens a notebook in JupyterLab, in a page of its own that is closed at the end."""
-    opened: list[Notebook] = []
+def open_notebook(reader) -> Callable[[str], Notebook]:
+    """Opens a notebook alone in the one page, as its file has it. Its kernel runs on from an
+    earlier test, as it does for a learner who closes a tab and comes back."""
 
-    def open_(path: str, **options: object) -> Notebook:
-        opened.append(Notebook(chromium, lab.address, path, **options))
-        return opened[-1]
+    def open_(path: str) -> Notebook:
+        reader.turn_to(path, end_kernels=False)
+        return reader
 
-    yield open_
-    for notebook in opened:
-        notebook.close()
+    return open_

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from lab import Notebook, faults, save
+from lab import faults, save
 from outputs import CURVES, settled
 
 from amp_lessons.course import LESSONS, Lesson, lesson_of
@@ -48,7 +47,8 @@ def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, lab):
     page.set_default_timeout(300_000)
     page.goto(f"{lab.address}/")  # where the browser is sent when Lab starts
     page.wait_for_selector(".jp-Notebook h1")
-    lines = "\n".join(cell.source for cell in stored_cells(START_PAGE)).splitlines()
+    text = [cell.source for cell in stored_cells(START_PAGE) if cell.cell_type == "markdown"]
+    lines = "\n".join(text).splitlines()
     heading = next(line.removeprefix("# ") for line in lines if line.startswith("# "))
     assert page.locator(".jp-Notebook h1").first.inner_text().startswith(heading)
     page.wait_for_timeout(2000)  # news and update dialogs come late
@@ -61,14 +61,6 @@ def shown(outputs: list[dict]) -> list[object]:
     streams = [o for o in outputs if o["output_type"] == "stream"]
     text = "".join("".join(o["text"]) for o in streams)
     return [text, *(o.get("data") for o in outputs if o not in streams)]
-
-
-@pytest.fixture(scope="module")
-def reader(chromium, lab) -> Iterator[Notebook]:
-    """A page of JupyterLab in which one lesson is read after the other."""
-    notebook = Notebook(chromium, lab.address, START_PAGE)
-    yield notebook
-    notebook.close()
 
 
 def test_lessons_with_widgets_are_found():
@@ -181,10 +173,12 @@ def test_pictures_have_alternative_text(open_notebook):
     picture = notebook.page.locator(".jp-OutputArea-output img").first
     assert "Steps 0 to 7 are skipped." in picture.get_attribute("alt")
     assert faults(notebook.page, ".jp-OutputArea-output img") == []
-    notebook.page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
+    toggle = "() => jupyterapp.commands.execute('application:toggle-left-area')"
+    notebook.page.evaluate(toggle)
     notebook.cell("plots.scaled_training")
     notebook.page.wait_for_timeout(500)
     save(notebook.page, "lab")
+    notebook.page.evaluate(toggle)
 
 
 def curves_alone() -> tuple[str, str, str]:

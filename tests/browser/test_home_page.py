@@ -136,7 +136,7 @@ def test_who_comes_back_from_a_lesson_finds_the_page_as_it_is_now(page_of, lab, 
 def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
     sheet = page_of(lesson_of("smallest_scale").sheet)
     page = sheet.page
-    sheet.run_cell("import")
+    sheet.run_cell("import torch")
     sheet.type_into("def smallest_scale", checks.find("smallest_scale").solved())
     sheet.run_cell("def smallest_scale")
     sheet.run_cell("ex.smallest_scale.check")

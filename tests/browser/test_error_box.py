@@ -1,0 +1,48 @@
+"""The box on the home page in a real JupyterLab: paste, look up, follow the link."""
+
+from __future__ import annotations
+
+import pytest
+from lab import Lab, Notebook, faults, save
+from playwright.sync_api import expect
+
+from amp_lessons import workspace
+from amp_lessons.course import HOME, lesson_called
+
+pytestmark = pytest.mark.browser
+
+CELL = "ErrorLookup()"
+BOX = "[aria-label='Look up an error']"
+TRACEBACK = """Traceback (most recent call last):
+  File "train.py", line 40, in <module>
+    scaler.unscale_(optimizer)
+ValueError: Attempting to unscale FP16 gradients."""
+
+
+def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab):
+    home = Notebook(chromium, lab.address, HOME)
+    page = home.page
+    home.run_cell(CELL)
+    box = page.locator(BOX)
+    area = box.get_by_label("Your error, or what you see")
+    area.focus()
+    page.keyboard.insert_text(TRACEBACK)
+    page.keyboard.press("ArrowUp")  # JupyterLab would move to another cell
+    page.keyboard.press("Control+Enter")  # and here run the cell, which draws an empty box
+    expect(box.get_by_role("status")).to_have_text("Found: Attempting to unscale FP16 gradients.")
+    expect(area).to_have_value(TRACEBACK)
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        home.theme(theme)
+        box.scroll_into_view_if_needed()
+        save(box, f"error_box_{theme.split()[1].lower()}")
+        assert faults(page, BOX) == []
+    home.theme("JupyterLab Light")
+    lesson = lesson_called("grad_scaler")
+    with home.context.expect_page() as opened:
+        box.get_by_role("link", name="06 GradScaler").click()
+    assert opened.value.url.endswith(f"/lab/tree/{lesson.notebook}")
+
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    workspace.copy_course(lab.workspace)  # as the next `amp-lessons lab` does
+    assert "widget-view" not in (lab.workspace / HOME).read_text(encoding="utf-8")
+    home.close()
