@@ -146,3 +146,15 @@ class Event:
         if max(self._reached, end._reached) > self._gpu._host:
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
         return 1e3 * (end._reached - self._reached)
+
+
+def step_milliseconds(batch: int, launches: float, loading: float, computing: float) -> float:
+    """How long a training step takes on a pretend machine: the slowest of three sets the pace.
+
+    Args:
+        batch: pictures in a batch.
+        launches: milliseconds that the host needs to launch a step, whatever the batch.
+        loading: milliseconds that the data loader needs for one picture.
+        computing: milliseconds that the GPU needs for one picture.
+    """
+    return max(launches, loading * batch, computing * batch)

@@ -19,13 +19,13 @@ from amp_lessons.lookup.search import Catalogue
 from amp_lessons.lookup.words import Index, tokens
 
 DATA = Path(__file__).with_name("data")
-RIGHT_OF_REAL = 28
-"""Of 30 texts from real threads, so many must find their entry first."""
+RIGHT_OF_THIRTY = 28
+"""Of 30 texts written after threads, at least so many must find their entry first."""
 
 
-def texts(name: str) -> list[dict[str, str]]:
-    """The ``[[text]]`` tables of a file: `text`, and the id of the `entry` that it must find."""
-    return tomli.loads((DATA / name).read_text(encoding="utf-8"))["text"]
+def texts(name: str, kind: str = "text") -> list[dict[str, str]]:
+    """The tables of one kind in a file. A ``[[text]]`` has the id of the `entry` it must find."""
+    return tomli.loads((DATA / name).read_text(encoding="utf-8"))[kind]
 
 
 def found_first(text: str) -> str:
@@ -52,12 +52,16 @@ def test_the_texts_are_many_and_none_of_the_catalogue():
     assert len(WRITTEN) - len(copied) >= 30
 
 
-def test_texts_from_real_threads():
-    real = texts("pasted_errors.toml")
-    assert len(real) >= 30
-    missed = {case["entry"]: found_first(case["text"]) for case in real}
-    missed = {wanted: found for wanted, found in missed.items() if wanted != found}
-    assert len(missed) <= 30 - RIGHT_OF_REAL, missed
+def test_texts_written_after_threads_find_their_entry():
+    """46 of 52 were right at the first run, and the misses then changed catalogue and search."""
+    cases = texts("pasted_errors.toml")
+    assert len(cases) >= 30
+    wanted = {case["url"]: {case["entry"], case.get("also", case["entry"])} for case in cases}
+    assert len(wanted) == len(cases)
+    assert set().union(*wanted.values()) <= {entry.id for entry in catalogue.load()}
+    found = {case["url"]: found_first(case["text"]) for case in cases}
+    missed = {url: found[url] for url in wanted if found[url] not in wanted[url]}
+    assert 30 * (len(cases) - len(missed)) >= RIGHT_OF_THIRTY * len(cases), missed
 
 
 @pytest.mark.parametrize("entry", catalogue.load(), ids=lambda entry: entry.id)
@@ -66,8 +70,15 @@ def test_each_entry_is_found_by_its_example_and_by_its_name(entry):
     assert found_first(f" {entry.id.upper()}\n") == entry.id
 
 
-@pytest.mark.parametrize("case", texts("unrelated_errors.toml"), ids=lambda c: c["text"][:40])
-def test_an_unrelated_error_gets_no_confident_answer(case):
+UNRELATED = [
+    *texts("unrelated_errors.toml"),
+    *texts("pasted_errors.toml", "unrelated"),
+    *texts("pasted_errors.toml", "uncatalogued"),
+]
+
+
+@pytest.mark.parametrize("case", UNRELATED, ids=lambda c: c.get("url", ascii(c["text"])[1:41]))
+def test_a_text_that_no_entry_is_about_gets_no_confident_answer(case):
     found = lookup(case["text"], limit=200)
     assert [each.entry.id for each in found if each.confident] == []
 
@@ -85,10 +96,24 @@ def test_an_unrelated_error_gets_no_confident_answer(case):
         ("autocast does not work in my thread", "autocast-not-in-thread"),
         ("flan-t5 inf in float16", "t5-nan-in-fp16"),
         ("nan los with autcast and fp16", "nan-loss-after-some-epochs"),
+        ("loss expoldes with GradScalar", "optimizer-step-beside-scaler"),
+        ("> loss is nan with fp16\n21:05:23 INFO step 9 loss 3.2", "nan-loss-after-some-epochs"),
     ],
 )
 def test_a_symptom_in_plain_words(typed, entry):
     assert found_first(typed) == entry
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "| WARNING: overflow in the loss, changing the scale to 0.25",
+        "2026-11-22 21:05:23 | trainer | loss is nan after some steps with fp16",
+        "[rank0]: GradScaler skips every step",
+    ],
+)
+def test_a_line_of_a_log_is_nobodys_own_words(line):
+    assert found_first(line) == ""
 
 
 @pytest.mark.parametrize(
@@ -219,6 +244,7 @@ SMALL = Catalogue(
         "expected Float but found at::Half",
         "expected torch.cuda.HalfTensor but found Float",
         "EXPECTED half BUT FOUND double",
+        "expected struct c10::BFloat16 but found struct c10::Half",
     ],
 )
 def test_a_dtype_in_a_pattern_stands_for_any_dtype(text):
@@ -261,12 +287,24 @@ def test_words_in_one_form():
 
 
 def test_likeness_is_a_share_of_the_words_and_counts_rare_ones_more():
-    index = Index([[(1.0, "nan loss")], [(1.0, "loss scale")], [(1.0, "memory")]])
+    index = Index([[(3.0, "nan loss")], [(3.0, "loss scale")], [(3.0, "memory")]])
     likes = index.compare(["nan", "los"])
     assert [each.words for each in likes] == [("nan", "los"), ("los",), ()]
     assert likes[0].share == 1.0
     assert 0 < likes[1].share < 0.5
     assert likes[0].score > likes[1].score > likes[2].score == 0
+
+
+def test_a_word_of_the_explanation_counts_half():
+    named, explained = Index([[(3.0, "overflow")], [(3.0, "memory"), (1.0, "overflow")]]).compare(
+        ["overflow"]
+    )
+    assert (named.share, explained.share) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("typed", ["expoldes", "explods", "epxlodes"])
+def test_a_misspelt_word_is_put_right(typed):
+    assert Index([[(3.0, "the loss explodes")]]).query(typed) == {"explod": typed}
 
 
 # ---- bad input ----------------------------------------------------------------------------------

@@ -73,12 +73,14 @@ class Pasted:
     Attributes:
         lines: without what surrounds them, none empty, none twice.
         messages: in the order of the text.
-        raised: whether it is what a program printed, and not somebody's own words.
+        raised: whether it has a message or a traceback, and isn't only somebody's own words.
+        own: the lines that somebody may have written: those without a log's prefix.
     """
 
     lines: tuple[str, ...]
     messages: tuple[Message, ...]
     raised: bool
+    own: tuple[str, ...] = ()
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -103,7 +105,8 @@ def read(text: str) -> Pasted:
     if "\0" in text or text.count("\ufffd") > len(text) / 10:
         raise UnreadableText("this is not text: paste the error as it was printed")
     text, _ = ends_of([text])
-    lines = [_bare(line) for line in _plain(text).split("\n")]
+    bare = [_bare(line) for line in _plain(text).split("\n")]
+    lines = [line for line, _ in bare]
     if not any(re.search(r"[A-Za-z]{2}", line) for line in lines):
         raise UnreadableText(
             "no English words in this text: PyTorch's messages are in English, so paste one of them"
@@ -111,7 +114,8 @@ def read(text: str) -> Pasted:
     messages = tuple(_messages(lines))
     raised = bool(messages) or any(line.startswith(_TRACEBACK) for line in lines)
     once = tuple(dict.fromkeys(filter(None, lines)))  # logs repeat themselves
-    return Pasted(once, messages, raised)
+    own = tuple(line for line, logged in bare if line and not logged)
+    return Pasted(once, messages, raised, own)
 
 
 def ends_of(pieces: Iterable[str]) -> tuple[str, str]:
@@ -147,15 +151,19 @@ _COLOURS = re.compile(
     r"|\[(?:\d{1,3};)*\d{1,3}m"  # colours whose escape character was lost on the way
 )
 _AROUND = " \t>|│┃║▏▌╭╮╰╯┌┐└┘├┤─━═❱"
+_TYPEID = re.compile(r"\b(?:struct|class) (?=(?:c10|at)::)")
+"""What Windows' compiler puts before the name of a type: ``struct c10::Half``."""
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "#39": "'", "nbsp": " ", "amp": "&"}
 _PREFIX = re.compile(
-    r"""(?:
+    r"""(?:(?P<log>
       \[?\(?rank[ _:]?\d+\)?\]?:?                                   # torchrun, DeepSpeed
     | \[\d+(?:,\d+)?\](?:<\w+>)?:                                   # mpirun
     | \(\w+\ pid=\d+[^)]*\)                                         # Ray
     | [\[(]?\d{4}[-/]\d\d?[-/]\d\d?[T ,]+\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[\])]?
     | [\[(]?\d\d:\d\d:\d\d(?:[.,]\d+)?[\])]?
-    | \[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\]?(?=[\s:|-])
+    | \[?(?-i:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\]?(?=[\s:|-])
+    )
+    | \[?(?:debug|info|warn|warning|error|critical|fatal)\]?(?=[\s:|-])  # people write these too
     | E(?=\s{3})                                                    # pytest
     | [\w.-]{1,40}\s+\|(?=\s)                                       # docker compose
     | [-:|](?=\s)
@@ -173,15 +181,20 @@ def _plain(text: str) -> str:
         text = text.replace("\\n", "\n").replace('\\"', '"')
     text = unicodedata.normalize("NFKC", re.sub("\r\n?", "\n", text))
     text = re.sub("[‘’`´]", "'", re.sub("[“”„]", '"', text))
+    text = _TYPEID.sub("", text)
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def _bare(line: str) -> str:
-    """A line without the box, the quotation marks or the log's prefix around it."""
-    line = line.strip(_AROUND)
+def _bare(line: str) -> tuple[str, bool]:
+    """A line without what surrounds it, and whether that is a log's prefix.
+
+    Boxes, quotation marks and prefixes go. Only a prefix shows that a program wrote the line.
+    """
+    line, logged = line.strip(_AROUND), False
     while found := _PREFIX.match(line):
+        logged = logged or found["log"] is not None
         line = line[found.end() :].strip(_AROUND)
-    return " ".join(line.split())
+    return " ".join(line.split()), logged
 
 
 # ---- messages -----------------------------------------------------------------------------------

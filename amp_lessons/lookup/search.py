@@ -158,7 +158,8 @@ class Catalogue:
         return Index([_parts(entry) for entry in self.entries])
 
     def _by_words(self, read: Pasted) -> list[Found]:
-        text = " ".join([each.text for each in read.errors[:1]] or read.lines)[:WINDOW]
+        said = [each.text for each in read.errors[:1]] or read.own or read.lines
+        text = " ".join(said)[:WINDOW]
         words = self._index.query(text)
         likely = [
             (_favoured(entry, read) * like.score, entry, like)
@@ -196,7 +197,7 @@ def _favoured(entry: Entry, read: Pasted) -> float:
 
 def _is_sure(read: Pasted, words: Mapping[str, str], like: Likeness) -> bool:
     """Whether somebody's own words name this entry."""
-    if read.raised or len(words) > MOST_WORDS or not TOPIC & words.keys():
+    if read.raised or not read.own or len(words) > MOST_WORDS or not TOPIC & words.keys():
         return False
     return len(like.words) >= 2 and like.share >= LEAST_SHARE
 

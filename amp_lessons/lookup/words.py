@@ -20,6 +20,12 @@ K1, B = 1.2, 0.6
 FEW_WORDS = 12
 """Up to so many unknown words are compared with the known ones, in case they are misspelt."""
 
+NAMING = 2.0
+"""The parts of an entry of at least this weight name a fault. The others explain it, with words that
+many faults share."""
+EXPLAINED = 0.5
+"""What a word counts for the share if only an explanation has it."""
+
 _STOP_WORDS = (
     "a about after again all almost already also although always am an and any anything are "
     "as at be because been before being but by call can cannot could did do doing don done "
@@ -32,7 +38,7 @@ _STOP_WORDS = (
     "thing this though through time to together too try under until up us use using very want "
     "was way we well were what when where whether which while who why will with within "
     "without would wrong yet you your epoch iteration does doesn didn isn work become became "
-    "train model torch pytorch python"
+    "train model torch pytorch python detect module name"
 )
 _SAME = {
     "float16": "fp16",
@@ -135,7 +141,8 @@ class Likeness:
 
     Attributes:
         score: BM25, to sort by.
-        share: which part of the query's words it has, weighted by how rare they are: 0 to 1.
+        share: which part of the query's words it has, weighted by how rare they are: 0 to 1. A
+            word that only its explanation has counts `EXPLAINED`.
         words: of the query that it has.
     """
 
@@ -152,7 +159,11 @@ class Index:
     """
 
     def __init__(self, documents: Sequence[Iterable[tuple[float, str]]]) -> None:
-        self._counts = [_weighted(parts) for parts in documents]
+        parted = [tuple(parts) for parts in documents]
+        self._counts = [_weighted(parts) for parts in parted]
+        self._names = [
+            frozenset(_weighted(part for part in parts if part[0] >= NAMING)) for parts in parted
+        ]
         self._lengths = [sum(counts.values()) for counts in self._counts]
         self._mean = sum(self._lengths) / max(len(self._lengths), 1)
         there = Counter(word for counts in self._counts for word in counts)
@@ -172,7 +183,9 @@ class Index:
             return words
         known = [*self._rarity, *_SYNONYMS, *_STOP]
         for word in unknown:
-            near = difflib.get_close_matches(word, known, n=1, cutoff=0.84)
+            near = _with_two_swapped(word, known) or difflib.get_close_matches(
+                word, known, n=1, cutoff=0.84
+            )
             if near and (typed := words.pop(word)) and near[0] not in _STOP:
                 meant = _SYNONYMS.get(near[0], near[0])
                 words.setdefault(_TOPIC_STEMS.get(meant, meant), typed)
@@ -193,7 +206,15 @@ class Index:
         score = sum(
             weights[word] * counts[word] * (K1 + 1) / (counts[word] + held_back) for word in there
         )
-        return Likeness(score, sum(weights[word] for word in there) / total, there)
+        names = self._names[place]
+        has = sum(weights[word] * (1.0 if word in names else EXPLAINED) for word in there)
+        return Likeness(score, has / total, there)
+
+
+def _with_two_swapped(word: str, known: Iterable[str]) -> list[str]:
+    """The known words that are this word with two neighbouring letters swapped."""
+    swaps = {f"{word[:n]}{word[n + 1]}{word[n]}{word[n + 2 :]}" for n in range(len(word) - 1)}
+    return [each for each in known if each in swaps]
 
 
 def _weighted(parts: Iterable[tuple[float, str]]) -> dict[str, float]:

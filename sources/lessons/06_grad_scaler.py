@@ -350,7 +350,7 @@ print("6", scaler_error("update"))
 # %% [markdown]
 # | | what happened | what to do |
 # |---|---|---|
-# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights. (Adam hides it: it divides by the size of the gradients) | Scale every loss |
+# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights. (Adam hides it while the gradients stay above its eps of 1e-8: it divides by their size) | Scale every loss |
 # | 2 | No parameter of this optimizer has a gradient. Perhaps it holds other parameters than the loss depends on, all of them are frozen, or `zero_grad` came between `backward` and `step` | Print which `.grad` are None |
 # | 3 | You called `unscale_` twice without an `update` in between. This happens where a loop adds up the gradients of several batches before each step, and unscales after each batch | Call `unscale_` once, right before the step ([[lesson training_loops]]) |
 # | 4 | You called `step` twice without an `update` in between | Call `update` once in each step, last |

@@ -2,43 +2,36 @@
 # # Lesson 10: Speed, measured
 #
 # "Mixed precision is two to three times faster." Faster than what, on which GPU, for which model?
-# Before you measure anything yourself, you look at what others measured and published. Then you learn to
-# measure without fooling yourself, and time a training step on your own machine.
+# Before you measure anything yourself, you look at what others measured and published. Then you
+# learn to measure without fooling yourself, and time a training step on your own machine.
 #
-# **You will be able to** say what to expect for your model on your GPU, time a step on a GPU correctly, and
-# find out why mixed precision isn't faster for you.
+# **You will be able to** say what to expect for your model on your GPU, time a step on a GPU
+# correctly, and find out why mixed precision isn't faster for you.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]]; no GPU. Figures from GPUs are quoted with
-# their source: this course hasn't run anything on CUDA yet.
+# **Time** 45 minutes. **Needs** [[lesson training_loops]]; no GPU. Figures from GPUs are quoted
+# with their source: this course hasn't run anything on CUDA yet.
 
 # %%
 import statistics
 
 from amp_lessons import gain_plots, roofline, timing
 from amp_lessons.interview import ask, predict
-from amp_lessons.pretend_gpu import PretendGpu
+from amp_lessons.pretend_gpu import PretendGpu, step_milliseconds
 from amp_lessons.profiles import load_profile
-from amp_lessons.records.published import (
-    first_variants,
-    four_rates,
-    load_published,
-    of,
-    on,
-    on_both,
-    one_gpu,
-)
+from amp_lessons.records import published as quoted
 from amp_lessons.step_timing import step_table, time_training
 
-published = load_published()
-pairs = published.best_pairs()  # one pair for each model variant and kind of GPU, on one GPU
+published = quoted.load_published()
+pairs = published.best_pairs()  # one for each model variant and kind of GPU, on one GPU
 
 # %% [markdown]
 # ## What will I gain?
 #
-# NVIDIA has published training rates for 32 PyTorch models, with and without mixed precision: 26 of them on both a
-# V100 and an A100. "Mixed" is FP16, except for BART and wav2vec 2.0, which use BF16 on an A100.
-# What they are compared with differs. A V100 computes in FP32. On an A100, NVIDIA's runs use TF32: matrix
-# products and convolutions that take FP32 numbers, but round them to 11 significant bits on the way in.
+# NVIDIA has published training rates for 32 PyTorch models, with and without mixed precision. 26 of
+# them were measured on a V100 and on the newer A100. "Mixed" is FP16, except for BART and wav2vec
+# 2.0, which use BF16 on an A100. The other run of each pair differs. On a V100 it is FP32. On an
+# A100 it is TF32: matrix products and convolutions that take FP32 numbers, but round them to 11
+# significant bits on the way in.
 #
 # Here are six of the models:
 #
@@ -46,50 +39,51 @@ pairs = published.best_pairs()  # one pair for each model variant and kind of GP
 # |---|---|
 # | BERT large | a language model of 24 large layers |
 # | HiFi-GAN | speech from many thin convolutions |
-# | nnU-Net 3D | a medical image network of 3-D convolutions |
+# | nnU-Net 2D | a medical image network of convolutions |
 # | SSD300 | an object detector on top of a ResNet50 |
-# | Tacotron 2 | speech, made by LSTMs, one short piece of sound after the other |
+# | Tacotron 2 | speech, made by LSTMs |
 # | Transformer big | a translation model |
 
 # %% tags=["question"]
 predict("speed.six_models")
 
 # %%
-a100 = on(pairs, "A100")
-six = of(a100, "BERT", "HiFi-GAN", "nnU-Net", "SSD300", "Tacotron 2", "Transformer big")
-for pair in sorted(six, key=lambda pair: pair.speedup):
-    if pair.like_for_like and pair.name != "nnU-Net 2D":
-        rates = f"{pair.rate_baseline:>10,.0f} → {pair.rate_mixed:>10,.0f} {pair.unit}"
-        print(f"{pair.name:24} {rates:45} {pair.speedup:.2f} times as fast")
-print("source of the last row:", pair.url)
+a100 = quoted.on(pairs, "A100")
+six = quoted.of(a100, "BERT", "HiFi-GAN", "nnU-Net", "SSD300", "Tacotron 2", "Transformer big")
+six = sorted(quoted.like_for_like(six), key=lambda pair: pair.speedup)
+for pair in six:
+    rates = f"{pair.rate_baseline:>10,.1f} → {pair.rate_mixed:>10,.1f} {pair.unit}"
+    print(f"{pair.name:24} {rates:46} {pair.speedup:.2f} times as fast")
+print("sources, such as", six[0].url)
 
 # %% [markdown]
-# Every pair in this list has the same batch on both sides. The largest gain is nearly three times the
-# smallest. So "two to three times" is no answer: it depends on what your model spends its time with.
+# In this list both sides of a pair have the same batch. The gains go from a loss to nearly 2, so
+# "two to three times" is no answer. It depends on what your model spends its time with.
 #
-# Here are 25 models that were measured on one GPU of each kind, one variant of each. A filled marker means that
-# both sides had the same batch and, as far as we know, the same memory layout. An open one means that one of these
-# differs, or isn't printed.
+# NVIDIA's tables have 287 pairs, several for each model. Here are 25 models, with one pair for each
+# kind of GPU. A filled marker means that both sides had the same batch and, as far as we know, the
+# same memory layout, which is the order of a picture's numbers in memory. An open marker means that
+# one of these differs, or isn't printed.
 
 # %%
 for gpu in ("V100", "A100"):
-    gains = [pair.speedup for pair in on(published.training, gpu)]
+    gains = [pair.speedup for pair in quoted.on(published.training, gpu)]
     print(f"{gpu}: {len(gains)} pairs, median {statistics.median(gains):.2f}", end=", ")
     print(f"from {min(gains):.2f} to {max(gains):.2f}")
-gain_plots.dumbbell(first_variants(on_both(pairs)))
+gain_plots.dumbbell(quoted.first_variants(quoted.on_both(pairs)))
 
 # %% [markdown]
 # ## What are you comparing with?
 #
-# For nearly every model the A100 gains less than the V100. Is mixed precision worse on the newer GPU?
-# Look at the rates themselves. Pre-training BERT large on one V100 gave 50 sequences a second in
-# FP32, and 224 in mixed precision.
+# For nearly every model the A100 gains less than the V100. Is mixed precision worse on the newer
+# GPU? Look at the rates themselves. Pre-training BERT large on one V100 gave 50 sequences a second
+# in FP32, and 224 in mixed precision.
 
 # %% tags=["question"]
 predict("speed.a100_without_amp")
 
 # %%
-rates = four_rates(first_variants(one_gpu(published.training)))
+rates = quoted.four_rates(quoted.first_variants(quoted.one_gpu(published.training)))
 for row in rates:
     if row.name.startswith("BERT large seq 128"):
         print(f"V100: FP32 {row.v100_fp32:.0f}, mixed {row.v100_mixed:.0f} sequences/s")
@@ -97,18 +91,22 @@ for row in rates:
 gain_plots.tf32_share(rates)
 
 # %% [markdown]
-# Open markers are the 32-bit runs, filled ones mixed precision. For 15 of the 25 models the A100 in TF32 is
-# ahead of the V100 in mixed precision. It starts where the older GPU ends, and there is less left to gain.
+# In this figure open markers are the 32-bit runs, and filled ones mixed precision. For 15 of the 25
+# models the A100 in TF32 is ahead of the V100 in mixed precision. It starts where the older GPU
+# ends, and there is less left to gain.
 #
-# Is your own baseline TF32? With PyTorch's defaults it depends on the operation. On an A100 or newer,
-# convolutions and RNNs of cuDNN use TF32, and matrix products don't. So a CNN starts from TF32
-# and a transformer from IEEE FP32, unless TF32 was switched on: by `torch.set_float32_matmul_precision("high")`, or by
-# NVIDIA's container. [[deep speed]] shows the switches. When you read a speed-up, ask for the baseline first.
+# Is your own baseline TF32? With PyTorch's defaults, convolutions and RNNs use it on an A100 or
+# newer, and matrix products don't: they run in FP32 as the standard says, called IEEE FP32.
+# NVIDIA's containers switch TF32 on for products too, and so does
+# `torch.set_float32_matmul_precision("high")`. [[deep speed]] shows the switches.
 #
-# ## A larger batch isn't the format's merit
+# So a transformer on an A100 with nothing set starts from IEEE FP32. No table here has that case.
+# It will gain more than NVIDIA's 1.8, and a part of that comes from TF32 alone. Time all three.
 #
-# Mixed precision often leaves room for a larger batch, and people use it. So in 56 of the 140 pairs on
-# A100s the batch differs, or isn't printed. The median of all 140 is 1.60.
+# ## What else changed?
+#
+# Mixed precision often leaves room for a larger batch, and people use it. So in 56 of the 140 pairs
+# on A100s the batch differs, or isn't printed. The median of all 140 is 1.60.
 
 # %% tags=["question"]
 predict("speed.same_batch")
@@ -116,111 +114,106 @@ predict("speed.same_batch")
 # %%
 for kind in ("same batch", "other batch", "batch not printed"):
     for gpu in ("V100", "A100"):
-        gains = [p.speedup for p in on(published.training, gpu) if p.comparison == kind]
+        gains = [p.speedup for p in quoted.on(published.training, gpu) if p.comparison == kind]
         print(f"{gpu}, {kind:18} {len(gains):3} pairs, median {statistics.median(gains):.2f}")
 
 # %% [markdown]
 # To learn what the *format* gives, compare runs of the same batch, the same memory layout and the
-# same software. To learn what *you* gain, let mixed precision use the batch that fits. Both are honest
-# if you say which it is.
+# same software. To learn what *you* gain, let mixed precision use the batch that fits. Both are
+# honest if you say which it is.
 #
-# The batch also decides in another way. Here is inference with ResNet50 on a V100: at a batch of 256, mixed
-# precision is 2.68 times as fast as FP32. (NVIDIA's script also gives it channels_last, at each batch.)
+# The size of the batch matters in another way too. Here is inference with ResNet50 on a V100: at a
+# batch of 256, mixed precision is 2.68 times as fast as FP32. (NVIDIA's script also gives it
+# another layout, at each batch.)
 
 # %% tags=["question"]
 predict("speed.batch_of_one")
 
 # %%
-chosen = of(published.inference, "ResNet50", "EfficientNet-b0", "SSD300")
+chosen = quoted.of(published.inference, "ResNet50", "EfficientNet-b0", "SSD300")
 gain_plots.gain_by_batch(chosen)
 
 # %% [markdown]
-# With batches this small the GPU isn't the limit. Python starts each operation on the GPU: a launch, which
-# takes some microseconds. If the GPU is done sooner than that, it waits. Autocast adds launches, because
-# each cast is one, so the step can get slower.
+# With batches this small the GPU isn't the limit. Python starts each operation on the GPU. That is
+# called a launch, and takes some microseconds. If the GPU is done sooner than that, it waits.
+# Autocast adds launches, because each cast is one, so the step can get slower.
 #
 # ## Was it on at all?
 #
-# Lambda published runs on newer GPUs too, up to a B200 of 2024. On the B200, four of the models labelled FP16
-# came out near 1: ResNet50 1.04, WaveGlow 1.03, SSD300 0.98 and Tacotron 2 0.98. In two of the four
-# programs mixed precision was never switched on.
+# Lambda, who rent out GPUs, published runs on newer ones too, up to a B200. On the B200, four of
+# the models labelled FP16 came out near 1: ResNet50 1.04, WaveGlow 1.03, SSD300 0.98 and Tacotron 2
+# 0.98. In two of the four programs mixed precision was never switched on.
 
 # %% tags=["question"]
 predict("speed.four_near_one")
 
 # %%
-for model in ("ResNet50", "SSD300", "WaveGlow", "Tacotron 2"):
-    rows = [r for r in of(published.medians, model) if r.gpu_count == 1]
-    found = {r.gpu_type: r.median for r in rows}
-    gpus = ("V100 16GB", "A100 80GB SXM", "H100 80GB SXM", "B200 192GB")
-    print(f"{model:10}", "  ".join(f"{gpu} {found[gpu]:.2f}" for gpu in gpus if gpu in found))
-log = next(line for line in published.logs if line.model == "WaveGlow")
-print(f"{log.where}:\n  {log.text}")
+models = ("ResNet50", "SSD300", "WaveGlow", "Tacotron 2")
+print(quoted.across_gpus(published, models))
 gain_plots.placebo(published.by_model())
 
 # %% [markdown]
-# The scripts for WaveGlow and Tacotron 2 passed `--amp-run`. The programs know `--amp`, and ignore what they
-# don't know. So 292 published pairs "with FP16" compare 32 bits with 32 bits: a placebo. Scripts from 2021 to 2025 pass that
-# switch: the rates look like rates. NVIDIA's own table says 3.14 for WaveGlow on a V100, with a larger batch.
+# Lambda's scripts for WaveGlow and Tacotron 2 pass `--amp-run`. NVIDIA's programs know `--amp`, and
+# ignore what they don't know. The logs say it: `PARAMETER amp : False`, such as [this
+# one](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results/H100_80GB_SXM5_v1/PyTorch_waveglow_FP16/14-02-2023_05-15-28.txt#L15)
+# of WaveGlow on an H100. So 292 pairs labelled FP16, 130 of them on one GPU, compare 32 bits with
+# 32 bits: a placebo. (Of NCF's runs, some had it on and some didn't.)
 #
-# A whole column can go wrong too. In NVIDIA's table of training *times* for SSD300 on A100s, TF32 and mixed precision
-# take equally long, although mixed precision's rates are 1.8 to 1.9 times as high. At that commit the script's default was mixed precision, so
-# it was probably AMP against AMP. Suspect rows like these are marked in our data and left out of the figures.
+# A whole column can go wrong too. In NVIDIA's table of training *times* for SSD300 on A100s, TF32
+# and mixed precision take equally long, although mixed precision's rates are 1.8 to 1.9 times as
+# high. At that commit the script's default was mixed precision, so it was probably AMP against AMP.
+# Our data marks such rows as suspect.
 #
-# One line in your program prevents this: assert the dtype of a linear layer's or a convolution's output, as in [[lesson autocast_ops]].
+# One line in your program prevents this: assert the dtype of a linear layer's or a convolution's
+# output, as in [[lesson autocast_ops]].
 #
 # ## And ResNet50 on the B200?
 #
-# There the log says that mixed precision was on, and still the gain is 1.04. Was the GPU waiting for the data
-# loader or for launches, or was it busy itself? You can tell these apart with two measurements: double the
-# batch, and train on one batch that stays on the GPU.
+# There the log says that mixed precision was on, and still the gain is 1.04. Was the GPU waiting
+# for the data loader or for launches, or was it busy itself? You can tell these apart with two
+# measurements: double the batch, and train on one batch that stays on the GPU.
 
 # %% tags=["question"]
 predict("speed.double_the_batch")
 
-
 # %%
-def step_ms(batch, launch_ms, loader_ms, gpu_ms):
-    """A pretend machine: the slowest of the three sets the pace."""
-    return max(launch_ms, loader_ms * batch, gpu_ms * batch)
-
-
 machines = {"launches": (40, 0, 0.1), "loader": (10, 0.5, 0.2), "GPU": (10, 0.1, 0.4)}
 print("waits for     batch 64   batch 128   batch 256   256, data on the GPU")
 for name, (launch, loader, gpu) in machines.items():
-    times = [step_ms(batch, launch, loader, gpu) for batch in (64, 128, 256)]
-    times.append(step_ms(256, launch, 0, gpu))
+    times = [step_milliseconds(batch, launch, loader, gpu) for batch in (64, 128, 256)]
+    times.append(step_milliseconds(256, launch, 0, gpu))
     print(f"{name:8}", "".join(f"{time:9.0f} ms" for time in times))
 
 # %% [markdown]
 # (These three machines are made up, to show the pattern.) For the B200, [Lambda's
 # log](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results_v2/LambdaOD_test_1xB200_192GB_129-213-83-251_v2/PyTorch_resnet50_AMP/10-12-2025_03-07-21.txt)
-# answers. ResNet50 trains there on one made-up batch that stays on the GPU, so the loader is out. A step takes 0.58 s
-# with 1,664 pictures in FP32, and 1.11 s with 3,328 in mixed precision. A step's launches take milliseconds, so it is the GPU
-# itself. One thing to try is the layout: both runs use `nchw`, where NVIDIA's mixed runs use channels_last.
+# answers. ResNet50 trains there on one made-up batch that stays on the GPU, so the loader is out. A
+# step takes 0.58 s with 1,664 pictures in FP32, and 1.11 s with 3,328 in mixed precision. A step's
+# launches take milliseconds, so it is the GPU itself. One thing to try is the layout: both runs use
+# `nchw`, where NVIDIA's mixed runs use channels_last.
 #
 # ## Equal quality?
 #
-# A run that learns nothing can be very fast. 25 of NVIDIA's pairs print the accuracy of several runs with its
-# spread. Each difference between mixed and 32-bit is shown here in units of that spread.
+# A run that learns nothing can be very fast. 25 of NVIDIA's pairs print the mean accuracy of
+# several runs, and how far the runs lie apart: their standard deviation. The figure shows each
+# difference between mixed and 32-bit in units of that spread, of both sides together.
 
 # %%
 print(gain_plots.within(published.spread_pairs()))
 gain_plots.accuracy_spread(published.spread_pairs())
 
 # %% [markdown]
-# Two of 25 lie outside of two standard deviations, one on each side. Mixed precision is ahead in 16 of the 25, and 32 bits
-# in 8. All in all, in 121 of 135 published pairs the final values are within 1% of each other. (Ten suspect pairs are left
-# out.) Beside each speed-up of your own, put both loss curves.
+# Two of 25 lie outside of two standard deviations, one on each side. Mixed precision is ahead in 16
+# of the 25, and 32 bits in 8. Without the suspect ones, NVIDIA prints 135 pairs of final
+# accuracies. In 121 of them the two values differ by at most 1%. Beside each speed-up of your own,
+# put both loss curves.
 #
 # ## How a stopwatch lies on a GPU
 #
 # Now you measure. To see whether a method is right, one has to know the true time. So here is a
-# `PretendGpu`: a queue, a clock, and steps whose duration we choose. Its traps are those of a real GPU. This
-# step takes 2 ms.
-
-# %% tags=["question"]
-predict("speed.clock_without_wait")
+# `PretendGpu`: a queue, a clock, and steps whose duration we choose. Its traps are those of a real
+# GPU. This step takes 2 ms. The cell reads the clock before the call, right after it, and once more
+# after waiting.
 
 # %%
 gpu = PretendGpu()
@@ -232,10 +225,13 @@ gpu.synchronize()
 print(f"after the work is done: {1e3 * (gpu.clock() - start):.3f} ms")
 
 # %% [markdown]
-# So wait before each reading of the clock: `torch.cuda.synchronize()`, or two `torch.cuda.Event`s, marks
-# that the GPU itself stamps. But waiting isn't all. The next step takes 2 ms too, but its first five runs are slow, and
-# so is every ninth run, because somebody else uses the machine. The cell times 21 runs, and waits each time.
-# Which of the four summaries would you trust?
+# The call returns as soon as the work is in the queue. Without waiting, a benchmark measures only
+# Python. So wait before each reading of the clock: `torch.cuda.synchronize()`, or two
+# `torch.cuda.Event`s, time stamps that the GPU itself writes.
+#
+# But waiting isn't all. The next step takes 2 ms too, but its first five runs are slow, and so is
+# every ninth run, because somebody else uses the machine. The cell times 21 runs, and waits each
+# time. It prints the first sample, the mean, the mean without the first five, and the median.
 
 
 # %%
@@ -255,11 +251,11 @@ print(f"first {times[0]:.2f}, mean {statistics.mean(times):.2f}", end=", ")
 print(f"mean after five {statistics.mean(times[5:]):.2f}, median {statistics.median(times):.2f} ms")
 
 # %% [markdown]
-# Warm up, then take the median, and say how far the samples are apart. And let the two versions take
-# turns: a chip that gets warm may get slower, and the one that you measure last would lose.
+# Warm up, then take the median, and say how far the samples are apart. And let the two versions
+# take turns: a chip that gets warm may get slower, and the one that you measure last would lose.
 #
-# `timing.compare` does all of that. It warms up until the time is stable, lets the steps take turns, and
-# measures again if the first half of the samples doesn't agree with the second.
+# `timing.compare` does all of that. It warms up until the time is stable, lets the steps take
+# turns, and measures again if the first half of the samples doesn't agree with the second.
 
 # %%
 gpu = PretendGpu(warming=0.0002)
@@ -274,8 +270,9 @@ print(f"speed-up {found['old'].median / found['new'].median:.2f}, true: 1.60")
 # %% [markdown]
 # ## What is the most that you can gain?
 #
-# A GPU's data sheet says how many operations a second it can do at most in each format. If all your time
-# goes into large matrix products, and both formats reach the same share of their peaks, you gain the ratio of the peaks.
+# A GPU's data sheet says how many operations a second it can do at most in each format. If all your
+# time goes into large matrix products, and both formats reach the same share of their peaks, you
+# gain the ratio of the peaks.
 
 # %%
 print(f"{'at most':14} from FP32   from TF32")
@@ -285,13 +282,14 @@ for gpu in roofline.GPUS:
     print(f"{gpu.name:14} {fp32:>9.1f}   {tf32:>9}")
 
 # %% [markdown]
-# From TF32, the peaks allow a factor of about 2 on each of these GPUs that has it. Gains above that have other
-# reasons: a baseline further from its peak, a larger batch, another layout, half as many bytes, or a kernel that exists in 16
-# bits only, such as PyTorch's FlashAttention. From FP32 the factor is 2 on an RTX 4090 and nearly 15 on an H100, so a page that doesn't name its
-# baseline says little.
+# From TF32, the peaks allow a factor of about 2 on each of these GPUs that has it. Gains above that
+# have other reasons: a baseline further from its peak, a larger batch, another layout, half as many
+# bytes, or a kernel that exists in 16 bits only, such as PyTorch's FlashAttention. From FP32 the
+# factor is 2 on an RTX 4090 and nearly 15 on an H100, so a page that doesn't name its baseline says
+# little.
 #
-# In the explorer, choose a GPU and a model, and see what was published and the limit beside it. Which
-# models gain more than 2 on an A100, and which reason is given?
+# In the explorer, choose a GPU and a model, and see what was published and the limit beside it.
+# Which models gain more than 2 on an A100, and which reason is given?
 
 # %% tags=["live"]
 from amp_lessons.widgets import PublishedExplorer
@@ -301,32 +299,37 @@ PublishedExplorer()
 # %% [markdown]
 # ## Your own machine
 #
-# The next cell times a whole training step of three linear layers: forward, loss, backward, optimizer, with autocast and, for FP16,
-# with a `GradScaler`. On a CUDA GPU the layers are 4096 wide. On a CPU they are small, and the ratios say
-# nothing about GPUs. "Of peak" is the share of what large products reach on the same machine.
+# The next cell times a whole training step of three linear layers: forward, loss, backward,
+# optimizer, with autocast and, for FP16, with a `GradScaler`. On a CUDA GPU the layers are 4096
+# wide. On a CPU they are small, and the ratios say nothing about GPUs. "Of peak" is the share of
+# the best rate that large products reach on your machine, in that format.
 
 # %% tags=["live"]
 report = time_training()
 print(step_table(report))
 
 # %% [markdown]
-# Time your own model with `time_training(make_model, make_batch)`. With a GPU, go on with `amp-lessons bench --record
-# my_gpu` in a terminal: it measures three models in each format, and writes a file to the `records` folder of your workspace.
-# The next cell puts that file beside the published runs.
+# Time your own model with `time_training(make_model, make_batch)`. With a GPU, go on with
+# `amp-lessons bench --record my_gpu` in a terminal: it measures three models in each format, and
+# writes a file to the `records` folder of your workspace. The next cell puts that file beside the
+# published runs.
 
 # %% tags=["live"]
+from amp_lessons.records import load_records
 from amp_lessons.records.beside import published_beside
 from amp_lessons.records.own import own_records
 
-for record in own_records():
+measured = [record for record in load_records() if record.kind == "measured"]
+for record in measured + own_records():
+    print(record.source)
     for beside in published_beside(record):
         print(beside)
 
 # %% [markdown]
 # ## Where does the time go?
 #
-# If you gain less than you hoped, look inside the step. `torch.profiler` lists how long each operation took.
-# This profile was made on a CPU and is stored with the course.
+# If you gain less than you hoped, look inside the step. `torch.profiler` lists how long each
+# operation took. This profile was made on a CPU and is stored with the course.
 
 # %%
 stored = load_profile()
@@ -335,26 +338,30 @@ for profile in stored.by_precision.values():
     print(profile.table(4))
 
 # %% [markdown]
-# The two kinds of products, `mm` and `addmm`, get 4 to 5 times faster. The casts don't come for free:
-# `copy_` now takes about a seventh of the step. And what isn't a product can gain little: `add_` takes 75 µs instead
-# of 83. On your GPU, `torch.profiler` with `ProfilerActivity.CUDA` shows the same for kernels.
+# The products are called `addmm` where a bias is added, and `mm` where not. They get 4 to 5 times
+# faster. The casts don't come for free: `copy_` now takes 15% of the step. And what isn't a product
+# can gain little: `add_` takes 75 µs instead of 83. On your GPU, `torch.profiler` with
+# `ProfilerActivity.CUDA` lists kernels in the same way.
 #
-# | why AMP isn't faster | how you notice | what helps |
+# If mixed precision isn't faster for you, go through this list from the top:
+#
+# | what it may be | how you notice | what helps |
 # |---|---|---|
+# | AMP is off | a linear layer's output is float32 | switch it on |
+# | the stopwatch didn't wait | the time hardly depends on the batch | `torch.cuda.synchronize()` before each reading |
 # | the GPU waits for launches | twice the batch takes as long | larger batch, `torch.compile`, CUDA graphs |
 # | the GPU waits for data | one batch kept on the GPU is much faster | more workers, `pin_memory` |
+# | the format has no tensor cores here | BF16 on a T4 or V100 | FP16 |
+# | the baseline was TF32 already | `timing.fp32_state()` | nothing: on an A100 or H100 TF32 took its part of the gain before |
 # | the work moves bytes instead of computing | mostly elementwise operations, or few rows | fused kernels, larger batch |
-# | the baseline was TF32 already | `timing.fp32_state()` | nothing: you had a part of the gain before |
-# | no tensor cores for the format | BF16 on a T4 or V100; any GPU before Volta | FP16, or another GPU |
-# | sizes that aren't multiples of 8 | a vocabulary of 50,257 | pad it to 50,304 |
-# | AMP is off | a linear layer's output is float32 | switch it on |
+# | sizes that aren't multiples of 8 | a vocabulary of 50,257 | pad it, for example to 50,304, a multiple of 64 |
 #
 # ## Recap
 #
-# 1. Ask for the baseline first. From TF32 the peaks allow 2, and the median of NVIDIA's A100 pairs of equal
-#    batch is 1.4. From FP32 it was about 2.1 on a V100.
-# 2. The gain depends on where the time goes. On an A100, at equal batch and layout, it was 0.84 for Tacotron 2's many
-#    small operations, and 1.92 for SSD300's convolutions.
+# 1. Ask for the baseline first. From TF32 the peaks allow 2, and the median of NVIDIA's A100 pairs
+#    of equal batch is 1.4. From FP32 it was about 2.1 on a V100.
+# 2. The gain depends on where the time goes. On an A100, at equal batch and layout, it was 0.84 for
+#    Tacotron 2's many small operations, and 1.92 for SSD300's convolutions.
 # 3. Compare equal batch, layout and software if you want to know what the format gives.
 # 4. Wait for the GPU, warm up, take turns, report the median and its spread.
 # 5. Assert the dtype, and put both loss curves beside the speed-up.
@@ -369,6 +376,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises speed|ten exercises]]: fix two benchmarks that lie, judge times, count FLOPs, find rows that
-# can't be right. Then [[lesson past_one_gpu]]: past one eager GPU. Optional: [[deep speed]], on floors
-# and the roofline, on the switches for TF32, and on caches, clocks and kernels.
+# **Next:** [[exercises speed|ten exercises]]: fix two benchmarks that lie, judge times, count
+# FLOPs, find rows that can't be right. Then [[lesson past_one_gpu]]: past one eager GPU. Optional:
+# [[deep speed]], on floors and the roofline, on the switches for TF32, and on caches, clocks and
+# kernels.

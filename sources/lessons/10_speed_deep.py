@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Lesson 10, deeper: How fast could it be?
 #
-# This notebook is optional. It counts the work of a training step, compares it with what a GPU can do at most, and uses
-# that to judge a published run. Then it shows the switches for TF32, and what else decides about speed: caches,
-# clocks, layouts and kernels.
+# This notebook is optional. It counts the work of a training step, compares it with what a GPU can
+# do at most, and uses that to judge a published run. Then it shows the switches for TF32, and what
+# else decides about speed: caches, clocks, layouts and kernels.
 #
 # **Time** 50 minutes. **Needs** [[lesson speed]]; no GPU.
 
@@ -28,8 +28,9 @@ h200 = find_gpu("H200")
 # ## A number to doubt
 #
 # PyTorch's [AMP recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) trains
-# three linear layers. Somebody ran it with a width and a batch of 4096 and kept the output, which this course has as the
-# record `seed_003`. The page says that mixed precision "can reduce your network's runtime and memory footprint".
+# three linear layers. Somebody ran it with a width and a batch of 4096 and kept the output, which
+# this course has as the record `seed_003`. The page says that mixed precision "can reduce your
+# network's runtime and memory footprint".
 
 # %%
 seed = next(record for record in load_records() if record.name == "seed_003")
@@ -42,12 +43,13 @@ print(
 )
 
 # %% [markdown]
-# It was faster, and it took *more* memory: [[deep memory]] says why. What about the 2.33? There is one run of each, no warm-up, a GPU
-# without a name, unknown TF32 switches, and no word on whether both trained equally well. It may be
-# right, but nobody can tell.
+# It was faster, and it took *more* memory: [[deep memory]] says why. What about the 2.33? There is
+# one run of each, no warm-up, a GPU without a name, unknown TF32 switches, and no word on whether
+# both trained equally well. It may be right, but nobody can tell.
 #
-# The recipe's own assertions about dtypes never run, because they stand in a loop over `range(0)`. Here is the same
-# experiment with assertions that do. On a CUDA GPU it has the recorded size. On a CPU it is small.
+# The recipe's own assertions about dtypes never run, because they stand in a loop over `range(0)`.
+# Here is the same experiment with assertions that do. On a CUDA GPU it has the recorded size. On a
+# CPU it is small.
 
 # %% tags=["live"]
 print(run_recipe(mixed=False))
@@ -56,9 +58,9 @@ print(run_recipe(mixed=True))
 # %% [markdown]
 # ## How many operations?
 #
-# To judge a time, count the work. A product of an (m, k) and a (k, n) matrix takes 2·m·n·k floating point operations:
-# a multiplication and an addition for each of m·n·k pairs. Let's count the products of one training step of the
-# three layers, by hand and with PyTorch's counter.
+# To judge a time, count the work. A product of an (m, k) and a (k, n) matrix takes 2·m·n·k floating
+# point operations: a multiplication and an addition for each of m·n·k pairs. Let's count the
+# products of one training step of the three layers, by hand and with PyTorch's counter.
 
 # %%
 products = roofline.training_matmuls(widths=(4096,) * 4, batch=4096)
@@ -72,8 +74,9 @@ counted = timing.count_flops(lambda: net(data).sum().backward())
 print(f"{counted / 1e12:.4f} TFLOP by torch's FlopCounterMode")
 
 # %% [markdown]
-# There are eight products and not nine. The gradient of the first layer's input isn't computed, because nobody asks for the gradient of
-# the data. So 150 steps are 165 TFLOP. Which GPUs could *not* have done that in the recorded times?
+# There are eight products and not nine. The gradient of the first layer's input isn't computed,
+# because nobody asks for the gradient of the data. So 150 steps are 165 TFLOP. Which GPUs could
+# *not* have done that in the recorded times?
 
 # %%
 for row in (fp32, amp):
@@ -85,22 +88,26 @@ for one in GPUS:
     print(f"{one.name:14} at least {floor[0]:6.3f} s in FP32, {floor[1]:.3f} s in FP16: {verdict}")
 
 # %% [markdown]
-# These peaks are quoted from the makers' documents, which each `Gpu` in `amp_lessons.roofline` names. They are for *dense*
-# matrices. The H200's [page](https://www.nvidia.com/en-us/data-center/h200/) prints 1979 for FP16 "with sparsity", for weights
-# of which two in four are zero. Dense is half of it, 989. If you divide by 1979, your utilisation looks half as good
-# as it is.
+# These peaks are quoted from the makers' documents, which each `Gpu` in `amp_lessons.roofline`
+# names. They are for *dense* matrices. The H200's
+# [page](https://www.nvidia.com/en-us/data-center/h200/) prints 1979 for FP16 "with sparsity", for
+# weights of which two in four are zero. Dense is half of it, 989. If you divide by 1979, your
+# utilisation looks half as good as it is.
 #
-# A floor set by compute is firm, apart from a chip that clocks a few percent above its sheet. So the unnamed GPU wasn't a T4
-# or a V100, and not an A100 in IEEE FP32. A floor set by bandwidth is less firm. It holds for data that comes from the GPU's memory. What
-# still lies in the L2 cache (50 MB on an H100) comes faster. So benchmarks of small work clear the cache before each run,
-# as [Triton's `do_bench`](https://triton-lang.org/main/python-api/generated/triton.testing.do_bench.html)
-# does, and as `timing.compare(..., cold_cache=True)` does on CUDA.
+# A floor set by compute is firm, apart from a chip that clocks a few percent above its sheet. So
+# the unnamed GPU wasn't a T4 or a V100, and not an A100 in IEEE FP32. A floor set by bandwidth is
+# less firm. It holds for data that comes from the GPU's memory. What still lies in the L2 cache (50
+# MB on an H100) comes faster. So benchmarks of small work clear the cache before each run, as
+# [Triton's
+# `do_bench`](https://triton-lang.org/main/python-api/generated/triton.testing.do_bench.html) does,
+# and as `timing.compare(..., cold_cache=True)` does on CUDA.
 #
 # ## The roofline
 #
-# A GPU computes, and it moves bytes. Work that does few operations for each byte waits for the memory. The number of operations per byte
-# is called *arithmetic intensity*. Below the *ridge*, which is the peak divided by the bandwidth, the memory is the limit. Take a
-# layer of 4096 by 4096 on an H200. From which batch on is it limited by compute?
+# A GPU computes, and it moves bytes. Work that does few operations for each byte waits for the
+# memory. The number of operations per byte is called *arithmetic intensity*. Below the *ridge*,
+# which is the peak divided by the bandwidth, the memory is the limit. Take a layer of 4096 by 4096
+# on an H200. From which batch on is it limited by compute?
 
 # %%
 print(f"ridge: {h200.ridge('fp16'):.0f} FLOP per byte in FP16, {h200.ridge('fp32'):.0f} in FP32")
@@ -128,13 +135,15 @@ bandwidth = h200.bytes_per_second()
 plots.roofline({"FP16": points}, peaks, bandwidth, title=title, counted="each matrix moves once")
 
 # %% [markdown]
-# In FP16 it is limited by compute from 230 rows on. At a batch of 1 or 16 both formats wait for the weights to arrive. There FP16 is twice as fast,
-# because the weights are half as many bytes. Only where both formats are limited by compute is the factor 14.8. Elementwise
-# operations such as ReLU, dropout and the optimizer's lie far to the left. They get faster by moving
-# fewer bytes: in 16 bits, or fused with others.
+# In FP16 it is limited by compute from 230 rows on. At a batch of 1 or 16 both formats wait for the
+# weights to arrive. There FP16 is twice as fast, because the weights are half as many bytes. Only
+# where both formats are limited by compute is the factor 14.8. Elementwise operations such as ReLU,
+# dropout and the optimizer's lie far to the left. They get faster by moving fewer bytes: in 16
+# bits, or fused with others.
 #
-# The factor of 2 holds for weights that *are* FP16. With autocast they are FP32, and the cast moves bytes too: in every
-# step it reads 4 bytes of each weight and writes 2. So how many times as fast is the layer's forward pass under autocast, with that cast?
+# The factor of 2 holds for weights that *are* FP16. With autocast they are FP32, and the cast moves
+# bytes too: in every step it reads 4 bytes of each weight and writes 2. So how many times as fast
+# is the layer's forward pass under autocast, with that cast?
 
 # %%
 cast = (4 + 2) * 4096 * 4096 / h200.bytes_per_second()  # seconds, at least
@@ -145,10 +154,12 @@ for batch in (1, 16, 64, 256, 4096):
     print(f"batch {batch:5}: {ratio:5.2f} times as fast as FP32, at best")
 
 # %% [markdown]
-# By this count autocast takes twice as long as FP32 at a batch of 1. With large batches the cast is small beside the
-# product. For inference with small batches, store the weights in 16 bits ([[lesson training_loops]]).
+# By this count autocast takes twice as long as FP32 at a batch of 1. With large batches the cast is
+# small beside the product. For inference with small batches, store the weights in 16 bits ([[lesson
+# training_loops]]).
 #
-# In the next widget, choose your GPU and your sizes, and find where FP16 gives 14.8, where 2, and where nothing.
+# In the next widget, choose your GPU and your sizes, and find where FP16 gives 14.8, where 2, and
+# where nothing.
 
 # %% tags=["live"]
 from amp_lessons.widgets import RooflineExplorer
@@ -158,7 +169,8 @@ RooflineExplorer("H200", "fp16", m=256, n=4096, k=4096)
 # %% [markdown]
 # ## Too small to be faster
 #
-# The recipe suggests sizes of 128, 256 and 513. How long does an H200 need at least for one such product?
+# The recipe suggests sizes of 128, 256 and 513. How long does an H200 need at least for one such
+# product?
 
 # %%
 for size in (128, 256, 513, 4096, 8192):
@@ -169,9 +181,10 @@ for size in (128, 256, 513, 4096, 8192):
     print(f"{size:5}: FP32 {floors['fp32']:9.2f} µs, FP16 {floors['fp16']:8.2f} µs  {note}")
 
 # %% [markdown]
-# A launch costs a few microseconds ([NVIDIA](https://developer.nvidia.com/blog/cuda-graphs/)), and PyTorch adds its own time.
-# At 128 the floor is a fraction of a microsecond, so the launch takes longer than the product needs. On the pretend GPU a launch costs 5 µs.
-# Here is the time of 100 steps of four durations.
+# A launch costs a few microseconds ([NVIDIA](https://developer.nvidia.com/blog/cuda-graphs/)), and
+# PyTorch adds its own time. At 128 the floor is a fraction of a microsecond, so the launch takes
+# longer than the product needs. On the pretend GPU a launch costs 5 µs. Here is the time of 100
+# steps of four durations.
 
 # %%
 for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
@@ -184,19 +197,20 @@ for seconds in (50e-6, 12.5e-6, 2e-6, 0.5e-6):
     print(f"{1e6 * seconds:5.1f} µs a step: {1e6 * (gpu.clock() - start):6.0f} µs for 100")
 
 # %% [markdown]
-# From 50 to 12.5 µs, four times the speed helps. From 2 to 0.5 µs it changes nothing. The cure is fewer, larger kernels: a
-# larger batch, `torch.compile`, or CUDA graphs, which launch many kernels as one
-# ([PyTorch's blog](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/)).
+# From 50 to 12.5 µs, four times the speed helps. From 2 to 0.5 µs it changes nothing. The cure is
+# fewer, larger kernels: a larger batch, `torch.compile`, or CUDA graphs, which launch many kernels
+# as one ([PyTorch's blog](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/)).
 #
-# 513 has another flaw. Tensor cores are fed in rows of 16 bytes, which is 8 numbers of 16 bits. Sizes that aren't
-# multiples of 8 work since cuBLAS 11, but below their best ([NVIDIA's
+# 513 has another flaw. Tensor cores are fed in rows of 16 bytes, which is 8 numbers of 16 bits.
+# Sizes that aren't multiples of 8 work since cuBLAS 11, but below their best ([NVIDIA's
 # guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html)).
-# For an A100 the guide recommends multiples of 64. So a vocabulary of 50,257 is often padded to 50,304.
+# For an A100 the guide recommends multiples of 64. So a vocabulary of 50,257 is often padded to
+# 50,304.
 #
 # ## The switches for TF32
 #
-# Since PyTorch 2.9 the switches are called `fp32_precision`. The next cell prints them as they are if nobody has touched
-# them, and then within two contexts.
+# Since PyTorch 2.9 the switches are called `fp32_precision`. The next cell prints them as they are
+# if nobody has touched them, and then within two contexts.
 
 # %%
 print("untouched: ", timing.fp32_state())
@@ -206,10 +220,12 @@ for precision in ("ieee", "tf32"):
 print("afterwards:", timing.fp32_state())
 
 # %% [markdown]
-# "none" means that nobody has chosen, and then products run in IEEE FP32. For the convolutions and RNNs of cuDNN the default is TF32
-# ([PyTorch's notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices)).
+# "none" means that nobody has chosen, and then products run in IEEE FP32. For the convolutions and
+# RNNs of cuDNN the default is TF32 ([PyTorch's
+# notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices)).
 # The old switches are called `allow_tf32`. Don't mix old and new: in PyTorch 2.13, reading an old
-# switch after setting a new one can raise an error. Under autocast, TF32 concerns only what stays in FP32.
+# switch after setting a new one can raise an error. Under autocast, TF32 concerns only what stays
+# in FP32.
 #
 # ## Has this GPU BF16?
 #
@@ -224,8 +240,9 @@ print(inspect.signature(torch.cuda.is_bf16_supported))
 #
 # ## A stopwatch doesn't see the quality
 #
-# A run that doesn't learn can be very fast. Here is the digit painter of [[lesson amp_in_20_minutes]] in three runs: FP32, FP16 with
-# a `GradScaler`, and FP16 without one. The last two run the same matrix products.
+# A run that doesn't learn can be very fast. Here is the digit painter of [[lesson
+# amp_in_20_minutes]] in three runs: FP32, FP16 with a `GradScaler`, and FP16 without one. The last
+# two run the same matrix products.
 
 # %%
 pictures, big = load_digits().train_images[:600].to(device), 100_000_000
@@ -257,8 +274,8 @@ for name, errors in curves.items():
 plots.training(curves, title="The digit painter, step by step", ylabel="error per pixel")
 
 # %% [markdown]
-# Without a scaler, FP16 runs the same products and learns next to nothing, and a stopwatch wouldn't notice. The bench records the
-# loss curve of each mode, and says where one departs from FP32's.
+# Without a scaler, FP16 runs the same products and learns next to nothing, and a stopwatch wouldn't
+# notice. The bench records the loss curve of each mode, and says where one departs from FP32's.
 #
 # ## What else decides
 #

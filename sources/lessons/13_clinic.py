@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Lesson 13: The clinic
 #
-# The training runs, and nothing complains. Three hours later the loss is where it was. Or there is a
-# message, and the first answer that you find on the web makes it go away, and the model gets worse.
-# In this lesson you find out what is wrong before you change anything.
+# The training runs, and nothing complains. Three hours later the loss is where it was. Or there is
+# a message, and the first answer that you find on the web makes it go away, and the model gets
+# worse. In this lesson you find out what is wrong before you change anything.
 #
-# **You will be able to** look up a message, read a run that gives no message by three numbers, and tell a
-# cure from a change that only hides the fault.
+# **You will be able to** look up a message, read a run that gives no message by three numbers, and
+# tell a cure from a change that only hides the fault.
 #
 # **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
 #
@@ -32,8 +32,8 @@ GradScaler = torch.amp.GradScaler
 # ## If there is a message, look it up
 #
 # A colleague loads a large model in FP16, to save memory. They freeze it and train a small adapter
-# beside it, with autocast and a GradScaler. The adapter was loaded in FP16 too. Here are the adapter
-# and one training step.
+# beside it, with autocast and a GradScaler. The adapter was loaded in FP16 too. Here are the
+# adapter and one training step.
 
 # %%
 adapter = nn.Linear(64, 10).half().to(device)
@@ -59,18 +59,18 @@ print("Cause:", found.cause, "\nCure:", found.cure, "\nOften tried:", found.wron
 # traceback, or a page of a log. In a terminal, type `amp-lessons lookup` and paste. It needs no
 # network and doesn't start PyTorch. [[home]] has a box for it.
 #
-# Two habits help. Read the *last* line of a traceback first, since the lines above say how the program
-# got there. (Under `torchrun` it is the last line of the worker that failed.) And before you believe a
-# cure, ask what it changes: the message, or the numbers.
+# Two habits help. Read the *last* line of a traceback first, since the lines above say how the
+# program got there. (Under `torchrun` it is the last line of the worker that failed.) And before
+# you believe a cure, ask what it changes: the message, or the numbers.
 #
 # ## If there is no message, look at three numbers
 #
-# Half of the faults in [the table below](#Faults-by-what-you-see) give no message. For those, look at
-# the loss, at the number of skipped steps, and at the scale.
+# More than half of the faults in [the table below](#Faults-by-what-you-see) give no message. For
+# those, look at the loss, at the number of skipped steps, and at the scale.
 #
-# First a healthy run: the digit painter of [[lesson amp_in_20_minutes]], with SGD in FP16. Its loss is
-# the squared error per pixel. As in lesson 00, it is divided by 100 million before the backward pass, as
-# if there were so many pixels. The gradients are clipped at a norm of 0.001.
+# First a healthy run: the digit painter of [[lesson amp_in_20_minutes]], with SGD in FP16. The loss
+# that you see is the squared error per pixel. For the backward pass, the sum of the errors is
+# divided by 100 million, as in lesson 00. The gradients are clipped at a norm of 0.001.
 
 # %%
 healthy = patients.examine(patients.healthy, device)
@@ -81,9 +81,9 @@ plots.scaled_training(
 )
 
 # %% [markdown]
-# The loss falls, and the scale stays where it is. In a long run the scale doubles from time to time and
-# falls again after a skipped step. About one skipped step in 2,000 is the price of looking for a
-# larger scale, with the default settings. That is healthy too.
+# The loss falls, and the scale stays where it is. In a long run the scale doubles from time to time
+# and falls again after a skipped step. About one skipped step in 2,000 is the price of looking for
+# a larger scale, with the default settings. That is healthy too.
 #
 # Now four more runs. Each differs from the healthy one in a few lines, and none of them raises an
 # exception. You see only what a log would show you.
@@ -103,24 +103,25 @@ plots.training(curves, title="Three of the five runs", ylabel="loss")
 #
 # ## Run a: a loss that stands still
 #
-# In run a the loss is the same in all 150 steps, to the last bit. No step was skipped. The gradients
-# are neither zero nor inf: their norm is 0.00008, as in the first step of the healthy run.
+# In run a the loss is the same in all 150 steps, to the last bit. No step was skipped. The
+# gradients are neither zero nor inf: their norm is 0.00008, as in the first step of the healthy
+# run.
 
 # %% tags=["question"]
 predict("myths_and_clinic.frozen_run")
 
 # %% [markdown]
-# Here is the loop of run a beside the healthy one. Lines with a minus are only in run a, lines with a
-# plus only in the healthy run. `fp16_region` opens an autocast region.
+# Here is the loop of run a beside the healthy one. Lines with a minus are only in run a, lines with
+# a plus only in the healthy run. `fp16_region` opens an autocast region.
 
 # %%
 print(patients.compared(patients.run_a))
 
 # %% [markdown]
 # How would you find it without a healthy loop beside it? Print a weight before and after a step: it
-# moves. Then, still in the loop, compute the loss of one batch twice in evaluation mode, the second time
-# inside `torch.autocast(device, dtype=torch.float16, cache_enabled=False)`. If the two differ, your
-# forward pass doesn't use the weights as they are now.
+# moves. Then, still in the loop, compute the loss of one batch twice in evaluation mode and FP16
+# autocast, the second time with `torch.autocast(device, dtype=torch.float16, cache_enabled=False)`.
+# If the two differ, your forward pass doesn't use the weights as they are now.
 #
 # ## Run b: a scale that sinks
 #
@@ -138,8 +139,8 @@ with torch.autocast(device, dtype=torch.float16):
         print(f"pixels up to {largest:6,}: largest feature {features.abs().max().item():,.0f}")
 
 # %% [markdown]
-# The pictures of run b were loaded as 16-bit integers, from 0 to 65,535. Divide them by 65,535 when you
-# load them. To find such a place in a large model, put a forward hook on each module
+# The pictures of run b were loaded as 16-bit integers, from 0 to 65,535. Divide them by 65,535 when
+# you load them. To find such a place in a large model, put a forward hook on each module
 # (`register_forward_hook`) and stop at the first output that isn't finite.
 #
 # ## Run c: a loss that falls too slowly
@@ -166,10 +167,10 @@ print(f"{norm / patients.MAX_NORM:,.0f} times too small")
 
 # %% [markdown]
 # Adam can hide this fault. It divides each gradient by its own typical size, so a factor that all
-# gradients share nearly drops out. With Adam, a learning rate of 0.001 and a limit of 1, this run ends at
-# 0.025, and the healthy one at 0.036. With a limit of 0.001 it ends at 0.206, since nearly all gradients
-# are then far below Adam's eps of 1e-8. If you log the norm that `clip_grad_norm_` returns, you see the fault
-# in both: 5 in place of 0.00008.
+# gradients share nearly drops out. With Adam, a learning rate of 0.001 and a limit of 1, this run
+# even ends lower, at 0.025, than the healthy one with 0.036. With a limit of 0.001 it ends at
+# 0.206, since nearly all gradients are then far below Adam's eps of 1e-8. If you log the norm that
+# `clip_grad_norm_` returns, you see the fault in both: 5 in place of 0.00008.
 #
 # ## Run d: a loss that explodes
 #
@@ -183,8 +184,8 @@ predict("myths_and_clinic.explodes")
 print(patients.compared(patients.run_d))
 
 # %% [markdown]
-# The three numbers tell the four runs apart. They tell you where to look first; other causes can look
-# the same.
+# The three numbers tell the four runs apart. They tell you where to look first; other causes can
+# look the same.
 #
 # | loss | skipped steps | scale | look first for |
 # |---|---|---|---|
@@ -234,16 +235,18 @@ for name, tensor in (("weight", model[0].weight), ("running mean", model[1].runn
     print(f"{name:12}: {tensor.isfinite().sum().item():5} of {tensor.numel()} numbers are finite")
 
 # %% [markdown]
-# So check the buffers of a model too (`model.buffers()`), not only its parameters. And look at inputs
-# before they reach the model. Once the statistics are lost, `reset_running_stats()` and 5 forward passes
-# of 20 pictures in training mode, with `momentum = None`, bring them back: here to a validation loss of 0.48, without any
-# change of the weights. With the default momentum of 0.1, 5 passes reach only 1.53, and 40 reach 0.56.
+# So check the buffers of a model too (`model.buffers()`), not only its parameters. And look at
+# inputs before they reach the model. Once the statistics are lost, `reset_running_stats()` and 5
+# forward passes of 20 pictures in training mode, with `momentum = None` (a plain mean of all
+# batches), bring them back: here to a validation loss of 0.48, without any change of the weights.
+# With the default momentum of 0.1, 5 passes reach only 1.53, and 40 reach 0.56.
 #
 # ## Eight positions in BF16
 #
-# BF16 has almost FP32's range, so it overflows about as rarely as FP32, and it needs no scaler. What it lacks is
-# digits. Many language models turn each position of a text into angles, and compute them with a
-# matrix product: position times frequency. Here are eight neighbouring positions, far into a long text.
+# BF16 has almost FP32's range, so it overflows about as rarely as FP32, and it needs no scaler.
+# What it lacks is digits. Many language models turn each position of a text into angles, and
+# compute them with a matrix product: position times frequency. Here are eight neighbouring
+# positions, far into a long text.
 
 # %% tags=["question"]
 predict("myths_and_clinic.many_positions")
@@ -259,11 +262,11 @@ for name, values in (("autocast", angles), (".float()", again), ("enabled=False"
     print(f"{name:13}", [len(column.unique()) for column in values.T], "different angles")
 
 # %% [markdown]
-# Each column is a frequency. `.float()` doesn't help, because autocast casts the operands of the product again. The
-# cure is a region with `enabled=False`: the angles stay in FP32
-# ([transformers#29285](https://github.com/huggingface/transformers/pull/29285) did this for Llama). Their
-# sine and cosine lie between −1 and 1, so those can be rounded to BF16. On a GPU, TF32 must be off for
-# this product, since TF32 has 11 significant bits.
+# Each column is a frequency. `.float()` doesn't help, because autocast casts the operands of the
+# product again. The cure is a region with `enabled=False`: the angles stay in FP32
+# ([transformers#29285](https://github.com/huggingface/transformers/pull/29285) did this for Llama).
+# Their sine and cosine lie between −1 and 1, so those can be rounded to BF16. On a GPU, TF32 must
+# be off for this product, since TF32 has 11 significant bits.
 #
 # ## A call that has changed its meaning
 #
@@ -280,8 +283,8 @@ print(f"scale: {scaler.get_scale():,.0f}")
 # %% [markdown]
 # ## Messages that you meet on a GPU
 #
-# The cells of this lesson raise none of these, so they are quoted and not run. Each row links to a thread in which
-# somebody met it.
+# The cells of this lesson raise none of these, so they are quoted and not run. Each row links to a
+# thread in which somebody met it.
 #
 # | message | why | cure |
 # |---|---|---|
@@ -292,8 +295,8 @@ print(f"scale: {scaler.get_scale():,.0f}")
 #
 # ## Faults by what you see
 #
-# The first four are in this lesson. [[deep clinic]] triggers and fixes 26 of the others, and cites a source for
-# the other 4.
+# The first four are only in this lesson. [[deep clinic]] triggers and fixes 26 of the others, and
+# cites a source for the remaining 4.
 #
 # | what you see | pitfall | what to do |
 # |---|---|---|
@@ -336,12 +339,14 @@ print(f"scale: {scaler.get_scale():,.0f}")
 #
 # 1. Look up a message before you follow the first answer. Ask of each cure whether it changes the
 #    message or the numbers.
-# 2. Without a message, look at the loss, the skipped steps and the scale. Together they point to a part of the loop.
-# 3. If the loss is the same in every step, to the last bit, although the weights move, the forward pass
-#    doesn't use the weights that you update.
+# 2. Without a message, look at the loss, the skipped steps and the scale. Together they point to a
+#    part of the loop.
+# 3. If the loss is the same in every step, to the last bit, although the weights move, the forward
+#    pass doesn't use the weights that you update.
 # 4. The scaler protects parameters and the optimizer's state. It doesn't protect buffers, such as
 #    BatchNorm's statistics.
-# 5. Before you change anything, find a number that shows the fault, and look at it again after the change.
+# 5. Before you change anything, find a number that shows the fault, and look at it again after the
+#    change.
 #
 # ## Three questions
 
@@ -353,6 +358,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises clinic|sixteen cases]], the last exercises of the course. Each is a broken program;
-# fix it so that it ends with the right loss, scale and dtypes. Then [[lesson interview_room]]. Optional:
-# [[deep clinic]], to look things up.
+# **Next:** [[exercises clinic|sixteen cases]], the last exercises of the course. Each is a broken
+# program; fix it so that it ends with the right loss, scale and dtypes. Then [[lesson
+# interview_room]]. Optional: [[deep clinic]], to look things up.

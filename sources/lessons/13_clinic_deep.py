@@ -1,15 +1,16 @@
 # %% [markdown]
 # # Lesson 13, deeper: Thirty faults, one by one
 #
-# This notebook is optional: it's for looking things up. It goes through 30 faults of mixed precision. It
-# triggers 26 of them, shows what PyTorch says, and fixes them. The other 4 need another version of
-# PyTorch or a GPU, and are cited. The table of [[lesson clinic]] leads to them.
+# This notebook is optional: it's for looking things up. It goes through 30 faults of mixed
+# precision. It triggers 26 of them, shows what PyTorch says, and fixes them. The other 4 need
+# another version of PyTorch or a GPU, and are cited. The table of [[lesson clinic]] leads to them.
 #
-# **Time** 75 minutes to read it through, a minute to look something up. **Needs** [[lesson training_loops]] and the lessons before
-# it; no GPU. If you run a part of it, run the four cells below first.
+# **Time** 75 minutes to read it through, a minute to look something up. **Needs** [[lesson
+# training_loops]] and the lessons before it; no GPU. If you run a part of it, run the four cells
+# below first.
 #
-# The order below is by subject: what the scaler says, runs that say nothing, dtypes that do not match,
-# numbers that break, faults around the loop, and the machine.
+# The order below is by subject: what the scaler says, runs that say nothing, dtypes that do not
+# match, numbers that break, faults around the loop, and the machine.
 
 # %%
 from contextlib import nullcontext
@@ -30,8 +31,8 @@ from amp_lessons.policy import op_policy
 # %% [markdown]
 # Some helpers. `region` is an FP16 region on the CPU. `fresh` makes a layer, its optimizer and a
 # scaler. `Watch` sits below autocast and lists each operation that really runs. `said` returns the
-# warnings and the error of a call as text. `clinic.read` prints a message, `clinic.notice` a symptom,
-# `clinic.fix` a fix; each stops if it doesn't find what it is meant to show.
+# warnings and the error of a call as text. `clinic.read` prints a message, `clinic.notice` a
+# symptom, `clinic.fix` a fix; each stops if it doesn't find what it is meant to show.
 
 # %%
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
@@ -251,9 +252,9 @@ plots.curves(
 
 # %% [markdown]
 # The casts of the first forward pass stay in the cache until the *outermost* region ends. The
-# weights move, but the cached copies of them don't. Parameters that autocast doesn't cast, such as a
-# layer norm's, go on learning, so with them the loss can still fall. A disabled region counts as a
-# region: `enabled=False` around a loop that opens its own regions freezes it all the same.
+# weights move, but the cached copies of them don't. Parameters that autocast doesn't cast, such as
+# a layer norm's, go on learning, so with them the loss can still fall. A disabled region counts as
+# a region: `enabled=False` around a loop that opens its own regions freezes it all the same.
 #
 # ### Pitfall 14: Clipped before unscale_
 #
@@ -355,9 +356,9 @@ clinic.read(8, said(lambda: head(features)))
 clinic.fix(8, ".float() on what leaves the region", works=head(features.float()).dtype is single)
 
 # %% [markdown]
-# Cast the tensor and not the head: a head in FP16 would have FP16 gradients (pitfall 6). The wording
-# differs between ops and versions; look for "same dtype", "expected scalar type", "should be the
-# same" (a convolution) or "does not match" (an LSTM).
+# Cast the tensor and not the head: a head in FP16 would have FP16 gradients (pitfall 6). The
+# wording differs between ops and versions; look for "same dtype", "expected scalar type", "should
+# be the same" (a convolution) or "does not match" (an LSTM).
 #
 # ### Pitfall 9: scatter and index_copy_ refuse
 #
@@ -441,8 +442,8 @@ clinic.fix(29, ".float().numpy()", works=values.float().numpy().dtype == "float3
 #
 # ### Pitfall 11: BCELoss is unsafe to autocast
 #
-# CUDA and XPU raise; a CPU computes. `op_policy` asks CUDA's rules on fake tensors and gets the real
-# message. Here the logit is 10 and the target 0, so the true gradient is about 1.
+# CUDA and XPU raise; a CPU computes. `op_policy` asks CUDA's rules on fake tensors and gets the
+# real message. Here the logit is 10 and the target 0, so the true gradient is about 1.
 
 # %%
 clinic.read(11, op_policy("binary_cross_entropy", "cuda").note)
@@ -456,12 +457,13 @@ print("through the sigmoid", wrong.item(), " with logits", right.item())
 clinic.fix(11, "binary_cross_entropy_with_logits", works=right.item() == 1)
 
 # %% [markdown]
-# CUDA refuses it because its gradient can be larger than FP16's largest number. Casting the input to
-# FP32 doesn't help, since the backward pass casts the gradient back.
+# CUDA refuses it because its gradient can be larger than FP16's largest number. Casting the input
+# to FP32 doesn't help, since the backward pass casts the gradient back.
 #
 # ### Pitfall 13: The scale sinks to nothing
 #
-# A network that was trained in BF16 may have features beyond 65504. The scaler can only halve its scale; BF16 holds such features.
+# A network that was trained in BF16 may have features beyond 65504. The scaler can only halve its
+# scale; BF16 holds such features.
 
 
 # %%
@@ -526,7 +528,8 @@ clinic.fix(19, "log_softmax", works=bool(stable.isfinite()))
 # %% [markdown]
 # ### Pitfall 21: BatchNorm in half precision
 #
-# Features of some 60,000 fit in FP16. Their variance doesn't: it is about 3e9. So the running variance of an FP16 model becomes inf.
+# Features of some 60,000 fit in FP16. Their variance doesn't: it is about 3e9. So the running
+# variance of an FP16 model becomes inf.
 
 
 # %%
@@ -576,13 +579,13 @@ print("on CUDA:", op_policy("rms_norm", "cuda").low, " on a CPU:", op_policy("rm
 clinic.cite(22)
 
 # %% [markdown]
-# Until 2.11 it was FP16 on CUDA too. When you rely on such a behaviour, write a test for it, and name
-# the version and the device.
+# Until 2.11 it was FP16 on CUDA too. When you rely on such a behaviour, write a test for it, and
+# name the version and the device.
 #
 # ### Pitfall 26: Recomputed in another dtype
 #
-# A hand-made checkpoint, as in [[lesson past_one_gpu]]: the backward pass computes the layer once more.
-# The region is closed by then.
+# A hand-made checkpoint, as in [[lesson past_one_gpu]]: the backward pass computes the layer once
+# more. The region is closed by then.
 
 
 # %%
@@ -619,13 +622,14 @@ clinic.fix(
 )
 
 # %% [markdown]
-# The backward pass runs outside the region. So the gradient belongs to an FP32 forward pass, and the
-# loss that you saw to an FP16 one. If you have to write such a Function, `custom_fwd` and `custom_bwd` restore
-# the region, as [[lesson past_one_gpu]] shows.
+# The backward pass runs outside the region. So the gradient belongs to an FP32 forward pass, and
+# the loss that you saw to an FP16 one. If you have to write such a Function, `custom_fwd` and
+# `custom_bwd` restore the region, as [[lesson past_one_gpu]] shows.
 #
 # ### Pitfall 27: A compiled backward ignores an inner region
 #
-# The last layer is kept in FP32, as for a number that FP16 cannot hold. Its gradient is 65536 in eager mode.
+# The last layer is kept in FP32, as for a number that FP16 cannot hold. Its gradient is 65536 in
+# eager mode.
 
 
 # %%
@@ -666,14 +670,15 @@ clinic.fix(27, f"{found} with backward_pass_autocast off", works=found == 65536)
 # [documentation](https://docs.pytorch.org/docs/2.13/user_guide/torch_compiler/torch.compiler_backward.html)
 # warns of it. To make it `"off"` has been proposed
 # ([177287](https://github.com/pytorch/pytorch/pull/177287)). Set it yourself where your backward
-# pass stands outside autocast; [[lesson past_one_gpu]] shows when the setting is read, and a second cure.
+# pass stands outside autocast; [[lesson past_one_gpu]] shows when the setting is read, and a second
+# cure.
 #
 # ## The machine
 #
 # ### Pitfall 23: No speed-up
 #
-# Only a GPU can show it; [[lesson speed]] explains how to measure. One cause can be counted anywhere.
-# Autocast adds operations to a step.
+# Only a GPU can show it; [[lesson speed]] explains how to measure. One cause can be counted
+# anywhere. Autocast adds operations to a step.
 
 
 # %%
@@ -689,13 +694,15 @@ print("operations:", operations(False), "in FP32,", operations(True), "under aut
 clinic.cite(23)
 
 # %% [markdown]
-# On a GPU each added cast is a kernel launch. If a step waits for launches, autocast makes it *slower*.
-# Other causes: the step waits for the data loader, TF32 is on already, the GPU has no tensor cores
-# for the dtype, or sizes are not multiples of 8. [[Lesson speed]] explains how to find out.
+# On a GPU each added cast is a kernel launch. If a step waits for launches, autocast makes it
+# *slower*. Other causes: the step waits for the data loader, TF32 is on already, the GPU has no
+# tensor cores for the dtype, or sizes are not multiples of 8. [[Lesson speed]] explains how to find
+# out.
 #
 # ### Pitfall 24: Memory unchanged
 #
-# A small transformer and one sequence of 16 tokens a step, counted without a GPU ([[lesson memory]]).
+# A small transformer and one sequence of 16 tokens a step, counted without a GPU ([[lesson
+# memory]]).
 
 # %%
 plain = memory("fp32", 1, length=16)
@@ -706,7 +713,8 @@ clinic.fix(24, f"16 sequences of 64: {saving(16):.0%} saved", works=saving(16) >
 
 # %% [markdown]
 # Weights, gradients and Adam's averages stay as they are. If they fill your memory, autocast can't
-# help. Look at the optimizer's state, at sharding ([[lesson past_one_gpu]]) or at smaller parameters.
+# help. Look at the optimizer's state, at sharding ([[lesson past_one_gpu]]) or at smaller
+# parameters.
 #
 # ### Pitfall 25: Autocast on a CPU is slow
 #
@@ -729,8 +737,9 @@ cast_once = products_and_casts(nn.Linear(8, 3).bfloat16(), x.bfloat16(), False)
 clinic.fix(25, f"BF16, cast once: {cast_once}; or FP32", works=cast_once == fp32)
 
 # %% [markdown]
-# Autocast keeps FP32 weights for training, so each step pays for the casts. For serving, cast once. Whether the product
-# itself is faster in 16 bits depends on this machine's instructions. The next cell times it.
+# Autocast keeps FP32 weights for training, so each step pays for the casts. For serving, cast once.
+# Whether the product itself is faster in 16 bits depends on this machine's instructions. The next
+# cell times it.
 
 # %% tags=["live"]
 from torch.utils.benchmark import Timer
@@ -750,8 +759,8 @@ for dtype in (single, bfloat, half):
 clinic.cite(28)
 
 # %% [markdown]
-# "Cannot convert a MPS Tensor to float64 dtype"
-# ([issue 142397](https://github.com/pytorch/pytorch/issues/142397)). The cure is a newer version;
-# not measured here.
+# "Cannot convert a MPS Tensor to float64 dtype" ([issue
+# 142397](https://github.com/pytorch/pytorch/issues/142397)). The cure is a newer version; not
+# measured here.
 #
 # Back to [[lesson clinic]], or to its [[exercises clinic]].

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from amp_lessons.records.published.choosing import (
     FourRates,
+    across_gpus,
     first_variants,
     four_rates,
     like_for_like,
@@ -49,6 +50,7 @@ __all__ = [
     "Source",
     "TimePair",
     "TrainingPair",
+    "across_gpus",
     "first_variants",
     "four_rates",
     "like_for_like",

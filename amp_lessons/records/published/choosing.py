@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from amp_lessons.records.published.rows import NvidiaRow, TrainingPair
+from amp_lessons.records.published.rows import NvidiaRow, Published, TrainingPair
 
 N = TypeVar("N", bound=NvidiaRow)
 
@@ -110,3 +110,18 @@ def _line(row: TrainingPair) -> str:
         f"{row.name[:34]:34} {row.gpu_count:3} x {row.gpu_type:9} {row.baseline} → {row.mixed}  "
         f"batch {batches:15} {rates:32} {row.speedup:5.2f}x  {remarks}".rstrip()
     )
+
+
+def across_gpus(
+    published: Published,
+    models: Sequence[str],
+    gpus: Sequence[str] = ("V100 16GB", "A100 80GB SXM", "H100 80GB SXM", "B200 192GB"),
+) -> str:
+    """Lambda's median speed-ups of some models on one GPU of each kind, a line a model."""
+    lines = []
+    for model in models:
+        rows = [row for row in published.medians if row.model.startswith(model)]
+        found = {row.gpu_type: row.median for row in rows if row.gpu_count == 1}
+        cells = [f"{gpu} {found[gpu]:.2f}" for gpu in gpus if gpu in found]
+        lines.append(f"{model:12}" + "  ".join(cells))
+    return "\n".join(lines)
