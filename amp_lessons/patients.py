@@ -169,7 +169,8 @@ def compared(loop: Callable[..., list[float]]) -> str:
         textwrap.dedent("".join(inspect.getsourcelines(each)[0][2:-1])).splitlines()
         for each in (loop, healthy)
     )
-    matcher = difflib.SequenceMatcher(None, *([line.strip() for line in x] for x in (ours, good)))
+    bare = [[line.strip() for line in lines] for lines in (ours, good)]
+    matcher = difflib.SequenceMatcher(None, bare[0], bare[1])
     lines = []
     for group in matcher.get_grouped_opcodes(n=1):
         for tag, i, j, k, m in group:

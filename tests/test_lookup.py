@@ -117,7 +117,15 @@ def test_a_line_of_a_log_is_nobodys_own_words(line):
 
 
 @pytest.mark.parametrize(
-    "typed", ["what is mixed precision", "how do I use autocast", "loss", "my model is slow"]
+    "typed",
+    [
+        "what is mixed precision",
+        "how do I use autocast",
+        "loss",
+        "my model is slow",
+        "is bf16 better than fp16",
+        "loss fine and scale fine",
+    ],
 )
 def test_a_question_that_names_no_fault_gets_no_confident_answer(typed):
     assert found_first(typed) == ""

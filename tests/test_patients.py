@@ -58,9 +58,7 @@ def test_run_d_explodes(runs):
 
 
 def test_a_log_line_has_the_three_numbers(runs):
-    assert str(runs["run_b"]) == (
-        "loss nan, nan, nan … nan; 150 of 150 steps skipped; scale 5e-41"
-    )
+    assert str(runs["run_b"]) == ("loss nan, nan, nan … nan; 150 of 150 steps skipped; scale 5e-41")
 
 
 @pytest.mark.parametrize(

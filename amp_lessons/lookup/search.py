@@ -15,7 +15,7 @@ from functools import cache, cached_property, lru_cache
 from amp_lessons.lookup import catalogue, pasted
 from amp_lessons.lookup.catalogue import Entry
 from amp_lessons.lookup.pasted import Message, Pasted
-from amp_lessons.lookup.words import TOPIC, Index, Likeness, tokens
+from amp_lessons.lookup.words import SUBJECTS, TOPIC, Index, Likeness, tokens
 
 LAST, EARLIER, ELSEWHERE = 300.0, 200.0, 100.0
 """What a match is worth by its place: in the last error, in another message, elsewhere."""
@@ -110,8 +110,10 @@ class Catalogue:
     # ---- patterns ----
 
     def _by_patterns(self, read: Pasted) -> list[Found]:
+        # Compiling the general patterns takes as long as the rest, and each needs a dtype's name.
+        passes = (False, True) if any(map(_NAMED_DTYPE.search, read.lines)) else (False,)
         for look in (self._in_errors, self._in_the_rest):
-            for general in (False, True):
+            for general in passes:
                 if found := look(read, general):
                     return found
         return []
@@ -199,6 +201,8 @@ def _is_sure(read: Pasted, words: Mapping[str, str], like: Likeness) -> bool:
     """Whether somebody's own words name this entry."""
     if read.raised or not read.own or len(words) > MOST_WORDS or not TOPIC & words.keys():
         return False
+    if SUBJECTS.issuperset(like.words):
+        return False
     return len(like.words) >= 2 and like.share >= LEAST_SHARE
 
 
@@ -250,6 +254,7 @@ def _short(text: str) -> str:
 
 
 _DTYPE = r"(?:BFloat16|Half|Float|Double|float16|float32|float64|bfloat16)"
+_NAMED_DTYPE = re.compile(_DTYPE, re.IGNORECASE)
 _SPELLED = r"(?:(?:torch|c10|at)(?:\.|::)(?:cuda\.)?)?"
 _ANY_DTYPE = f"{_SPELLED}{_DTYPE}(?:Tensor)?"
 _IN_PATTERN = re.compile(rf"(?:(?:torch\\?\.|c10::|at::)(?:cuda\\?\.)?)?\b{_DTYPE}(?:Tensor)?\b")

@@ -21,8 +21,8 @@ FEW_WORDS = 12
 """Up to so many unknown words are compared with the known ones, in case they are misspelt."""
 
 NAMING = 2.0
-"""The parts of an entry of at least this weight name a fault. The others explain it, with words that
-many faults share."""
+"""The parts of an entry of at least this weight name a fault. The others explain it, with words
+that many faults share."""
 EXPLAINED = 0.5
 """What a word counts for the share if only an explanation has it."""
 
@@ -38,7 +38,8 @@ _STOP_WORDS = (
     "thing this though through time to together too try under until up us use using very want "
     "was way we well were what when where whether which while who why will with within "
     "without would wrong yet you your epoch iteration does doesn didn isn work become became "
-    "train model torch pytorch python detect module name"
+    "train model torch pytorch python detect module name pls plz thx thanks hi hello guys anyone "
+    "anybody someone since switch turn around fine okay better"
 )
 _SAME = {
     "float16": "fp16",
@@ -91,11 +92,11 @@ TOPIC = frozenset(_TOPIC_WORDS.split())
 
 BACKGROUND = "amp"
 """The word that most questions have, and that says the least."""
-_PHRASES = re.compile(r"mixed[ -]precision|speed[ -]up|grad(?:ient)?[ _]scaler")
+_PHRASES = re.compile(r"mixed[ -]precision|speed[ -]up|grad(?:ient)?[ _]scaler|\bhalfs\b")
 
 
 def _one_word(phrase: re.Match[str]) -> str:
-    return {"m": BACKGROUND, "s": "speedup", "g": "scaler"}[phrase[0][0]]
+    return {"m": BACKGROUND, "s": "speedup", "g": "scaler", "h": "halves"}[phrase[0][0]]
 
 
 def tokens(text: str) -> list[str]:
@@ -133,6 +134,9 @@ def _stem(word: str) -> str:
 _STOP = frozenset(each for word in _STOP_WORDS.split() for each in (word, _stem(word)))
 _SYNONYMS = {_stem(word): _stem(other) for word, other in _SAME.items()}
 _TOPIC_STEMS = {_stem(word): word for word in sorted(TOPIC)}
+_FAULTS = {"inf", "mismatch", "nan", "overflow", "underflow"}
+SUBJECTS = TOPIC - _FAULTS | frozenset(tokens("grad loss"))
+"""Words, as `tokens` gives them, that say what a question is about, and not what is wrong."""
 
 
 @dataclass(frozen=True)
