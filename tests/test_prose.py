@@ -37,6 +37,16 @@ _PACKAGE = (
     "widgets/order_calls",
     "widgets/autocast_steps",
     "widgets/op_steps",
+    "widgets/published_explorer",
+    "widgets/error_lookup",
+    "clinic",
+    "patients",
+    "recipe",
+    "step_timing",
+    "gain_plots",
+    "set_up",
+    "pretend_gpu",
+    "roofline",
 )
 RETOLD = [
     ROOT / "README.md",
@@ -45,7 +55,7 @@ RETOLD = [
     ROOT / "sources/lessons/00_amp_in_20_minutes.py",
     *(
         path
-        for n in ("01", "02", "03", "04", "05", "06", "07", "09", "11", "13")
+        for n in ("01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13")
         for path in sorted((ROOT / "sources/lessons").glob(f"{n}_*.py"))
     ),
     ROOT / "sources/lessons/14_interview_room.py",
@@ -62,9 +72,12 @@ RETOLD = [
             "plain_data",
             "workspace",
             "experiments",
-            "call_order",
             "myths",
             "lookup",
+            "timing",
+            "bench",
+            "records",
+            "profiles",
         )
         for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))
         if path.name != "__init__.py" or room == "quiz"

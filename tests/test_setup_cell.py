@@ -6,6 +6,7 @@ index; what it may install lies in a folder.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -233,9 +234,9 @@ def alone(lesson: course.Lesson) -> nbformat.NotebookNode:
 def run_in(folder: Path, notebook: nbformat.NotebookNode, kernel: str = "python3") -> None:
     """Run a notebook in a folder that is made for it, and that has to stay empty."""
     folder.mkdir()
-    NotebookClient(
-        notebook, timeout=1800, kernel_name=kernel, resources={"metadata": {"path": str(folder)}}
-    ).execute()
+    place = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=1800, kernel_name=kernel, resources=place)
+    asyncio.run(client.async_execute())  # `execute` would leave its event loop open
     assert list(folder.iterdir()) == []
 
 

@@ -140,8 +140,9 @@ def _statement(cells: list[ipynb.Cell], place: int) -> str:
 
 
 def _imports(cells: list[ipynb.Cell]) -> str:
-    """The imports of the sheet's first code cell, without the course's own."""
-    first = next((cell for cell in cells if cell["cell_type"] == "code"), None)
+    """The imports of the sheet's first code cell after its set-up, without the course's own."""
+    code = (c for c in cells if c["cell_type"] == "code" and not ipynb.is_set_up(c))
+    first = next(code, None)
     if first is None:
         return ""
     nodes = ast.parse(ipynb.source_of(first)).body

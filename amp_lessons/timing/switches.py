@@ -24,7 +24,7 @@ def fp32_precision(precision: Fp32Precision) -> Iterator[None]:
     Sets the ``fp32_precision`` switches; afterwards they are as before, after an error too. On a
     CPU matmuls run as IEEE float32 meanwhile.
 
-    Torch 2.13 raises for whoever reads an old switch that disagrees with the new ones: for
+    Torch 2.13 raises when an old switch that disagrees with the new ones is read: for
     ``cudnn.allow_tf32`` inside "ieee", for ``cuda.matmul.allow_tf32`` and
     `torch.get_float32_matmul_precision` inside "tf32" (pytorch issue 166387). Inductor reads the
     last one. So the old switches are set first, to the same, and put back. Only if they disagreed

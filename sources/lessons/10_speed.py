@@ -27,11 +27,11 @@ pairs = published.best_pairs()  # one for each model variant and kind of GPU, on
 # %% [markdown]
 # ## What will I gain?
 #
-# NVIDIA has published training rates for 32 PyTorch models, with and without mixed precision. 26 of
-# them were measured on a V100 and on the newer A100. "Mixed" is FP16, except for BART and wav2vec
-# 2.0, which use BF16 on an A100. The other run of each pair differs. On a V100 it is FP32. On an
-# A100 it is TF32: matrix products and convolutions that take FP32 numbers, but round them to 11
-# significant bits on the way in.
+# NVIDIA has published training rates for 32 PyTorch models, with and without mixed precision. 25 of
+# them were measured on one V100 and on one of the newer A100s. "Mixed" is FP16, except for BART and
+# wav2vec 2.0, which use BF16 on an A100. What it is compared with depends on the GPU. On a V100 it
+# is FP32. On an A100 it is TF32: matrix products and convolutions that take FP32 numbers, but round
+# them to 11 significant bits on the way in.
 #
 # Here are six of the models:
 #
@@ -60,10 +60,10 @@ print("sources, such as", six[0].url)
 # In this list both sides of a pair have the same batch. The gains go from a loss to nearly 2, so
 # "two to three times" is no answer. It depends on what your model spends its time with.
 #
-# NVIDIA's tables have 287 pairs, several for each model. Here are 25 models, with one pair for each
-# kind of GPU. A filled marker means that both sides had the same batch and, as far as we know, the
-# same memory layout, which is the order of a picture's numbers in memory. An open marker means that
-# one of these differs, or isn't printed.
+# NVIDIA's tables have 287 pairs, several for each model. Here are those 25 models, with one pair
+# for each kind of GPU. A filled marker means that both sides had the same batch and, as far as we
+# know, the same memory layout, which is the order of a picture's numbers in memory. An open marker
+# means that one of these differs, or isn't printed.
 
 # %%
 for gpu in ("V100", "A100"):
@@ -91,7 +91,8 @@ for row in rates:
 gain_plots.tf32_share(rates)
 
 # %% [markdown]
-# In this figure open markers are the 32-bit runs, and filled ones mixed precision. For 15 of the 25
+# In this figure open markers are the 32-bit runs, and filled ones mixed precision. Each rate is the
+# best that is printed for one GPU, so a few ratios differ from the figure above. For 15 of the 25
 # models the A100 in TF32 is ahead of the V100 in mixed precision. It starts where the older GPU
 # ends, and there is less left to gain.
 #
@@ -101,7 +102,8 @@ gain_plots.tf32_share(rates)
 # `torch.set_float32_matmul_precision("high")`. [[deep speed]] shows the switches.
 #
 # So a transformer on an A100 with nothing set starts from IEEE FP32. No table here has that case.
-# It will gain more than NVIDIA's 1.8, and a part of that comes from TF32 alone. Time all three.
+# It will gain more than NVIDIA's 1.8, and a part of that comes from TF32 alone. Time FP32, TF32 and
+# mixed precision.
 #
 # ## What else changed?
 #
@@ -161,8 +163,8 @@ gain_plots.placebo(published.by_model())
 #
 # A whole column can go wrong too. In NVIDIA's table of training *times* for SSD300 on A100s, TF32
 # and mixed precision take equally long, although mixed precision's rates are 1.8 to 1.9 times as
-# high. At that commit the script's default was mixed precision, so it was probably AMP against AMP.
-# Our data marks such rows as suspect.
+# high. The script's default then was mixed precision, so it was probably AMP against AMP. Our data
+# marks such times as suspect.
 #
 # One line in your program prevents this: assert the dtype of a linear layer's or a convolution's
 # output, as in [[lesson autocast_ops]].
@@ -188,9 +190,9 @@ for name, (launch, loader, gpu) in machines.items():
 # (These three machines are made up, to show the pattern.) For the B200, [Lambda's
 # log](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results_v2/LambdaOD_test_1xB200_192GB_129-213-83-251_v2/PyTorch_resnet50_AMP/10-12-2025_03-07-21.txt)
 # answers. ResNet50 trains there on one made-up batch that stays on the GPU, so the loader is out. A
-# step takes 0.58 s with 1,664 pictures in FP32, and 1.11 s with 3,328 in mixed precision. A step's
-# launches take milliseconds, so it is the GPU itself. One thing to try is the layout: both runs use
-# `nchw`, where NVIDIA's mixed runs use channels_last.
+# step takes 0.58 s with 1,664 pictures in the run labelled FP32, and 1.11 s with 3,328 in mixed
+# precision. A step's launches take milliseconds, so it is the GPU itself. One thing to try is the
+# layout: both runs use `nchw`, where NVIDIA's mixed runs use channels_last.
 #
 # ## Equal quality?
 #
@@ -283,10 +285,9 @@ for gpu in roofline.GPUS:
 
 # %% [markdown]
 # From TF32, the peaks allow a factor of about 2 on each of these GPUs that has it. Gains above that
-# have other reasons: a baseline further from its peak, a larger batch, another layout, half as many
-# bytes, or a kernel that exists in 16 bits only, such as PyTorch's FlashAttention. From FP32 the
-# factor is 2 on an RTX 4090 and nearly 15 on an H100, so a page that doesn't name its baseline says
-# little.
+# have other reasons: a baseline further from its peak, a larger batch, another layout, or a kernel
+# that exists in 16 bits only, such as PyTorch's FlashAttention. From FP32 the factor is 2 on an RTX
+# 4090 and nearly 15 on an H100, so a page that doesn't name its baseline says little.
 #
 # In the explorer, choose a GPU and a model, and see what was published and the limit beside it.
 # Which models gain more than 2 on an A100, and which reason is given?
@@ -311,8 +312,10 @@ print(step_table(report))
 # %% [markdown]
 # Time your own model with `time_training(make_model, make_batch)`. With a GPU, go on with
 # `amp-lessons bench --record my_gpu` in a terminal: it measures three models in each format, and
-# writes a file to the `records` folder of your workspace. The next cell puts that file beside the
-# published runs.
+# writes a file to the `records` folder of your workspace. On Colab, put `!` before the command and
+# download the file whose path it prints. A T4 has neither TF32 nor BF16 in hardware, and those rows
+# say so. (Nobody has run it on Colab yet.) The next cell puts your record beside the published
+# runs.
 
 # %% tags=["live"]
 from amp_lessons.records import load_records
@@ -348,7 +351,7 @@ for profile in stored.by_precision.values():
 # | what it may be | how you notice | what helps |
 # |---|---|---|
 # | AMP is off | a linear layer's output is float32 | switch it on |
-# | the stopwatch didn't wait | the time hardly depends on the batch | `torch.cuda.synchronize()` before each reading |
+# | the stopwatch didn't wait | a model of twice the width takes no longer either | `torch.cuda.synchronize()` before each reading |
 # | the GPU waits for launches | twice the batch takes as long | larger batch, `torch.compile`, CUDA graphs |
 # | the GPU waits for data | one batch kept on the GPU is much faster | more workers, `pin_memory` |
 # | the format has no tensor cores here | BF16 on a T4 or V100 | FP16 |

@@ -69,8 +69,8 @@ print("Cause:", found.cause, "\nCure:", found.cure, "\nOften tried:", found.wron
 # those, look at the loss, at the number of skipped steps, and at the scale.
 #
 # First a healthy run: the digit painter of [[lesson amp_in_20_minutes]], with SGD in FP16. The loss
-# that you see is the squared error per pixel. For the backward pass, the sum of the errors is
-# divided by 100 million, as in lesson 00. The gradients are clipped at a norm of 0.001.
+# that you see is the squared error per pixel. As there, the sum of the errors is divided by 100
+# million for the backward pass. The gradients are clipped at a norm of 0.001.
 
 # %%
 healthy = patients.examine(patients.healthy, device)
