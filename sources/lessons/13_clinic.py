@@ -21,6 +21,7 @@ from amp_lessons import patients, plots
 from amp_lessons.experiments import raised
 from amp_lessons.interview import ask, predict
 from amp_lessons.lookup import lookup
+from amp_lessons.lookup.shown import as_text
 from amp_lessons.scaler_log import ScalerLog
 from amp_lessons.training import autoencoder, load_digits
 
@@ -51,13 +52,12 @@ print(message)
 predict("myths_and_clinic.which_cure")
 
 # %%
-found = lookup(message)[0].entry
-print("Cause:", found.cause, "\nCure:", found.cure, "\nOften tried:", found.wrong_cure)
+print("\n".join(as_text(lookup(message)[0])))
 
 # %% [markdown]
 # `lookup` knows more than 100 messages and symptoms. It takes what you have: a line, a whole
 # traceback, or a page of a log. In a terminal, type `amp-lessons lookup` and paste. It needs no
-# network and doesn't start PyTorch. [[home]] has a box for it.
+# network and doesn't start PyTorch. [[home|Your home page]] has a box for it.
 #
 # Two habits help. Read the *last* line of a traceback first, since the lines above say how the
 # program got there. (Under `torchrun` it is the last line of the worker that failed.) And before
