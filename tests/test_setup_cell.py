@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -236,7 +237,9 @@ def run_in(folder: Path, notebook: nbformat.NotebookNode, kernel: str = "python3
     folder.mkdir()
     place = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, timeout=1800, kernel_name=kernel, resources=place)
-    asyncio.run(client.async_execute())  # `execute` would leave its event loop open
+    # `execute` would leave its event loop open, and Playwright's runs in this thread.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(client.async_execute())).result()
     assert list(folder.iterdir()) == []
 
 
