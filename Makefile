@@ -23,8 +23,9 @@ lab: $(VENV)/.lab
 test: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check . amp_lessons/exercises/*/stage*.py
-	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(BIN)/mypy & types=$$!; \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS); \
+	tests=$$?; wait $$types && exit $$tests
 
 test-long: $(VENV)/.tests
 	@echo "The long tests: four lessons on two instruction sets, and \`make lab\` in a fresh clone, which"
