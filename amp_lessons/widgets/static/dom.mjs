@@ -24,7 +24,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// A notebook loads this module anew for each widget on its page, so each copy needs its own name.
+// A notebook loads this module again for each widget on its page, so each copy needs its own name.
 const COPY = crypto.getRandomValues(new Uint32Array(2)).join("-");
 let made = 0;
 
@@ -132,7 +132,7 @@ function listen(model, names, listener) {
   return () => names.forEach((name) => model.off(`change:${name}`, listener));
 }
 
-// A picture as wide as its box, drawn anew when that changes. `paint(state, width)` gives what it
+// A picture as wide as its box, drawn again when that changes. `paint(state, width)` gives what it
 // says to who cannot see it, and its parts.
 export function picture(height, leastWidth, paint) {
   const node = svg("svg", { class: "amp-picture", role: "img", height });

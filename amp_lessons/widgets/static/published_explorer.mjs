@@ -92,7 +92,7 @@ function gpusInWords({ gpus }) {
 
 // ---- controls ----------------------------------------------------------------------------------
 
-// A select whose options change: they are written anew only when they differ.
+// A select whose options change: they are replaced only when they differ.
 function changingField(label, choose) {
   const { node, select } = selectField(label, [], choose);
   let before = "";
