@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from grading_class import processes_with
 from waiting import wait_until
 
 from amp_lessons import cli, course, ipynb, lab, progress, renamed, terminal, workspace
@@ -569,7 +570,7 @@ def test_bad_notebooks_do_not_stop_the_others(own_place):
     notebook["cells"].insert(0, endless | {"source": "while True: pass"})
     (own_place / "endless.ipynb").write_bytes(ipynb.to_bytes(notebook))
     names = ["half.ipynb", "own.ipynb", "none.ipynb", "endless.ipynb"]
-    done = run("grade", "--json", *names, solved, "--timeout", 5)
+    done = run("grade", "--json", *names, solved, "--timeout", 5, "--jobs", 1)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     lines = done.stderr.strip().splitlines()
@@ -583,47 +584,69 @@ def test_bad_notebooks_do_not_stop_the_others(own_place):
     assert graded[3]["points"] == graded[4]["points"] == graded[4]["of"] > 0
 
 
-def test_a_killed_grader_has_written_what_was_finished(own_place):
-    """A notebook kills the grader; the one before it keeps its marks."""
-    solved = sheets("solutions")[0]
-    notebook = ipynb.read(solved)
-    kill = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos._exit(0)"
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    notebook["cells"].insert(0, cell | {"source": kill})
-    (own_place / "kills.ipynb").write_bytes(ipynb.to_bytes(notebook))
-    done = run("grade", "--json", solved, "kills.ipynb", solved, TMPDIR=str(own_place))
-    assert done.returncode == -signal.SIGKILL
-    head, finished = done.stdout.splitlines()
-    assert head == '{"notebooks": ['
-    marks = json.loads(finished)
-    assert (marks["notebook"], marks["points"]) == (str(solved), marks["of"])
-
-
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_grading_can_be_called_off(own_place, number, status):
-    notebook = ipynb.read(sheets("solutions")[0])
-    busy = "import os\nopen(r'{}', 'w').write(str(os.getpid()))\nwhile True: pass"
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_an_interrupted_batch_leaves_no_process_and_goes_on(own_place, number, status):
+    """What was finished is kept, is not run again, and gets the same inputs as the rest."""
+    solved, marker = sheets("solutions")[0], f"marker-{os.getpid()}-{number}"
+    notebook = ipynb.read(solved)
+    busy = (
+        "import subprocess, sys\n"
+        f"stray = [sys.executable, '-c', 'import time; time.sleep(600)', '{marker}']\n"
+        "subprocess.Popen(stray, start_new_session=True)\nwhile True: pass"
+    )
     cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    notebook["cells"].insert(0, cell | {"source": busy.format(own_place / "pid")})
-    (own_place / "busy.ipynb").write_bytes(ipynb.to_bytes(notebook))
-    command = [sys.executable, "-m", "amp_lessons.cli", "grade", "busy.ipynb"]
+    notebook["cells"].insert(0, cell | {"source": busy})
+    for name, content in (("a", solved.read_bytes()), ("b", ipynb.to_bytes(notebook))):
+        (own_place / f"{name}.ipynb").write_bytes(content)
+    words = ["a.ipynb", "b.ipynb", "--json", "--jobs", "1", "--results", "kept"]
+    command = [sys.executable, "-m", "amp_lessons.cli", "grade", *words]
     pipe = subprocess.PIPE
     # A shell without job control starts what it puts in the background with SIGINT ignored, and
     # so it would be here: the tests must not depend on how they were started.
-    heed = partial(signal.signal, number, signal.SIG_DFL)
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as process:
         try:
-            pid = own_place / "pid"
-            wait_until(lambda: pid.exists() and pid.read_text(), process)
+            wait_until(lambda: processes_with(marker), process)
             process.send_signal(number)
             output, errors = process.communicate()
         finally:
             process.kill()
     assert process.returncode == status
     assert "Traceback" not in output + errors
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((own_place / "pid").read_text()), 0)
+    wait_until(lambda: not processes_with(marker))
+    finished = json.loads(output.splitlines()[-1])
+    assert (finished["notebook"], finished["points"]) == ("a.ipynb", finished["of"])
+    (own_place / "b.ipynb").write_bytes(solved.read_bytes())
+    seed = json.loads((own_place / "kept/batch.json").read_text())["seed"]
+    before = {f.name: f.stat().st_mtime_ns for f in (own_place / "kept/results").iterdir()}
+    done = run("grade", *words)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["batch"]["seed"] == seed
+    assert data["points"] == data["of"] == 2 * finished["of"]
+    after = {f.name: f.stat().st_mtime_ns for f in (own_place / "kept/results").iterdir()}
+    assert len(after) == 2
+    assert after.items() > before.items(), "what was finished was graded again"
+
+
+def test_wrong_words_for_grade_are_one_line(own_place):
+    (own_place / "empty").mkdir()
+    (own_place / "file").write_text("x")
+    for words, says in (
+        (["empty"], "has no notebook"),
+        (["x.ipynb", "--require-sandbox", "--no-sandbox"], "exclude each other"),
+        (["x.ipynb", "--results", "file"], "name another folder for --results"),
+        (["x.ipynb", "--dask", "nowhere:1"], "nowhere:1"),
+    ):
+        done = run("grade", *words)
+        assert done.returncode != 0
+        assert done.stdout == ""
+        (line,) = done.stderr.strip().splitlines()
+        assert says in line
 
 
 # ---- policy -------------------------------------------------------------------------------------

@@ -1,42 +1,46 @@
-"""Grading notebooks as learners hand them in: solved, untouched, broken, endless and hostile.
+"""Grading notebooks as learners hand them in: solved, untouched, broken and endless.
 
 The notebooks are made from the course's own solutions, so this also proves that these get full
-marks. A run costs about two seconds, so one notebook holds several mishaps where each must cost
-only its own exercise.
+marks. What attackers hand in is in `test_hostile`.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from threading import Event
-from types import SimpleNamespace
 
 import pytest
+from grading_class import (
+    LESSON,
+    LIMITS,
+    Sheet,
+    message,
+    open_class,
+    processes_with,
+    states,
+    with_options,
+)
 
-from amp_lessons import checks, course, grading, ipynb
-from amp_lessons.checks.exercise import Exercise
-from amp_lessons.checks.verdict import Finding
-from amp_lessons.grading import Limits, notebook, report, scratch, watch
+from amp_lessons import course, grading, ipynb
+from amp_lessons.grading import Limits, frames, notebook, watch
+from amp_lessons.grading.frames import TooLong, packed
+from amp_lessons.grading.judging import Judges
+from amp_lessons.grading.reading import Reader
 from amp_lessons.ipynb import NotebookError
 
-LESSON = course.LESSONS[1]
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)
-SHEET = Path(LESSON.sheet).name
-LIMITS = Limits(cell=300.0, total=500.0, start=300.0)  # for a hang, on the busiest machine
+SHORT = Limits(cell=2.0, total=60.0)
 
 NEVER_ENDS = """
 import signal, subprocess, sys
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
-sleep = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
-subprocess.Popen([sys.executable, "-c", sleep, "{child}"])
-subprocess.Popen([sys.executable, "-c", sleep, "{stray}"], start_new_session=True)
+sleep = "import time; time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", sleep, "{marker}"])
+subprocess.Popen([sys.executable, "-c", sleep, "{marker}"], start_new_session=True)
 while True:
     try:
         while True: pass
@@ -44,64 +48,21 @@ while True:
 """
 
 
-class Sheet:
-    """A solved notebook of lesson 01 that a test spoils, then saves and grades."""
+@pytest.fixture(scope="module")
+def batch():
+    with open_class() as batch:
+        yield batch
 
-    def __init__(self, path: Path, folder: str = "solutions") -> None:
-        self.path = path
-        self.notebook = ipynb.read(course.course_files() / folder / SHEET)
 
-    @property
-    def cells(self) -> list[ipynb.Cell]:
-        return self.notebook["cells"]
-
-    def index(self, grade_id: str) -> int:
-        return [ipynb.grade_id(cell) for cell in self.cells].index(grade_id)
-
-    def write(self, grade_id: str, source: str) -> None:
-        self.cells[self.index(grade_id)]["source"] = source
-
-    def add(self, source: str, at: int | None = None) -> None:
-        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-        self.cells.insert(len(self.cells) if at is None else at, cell | {"source": source})
-
-    def save(self) -> Path:
-        self.path.write_bytes(ipynb.to_bytes(self.notebook))
-        return self.path
-
-    def grade(self, limits: Limits = LIMITS) -> grading.Graded:
-        return grading.grade(self.save(), limits)
+@pytest.fixture(scope="module")
+def without_sandbox():
+    with open_class("none") as batch:
+        yield batch
 
 
 @pytest.fixture
-def sheet(tmp_path):
-    return Sheet(tmp_path / "handed_in.ipynb")
-
-
-def states(graded: grading.Graded) -> dict[str, str]:
-    return {mark.exercise: str(mark.verdict.state) for mark in graded.marks}
-
-
-def message(graded: grading.Graded, exercise: str) -> str:
-    return next(mark.message for mark in graded.marks if mark.exercise == exercise)
-
-
-@pytest.fixture
-def time_passes(monkeypatch):
-    """Let the grader's clock jump ahead once each of these files holds something: a cell that runs
-    too long is then one that has begun, however slow the machine is."""
-
-    def jump(seconds: float, *files: Path) -> None:
-        jumped: list[float] = []
-
-        def monotonic() -> float:
-            if not jumped and all(file.exists() and file.read_text() for file in files):
-                jumped.append(seconds)
-            return time.monotonic() + sum(jumped)
-
-        monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=monotonic))
-
-    return jump
+def sheet(tmp_path, batch):
+    return Sheet(tmp_path / "handed_in.ipynb", batch)
 
 
 # ---- answers ------------------------------------------------------------------------------------
@@ -152,7 +113,6 @@ def test_what_is_odd_and_does_no_harm(sheet):
     assert set(states(graded).values()) == {"passed"}
     assert graded.points == graded.of
     assert graded.problems == ()
-    assert not (sheet.path.parent / "home").exists(), "the learner's progress was touched"
     assert sorted(path.name for path in sheet.path.parent.iterdir()) == [sheet.path.name]
 
 
@@ -165,47 +125,34 @@ def test_200_000_lines_cost_no_marks_and_are_reported_once(sheet, line):
     assert problem.startswith("it printed far too much (")
 
 
-def test_cells_that_end_everything_cost_only_their_exercise(sheet, tmp_path, time_passes):
+@pytest.mark.parametrize("sandbox", ["required", "none"])
+def test_cells_that_end_everything_cost_only_their_exercise(sheet, without_sandbox, sandbox):
     """A loop with children that no signal ends, os._exit, and a segmentation fault."""
-    child, stray = tmp_path / "child", tmp_path / "stray"
-    sheet.write(FIRST, NEVER_ENDS.replace("{child}", str(child)).replace("{stray}", str(stray)))
+    marker = f"marker-{os.getpid()}-{sandbox}"
+    sheet.write(FIRST, NEVER_ENDS.replace("{marker}", marker))
     sheet.write(SECOND, f"import os\ndef {SECOND}(*args):\n    os._exit(7)")
     sheet.write(THIRD, "import ctypes; ctypes.string_at(0)")
-    time_passes(400, child, stray)
-    graded = sheet.grade(Limits(cell=300.0, total=5000.0))
+    if sandbox == "none":
+        sheet.batch = without_sandbox
+    graded = sheet.grade(SHORT)
     assert states(graded) == {FIRST: "error", SECOND: "error", THIRD: "error", FOURTH: "passed"}
-    assert "longer than 300 s" in message(graded, FIRST)
+    assert "longer than 2 s" in message(graded, FIRST)
     assert "exit status 7" in message(graded, SECOND)
     assert "SIGSEGV" in message(graded, THIRD)
-    assert len(graded.problems) == 3
-    assert f"cell {sheet.index(FIRST) + 1} " in graded.problems[0]
+    held_back, *stopped = graded.problems
+    assert "reach into the check (ctypes in cell" in held_back
+    assert len(stopped) == 3
+    assert f"cell {sheet.index(FIRST) + 1} " in stopped[0]
     assert not graded.gradable
-    for file in (child, stray):
-        assert not alive(int(file.read_text())), f"the {file.name} outlived the grader"
+    assert processes_with(marker) == []
 
 
-def alive(pid: int) -> bool:
-    """Whether a process still runs; a zombie that nobody has buried does not."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return not Path("/proc").is_dir()
-    return status.rsplit(")", 1)[1].split()[0] not in "ZX"
-
-
-def test_the_time_of_a_whole_notebook_is_limited(sheet, tmp_path, time_passes):
+def test_the_time_of_a_whole_notebook_is_limited(sheet):
     """No cell takes too long by itself; the one that runs would take longer than a test may."""
-    begun = tmp_path / "begun"
-    waits = f"import time\nopen({str(begun)!r}, 'w').write('x')\ntime.sleep(3600)"
-    sheet.add(waits, at=sheet.index(SECOND))
-    time_passes(2000, begun)
-    graded = sheet.grade(Limits(cell=9000.0, total=1000.0))
+    sheet.add("import time\ntime.sleep(3600)", at=sheet.index(SECOND))
+    graded = sheet.grade(Limits(cell=9000.0, total=3.0))
     assert states(graded)[FOURTH] == "error"
-    assert "longer than 1000 s in all" in message(graded, FOURTH)
+    assert "longer than 3 s in all" in message(graded, FOURTH)
     assert not graded.gradable
 
 
@@ -221,29 +168,17 @@ os.chmod("closed", 0)
 """
 
 
-def test_nested_folders_are_removed_and_cost_no_marks(sheet, tmp_path, monkeypatch):
+def test_nested_folders_are_removed_and_cost_no_marks(
+    sheet, without_sandbox, tmp_path, monkeypatch
+):
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
+    sheet.batch = without_sandbox
     sheet.add(NESTED, at=sheet.index(SECOND))
     graded = sheet.grade()
     assert (graded.points, graded.problems, graded.notes) == (graded.of, (), ())
     assert list(place.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_removed_is_a_note(sheet, monkeypatch):
-    @contextmanager
-    def never_removed(left_behind):
-        with scratch.scratch_folder() as folder:
-            yield folder
-        left_behind.append(folder)
-
-    monkeypatch.setattr(watch, "scratch_folder", never_removed)
-    graded = sheet.grade()
-    assert graded.gradable
-    assert graded.points == graded.of
-    (note,) = graded.notes
-    assert note.startswith("its temporary folder could not be removed: ")
 
 
 # ---- repairs ------------------------------------------------------------------------------------
@@ -291,6 +226,82 @@ def test_a_missing_set_up_cell_costs_no_check(sheet):
     assert set(states(sheet.grade()).values()) == {"not attempted"}
 
 
+def test_an_answer_below_its_check_counts(sheet):
+    """The stub stands where it was, and the learner wrote their answer in a cell of their own."""
+    answer = ipynb.source_of(sheet.cells[sheet.index(FIRST)])
+    sheet.write(FIRST, f"def {FIRST}(*args):\n    raise NotImplementedError")
+    sheet.add(answer)
+    graded = sheet.grade()
+    assert set(states(graded).values()) == {"passed"}
+    assert graded.problems == ()
+    (note,) = graded.notes
+    assert note.startswith(f"the answer to {FIRST} stands below its check")
+
+
+def test_a_later_experiment_costs_nothing(sheet):
+    sheet.add(f"def {FIRST}(*args): return 'an experiment'")
+    graded = sheet.grade()
+    assert graded.points == graded.of
+    assert graded.notes == ()
+
+
+def test_cells_without_metadata_are_found_by_their_ids(sheet):
+    for cell in sheet.cells:
+        cell["metadata"] = {}
+    sheet.write_by_id = {cell["id"]: cell for cell in sheet.cells}
+    sheet.write_by_id[FIRST.replace("_", "-")]["source"] = f"{FIRST} = 3"
+    sheet.write_by_id[f"{SECOND.replace('_', '-')}-check"]["source"] = "print('passed')"
+    graded = sheet.grade()
+    assert states(graded) == {FIRST: "error", SECOND: "passed", THIRD: "passed", FOURTH: "passed"}
+
+
+def test_moved_and_split_cells(sheet):
+    """All answers come first, one of them in two cells, then all checks."""
+    answers = [c for c in sheet.cells if ipynb.is_solution(c)]
+    checks = [c for c in sheet.cells if ipynb.is_check(c)]
+    rest = [c for c in sheet.cells if c not in answers and c not in checks]
+    sheet.cells[:] = [*rest, *answers, *checks]
+    lines = ipynb.source_of(answers[1]).splitlines(keepends=True)
+    answers[1]["source"] = "helper = 3\n"
+    sheet.add("".join(lines), at=sheet.cells.index(answers[1]) + 1)
+    graded = sheet.grade()
+    assert set(states(graded).values()) == {"passed"}
+    assert graded.problems == ()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    ["sys.stdout = None", "sys.stdout.close()", "os.close(1)", "sys.stdout = sys.stderr = 3"],
+)
+def test_who_spoils_the_output_is_named_and_loses_nothing(sheet, spoil):
+    sheet.add(f"import os, sys\n{spoil}", at=sheet.index(SECOND))
+    sheet.add("print('still here')", at=sheet.index(THIRD))
+    place = sheet.index(SECOND)
+    graded = sheet.grade()
+    assert graded.points == graded.of
+    (note,) = graded.notes
+    assert note == f"cell {place} replaced or closed the standard output: it was put back"
+
+
+def test_cells_that_reach_into_the_check_get_their_points_from_a_person(sheet):
+    sheet.add("import sys\nframe = sys._getframe()", at=sheet.index(SECOND))
+    graded = sheet.grade()
+    assert set(states(graded).values()) == {"passed"}
+    assert graded.points == 0
+    (problem,) = graded.problems
+    assert f"(sys._getframe in cell {sheet.index(SECOND)})" in problem
+    assert "--trust" in problem
+    sheet.batch = with_options(sheet.batch, trusted=True)
+    trusted = sheet.grade()
+    assert (trusted.points, trusted.problems) == (trusted.of, ())
+
+
+def test_a_solution_that_was_given_up_for_is_told(sheet):
+    sheet.add(f"ex.{THIRD}.solution(give_up=True)")
+    sheet.add(f"# ex.{FIRST}.solution(give_up=True)")
+    assert sheet.grade().gave_up == (THIRD,)
+
+
 # ---- files that cannot be graded ----------------------------------------------------------------
 
 BAD_FILES = {
@@ -320,32 +331,33 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("content", "says"), BAD_FILES.values(), ids=BAD_FILES.keys())
-def test_a_file_that_is_no_notebook_of_ours(tmp_path, content, says):
+def test_a_file_that_is_no_notebook_of_ours(tmp_path, batch, content, says):
     path = tmp_path / "bad.ipynb"
     path.write_bytes(content)
-    graded = grading.grade(path)
+    (graded,) = batch.grade(grading.collect([path]))
     assert says in graded.problems[0]
     assert not graded.gradable
     assert graded.marks == ()
 
 
-def test_paths_that_are_no_files(tmp_path):
-    assert "does not exist" in grading.grade(tmp_path / "none.ipynb").problems[0]
-    assert "is a folder" in grading.grade(tmp_path).problems[0]
-    assert grading.grade(Path("/dev/zero")).problems
+def test_paths_that_are_not_files(tmp_path, batch):
+    (graded,) = batch.grade(grading.collect([tmp_path / "none.ipynb"]))
+    assert "does not exist" in graded.problems[0]
+    (graded,) = batch.grade(grading.collect([Path("/dev/zero")]))
+    assert "is not an ordinary file" in graded.problems[0]
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "says"),
     [
-        (notebook, "read", "it could not be read: RuntimeError: of all things"),
+        (Reader, "read", "it could not be graded: RuntimeError: of all things"),
         (watch, "run", "it could not be graded: RuntimeError: of all things"),
-        (checks, "find", "it could not be graded: RuntimeError: of all things"),
+        (Judges, "verdict", "it could not be graded: RuntimeError: of all things"),
     ],
     ids=["read", "run", "judge"],
 )
 def test_what_goes_wrong_with_one_notebook_is_no_other_ones_problem(
-    sheet, tmp_path, monkeypatch, owner, name, says
+    sheet, batch, tmp_path, monkeypatch, owner, name, says
 ):
     unlucky, lucky = sheet.save(), tmp_path / "lucky.ipynb"
     lucky.write_bytes(unlucky.read_bytes())
@@ -358,7 +370,8 @@ def test_what_goes_wrong_with_one_notebook_is_no_other_ones_problem(
         return original(*args)
 
     monkeypatch.setattr(owner, name, fail_once)
-    first, second = grading.grade_all([unlucky, lucky], LIMITS)
+    all_graded = list(batch.grade(grading.collect([unlucky, lucky])))
+    first, second = sorted(all_graded, key=lambda graded: graded.gradable)
     assert first.problems == (says,)
     assert first.marks == ()
     assert second.gradable
@@ -366,13 +379,33 @@ def test_what_goes_wrong_with_one_notebook_is_no_other_ones_problem(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, watch.Stopped])
-def test_what_ends_everything_still_does(sheet, monkeypatch, error):
+def test_what_ends_everything_still_does(sheet, batch, monkeypatch, error):
     def end(*_):
         raise error
 
     monkeypatch.setattr(watch, "run", end)
     with pytest.raises(error):
-        list(grading.grade_all([sheet.save()]))
+        list(batch.grade(grading.collect([sheet.save()])))
+
+
+def test_a_slow_notebook_does_not_hold_back_the_others(tmp_path, batch, monkeypatch):
+    others_are_here = Event()
+
+    def graded(handed_in, content):
+        if handed_in.learner == "slow":
+            others_are_here.wait(timeout=500)
+        return grading.Graded(handed_in.name, handed_in.learner)
+
+    monkeypatch.setattr(batch, "_graded", graded)
+    names = ["slow", "a", "b", "c"]
+    for name in names:
+        (tmp_path / f"{name}.ipynb").write_text("{}")
+    seen = []
+    for graded in batch.grade(grading.collect([tmp_path / f"{name}.ipynb" for name in names])):
+        seen.append(graded.learner)
+        if len(seen) == 3:
+            others_are_here.set()
+    assert seen == ["a", "b", "c", "slow"]
 
 
 def test_strange_metadata_is_no_metadata(sheet):
@@ -391,14 +424,15 @@ def test_a_notebook_with_two_lessons_is_graded_as_the_fuller_one(sheet):
 
 
 def test_the_masters_checks_are_run_and_must_be_there(sheet, tmp_path, monkeypatch):
+    notebook._own_cells.cache_clear()
     monkeypatch.setattr(course, "course_files", lambda: tmp_path / "nowhere")
     with pytest.raises(NotebookError, match="the course's own"):
         notebook.checks_of(LESSON)
-    graded = grading.grade(sheet.save())
-    assert "the course's own" in graded.problems[0]
+    with pytest.raises(NotebookError, match="the course's own"):
+        notebook.read(sheet.save())
 
 
-# ---- what the child says ------------------------------------------------------------------------
+# ---- what the notebook's process says -----------------------------------------------------------
 
 
 def test_evidence_counts_only_from_the_check_that_runs(sheet):
@@ -407,147 +441,93 @@ def test_evidence_counts_only_from_the_check_that_runs(sheet):
     attempt = watch._Attempt(submission, run, LIMITS, 0.0, Event())
     first = next(i for i, step in enumerate(submission.steps) if step.checks == FIRST)
     for forged in (
-        {"step": first, "exercise": FIRST, "evidence": 1},  # before it has begun
+        {"step": first, "exercise": FIRST},  # before it has begun
         {"begin": 10**9},
         {"begin": "x"},
         {"end": -1, "error": {"type": "X"}},
-        {"step": first, "exercise": SECOND, "evidence": 1},
+        {"step": first, "exercise": SECOND},
         {},
     ):
-        attempt._take(forged)
+        attempt._take(forged, b"1")
     assert run.evidence == {}
     assert run.errors == {}
-    attempt._take({"begin": first})
-    attempt._take({"step": first, "exercise": SECOND, "evidence": 1})
-    attempt._take({"step": first, "exercise": FIRST, "evidence": {"x": 1}})
-    assert run.evidence == {FIRST: {"x": 1}}
+    attempt._take({"begin": first}, b"")
+    attempt._take({"step": first, "exercise": SECOND}, b"1")
+    attempt._take({"step": first, "exercise": FIRST}, b"2")
+    assert run.evidence == {FIRST: b"2"}
 
 
-@pytest.mark.parametrize("evidence", [None, 3, "x", [], {}, {"value": 1}, [[[]]], {"error": 3}])
-def test_damaged_evidence_is_never_a_pass(sheet, evidence):
-    submission = notebook.read(sheet.save())
-    run = watch.Run(evidence={info.name: evidence for info in LESSON.exercises})
-    for info in LESSON.exercises:
-        mark = grading._mark(info, submission, run)
-        assert not mark.verdict.passed
-        assert mark.points == 0
+def test_frames_come_out_as_they_went_in_however_they_are_cut():
+    sent = [({"begin": 1}, b""), ({"step": 1, "exercise": "x"}, bytes(range(256)) * 40)]
+    data = b"".join(packed(header, evidence) for header, evidence in sent)
+    for size in (1, 3, 1000, len(data)):
+        reader = frames.Reader()
+        pieces = [data[i : i + size] for i in range(0, len(data), size)]
+        assert [frame for piece in pieces for frame in reader.feed(piece)] == sent
 
 
-def test_evidence_that_cannot_be_judged_is_a_problem_for_a_person(sheet, monkeypatch):
-    forged = watch.Run(evidence={FIRST: [{"value": 1}]})
-    monkeypatch.setattr(watch, "run", lambda *_: forged)
-    (problem,) = sheet.grade().problems
-    assert problem.startswith(f"{FIRST}: What this check reported cannot be judged (")
-    assert problem.endswith("Look at this answer yourself.")
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff\xff\xff\xff", packed({})[:6] + b"\xff\xff\xff\xff", b"GARBAGE" * 100],
+    ids=["header", "evidence", "garbage"],
+)
+def test_frames_that_are_too_long_are_refused_before_they_are_read(data):
+    with pytest.raises(TooLong):
+        list(frames.Reader().feed(data))
 
 
-# ---- reports ------------------------------------------------------------------------------------
+def test_too_many_frames_are_refused():
+    with pytest.raises(TooLong):
+        list(frames.Reader().feed(packed({"begin": 1}) * (frames.MOST_FRAMES + 1)))
 
 
-def test_references_run_one_at_a_time_though_notebooks_run_together(monkeypatch):
-    """They seed torch's global random numbers and hook its optimizers, so two would mix."""
-    running, most = [], []
-
-    def judge(evidence):
-        running.append(evidence)
-        most.append(len(running))
-        time.sleep(0.02)
-        running.remove(evidence)
-        return Finding()
-
-    info = course.exercise_info("survives")
-    exercise = Exercise(checks.find(info.name).path)
-    monkeypatch.setattr(exercise, "find", judge)
-    monkeypatch.setattr(checks, "find", lambda name: exercise)
-    submission = SimpleNamespace(steps_of=lambda name: ())
-    run = SimpleNamespace(stopped={}, evidence={info.name: []})
-    with ThreadPoolExecutor(4) as pool:
-        marks = [pool.submit(grading._mark, info, submission, run) for _ in range(4)]
-        assert all(mark.result().points == info.points for mark in marks)
-    assert most == [1, 1, 1, 1]
+def test_headers_that_are_no_json_are_left_out():
+    garbage = packed({})[:4] + b"{]" + packed({})[6:]
+    assert list(frames.Reader().feed(garbage + packed({"done": True}))) == [({"done": True}, b"")]
 
 
-def test_the_json_has_all_that_the_table_has(tmp_path):
-    from amp_lessons.checks.verdict import State, Verdict
-
-    verdict = Verdict(State.WRONG, "Off by\none. \x1b[2J", "off-by-one", ("f(1): 2",))
-    graded = grading.Graded(tmp_path / "a.ipynb", LESSON.id, (report.Mark(FIRST, verdict, 0, 2),))
-    data = json.loads(json.dumps(report.as_json([graded])))
-    entry = data["notebooks"][0]["exercises"][FIRST]
-    assert entry == {
-        "state": "wrong",
-        "points": 0,
-        "of": 2,
-        "diagnosis": "off-by-one",
-        "message": "Off by one. [2J",
-        "seen": ["f(1): 2"],
-    }
-    assert data["gradable"] is True
-    assert (data["points"], data["of"]) == (0, 2)
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        *(None, 3, "x", [], {}, {"value": 1}, [[[]]], {"error": 3}, [{"value": 1}]),
+        *(b"", b"\xff", b"[" * 100_000, b"9" * 5000, b"NaN", b'{"unattempted": '),
+    ],
+    ids=repr,
+)
+def test_damaged_evidence_is_never_a_pass(judges, evidence):
+    content = evidence if isinstance(evidence, bytes) else json.dumps(evidence).encode()
+    assert not judges.verdict(FIRST, content).passed
 
 
-def test_the_json_is_written_as_notebooks_are_graded(tmp_path):
-    from amp_lessons.checks.verdict import State, Verdict
-
-    right, wrong = Verdict(State.PASSED), Verdict(State.WRONG, "No.\n\ud800", "no")
-    all_graded = [
-        grading.Graded(tmp_path / "a.ipynb", LESSON.id, (report.Mark(FIRST, right, 2, 2),)),
-        grading.Graded(tmp_path / "b.ipynb", problems=("this file is empty",)),
-        grading.Graded(tmp_path / "c.ipynb", LESSON.id, (report.Mark(FIRST, wrong, 0, 2),)),
-    ]
-    path = tmp_path / "marks.json"
-    with path.open("w", encoding="utf-8") as stream:
-        document = report.JsonWriter(stream)
-        for number, graded in enumerate(all_graded, start=1):
-            document.add(graded)
-            _, *lines = path.read_text().splitlines()  # what a killed grader leaves
-            so_far = [json.loads(line.removesuffix(",")) for line in lines]
-            assert so_far == report.as_json(all_graded[:number])["notebooks"]
-        document.close()
-    data = json.loads(path.read_text())
-    assert data == report.as_json(all_graded)
-    assert list(data) == ["notebooks", "points", "of", "gradable"]
+def test_evidence_that_cannot_be_judged_is_a_problem_for_a_person(judges):
+    said = judges.verdict(FIRST, b'[{"value": 1}]')
+    assert said.check_failed
+    assert said.message.startswith("What this check reported cannot be judged (")
+    assert said.message.endswith("Look at this answer yourself.")
 
 
-def test_the_json_of_no_notebooks_is_valid_too(tmp_path):
-    stream = io.StringIO()
-    report.JsonWriter(stream).close()
-    assert json.loads(stream.getvalue()) == report.as_json([])
+@pytest.fixture(scope="module")
+def judges():
+    judges = Judges("a seed for tests")
+    yield judges
+    judges.close()
 
 
-def test_a_slow_notebook_does_not_hold_back_the_others(tmp_path, monkeypatch):
-    others_are_here = Event()
-
-    def grade(path, limits, stop):
-        if path.name == "slow.ipynb":
-            others_are_here.wait(timeout=500)
-        return grading.Graded(path)
-
-    monkeypatch.setattr(grading, "grade", grade)
-    names = ["slow.ipynb", "a.ipynb", "b.ipynb", "c.ipynb"]
-    seen = []
-    for graded in grading.grade_all([tmp_path / name for name in names], jobs=2):
-        seen.append(graded.path.name)
-        if len(seen) == 3:
-            others_are_here.set()
-    assert seen == ["a.ipynb", "b.ipynb", "c.ipynb", "slow.ipynb"]
+def test_a_judge_that_ends_is_started_again():
+    with closing(Judges("a seed for tests")) as judges:
+        _end_a_judge(judges)
 
 
-def test_a_table_fits_a_terminal_and_prints_no_control_characters(tmp_path):
-    from rich.console import Console
-
-    from amp_lessons.checks.verdict import State, Verdict
-
-    marks = tuple(
-        report.Mark(f"{FIRST}_{number}", Verdict(state, "[bold]\x1b[31m " + "long " * 40), 0, 2)
-        for number, state in enumerate(State)
-    )
-    console = Console(width=80, record=True, markup=False, file=(tmp_path / "out").open("w"))
-    console.print(report.table(grading.Graded(tmp_path / "[red]a.ipynb", LESSON.id, marks)))
-    text = console.export_text()
-    assert "\x1b" not in text
-    assert "[bold]" in text
-    assert max(map(len, text.splitlines())) <= 80
+def _end_a_judge(judges: Judges) -> None:
+    before = judges.verdict(FIRST, b"[]")
+    judge = judges._judges[0]
+    judge._process.kill()
+    judge._process.wait()
+    assert judges.verdict(FIRST, b"[]") == before, "equal evidence is not judged twice"
+    broken = judges.verdict(FIRST, b"[1]")
+    assert broken.check_failed
+    assert "cannot be judged" in broken.message
+    assert judges.verdict(FIRST, b"[2]").message == before.message
 
 
 def test_a_sheet_that_was_answered_under_former_names_is_graded(tmp_path):
@@ -558,7 +538,8 @@ def test_a_sheet_that_was_answered_under_former_names_is_graded(tmp_path):
     text = text.replace("from amp_lessons.exercises import", "from amp_lessons.checks import")
     path = tmp_path / "answered.ipynb"
     path.write_text(text, encoding="utf-8")
-    graded = grading.grade(path)
+    with grading.open_batch(grading.Options(LIMITS), [lesson.slug]) as batch:
+        (graded,) = batch.grade(grading.collect([path]))
     assert graded.problems == ()
     assert {mark.exercise: mark.points for mark in graded.marks} == {
         info.name: info.points for info in lesson.exercises

@@ -1,8 +1,9 @@
 """A learner's notebook, made ready to run: whose it is, and which cell checks what.
 
-Check cells always run the course's own source. What learners break most often is mended here, a
-check cell deleted, copied or stripped of its metadata, and each repair of the first two kinds is a
-problem to report, because a person should look at that notebook.
+Check cells always run the course's own source. A cell is found by nbgrader's metadata, else by its
+id, else by what stands in it. What learners break most often is repaired here: a check cell that is
+deleted, copied or changed, and an answer that stands below its check. Each repair of the first two
+kinds is a problem to report, because a person should look at that notebook.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from amp_lessons import course, ipynb, renamed
 from amp_lessons.course import Lesson
+from amp_lessons.grading import reaching
 from amp_lessons.ipynb import NotebookError
 
 SUFFIX = "_check"
 """Added to an exercise's name, it is the grade id of its check cell."""
+
+LONGEST_ANSWER = 20_000
+"""Characters of an answer that a report keeps."""
+
+_GIVEN_UP = re.compile(r"^[^#\n]*\.(\w+)\.solution\(\s*(?:give_up\s*=\s*)?True", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class Step:
         checks: the exercise whose check it is, or "".
         solves: the exercise whose answer it holds, as far as its metadata tells, or "".
         former: what the sheet calls the exercise, if it was handed out under another name.
+        again: whether this check runs once more, because an answer stands below the first one.
     """
 
     source: str
@@ -39,6 +48,7 @@ class Step:
     checks: str = ""
     solves: str = ""
     former: str = ""
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,35 +58,101 @@ class Submission:
     Attributes:
         problems: repairs that a person should look at.
         notes: what is worth knowing and changes no mark.
+        gave_up: the exercises whose solution a cell asks for with ``give_up=True``.
+        reaches: where cells reach into the check, such as ``"sys._getframe in cell 5"``.
     """
 
-    path: Path
     lesson: Lesson
     steps: tuple[Step, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    gave_up: tuple[str, ...] = ()
+    reaches: tuple[str, ...] = ()
 
     def steps_of(self, exercise: str) -> list[int]:
         """The steps that hold an exercise's answer, then those that check it."""
         answers = [i for i, step in enumerate(self.steps) if step.solves == exercise]
         return answers + [i for i, step in enumerate(self.steps) if step.checks == exercise]
 
+    def answer(self, exercise: str) -> str:
+        """The source of the cells that hold an exercise's answer, or its beginning."""
+        text = "\n\n".join(step.source for step in self.steps if step.solves == exercise)
+        return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}\n… (cut)"
+
 
 def read(path: Path) -> Submission:
+    """Read a learner's notebook from a file; see `parse`."""
+    return parse(path.read_bytes())
+
+
+def parse(content: bytes) -> Submission:
     """Read a learner's notebook and put the course's checks in.
 
     Raises:
-        NotebookError: if it is no notebook, or no exercise of the course is in it.
+        NotebookError: if it is not a notebook, or no exercise of the course is in it.
     """
-    notebook = ipynb.read(path)
+    notebook = ipynb.parse(content)
     steps = _recognise(notebook["cells"])
     lesson, others = _lesson(steps)
     problems = [f"it also has exercises of {other.id}, which were not graded" for other in others]
     master = checks_of(lesson)
     steps, notes = _with_masters_checks(steps, master)
+    steps = _find_answers(steps, answers_of(lesson))
     problems += _duplicates(steps)
     steps = _put_back_missing(steps, master, problems)
-    return Submission(path, lesson, tuple(steps), tuple(problems), tuple(notes))
+    steps = _check_again_below(steps)
+    gave_up = tuple(_given_up(steps, set(master)))
+    own = {ipynb.source_of(cell) for cell in _own_cells(lesson)}
+    reaches = [
+        f"{what} in {step.where}"
+        for step in steps
+        if not step.checks and step.source not in own
+        for what in reaching.reaches(step.source)
+    ]
+    return Submission(
+        lesson, tuple(steps), tuple(problems), tuple(notes), gave_up, tuple(reaches[:20])
+    )
+
+
+def _given_up(steps: Sequence[Step], known: set[str]) -> Iterator[str]:
+    text = "\n".join(step.source for step in steps)
+    asked = [renamed.current_grade_id(name) for name in _GIVEN_UP.findall(text)]
+    return (name for name in dict.fromkeys(asked) if name in known)
+
+
+@cache
+def _own_cells(lesson: Lesson) -> list[ipynb.Cell]:
+    path = course.course_files() / lesson.sheet
+    try:
+        return ipynb.read(path)["cells"]
+    except NotebookError as error:
+        raise NotebookError(f"cannot be graded, for the course's own {path} {error}") from error
+
+
+def answers_of(lesson: Lesson) -> dict[str, set[str]]:
+    """The names that the answer's cell of each exercise defines, as the course hands it out."""
+    return {
+        ipynb.grade_id(cell): _defined(ipynb.source_of(cell))
+        for cell in _own_cells(lesson)
+        if ipynb.is_solution(cell)
+    }
+
+
+def modules_of(lesson: Lesson) -> set[str]:
+    """The modules that the cells of a lesson's sheet import, as the course hands it out.
+
+    Raises:
+        NotebookError: if the course's own notebook is missing.
+    """
+    found = set()
+    for cell in _own_cells(lesson):
+        if cell["cell_type"] == "code" and not ipynb.is_set_up(cell):
+            for node in ast.walk(ast.parse(ipynb.source_of(cell))):
+                if isinstance(node, ast.Import):
+                    found |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    found.add(node.module)
+    return found
 
 
 def checks_of(lesson: Lesson) -> dict[str, str]:
@@ -86,13 +162,9 @@ def checks_of(lesson: Lesson) -> dict[str, str]:
         NotebookError: if the course's own notebook is missing or not complete.
     """
     path = course.course_files() / lesson.sheet
-    try:
-        cells = ipynb.read(path)["cells"]
-    except NotebookError as error:
-        raise NotebookError(f"cannot be graded, for the course's own {path} {error}") from error
     found = {
         ipynb.grade_id(cell).removesuffix(SUFFIX): ipynb.source_of(cell)
-        for cell in cells
+        for cell in _own_cells(lesson)
         if ipynb.is_check(cell)
     }
     missing = [info.name for info in lesson.exercises if info.name not in found]
@@ -106,14 +178,18 @@ def checks_of(lesson: Lesson) -> dict[str, str]:
 def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
     """The code cells as steps, each with the exercise that it answers or checks."""
     known = {info.name for lesson in course.LESSONS for info in lesson.exercises}
+    ids = {name.replace("_", "-"): name for name in known}
+    ids |= {f"{cell_id}-check": f"{name}{SUFFIX}" for cell_id, name in ids.items()}
     steps = []
     for number, cell in enumerate(cells, start=1):
         if cell["cell_type"] != "code":
             continue
-        handed_out = ipynb.grade_id(cell)
+        by_id = ids.get(str(cell.get("id")), "") if not ipynb.grade_id(cell) else ""
+        handed_out = ipynb.grade_id(cell) or by_id
         name = renamed.current_grade_id(handed_out)
-        checks = name.removesuffix(SUFFIX) if ipynb.is_check(cell) else ""
-        solves = name if ipynb.is_solution(cell) else ""
+        is_check = ipynb.is_check(cell) or by_id.endswith(SUFFIX)
+        checks = name.removesuffix(SUFFIX) if is_check else ""
+        solves = name if ipynb.is_solution(cell) or (by_id and not is_check) else ""
         steps.append(
             Step(
                 source=ipynb.source_of(cell),
@@ -141,14 +217,43 @@ def _recognise_by_source(steps: list[Step], known: set[str]) -> list[Step]:
 
 def _checked_by(source: str) -> str:
     """The exercise of a cell that is ``ex.<exercise>.check(…)`` and nothing else, or ""."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    match body:
+    match _parsed(source):
         case [ast.Expr(ast.Call(ast.Attribute(ast.Attribute(ast.Name(), exercise), "check")))]:
             return exercise
     return ""
+
+
+def _parsed(source: str) -> list[ast.stmt]:
+    """The statements of a cell; none if it is not Python, or far longer than any of the course."""
+    if len(source) > reaching.LONGEST:
+        return []
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _find_answers(steps: list[Step], answers: Mapping[str, set[str]]) -> list[Step]:
+    """Mark the cells without metadata that define what an exercise asks for."""
+    result = []
+    for step in steps:
+        if not step.checks and not step.solves:
+            defined = _defined(step.source)
+            name = next((name for name, wanted in answers.items() if wanted & defined), "")
+            step = replace(step, solves=name)
+        result.append(step)
+    return result
+
+
+def _defined(source: str) -> set[str]:
+    """The names that a cell defines at its top level."""
+    found = set()
+    for node in _parsed(source):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
 
 
 def _lesson(steps: list[Step]) -> tuple[Lesson, list[Lesson]]:
@@ -217,3 +322,21 @@ def _put_back_missing(
             source = _as_handed_out(source, steps[answers[-1]])
         steps.insert(place, Step(source, f"the check of {name}", checks=name))
     return steps
+
+
+def _check_again_below(steps: list[Step]) -> list[Step]:
+    """Where an answer stands below the last check of its exercise, check once more below it."""
+    last_check = {step.checks: i for i, step in enumerate(steps) if step.checks}
+    last_answer = {step.solves: i for i, step in enumerate(steps) if step.solves}
+    below = {
+        place: steps[last_check[name]]
+        for name, place in last_answer.items()
+        if name in last_check and place > last_check[name]
+    }
+    result = []
+    for place, step in enumerate(steps):
+        result.append(step)
+        if place in below:
+            where = f"the check of {below[place].checks}, once more below {step.where}"
+            result.append(replace(below[place], where=where, again=True))
+    return result

@@ -1,57 +1,42 @@
-"""The parent's side of a run: start the child, keep the time, stop it for good, start it again.
+"""Following a notebook while it runs: take in what it reports, keep the time, stop it for good.
 
 A cell that runs too long or takes the process down is left out of the next attempt, so the other
-exercises still count. Nothing that the child sends is trusted to be well-formed, and nothing that
-it prints is kept but the end.
+exercises still count. Nothing that the notebook sends is trusted to be well-formed, and nothing
+that it prints is kept but the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import queue
-import signal
-import subprocess
-import sys
+import select
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from amp_lessons.grading import frames
+from amp_lessons.grading.launch import Running, Starter
 from amp_lessons.grading.notebook import Submission
-from amp_lessons.grading.scratch import scratch_folder
-
-LONGEST_REPORT = 64 * 2**20
-"""Bytes of one line from the child. A probe that saw 100,000 numbers stays far below."""
+from amp_lessons.grading.sandbox.limits import Limits
 
 MANY_LINES, MANY_BYTES = 50_000, 4 * 2**20
 """What a notebook may print before the report says so. None of it is kept either way."""
 
-PACKAGE = Path(__file__).resolve().parent.parent
+TOO_LONG = json.dumps(
+    {"error": {"type": "TooLong", "message": "what this check saw is too long to be judged"}}
+).encode()
+"""What counts as evidence in place of one that is longer than `frames.LONGEST_EVIDENCE`."""
+
+_PAUSE = 1.0  # seconds before the next attempt, where the machine had too much to do
+_LOOK = 0.1  # seconds between two looks at the clock
+_AT_ONCE = 2**18  # bytes
+_TAIL = 2000  # bytes of output that are kept
 
 
 class Stopped(Exception):
     """The whole grading was called off."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How long a notebook may take.
-
-    Args:
-        cell: seconds for one cell.
-        total: seconds for the notebook, with all its attempts.
-        start: seconds until the child has imported torch.
-        attempts: how often a notebook is run at most.
-    """
-
-    cell: float = 30.0
-    total: float = 300.0
-    start: float = 120.0
-    attempts: int = 6
 
 
 @dataclass
@@ -59,7 +44,8 @@ class Run:
     """What came of running a notebook.
 
     Attributes:
-        evidence: by exercise, from the last of its checks that reported.
+        evidence: by exercise, from the last of its checks that reported; JSON as it came.
+        again: by exercise, from a check that ran once more below its answer.
         errors: by step, the exception that a cell ended with, as plain data.
         stopped: by step, why its cell was left out, such as ``"cell 5 ran longer than 30 s"``.
         unreached: why the cells after a point were never run, or "".
@@ -67,7 +53,8 @@ class Run:
         notes: lines for the report that change nothing.
     """
 
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: dict[str, bytes] = field(default_factory=dict)
+    again: dict[str, bytes] = field(default_factory=dict)
     errors: dict[int, dict[str, Any]] = field(default_factory=dict)
     stopped: dict[int, str] = field(default_factory=dict)
     unreached: str = ""
@@ -75,33 +62,39 @@ class Run:
     notes: list[str] = field(default_factory=list)
 
 
-def run(submission: Submission, limits: Limits, stop: threading.Event) -> Run:
+def run(submission: Submission, starter: Starter, limits: Limits, stop: threading.Event) -> Run:
     """Run a notebook until it comes to its end, leaving out the cells that stop it.
 
     Raises:
-        OSError: if no process or temporary folder can be made.
+        OSError: if no process can be made.
+        SandboxError: if the sandbox is no longer there.
         Stopped: if ``stop`` was set.
     """
-    result = Run()
+    result, too_busy = Run(), ""
     deadline = time.monotonic() + limits.total
     for _ in range(limits.attempts):
         attempt = _Attempt(submission, result, limits, deadline, stop)
-        attempt.go()
+        attempt.go(starter)
         if attempt.finished:
             return result
+        if attempt.busy and stop.wait(_PAUSE):
+            raise Stopped
+        if attempt.busy:
+            too_busy = attempt.reason
+            continue
         if attempt.out_of_time or attempt.step is None:
             result.unreached = attempt.reason
             result.problems.append(attempt.reason)
             return result
         result.stopped[attempt.step] = attempt.reason
         result.problems.append(attempt.reason)
-    result.unreached = f"{limits.attempts} of its cells stopped the notebook"
-    result.problems.append(f"it was given up after {limits.attempts} attempts")
+    result.unreached = too_busy or f"{limits.attempts} of its cells stopped the notebook"
+    result.problems.append(too_busy or f"it was given up after {limits.attempts} attempts")
     return result
 
 
 class _Attempt:
-    """One child process, from its start to its end.
+    """One process, from its start to its end.
 
     After `go`: ``finished`` if the last cell came to its end; else ``reason`` in words, and
     ``step``, the one that ran (None if none had begun).
@@ -117,82 +110,113 @@ class _Attempt:
     ) -> None:
         self.submission, self.result, self.limits = submission, result, limits
         self.deadline, self.stop = deadline, stop
-        self.finished = self.out_of_time = False
+        self.finished = self.out_of_time = self.busy = False
         self.step: int | None = None
         self.reason = ""
+        self.output = _Output()
 
-    def go(self) -> None:
-        left_behind: list[Path] = []
-        with scratch_folder(left_behind) as folder:
-            with _child(folder) as process:
-                output, reports = _Output(process.stderr), _Reports(process.stdout)
-                _hand_over(process, self._job())
-                self._follow(process, reports)
-            output.join()
-            if self.step is None and self.reason and output.last_line():
-                self.reason += f" ({output.last_line()})"
-            self._note_output(output)
-        for path in left_behind:
-            self.result.notes.append(f"its temporary folder could not be removed: {path}")
+    def go(self, starter: Starter) -> None:
+        running = starter.start(self._job(), self.limits)
+        try:
+            self._follow(running)
+        finally:
+            self.busy = running.busy
+            self.result.notes += running.end()
+        if self.step is None and self.reason and self.output.last_line():
+            self.reason += f" ({self.output.last_line()})"
+        self._note_output()
 
-    def _job(self) -> bytes:
+    def _job(self) -> dict[str, Any]:
         steps = [
             {"source": step.source, "checks": step.checks, "run": i not in self.result.stopped}
             for i, step in enumerate(self.submission.steps)
         ]
-        return json.dumps({"lesson": self.submission.lesson.slug, "steps": steps}).encode()
+        return {"lesson": self.submission.lesson.slug, "steps": steps}
 
-    def _follow(self, process: subprocess.Popen[bytes], reports: _Reports) -> None:
+    def _follow(self, running: Running) -> None:
         """Take in reports until the notebook is done, or has to be stopped."""
-        patience = time.monotonic() + self.limits.start
+        reader = frames.Reader()
+        self.patience = time.monotonic() + self.limits.start
+        open_ends = {running.reports, running.output}
         while not self.finished:
-            message = self._next(process, reports, patience)
-            if message is None:
-                return
-            if "ready" in message or "end" in message or "begin" in message:
-                patience = time.monotonic() + self.limits.cell
-            self._take(message)
-
-    def _next(
-        self, process: subprocess.Popen[bytes], reports: _Reports, patience: float
-    ) -> dict[str, Any] | None:
-        """The next report; None, with `reason` set, when there will be none in time."""
-        ending = False
-        while True:
-            now = time.monotonic()
             if self.stop.is_set():
                 raise Stopped
-            if now > self.deadline:
-                self.out_of_time = True
-                self.reason = f"the notebook ran longer than {self.limits.total:g} s in all"
-                return None
-            if now > patience:
-                self.reason = self._too_long()
-                return None
-            message = reports.next(timeout=0.0 if ending else 0.1)
-            if message is not None:
-                return message
-            if ending or reports.flooded:
-                self.reason = self._died(process, reports)
-                return None
-            if process.poll() is not None:
-                reports.settle()
-                ending = True
+            late = self._out_of_time()  # what came in time is taken all the same
+            ended = running.how_it_ended()
+            ready, _, _ = select.select(open_ends, [], [], 0.0 if ended or late else _LOOK)
+            for pipe in ready:
+                data = os.read(pipe, _AT_ONCE)
+                if not data:
+                    open_ends.discard(pipe)
+                elif pipe == running.output:
+                    self.output.add(data)
+                elif not self._take_all(reader, data):
+                    return
+            if self.finished or (late and self._out_of_time()):
+                return
+            if ended and not ready:
+                self.reason = f"{self._where()} {ended}"
+                return
+            if running.reports not in open_ends and not ended:
+                self._give_it_time_to_end(running)
+                return
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _give_it_time_to_end(self, running: Running) -> None:
+        """The reports have ended. Perhaps the process has too, in a moment."""
+        until = time.monotonic() + 1.0
+        while (ended := running.how_it_ended()) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        self.reason = f"{self._where()} {ended or 'closed its connection to the grader'}"
+
+    def _out_of_time(self) -> bool:
+        self.reason, now = "", time.monotonic()
+        if now > self.deadline:
+            self.out_of_time = True
+            self.reason = f"the notebook ran longer than {self.limits.total:g} s in all"
+        elif now > self.patience:
+            limit = self.limits.start if self.step is None else self.limits.cell
+            self.reason = f"{self._where()} ran longer than {limit:g} s"
+        return bool(self.reason)
+
+    def _take_all(self, reader: frames.Reader, data: bytes) -> bool:
+        try:
+            for header, evidence in reader.feed(data):
+                self._take(header, evidence)
+        except frames.TooLong as error:
+            self.reason = f"{self._where()} reported too much ({error})"
+            return False
+        return True
+
+    def _take(self, header: dict[str, Any], evidence: bytes) -> None:
         steps = self.submission.steps
-        match message:
+        match header:
+            case {"ready": True}:
+                self._begin_to_count()
             case {"begin": int(step)} if 0 <= step < len(steps):
                 self.step = step
-            case {"step": int(step), "exercise": str(name), "evidence": evidence}:
+                self._begin_to_count()
+            case {"step": int(step), "exercise": str(name)}:
                 if step == self.step and steps[step].checks == name:
-                    self.result.evidence[name] = evidence
-            case {"end": int(step), "error": error} if 0 <= step < len(steps):
-                self.result.errors.pop(step, None)
-                if isinstance(error, dict):
-                    self.result.errors[step] = error
+                    once_more = steps[step].again
+                    found = self.result.again if once_more else self.result.evidence
+                    found[name] = TOO_LONG if "too_long" in header else evidence
+            case {"end": int(step)} if 0 <= step < len(steps):
+                self._take_end(step, header)
             case {"done": True}:
                 self.finished = True
+
+    def _begin_to_count(self) -> None:
+        self.patience = time.monotonic() + self.limits.cell
+
+    def _take_end(self, step: int, header: dict[str, Any]) -> None:
+        self._begin_to_count()
+        self.result.errors.pop(step, None)
+        if isinstance(error := header.get("error"), dict):
+            self.result.errors[step] = error
+        if header.get("spoiled") and len(self.result.notes) < 20:
+            note = f"{self._where()} replaced or closed the standard output: it was put back"
+            if note not in self.result.notes:
+                self.result.notes.append(note)
 
     # ---- words ----
 
@@ -205,155 +229,28 @@ class _Attempt:
         of = of or (f" (the answer to {step.solves})" if step.solves else "")
         return step.where if step.where.startswith("the check") else step.where + of
 
-    def _too_long(self) -> str:
-        limit = self.limits.start if self.step is None else self.limits.cell
-        return f"{self._where()} ran longer than {limit:g} s"
-
-    def _died(self, process: subprocess.Popen[bytes], reports: _Reports) -> str:
-        if reports.flooded:
-            return f"{self._where()} reported more than {LONGEST_REPORT // 2**20} MB"
-        status = process.poll()
-        if status is None:
-            return f"{self._where()} closed its connection to the grader"
-        if status >= 0:
-            return f"{self._where()} ended the process (exit status {status})"
-        with suppress(ValueError):
-            name = signal.Signals(-status).name
-            hint = ", as when memory runs out" if name == "SIGKILL" else ""
-            return f"{self._where()} crashed the process ({name}{hint})"
-        return f"{self._where()} crashed the process (signal {-status})"
-
-    def _note_output(self, output: _Output) -> None:
+    def _note_output(self) -> None:
         """A flood costs no marks, but a person should look at what floods."""
-        flood = "it printed far too much"
+        flood, output = "it printed far too much", self.output
         known = any(problem.startswith(flood) for problem in self.result.problems)
         if (output.lines >= MANY_LINES or output.bytes >= MANY_BYTES) and not known:
             amount = f"{output.lines:,} lines, {output.bytes / 2**20:.1f} MB"
             self.result.problems.append(f"{flood} ({amount}): take the print out of its loop")
 
 
-# ---- the process --------------------------------------------------------------------------------
-
-
-@contextmanager
-def _child(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The child in a session of its own; at the end it and all that it started are killed."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "amp_lessons.grading.runner"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-        env=_environment(folder),
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        _kill(process)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """The child's environment: nothing of Jupyter, of nbgrader or of the user's own progress.
-
-    Nor may output be unbuffered: a notebook that prints 200,000 lines would take seconds.
-    """
-    unwanted = ("JUPYTER", "IPYTHON", "NBGRADER", "PYTHONUNBUFFERED")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-    paths = [str(PACKAGE.parent), *filter(None, [env.get("PYTHONPATH")])]
-    return env | {
-        "AMP_LESSONS_HOME": str(folder / ".home"),
-        "IPYTHONDIR": str(folder / ".ipython"),
-        "MPLBACKEND": "Agg",
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONIOENCODING": "utf-8",
-    }
-
-
-def _hand_over(process: subprocess.Popen[bytes], job: bytes) -> None:
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(job)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the child, its process group, and its children that left the group."""
-    strays = _descendants(process.pid) if process.poll() is None else []
-    if os.name == "posix":
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    for stray in strays:
-        with suppress(Exception):
-            stray.kill()
-    process.wait()
-
-
-def _descendants(pid: int) -> list[Any]:
-    import psutil
-
-    with suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=True)
-    return []
-
-
-# ---- its two streams ----------------------------------------------------------------------------
-
-
 class _Output:
-    """Reads all that the notebook prints, and keeps the end."""
+    """Counts what the notebook prints, and keeps the end."""
 
-    def __init__(self, stream: IO[bytes] | None) -> None:
-        assert stream is not None
-        self.bytes, self.lines, self._tail, self._stream = 0, 0, b"", stream
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+    def __init__(self) -> None:
+        self.bytes, self.lines, self._tail = 0, 0, b""
 
-    def _read(self) -> None:
-        with suppress(OSError, ValueError):
-            while chunk := os.read(self._stream.fileno(), 2**16):
-                self.bytes += len(chunk)
-                self.lines += chunk.count(b"\n")
-                self._tail = (self._tail + chunk)[-2000:]
-
-    def join(self) -> None:
-        """Wait for the end; a process that escaped may hold the pipe, so not for ever."""
-        self._thread.join(timeout=1.0)
-        if not self._thread.is_alive():
-            self._stream.close()
+    def add(self, data: bytes) -> None:
+        self.bytes += len(data)
+        self.lines += data.count(b"\n")
+        self._tail = (self._tail + data)[-_TAIL:]
 
     def last_line(self) -> str:
         lines = self._tail.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
-
-
-class _Reports:
-    """Reads the child's JSON lines into a queue."""
-
-    def __init__(self, stream: IO[bytes] | None) -> None:
-        assert stream is not None
-        self.flooded = False
-        self._stream = stream
-        self._queue: queue.Queue[dict[str, Any]] = queue.Queue(maxsize=1000)
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        with suppress(OSError, ValueError, queue.Full), self._stream:
-            while text := self._stream.readline(LONGEST_REPORT):
-                if len(text) >= LONGEST_REPORT:
-                    self.flooded = True
-                    return
-                with suppress(ValueError, RecursionError):
-                    message = json.loads(text)
-                    if isinstance(message, dict):
-                        self._queue.put(message, timeout=60)
-
-    def next(self, timeout: float) -> dict[str, Any] | None:
-        with suppress(queue.Empty):
-            return self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
-        return None
-
-    def settle(self) -> None:
-        """Let the reader come to the end; a fork that lives on may hold the pipe open."""
-        self._thread.join(timeout=1.0)
+        with suppress(IndexError):
+            return lines[-1]
+        return ""

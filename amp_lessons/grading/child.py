@@ -1,0 +1,178 @@
+"""Runs a notebook's cells and reports what the probes saw: the room where strangers' code runs.
+
+It reports which cell begins, which ended with what exception, and which check saw what. It judges
+nothing and has nothing to give away: the secret halves of the exercises are not in its house.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+from contextlib import suppress
+from typing import Any, TextIO
+
+from amp_lessons.grading import frames
+
+_CALL = re.compile(r"^(\w+)\.\w+\.check\(", re.MULTILINE)
+
+
+class Reporter:
+    """Writes frames to the grader, and only from the process that made it.
+
+    Args:
+        pipe: the file descriptor to write to.
+    """
+
+    def __init__(self, pipe: int) -> None:
+        self.process, self.pipe = os.getpid(), pipe
+
+    def send(self, evidence: bytes = b"", **header: Any) -> None:
+        if os.getpid() != self.process:
+            return  # a fork of the notebook's own
+        if len(evidence) > frames.LONGEST_EVIDENCE:
+            header, evidence = {**header, "too_long": len(evidence)}, b""
+        frames.write(self.pipe, frames.packed(header, evidence))
+
+
+def run(job: dict[str, Any], pipe: int) -> None:
+    """Run a job's cells, then end the process without waiting for threads.
+
+    Args:
+        job: ``{"lesson": slug, "steps": [{"source", "checks", "run"}, …]}``.
+        pipe: the file descriptor for the frames.
+    """
+    from amp_lessons.checks.exercise import recording
+
+    reporter = Reporter(pipe)
+    lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
+    shell = shell_without_kernel()
+    output = _Output()
+    reporter.send(ready=True)
+    for number, step in enumerate(job["steps"]):
+        if not step["run"]:
+            continue
+        reporter.send(begin=number)
+
+        def record(name: str, evidence: Any, number: int = number) -> None:
+            from amp_lessons.plain_data import as_json
+
+            reporter.send(as_json(evidence).encode(), step=number, exercise=name)
+
+        with recording(record):
+            error = _run(shell, step, lesson)
+        if os.getpid() != reporter.process:
+            os._exit(0)
+        reporter.send(end=number, error=error, spoiled=output.put_back())
+    reporter.send(done=True)
+    with suppress(Exception):
+        sys.stdout.flush()
+    os._exit(0)
+
+
+def _run(shell: Any, step: dict[str, Any], lesson: Any) -> dict[str, Any] | None:
+    """Run one cell; describe its exception. A check finds the lesson even if ``ex`` was reused."""
+    namespace = shell.user_ns
+    call = _CALL.search(step["source"]) if step["checks"] else None
+    alias = call[1] if call else ""
+    before = namespace.get(alias, namespace)
+    if alias:
+        namespace[alias] = lesson
+    result = shell.run_cell(step["source"], store_history=False)
+    if alias and before is not namespace:
+        namespace[alias] = before
+    error = result.error_before_exec or result.error_in_exec
+    return None if error is None else _describe(error)
+
+
+def _describe(error: BaseException) -> dict[str, Any]:
+    from amp_lessons.checks.evidence import describe_error
+
+    data = describe_error(error)
+    if isinstance(error, SyntaxError) and "line" not in data:
+        text = error.text if isinstance(error.text, str) else ""
+        data |= {"line": error.lineno, "source": text.strip()[:500], "function": "<module>"}
+        data["message"] = str(error.msg)[:500]
+    return data
+
+
+def shell_without_kernel() -> Any:
+    """IPython without a kernel: magics and a top-level await work, nothing is saved."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.xmode = "Minimal"
+    return InteractiveShell.instance(config=config)
+
+
+class _Output:
+    """Puts the standard streams back after each cell, and says which ones it had spoiled."""
+
+    def __init__(self) -> None:
+        self.pipe = os.dup(1)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            setattr(sys, name, _stream(number))
+        self.streams: dict[str, Any] = {"stdout": sys.stdout, "stderr": sys.stderr}
+
+    def put_back(self) -> list[str]:
+        """The names of the streams that the last cell replaced or closed."""
+        spoiled = []
+        for number, name in enumerate(self.streams, start=1):
+            stream: Any = self.streams[name]
+            closed = _is_closed(number)
+            if closed:
+                with suppress(OSError):
+                    os.dup2(self.pipe, number)
+            replaced = getattr(sys, name, None) is not stream
+            if replaced or closed or stream.closed:
+                spoiled.append(name)
+                if stream.closed:
+                    self.streams[name] = _stream(number)
+                setattr(sys, name, self.streams[name])
+        return spoiled
+
+
+def _stream(number: int) -> TextIO:
+    return os.fdopen(number, "w", encoding="utf-8", errors="replace", closefd=False)
+
+
+def _is_closed(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return True
+    return False
+
+
+# ---- a process of its own, where there is no fork server ----------------------------------------
+
+
+def main() -> None:
+    """Run the job on standard input. Frames go to what is standard output at the start."""
+    from amp_lessons.checks.draws import use_salt
+    from amp_lessons.grading.sandbox.limits import Limits
+
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # when memory runs out, Linux ends the notebook and not the grader
+    job = json.load(sys.stdin.buffer)
+    use_salt(job["salt"])
+    pipe = os.dup(1)  # not inherited by programs that a notebook starts
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    import torch  # noqa: F401  # what it takes does not count against the learner
+
+    limit = Limits(**job["limits"])
+    if sys.platform == "linux":
+        from amp_lessons.grading.sandbox import limits, linux
+
+        linux.die_with_parent()
+        limits.apply(limit)
+    run(job, pipe)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The grader's side of its judges: evidence goes to one as bytes, and a verdict comes back.
+
+Equal evidence of the same exercise gets the same verdict, so each is judged once a batch. An
+exercise always goes to the same judge, which has run its right and wrong answers already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from typing import TYPE_CHECKING
+
+from amp_lessons.grading.services import Service, ServiceError
+
+if TYPE_CHECKING:
+    from amp_lessons.checks.verdict import Verdict
+
+TO_PREPARE = 180.0
+"""Seconds for running an exercise's right answers, once a batch."""
+
+TO_JUDGE = 60.0
+"""Seconds for one verdict. The first wrong answer takes the longest, for all the wrong answers that
+the exercise knows are run then."""
+
+MEMORY = 6144
+"""MiB of address space for a judge. Torch alone takes about half of it."""
+
+
+class Judges:
+    """Judge processes that share the exercises among them.
+
+    Args:
+        salt: the batch's.
+        count: how many processes.
+    """
+
+    def __init__(self, salt: str, count: int = 1) -> None:
+        module = "amp_lessons.grading.judge"
+        self._judges = [Service(module, [salt], MEMORY) for _ in range(count)]
+        self._known: dict[tuple[str, bytes], Verdict] = {}
+        self._prepared: set[str] = set()
+
+    def verdict(self, exercise: str, evidence: bytes, patience: float = TO_JUDGE) -> Verdict:
+        """The verdict on what a probe saw. May be called from several threads.
+
+        Args:
+            patience: seconds that this submission may cost its judge.
+        """
+        from amp_lessons.checks.verdict import State, Verdict
+
+        key = exercise, hashlib.sha256(evidence).digest()
+        if key in self._known:
+            return self._known[key]
+        judge = self._judges[zlib.crc32(exercise.encode()) % len(self._judges)]
+        try:
+            if exercise not in self._prepared:
+                judge.ask({"exercise": exercise, "prepare": True}, b"", TO_PREPARE)
+                self._prepared.add(exercise)
+            _, given = judge.ask({"exercise": exercise}, evidence, max(1.0, patience))
+        except ServiceError as error:
+            message = f"What this check reported cannot be judged ({error}). Look at this answer."
+            return Verdict(State.ERROR, message, check_failed=True)
+        found = json.loads(given)
+        known = Verdict(
+            State(found["state"]),
+            found["said"],
+            found["diagnosis"],
+            tuple(found["seen"]),
+            found["check_failed"],
+        )
+        return self._known.setdefault(key, known)
+
+    def close(self) -> None:
+        for judge in self._judges:
+            judge.close()

@@ -1,0 +1,146 @@
+"""One submission locked away: its own users, mounts, network, processes and a folder in memory.
+
+The process that forks submissions calls `lock_in`. It returns in a new process that has no rights
+and sees nothing but the house, an empty ``/tmp`` and itself. Two others stand between: one that
+makes the namespaces and ends at once, and the first process of the new namespace. That one waits,
+watches memory, and takes all the others with it when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from amp_lessons.grading.sandbox import calls, limits, linux
+from amp_lessons.grading.sandbox.house import become
+from amp_lessons.grading.sandbox.limits import MIB, Limits
+
+_LEARNER = 1000
+_LOOK = 0.05  # seconds between two looks at the memory
+
+
+def lock_in(allowed: Limits, status: int, lifeline: int) -> None:
+    """Go on in a process that is locked in; the callers' process never comes back from this.
+
+    Args:
+        allowed: the limits that the kernel and the watch enforce.
+        status: a pipe to the grader, which gets a JSON object a line: ``{"pid": …}``, then how it
+            ended, ``{"exit": status}`` (negative for a signal), ``{"memory": MiB}`` or, if the
+            sandbox could not be made, ``{"failed": why}``.
+        lifeline: a pipe that the grader holds open for as long as this may live.
+    """
+    try:
+        linux.unshare(
+            linux.CLONE_NEWUSER
+            | linux.CLONE_NEWNS
+            | linux.CLONE_NEWPID
+            | linux.CLONE_NEWNET
+            | linux.CLONE_NEWIPC
+            | linux.CLONE_NEWUTS
+        )
+        become(_LEARNER, 0, 0)
+        first = os.fork()
+        if first:
+            _tell(status, pid=first)
+            os._exit(0)
+        _make_place(allowed)
+        _give_up_rights(allowed)
+        learner = os.fork()
+    except OSError as error:
+        _tell(status, failed=str(error.strerror or error))
+        os._exit(1)
+    if learner:
+        _watch(learner, allowed, status, lifeline)
+    linux.prctl(linux.PR_SET_DUMPABLE, 1)  # the learner's own process may look into itself
+    os.close(status)
+    os.close(lifeline)
+    os.setsid()
+
+
+def _make_place(allowed: Limits) -> None:
+    """An empty folder in memory, and a view of this namespace's processes alone."""
+    quiet = linux.MS_NOSUID | linux.MS_NODEV
+    size = f"mode=700,size={allowed.disk}m,nr_inodes={allowed.files}"
+    linux.mount("own", "/tmp", "tmpfs", quiet, f"{size},uid={_LEARNER},gid={_LEARNER}")
+    linux.mount("proc", "/proc", "proc", quiet | linux.MS_NOEXEC)
+    for folder in ("home", "tmp", "notebook"):
+        os.mkdir(f"/tmp/{folder}")
+    os.chdir("/tmp/notebook")
+
+
+def _give_up_rights(allowed: Limits) -> None:
+    with open("/proc/sys/user/max_user_namespaces", "w") as file:
+        file.write("0")
+    limits.apply(allowed)
+    limits.apply_to_processes(allowed)
+    linux.drop_capabilities()
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # when memory runs out, Linux ends the notebook and not the grader
+    calls.refuse()
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)  # nobody inside may look into the first process
+
+
+def _tell(status: int, **message: Any) -> None:
+    with suppress(OSError):
+        os.write(status, json.dumps(message).encode() + b"\n")
+
+
+# ---- the first process --------------------------------------------------------------------------
+
+
+def _watch(learner: int, allowed: Limits, status: int, lifeline: int) -> NoReturn:
+    """Wait for the learner's process, for the grader's end, or for too much memory; then end, and
+    with this process all the others of its namespace."""
+    first, second = sorted((status, lifeline))
+    for low, high in ((0, first), (first + 1, second), (second + 1, 4096)):
+        os.closerange(low, high)  # a pipe that this process held open would never come to its end
+    own = _anonymous("self")
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN | select.POLLHUP)
+    while True:
+        if poll.poll(_LOOK * 1000):
+            os._exit(0)
+        ended = _buried(learner)
+        if ended is not None:
+            _tell(status, exit=os.waitstatus_to_exitcode(ended))
+            os._exit(0)
+        used = _used(own)
+        if used > allowed.memory * MIB:
+            _tell(status, memory=allowed.memory)
+            os._exit(0)
+
+
+def _buried(learner: int) -> int | None:
+    """Bury what has ended; the learner's wait status if it is among them."""
+    ended = None
+    with suppress(ChildProcessError):
+        while True:
+            pid, found = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid == learner:
+                ended = found
+    return ended
+
+
+def _used(shared: int) -> int:
+    """Bytes that all processes of this namespace hold, besides the ``shared`` ones that each has
+    from the process it was forked from."""
+    total = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "1":
+            total += max(0, _anonymous(name) - shared)
+    return total
+
+
+def _anonymous(process: str) -> int:
+    """Bytes of memory that no file backs, of one process. 0 if it has just ended."""
+    kib = 0
+    with suppress(OSError, ValueError), open(f"/proc/{process}/status") as file:
+        for text in file:
+            if text.startswith(("RssAnon:", "RssShmem:")):
+                kib += int(text.split()[1])
+    return kib * 1024

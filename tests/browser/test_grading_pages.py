@@ -1,0 +1,36 @@
+"""The grader's pages in a real browser: accessible in both themes, and nothing is fetched."""
+
+from __future__ import annotations
+
+import pytest
+from graded_class import HOSTILE_NAMES, many, wrong
+from lab import faults
+
+from amp_lessons.grading import report
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_are_accessible_and_fetch_nothing(chromium, tmp_path, scheme):
+    hostile = [wrong(name, "step-forgotten") for name in HOSTILE_NAMES]
+    index = report.write_pages([*many(12), *hostile], tmp_path / "site", {"date": "today"})
+    learner = next((index.parent / "learners").glob("*script*.html"))
+    context = chromium.new_context(color_scheme=scheme)
+    page = context.new_page()
+    asked, said = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    addresses = [file.as_uri() for file in (index.with_name("class.html"), index, learner)]
+    try:
+        for address in addresses:
+            page.goto(address)
+            page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+            assert faults(page, "html") == []
+            wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            assert not wide, "the page itself scrolls sideways"
+    finally:
+        context.close()
+    assert asked == addresses
+    assert said == [], "a script ran, or the policy stopped something"
