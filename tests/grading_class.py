@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import course, grading, ipynb
+from amp_lessons import checks, course, grading, ipynb
 from amp_lessons.grading import Batch, Graded, Limits, Options
 
 LESSON = course.lesson_called("number_formats")
@@ -86,3 +87,31 @@ def processes_with(marker: str) -> list[int]:
         except OSError:
             pass
     return found
+
+
+def make_class(folder: Path, learners: int, wrong: float = 0.3, seed: int = 1) -> dict[str, int]:
+    """Put a class's notebooks of lesson 01 into a folder; give each learner's points.
+
+    Args:
+        wrong: the share of learners with wrong answers, about half of theirs. They are those that
+            the exercises know by name.
+    """
+    draw = random.Random(seed)
+    answers = {info.name: wrong_answers(info.name) for info in LESSON.exercises}
+    points = {}
+    for number in range(learners):
+        sheet, learner = Sheet(folder / f"learner{number:03}" / SHEET), f"learner{number:03}"
+        points[learner] = LESSON.points
+        if draw.random() < wrong:
+            for info in LESSON.exercises:
+                if draw.random() < 0.5:
+                    sheet.write(info.name, draw.choice(answers[info.name]))
+                    points[learner] -= info.points
+        sheet.path.parent.mkdir(parents=True)
+        sheet.save()
+    return points
+
+
+def wrong_answers(exercise: str) -> list[str]:
+    mistakes = checks.find(exercise).secret.diagnosis.mistakes
+    return [answer.source for mistake in mistakes for answer in mistake.answers]

@@ -33,6 +33,7 @@ COMMANDS = (
     "drill",
     "mock",
     "lookup",
+    "class",
 )
 SHEET = "exercises/01_number_formats_exercises.ipynb"
 

@@ -205,6 +205,14 @@ def test_progress_beside_the_notebooks_comes_along(tmp_path):
     assert zipped_one.progress() == b"1"
 
 
+def test_the_lessons_in_a_whole_folder_are_not_sheets(tmp_path):
+    put(tmp_path / "ada/exercises/06_grad_scaler_exercises.ipynb")
+    put(tmp_path / "ada/notebooks/06_grad_scaler.ipynb")
+    put(tmp_path / "ada/notebooks/home.ipynb")
+    put(tmp_path / "bob/notebooks/06_grad_scaler.ipynb")
+    assert told(tmp_path) == {"ada": "read", "bob": "read"}
+
+
 def test_nothing_at_all_is_one_clear_line(tmp_path):
     with pytest.raises(NothingToGrade, match=r"has no notebook \(\*\.ipynb\) in it"):
         collect([tmp_path])

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons import __version__, course
-from amp_lessons.course import ExerciseInfo
+from amp_lessons.course import ExerciseInfo, Lesson
 from amp_lessons.foundations.states import State
 from amp_lessons.grading import launch, watch
 from amp_lessons.grading.collect import HandedIn
@@ -97,6 +97,8 @@ class Batch:
         self._options, self._starter = options, starter
         self._reader, self._judges = reader, judges
         self._results, self._stop = results, Event()
+        self._ready: set[str] = set()
+        self._getting_ready = Lock()
         self.missing = starter.missing
         self.about = {**options.conditions, "seed": salt, "sandbox": starter.name}
 
@@ -122,6 +124,10 @@ class Batch:
                 pool.shutdown(wait=True, cancel_futures=True)
                 self._stop.clear()
 
+    def stop(self) -> None:
+        """End the notebooks that run, from another thread. `grade` then raises `watch.Stopped`."""
+        self._stop.set()
+
     def _result(self, handed_in: HandedIn) -> Graded:
         content = b""
         try:
@@ -144,6 +150,7 @@ class Batch:
 
     def _graded(self, handed_in: HandedIn, content: bytes) -> Graded:
         submission = self._reader.read(content)
+        self._get_ready(submission.lesson)
         run = watch.run(submission, self._starter, self._options.limits, self._stop)
         judging = _Judging(self._judges, submission, run, self._options.limits.total)
         marks = tuple(map(judging.mark, submission.lesson.exercises))
@@ -152,7 +159,8 @@ class Batch:
             marks = tuple(replace(mark, points=0) for mark in marks)
             held_back = [HELD_BACK.format(", ".join(submission.reaches))]
         names = [info.name for info in submission.lesson.exercises]
-        gave_up = {*submission.gave_up, *_given_up(handed_in.progress())}
+        recorded = _given_up(handed_in.progress())
+        gave_up = submission.gave_up if recorded is None else recorded
         return Graded(
             handed_in.name,
             handed_in.learner,
@@ -163,6 +171,15 @@ class Batch:
             tuple(name for name in names if name in gave_up),
             {name: answer for name in names if (answer := submission.answer(name))},
         )
+
+    def _get_ready(self, lesson: Lesson) -> None:
+        """Run a lesson's right answers before its first notebook. What they import takes seconds,
+        and need not be imported for each notebook again."""
+        with self._getting_ready:
+            if lesson.slug not in self._ready:
+                self._ready.add(lesson.slug)
+                found = [self._judges.prepare(info.name) for info in lesson.exercises]
+                self._starter.import_beforehand(sorted(set().union(*found)))
 
 
 class _Judging:
@@ -242,16 +259,16 @@ def _refused(handed_in: HandedIn, problem: str) -> Graded:
     return Graded(handed_in.name, handed_in.learner, problems=(line(problem),))
 
 
-def _given_up(progress: bytes | None) -> set[str]:
-    """The exercises that a progress file says were given up; nothing if it cannot be read."""
-    with suppress(ValueError, RecursionError, AttributeError, TypeError):
-        entries = json.loads(progress or b"{}").get("exercises", {})
+def _given_up(progress: bytes | None) -> set[str] | None:
+    """The exercises that a progress file says were given up; None if it says nothing."""
+    with suppress(ValueError, RecursionError, AttributeError, TypeError, KeyError):
+        entries = json.loads(progress or b"")["exercises"]
         return {
             name
             for name, entry in entries.items()
             if isinstance(entry, dict) and entry.get("gave_up_at")
         }
-    return set()
+    return None
 
 
 def _unjudged(marks: Sequence[Mark]) -> list[str]:

@@ -165,12 +165,15 @@ def main() -> None:
     os.dup2(2, 1)
     import torch  # noqa: F401  # what it takes does not count against the learner
 
-    limit = Limits(**job["limits"])
     if sys.platform == "linux":
-        from amp_lessons.grading.sandbox import limits, linux
+        from amp_lessons.grading.sandbox import calls, limits, linux
 
         linux.die_with_parent()
-        limits.apply(limit)
+        limits.apply(Limits(**job["limits"]))
+        if job["contained"]:
+            limits.apply_to_processes(Limits(**job["limits"]))
+            with suppress(OSError):
+                calls.refuse()
     run(job, pipe)
 
 

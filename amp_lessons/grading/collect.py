@@ -15,10 +15,10 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 
-from amp_lessons import ipynb
+from amp_lessons import course, ipynb
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.ipynb import NotebookError
 from amp_lessons.terminal import line
@@ -171,6 +171,7 @@ def _of_one(
     """What one learner handed in, or a line that says what is wrong with it."""
     label = line(f"{name}/{folder}" if folder else name)[:_LONGEST_NAME]
     inside = [f for f in files.found if f.suffix.lower() in (".ipynb", ".zip")]
+    inside = [f for f in inside if f.name not in _without_exercises()] or inside
     if (learner or folder) and (files.problem or not inside):
         yield _unreadable(label, learner, files.problem or "has no notebook (*.ipynb) in it")
     progress = {file.parent: file for file in files.found if file.name == PROGRESS}
@@ -195,6 +196,13 @@ def _of_one(
             partial(place.read, file, ipynb.LARGEST),
             partial(_quietly, place, mine),
         )
+
+
+@cache
+def _without_exercises() -> frozenset[str]:
+    """The names of the lessons' own notebooks, which a learner's whole folder holds too."""
+    lessons = [path for each in course.LESSONS for path in (each.notebook, each.deep_notebook)]
+    return frozenset(PurePosixPath(path).name for path in (*lessons, course.HOME))
 
 
 def _quietly(place: _Folder | _Zip, file: PurePosixPath | None) -> bytes | None:

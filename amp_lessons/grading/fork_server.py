@@ -24,7 +24,7 @@ PIPES = 5
 """File descriptors of a request: job, reports, output, status, lifeline."""
 
 _STATUS = 3
-_REQUEST = 64 * 1024
+_REQUEST = 1024 * 1024
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -42,8 +42,6 @@ def main() -> None:
         grader.send(json.dumps({"failed": str(error.strerror or error)}).encode())
         return
     grader.send(json.dumps({"ready": True}).encode())
-    gc.collect()
-    gc.freeze()  # what is loaded by now stays: a fork need not copy the pages it lies in
     _serve(grader)
 
 
@@ -59,9 +57,10 @@ def _load(lessons: list[str], modules: list[str], salt: str) -> None:
     import torch
 
     from amp_lessons import course
-    from amp_lessons.checks import find
+    from amp_lessons.checks import evidence, exercise, find  # noqa: F401 - for the forks
     from amp_lessons.checks.draws import use_salt
     from amp_lessons.grading.child import shell_without_kernel
+    from amp_lessons.grading.sandbox import cell  # noqa: F401
 
     torch.set_num_threads(1)
     use_salt(salt)
@@ -69,24 +68,35 @@ def _load(lessons: list[str], modules: list[str], salt: str) -> None:
         importlib.import_module(f"amp_lessons.exercises.{slug}")
         for info in course.find_lesson(slug).exercises:
             _ = find(info.name).probe.all_cases
-    for name in modules:
-        with suppress(Exception):  # then the notebook's own import says so
-            importlib.import_module(name)
     shell_without_kernel()
+    _import(modules)
+
+
+def _import(modules: list[str]) -> None:
+    for name in modules:
+        if name not in sys.modules:
+            with suppress(Exception):  # then the notebook's own import says so
+                importlib.import_module(name)
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
         raise OSError(f"the fork server has {threads} threads, and a fork of it may hang")
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: a fork need not copy the pages it lies in
 
 
 def _serve(grader: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, _bury)
     while True:
-        request, pipes, _, _ = socket.recv_fds(grader, _REQUEST, PIPES)
-        if not request:
+        data, pipes, _, _ = socket.recv_fds(grader, _REQUEST, PIPES)
+        if not data:
             return
+        request = json.loads(data)
+        if "import" in request:
+            _import(request["import"])
+            continue
         try:
-            if len(pipes) == PIPES and os.fork() == 0:
+            if os.fork() == 0:
                 grader.close()
-                _become_submission(json.loads(request), pipes)
+                _become_submission(request, pipes)
         except OSError as error:  # too many processes: it may be better in a moment
             os.write(pipes[_STATUS], json.dumps({"busy": error.strerror}).encode() + b"\n")
         for pipe in pipes:

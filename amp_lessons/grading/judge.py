@@ -18,14 +18,15 @@ from amp_lessons.grading.frames import Frame
 
 
 def answer(header: dict[str, Any], evidence: bytes) -> Frame:
-    """Judge evidence; or, where the question says ``"prepare"``, run the right answers first."""
+    """Judge evidence; or, where the question says ``"prepare"``, run the right answers first, and
+    tell which modules that took."""
     from amp_lessons.checks import find
 
     exercise = find(header["exercise"])
     if header.get("prepare"):
         with suppress(Exception):  # the verdict will say so
             _ = exercise.secret.diagnosis.expected
-        return {}, b""
+        return {}, json.dumps(sorted(sys.modules)).encode()
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(evidence)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from amp_lessons.grading.services import Service, ServiceError
@@ -41,6 +42,22 @@ class Judges:
         self._known: dict[tuple[str, bytes], Verdict] = {}
         self._prepared: set[str] = set()
 
+    def prepare(self, exercise: str) -> list[str]:
+        """Run an exercise's right answers, as each verdict needs them.
+
+        Returns:
+            the modules that its judge has imported by now.
+        """
+        with suppress(ServiceError):
+            header = {"exercise": exercise, "prepare": True}
+            _, modules = self._judge_of(exercise).ask(header, b"", TO_PREPARE)
+            self._prepared.add(exercise)
+            return json.loads(modules)
+        return []
+
+    def _judge_of(self, exercise: str) -> Service:
+        return self._judges[zlib.crc32(exercise.encode()) % len(self._judges)]
+
     def verdict(self, exercise: str, evidence: bytes, patience: float = TO_JUDGE) -> Verdict:
         """The verdict on what a probe saw. May be called from several threads.
 
@@ -52,11 +69,10 @@ class Judges:
         key = exercise, hashlib.sha256(evidence).digest()
         if key in self._known:
             return self._known[key]
-        judge = self._judges[zlib.crc32(exercise.encode()) % len(self._judges)]
+        if exercise not in self._prepared:
+            self.prepare(exercise)
+        judge = self._judge_of(exercise)
         try:
-            if exercise not in self._prepared:
-                judge.ask({"exercise": exercise, "prepare": True}, b"", TO_PREPARE)
-                self._prepared.add(exercise)
             _, given = judge.ask({"exercise": exercise}, evidence, max(1.0, patience))
         except ServiceError as error:
             message = f"What this check reported cannot be judged ({error}). Look at this answer."

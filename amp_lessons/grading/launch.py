@@ -79,6 +79,10 @@ class Starter(Protocol):
 
     def start(self, job: dict[str, Any], limits: Limits) -> Running: ...
 
+    def import_beforehand(self, modules: list[str]) -> None:
+        """Import what right answers need, where that makes the next start quicker."""
+        ...
+
 
 @contextmanager
 def open_starter(
@@ -234,6 +238,12 @@ class ForkServer:
                 os.close(pipe)
         return Forked(job, job_pipe, reports, output, status, held)
 
+    def import_beforehand(self, modules: list[str]) -> None:
+        """A module of ours may hold a secret, and none of the others does."""
+        others = [name for name in modules if not name.startswith("amp_lessons")]
+        with self._lock, suppress(OSError):  # a server that has ended is noticed at the next start
+            self._socket.send(json.dumps({"import": others}).encode())
+
     def _request(self, limits: Limits, pipes: list[int]) -> None:
         """Ask for a fork; if the server has ended, of a new one."""
         request = json.dumps({"limits": asdict(limits)}).encode()
@@ -350,8 +360,12 @@ class Spawner:
         self.missing = "" if prefix else UNPROTECTED
         self._salt, self._package, self._prefix = salt, package, prefix
 
+    def import_beforehand(self, modules: list[str]) -> None:
+        """Nothing lasts from one process to the next."""
+
     def start(self, job: dict[str, Any], limits: Limits) -> Spawned:
         order = {**job, "salt": self._salt, "limits": asdict(limits)}
+        order["contained"] = bool(self._prefix)
         return Spawned(order, self._package, self._prefix)
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from amp_lessons.grading.sandbox import house
+from amp_lessons.grading.sandbox.limits import MIB, Limits
 
 
 def command(package: Path) -> list[str]:
@@ -31,7 +32,8 @@ def command(package: Path) -> list[str]:
     if house.checkout_is_shown():
         words += ["--tmpfs", str(house.PACKAGE.parent)]
     words += ["--ro-bind", str(package), str(house.PACKAGE)]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/tmp/home"]
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    words += ["--size", str(Limits().disk * MIB), "--tmpfs", "/tmp", "--dir", "/tmp/home"]
     return [*words, "--dir", "/tmp/notebook", "--chdir", "/tmp/notebook", "--hostname", "notebook"]
 
 

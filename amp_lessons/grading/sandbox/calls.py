@@ -29,7 +29,9 @@ _X86_64 = {
     "userfaultfd": 323, "memfd_create": 319, "shmget": 29, "personality": 135,
     "name_to_handle_at": 303, "open_by_handle_at": 304, "quotactl": 179, "syslog": 103,
     "kexec_load": 246, "init_module": 175, "finit_module": 313, "delete_module": 176,
-    "clock_settime": 227, "settimeofday": 164, "adjtimex": 159, "swapon": 167, "reboot": 169,
+    "msgget": 68, "semget": 64, "mq_open": 240, "setpriority": 141, "ioprio_set": 251,
+    "move_pages": 279, "migrate_pages": 256, "clock_settime": 227, "settimeofday": 164,
+    "adjtimex": 159, "swapon": 167, "reboot": 169,
 }  # fmt: skip
 _AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
@@ -38,7 +40,9 @@ _AARCH64 = {
     "userfaultfd": 282, "memfd_create": 279, "shmget": 194, "personality": 92,
     "name_to_handle_at": 264, "open_by_handle_at": 265, "quotactl": 60, "syslog": 116,
     "kexec_load": 104, "init_module": 105, "finit_module": 273, "delete_module": 106,
-    "clock_settime": 112, "settimeofday": 170, "adjtimex": 171, "swapon": 224, "reboot": 142,
+    "msgget": 186, "semget": 190, "mq_open": 180, "setpriority": 140, "ioprio_set": 30,
+    "move_pages": 239, "migrate_pages": 238, "clock_settime": 112, "settimeofday": 170,
+    "adjtimex": 171, "swapon": 224, "reboot": 142,
 }  # fmt: skip
 _EVERYWHERE = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
@@ -46,6 +50,16 @@ _EVERYWHERE = {
     "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447,
 }  # fmt: skip
 _CLONE3 = 435
+
+# Calls whose first argument decides: another process than the own one, or a family of sockets that
+# no network namespace holds back, as the way from a virtual machine to its host.
+_OWN, _FAMILIES = (0,), (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6
+_ON_PROCESSES = {
+    "x86_64": (302, 144, 142, 314, 203),  # prlimit64, sched_set{scheduler,param,attr,affinity}
+    "aarch64": (261, 119, 118, 274, 122),
+}
+_ON_SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}  # socket, socketpair
+
 _MACHINES = {"x86_64": (0xC000003E, _X86_64, 56), "aarch64": (0xC00000B7, _AARCH64, 220)}
 
 
@@ -70,7 +84,7 @@ def refuse() -> None:
     """
     if platform.machine() not in _MACHINES:
         raise OSError(f"no list of system calls for {platform.machine()}")
-    program = _program(*_MACHINES[platform.machine()])
+    program = _program(platform.machine())
     instructions = (_Instruction * len(program))(*(_Instruction(*each) for each in program))
     pointer = ctypes.pointer(_Program(len(program), instructions))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -79,11 +93,12 @@ def refuse() -> None:
         raise OSError(ctypes.get_errno(), "seccomp filter refused")
 
 
-def _program(
-    architecture: int, numbers: dict[str, int], clone: int
-) -> list[tuple[int, int, int, int]]:
+Instructions = list[tuple[int, int, int, int]]
+
+
+def _program(machine: str) -> Instructions:
     """The filter. Jumps count the instructions that are left out."""
-    refused = sorted({*numbers.values(), *_EVERYWHERE.values()})
+    architecture, numbers, clone = _MACHINES[machine]
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
@@ -94,8 +109,12 @@ def _program(
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
     ]
-    for number in refused:
+    for number in sorted({*numbers.values(), *_EVERYWHERE.values()}):
         program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE | errno.EPERM)]
+    for number in _ON_PROCESSES[machine]:
+        program += _only(number, _OWN, errno.EPERM)
+    for number in _ON_SOCKETS[machine]:
+        program += _only(number, _FAMILIES, errno.EAFNOSUPPORT)
     return [
         *program,
         (_EQUAL, 0, 3, clone),
@@ -104,3 +123,12 @@ def _program(
         (_RETURN, 0, 0, _REFUSE | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
+
+
+def _only(number: int, first: tuple[int, ...], error: int) -> Instructions:
+    """Allow a call with one of these first arguments, and refuse it with any other."""
+    inside = [(_LOAD, 0, 0, _FIRST_ARGUMENT)]
+    for value in first:
+        inside += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    inside.append((_RETURN, 0, 0, _REFUSE | error))
+    return [(_EQUAL, 0, len(inside), number), *inside]

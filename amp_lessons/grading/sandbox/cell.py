@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from amp_lessons.grading.sandbox.house import become
 from amp_lessons.grading.sandbox.limits import MIB, Limits
 
 _LEARNER = 1000
+_SOCKET = 2 * 212_992  # bytes that wait in a UNIX socket at most: net.core.wmem_default, both ways
 _LOOK = 0.05  # seconds between two looks at the memory
 
 
@@ -48,12 +50,14 @@ def lock_in(allowed: Limits, status: int, lifeline: int) -> None:
             os._exit(0)
         _make_place(allowed)
         _give_up_rights(allowed)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a first process ignores what it can't catch
         learner = os.fork()
     except OSError as error:
         _tell(status, failed=str(error.strerror or error))
         os._exit(1)
     if learner:
         _watch(learner, allowed, status, lifeline)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     linux.prctl(linux.PR_SET_DUMPABLE, 1)  # the learner's own process may look into itself
     os.close(status)
     os.close(lifeline)
@@ -128,12 +132,19 @@ def _buried(learner: int) -> int | None:
 
 def _used(shared: int) -> int:
     """Bytes that all processes of this namespace hold, besides the ``shared`` ones that each has
-    from the process it was forked from."""
-    total = 0
+    from the process it was forked from. What may wait in sockets counts too."""
+    total = _sockets() * _SOCKET
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             total += max(0, _anonymous(name) - shared)
     return total
+
+
+def _sockets() -> int:
+    """How many UNIX sockets there are in this network namespace."""
+    with suppress(OSError, ValueError, IndexError), open("/proc/net/protocols") as file:
+        return sum(int(text.split()[2]) for text in file if text.startswith("UNIX"))
+    return 0
 
 
 def _anonymous(process: str) -> int:

@@ -1,0 +1,173 @@
+"""The sandbox from outside: what is in the house, which kind is taken, and what is said of it.
+
+What attackers try in it is in `test_hostile`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from grading_class import LESSON, Sheet, open_class, states
+
+from amp_lessons import checks, course, grading
+from amp_lessons.grading import launch, reaching
+from amp_lessons.grading.launch import UNPROTECTED, SandboxError
+from amp_lessons.grading.sandbox import bubblewrap, house
+
+LOOKS_AROUND = """
+import json, os
+def walk(top):
+    return sorted(os.path.join(d, f) for d, _, files in os.walk(top) for f in files)
+report = {
+    "environment": sorted(os.environ),
+    "root": sorted(os.listdir("/")),
+    "own": walk("/tmp"),
+    "processes": [p for p in os.listdir("/proc") if p.isdigit()],
+    "user": [os.getuid(), os.geteuid()],
+}
+raise RuntimeError(json.dumps(report))
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    return house.copy_without_secrets(tmp_path_factory.mktemp("copy"))
+
+
+def test_the_copy_for_the_house_has_no_answer(copy):
+    """No marker of a solution is left, and no sentence that only a mistake earns."""
+    texts = [p.read_text(encoding="utf-8") for p in (copy / "exercises").rglob("*.py")]
+    everything = " ".join("\n".join(texts).replace("# ", "").split())
+    assert "BEGIN SOLUTION" not in everything
+    assert everything.count("Case(") > 50, "the learners' halves are there"
+    mistakes = [m for name in _names() for m in checks.find(name).secret.diagnosis.mistakes]
+    sentences = [m.sentence for m in mistakes if len(m.sentence) > 60]
+    assert len(sentences) > 300
+    assert [sentence for sentence in sentences if sentence in everything] == []
+    assert not (copy / "_course").exists()
+    assert not (copy / "workshop").exists()
+
+
+def test_the_copy_is_a_package_whose_secret_halves_say_that_they_are_missing(copy):
+    from amp_lessons.authoring.cells import ExerciseFileError
+    from amp_lessons.checks.halves import LearnersHalf, SecretHalf
+
+    files = [p for p in (copy / "exercises").glob("*/*.py") if p.stem in _names()]
+    assert len(files) == sum(len(lesson.exercises) for lesson in course.LESSONS)
+    for file in files:
+        with pytest.raises(ExerciseFileError, match="the secret half is not here"):
+            SecretHalf(LearnersHalf(file))
+
+
+def _names() -> set[str]:
+    return {info.name for lesson in course.LESSONS for info in lesson.exercises}
+
+
+KINDS = ["required", pytest.param("bubblewrap", marks=pytest.mark.skipif(
+    not shutil.which("bwrap") and "CI" not in os.environ, reason="bubblewrap is not installed"
+))]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_notebook_sees_python_and_itself(tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("GITHUB_TOKEN", "secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    first = LESSON.exercises[0].name
+    with open_class(kind) as batch:
+        sheet = Sheet(tmp_path / "curious.ipynb", batch)
+        sheet.write(first, LOOKS_AROUND)
+        graded = sheet.grade()
+    (mark,) = [m for m in graded.marks if m.exercise == first]
+    seen = json.loads(mark.verdict.message.split(": ", 1)[1])
+    assert {"GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"}.isdisjoint(seen["environment"])
+    assert all("/.ipython/" in file for file in seen["own"])
+    assert len(seen["processes"]) <= 3
+    assert "home" not in seen["root"]
+    assert states(graded)[LESSON.exercises[1].name] == "passed"
+
+
+def test_what_is_missing_is_said_in_one_line(tmp_path):
+    with open_class("none") as batch:
+        assert batch.missing == UNPROTECTED
+        assert "\n" not in batch.missing
+    with open_class("required") as batch:
+        assert batch.missing == ""
+
+
+@pytest.fixture
+def nothing_allowed(monkeypatch):
+    """A machine that forbids namespaces and has no bubblewrap."""
+
+    def refuse(*_):
+        raise SandboxError("new namespaces: Operation not permitted")
+
+    monkeypatch.setattr(launch, "ForkServer", refuse)
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda _: None)
+
+
+def test_a_required_sandbox_is_not_replaced(nothing_allowed):
+    options = grading.Options(sandbox="required")
+    with (
+        pytest.raises(SandboxError, match=r"Operation not permitted.*not installed") as error,
+        grading.open_batch(options),
+    ):
+        pass
+    assert "\n" not in str(error.value)
+    assert "--require-sandbox" in str(error.value)
+
+
+def test_without_one_the_grader_goes_on_and_says_so(nothing_allowed, tmp_path):
+    with grading.open_batch(grading.Options(), [LESSON.slug]) as batch:
+        assert batch.missing == UNPROTECTED
+        assert batch.about["sandbox"] == "no sandbox"
+        (graded,) = batch.grade(grading.collect([Sheet(tmp_path / "a.ipynb").save()]))
+    assert graded.points == graded.of
+
+
+def test_a_fork_server_that_ends_is_started_again(tmp_path):
+    with open_class() as batch:
+        batch._starter._process.kill()
+        batch._starter._process.wait()
+        graded = Sheet(tmp_path / "a.ipynb", batch).grade()
+    assert graded.points == graded.of
+
+
+# ---- cells that reach into the check ------------------------------------------------------------
+
+REACHES = {
+    "sys._getframe().f_back": ["f_back", "sys._getframe"],
+    "import amp_lessons.checks.evidence": ["amp_lessons.checks"],
+    "from amp_lessons.grading import child": ["amp_lessons.grading"],
+    "import sys\nsys.modules['x'] = 3": ["sys.modules"],
+    "import gc\ngc.get_objects()": ["gc.get_objects"],
+    "import ctypes": ["ctypes"],
+    "f.__closure__[0].cell_contents": ["f.__closure__", "cell_contents"],
+    "open('/proc/self/maps')": ["/proc/"],
+    "os.write(5, b'x')": ["os.write"],
+    "exec('x = 3')": ["exec"],
+    "get_ipython().input_transformers_post.append(f)": ["input_transformers_post"],
+}
+HARMLESS = [
+    "model.eval()\ntorch.compile(model)",
+    "import gc\ngc.collect()",
+    "from amp_lessons.checks import number_formats as ex",
+    "from amp_lessons.exercises import grad_scaler as ex",
+    "import torch\nfrom torch import nn\nimport math, time, copy, itertools",
+    "# sys._getframe() in a comment",
+    "def broken(:",
+    "x = [1]" * 100_000,
+]
+
+
+@pytest.mark.parametrize(("source", "found"), REACHES.items())
+def test_what_reaches_into_the_check_is_found(source, found):
+    assert set(found) <= set(reaching.reaches(source))
+
+
+@pytest.mark.parametrize("source", HARMLESS, ids=lambda s: s[:30])
+def test_what_learners_write_does_not(source):
+    assert reaching.reaches(source) == []
