@@ -9,8 +9,9 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from amp_lessons.foundations.states import GREEN
 
@@ -46,6 +47,7 @@ def show_box(
     *,
     lines: Sequence[str] = (),
     edge: str = GREEN,
+    data: Mapping[str, Any] | None = None,
 ) -> None:
     """Show a box, or its text where there is no notebook.
 
@@ -55,18 +57,23 @@ def show_box(
         foot: lines for the foot: what comes next, a full disk.
         lines: shown as they are, in a fixed-width font.
         edge: the colour of the edge, such as one of `foundations.states`.
+        data: the same for a program, by MIME type. It is stored with the notebook and not shown.
     """
-    show(as_html(heading, message, lines, foot, edge), as_text(heading, message, lines, foot))
+    markup, text = (
+        as_html(heading, message, lines, foot, edge),
+        as_text(heading, message, lines, foot),
+    )
+    show(markup, text, data)
 
 
-def show(markup: str, text: str) -> None:
-    """Show HTML in a notebook, and the text where there is none."""
+def show(markup: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+    """Show HTML in a notebook, and the text where there is none. ``data`` is for programs."""
     if _notebook() is None:
         _print(text)
         return
     from IPython.display import display
 
-    display({"text/html": markup, "text/plain": text}, raw=True)
+    display({"text/html": markup, "text/plain": text, **(data or {})}, raw=True)
 
 
 def _with_code(text: str) -> str:

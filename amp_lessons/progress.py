@@ -126,7 +126,19 @@ def load() -> Progress:
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
-def _parse(text: str, path: Path) -> Progress:
+def parse(content: bytes, name: str | Path) -> Progress:
+    """The progress in a file that may be anybody's, such as one that a learner handed in.
+
+    Raises:
+        ProgressError: if it is not a progress file, or one of a newer version of the course.
+    """
+    try:
+        return _parse(content.decode("utf-8-sig"), name)
+    except _BROKEN as error:
+        raise ProgressError(f"{name} is not a progress file of AMP Lessons") from error
+
+
+def _parse(text: str, path: str | Path) -> Progress:
     data = json.loads(text)
     version = data["version"]
     if type(version) is not int:
@@ -212,12 +224,16 @@ def _rewrite(change: Callable[[Progress], object]) -> Progress:
 
 
 def _write(path: Path, progress: Progress) -> None:
-    entries = {name: entry.to_json() for name, entry in sorted(progress.entries.items())}
-    data = {"version": VERSION, "exercises": entries, "lessons": progress.lessons} | progress.extra
-    text = json.dumps(data, indent=1) + "\n"
     if path.exists():
         write_atomically(_previous(path), path.read_bytes())
-    write_atomically(path, text.encode())
+    write_atomically(path, to_bytes(progress))
+
+
+def to_bytes(progress: Progress) -> bytes:
+    """The text of a progress file."""
+    entries = {name: entry.to_json() for name, entry in sorted(progress.entries.items())}
+    data = {"version": VERSION, "exercises": entries, "lessons": progress.lessons} | progress.extra
+    return (json.dumps(data, indent=1) + "\n").encode()
 
 
 def record_check(exercise: str, state: str) -> Progress:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from amp_lessons import boxes
 from amp_lessons.boxes import Links
-from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.checks.verdict import VERDICT, State, Verdict
 from amp_lessons.course import HOME, ExerciseInfo, Lesson, after, heading_anchor, lesson_of
 from amp_lessons.foundations.states import BLUE, look
 from amp_lessons.progress import Progress
@@ -54,8 +55,17 @@ def _link_within(lesson: Lesson, info: ExerciseInfo) -> tuple[str, str]:
 def show_verdict(info: ExerciseInfo, verdict: Verdict, notes: Sequence[str | Links]) -> None:
     """Show the box of a verdict. ``notes`` are lines for the foot: what comes next, a full disk."""
     foot = [_NEXT[verdict.state].format(name=info.name), *notes]
-    edge = look(verdict.state).edge
-    boxes.show_box(_heading(info, verdict), verdict.message, foot, lines=verdict.seen, edge=edge)
+    edge, heading = look(verdict.state).edge, _heading(info, verdict)
+    data = {VERDICT: as_data(info, verdict)}
+    boxes.show_box(heading, verdict.message, foot, lines=verdict.seen, edge=edge, data=data)
+
+
+def as_data(info: ExerciseInfo, verdict: Verdict) -> dict[str, Any]:
+    """A verdict for programs that read a saved notebook, such as `class_view`."""
+    data = {"exercise": info.name, "state": str(verdict.state)}
+    if verdict.state not in (State.WRONG, State.ERROR):
+        return data
+    return data | {"diagnosis": verdict.diagnosis, "message": verdict.message}
 
 
 def show_note(info: ExerciseInfo, title: str, text: str, notes: Sequence[str] = ()) -> None:

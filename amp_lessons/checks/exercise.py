@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import progress
+from amp_lessons import handout, progress
 from amp_lessons.checks import display
 from amp_lessons.checks.halves import LearnersHalf, SecretHalf
 from amp_lessons.checks.verdict import Finding, State, Verdict
@@ -101,7 +101,9 @@ class Exercise:
             if not verdict.passed:
                 raise CheckFailed(display.as_text(self.info, verdict))
             return
-        done, problems = _saved(lambda: progress.record_check(self.name, verdict.state))
+        done, problems = self._saved(
+            lambda: progress.record_check(self.name, verdict.state), verdict.diagnosis
+        )
         way = [display.after_a_pass(self.info, done)] if verdict.passed and done else []
         display.show_verdict(self.info, verdict, [*way, *problems])
 
@@ -116,36 +118,43 @@ class Exercise:
         if number not in range(1, last + 1):
             display.show_note(self.info, "No such hint", f"This exercise has hints 1 to {last}.")
             return
-        _, notes = _saved(lambda: progress.record_hint(self.name, number))
+        _, notes = self._saved(lambda: progress.record_hint(self.name, number))
         more = "" if number < last else "This was the last one."
         text = f"{self.hints[number - 1]} {more}".strip()
         display.show_note(self.info, f"Hint {number} of {last}", text, notes)
 
-    def solution(self, give_up: bool = False) -> None:
+    def solution(self, give_up: bool = False, code: str = "") -> None:
         """Show the solution: after a pass, or if you give up, which is recorded.
 
         Args:
             give_up: True opens the solution without a pass.
+            code: what opens it in a hand-out whose solutions the instructor has closed.
         """
         notes: list[str] = []
         try:
             entry = progress.load()[self.name]
             is_open = entry.passed or entry.gave_up_at is not None
         except progress.ProgressError as error:
-            is_open, notes = False, [str(error)]
-        if not is_open and not give_up:
-            display.show_note(
-                self.info,
-                "The solution is still closed",
-                "It opens when your answer passes. To open it now, and have that recorded, run "
-                f"the same cell with solution(give_up=True). There are {len(self.hints)} hints "
-                "too.",
-                notes,
-            )
+            entry, is_open, notes = progress.Entry(), False, [str(error)]
+        if not is_open and (closed := handout.why_closed(self.name, give_up, str(code))):
+            hints = f"There are {len(self.hints)} hints too."
+            display.show_note(self.info, "The solution is still closed", f"{closed} {hints}", notes)
             return
-        if not is_open:
-            notes += _saved(lambda: progress.record_give_up(self.name))[1]
+        if is_open:
+            notes += handout.keep(self.name, entry)
+        else:
+            notes += self._saved(lambda: progress.record_give_up(self.name))[1]
         display.show_solution(self.info, self.solved(), notes)
+
+    def _saved(
+        self, action: Callable[[], progress.Progress], diagnosis: str | None = None
+    ) -> tuple[progress.Progress | None, list[str]]:
+        """Save progress; what went wrong becomes a note under the box, never an exception."""
+        try:
+            done = action()
+        except progress.ProgressError as error:
+            return None, [f"Progress was not saved. {error}"]
+        return done, done.warnings + handout.keep(self.name, done[self.name], diagnosis)
 
     def solved(self) -> str:
         """The source of the solution, as it runs."""
@@ -244,6 +253,8 @@ COMMON_DIAGNOSES = {
     "changed-argument": "Your function changed its input in place, and the caller still needs it. "
     "Work on a copy: for a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
     "operation without the trailing underscore; for a model, remove your hooks again.",
+    "ready-made": "Your answer uses `{name}`, which already does what this task asks for. Write "
+    "the steps yourself.",
 }
 
 
@@ -265,12 +276,3 @@ def _printable(verdict: Verdict) -> Verdict:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
     return replace(verdict, message=clean(verdict.message), seen=tuple(map(clean, verdict.seen)))
-
-
-def _saved(action: Callable[[], progress.Progress]) -> tuple[progress.Progress | None, list[str]]:
-    """Save progress; what went wrong becomes a note under the box, never an exception."""
-    try:
-        done = action()
-    except progress.ProgressError as error:
-        return None, [f"Progress was not saved. {error}"]
-    return done, done.warnings

@@ -8,7 +8,10 @@ from typing import Any
 
 from amp_lessons.foundations.states import State
 
-__all__ = ["Finding", "State", "Verdict"]
+__all__ = ["VERDICT", "Finding", "State", "Verdict"]
+
+VERDICT = "application/vnd.amp-lessons.verdict+json"
+"""The MIME type under which a notebook stores a verdict for programs, beside the box."""
 
 
 @dataclass(frozen=True)
