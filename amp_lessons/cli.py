@@ -19,11 +19,15 @@ import typer
 from typer.core import TyperGroup
 
 from amp_lessons import __version__, interrupts
+from amp_lessons.class_view import commands as class_page
 from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.grading import commands as marks
 from amp_lessons.lookup import commands as errors_and_cures
 from amp_lessons.quiz import commands as interview_room
 from amp_lessons.quiz.exports.commands import export
+from amp_lessons.slides import commands as slide_decks
 from amp_lessons.terminal import console, open_standard_streams, say, warn
+from amp_lessons.workshop import commands as workshop_plans
 
 CLEAN_UP = ("lab", "grade", "reset")
 """Commands that write files or start processes. `bench` loads torch before it does."""
@@ -82,12 +86,33 @@ def lab(
         int | None, typer.Option(min=0, max=65535, help="Listen on this port and no other.")
     ] = None,
     ip: Annotated[str | None, typer.Option(help="Listen on this address.")] = None,
+    no_solutions: Annotated[
+        bool,
+        typer.Option(
+            "--no-solutions",
+            help="For instructors: make DIR a hand-out, in which giving up takes a code that you "
+            "hold. It keeps honest learners honest: the installed package has the answers.",
+        ),
+    ] = False,
+    make_only: Annotated[
+        bool, typer.Option("--make-only", help="With --no-solutions: make DIR, and don't open it.")
+    ] = False,
 ) -> None:
     """Open the course in JupyterLab, in a copy that is yours.
 
     Files that you changed are never overwritten. Those that you did not
     change are brought up to date. Arguments after -- go to Jupyter.
     """
+    if make_only and not no_solutions:
+        raise typer.BadParameter("--make-only goes with --no-solutions")
+    if no_solutions:
+        from amp_lessons.workspace import handing_out
+
+        made = handing_out.hand_out(folder.expanduser() if folder else None)
+        for line in handing_out.told(made):
+            say(line)
+        if make_only:
+            return
     from amp_lessons import doctor, server, workspace
     from amp_lessons import lab as jupyterlab
     from amp_lessons.workspace.words import told
@@ -101,8 +126,9 @@ def lab(
         return
     if port is not None or ip is not None:
         jupyterlab.check_port(port or 0, ip)
-    for line in told(workspace.copy_course(place), place):
-        say(line)
+    if not no_solutions:  # `hand_out` has done it
+        for line in told(workspace.copy_course(place), place):
+            say(line)
     for problem in (*doctor.kernel_problems(), *doctor.progress_problems()):
         warn(f"{problem.what}. What to do: {problem.cure}")
     if jupyterlab.as_root():
@@ -206,63 +232,7 @@ def reset(
 
 # ---- grade --------------------------------------------------------------------------------------
 
-
-@app.command()
-def grade(
-    notebooks: Annotated[
-        list[Path], typer.Argument(metavar="NOTEBOOK", help="Exercise notebooks.")
-    ],
-    json: Json = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one cell.")] = 30.0,
-    total: Annotated[float, typer.Option(min=0.1, help="Seconds for one notebook.")] = 300.0,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Notebooks to run at the same time. Each is shown as soon as it is graded, so "
-            "with more than one they may come in another order.",
-        ),
-    ] = 1,
-) -> None:
-    """Run notebooks and give points, each in a process of its own.
-
-    The exit status is 0 only if all could be graded. A wrong answer can; a
-    notebook that is broken, or a cell that never ends, cannot. With --json
-    each notebook is one line, written as soon as it is graded.
-    """
-    from amp_lessons import grading
-    from amp_lessons.grading import report
-
-    _end_as_on_ctrl_c()
-    limits = grading.Limits(cell=timeout, total=total)
-    screen, all_graded = console(), []
-    document = report.JsonWriter(sys.stdout) if json else None
-    for graded in grading.grade_all(notebooks, limits, jobs):
-        all_graded.append(graded)
-        if document is not None:
-            document.add(graded)
-        elif graded.marks:
-            screen.print(report.table(graded))
-        for text in (*graded.problems, *(f"note: {note}" for note in graded.notes)):
-            warn(f"{graded.path}: {text}")
-    summary = report.as_json(all_graded)
-    if document is not None:
-        document.close()
-    elif len(all_graded) > 1:
-        say(f"{summary['points']} of {summary['of']} points in {len(all_graded)} notebooks")
-    raise typer.Exit(0 if summary["gradable"] else 1)
-
-
-def _end_as_on_ctrl_c() -> None:
-    """Let SIGTERM unwind the stack, so that no notebook is left running."""
-    import signal
-
-    def leave(*_: object) -> NoReturn:
-        raise SystemExit(143)
-
-    signal.signal(signal.SIGTERM, leave)
-
-
+marks.register(app)
 # ---- policy -------------------------------------------------------------------------------------
 
 
@@ -487,15 +457,24 @@ def _print_json(data: dict[str, Any]) -> None:
     print(json.dumps(data, indent=1, default=str))
 
 
+# ---- class ---------------------------------------------------------------------------------------
+
+class_page.register(app)
 # ---- lookup --------------------------------------------------------------------------------------
 
 errors_and_cures.register(app)
 # ---- quiz, drill, mock ---------------------------------------------------------------------------
 
 interview_room.register(app)
+# ---- workshop ------------------------------------------------------------------------------------
+
+workshop_plans.register(app)
 # ---- export --------------------------------------------------------------------------------------
 
 app.command()(export)
+# ---- slides --------------------------------------------------------------------------------------
+
+slide_decks.register(app)
 
 # ---- from the shell and back --------------------------------------------------------------------
 
