@@ -210,7 +210,10 @@ def test_the_lessons_in_a_whole_folder_are_not_sheets(tmp_path):
     put(tmp_path / "ada/notebooks/06_grad_scaler.ipynb")
     put(tmp_path / "ada/notebooks/home.ipynb")
     put(tmp_path / "bob/notebooks/06_grad_scaler.ipynb")
+    put(tmp_path / "ada/exercises/progress.json", b"{}")
     assert told(tmp_path) == {"ada": "read", "bob": "read"}
+    (ada,) = collect([tmp_path / "ada"])
+    assert (ada.learner, ada.progress()) == ("ada", b"{}")
 
 
 def test_nothing_at_all_is_one_clear_line(tmp_path):

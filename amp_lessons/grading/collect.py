@@ -93,7 +93,9 @@ def _at(path: Path) -> Iterator[HandedIn]:
     if path.is_dir():
         if (path / "submitted").is_dir() and (path / "source").is_dir():
             path = path / "submitted"  # the root of an nbgrader course
-        yield from _sorted_out(_Folder(path), str(path))
+        whole = (path / "exercises").is_dir() and (path / "notebooks").is_dir()
+        of_one = path.resolve().name if whole else ""  # a learner's copy of the course
+        yield from _sorted_out(_Folder(path), str(path), of_one)
     elif path.suffix.lower() == ".zip":
         yield from _from_zip(lambda: os.open(path, _FLAGS), line(str(path)), "")
     else:
@@ -236,8 +238,10 @@ class _Folder:
 
     top: Path
 
-    def learners(self, _: bool) -> dict[str, _Files]:
+    def learners(self, of_one: bool) -> dict[str, _Files]:
         """The files by the first folder on their way; "" stands for those that lie at the top."""
+        if of_one:
+            return {"": self._below(PurePosixPath())}
         found: dict[str, _Files] = {}
         with _told():
             entries = sorted(self._entries(self.top), key=lambda entry: entry[0])

@@ -184,7 +184,8 @@ class ForkServer:
 
     def _boot(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        inside = environment(house.PACKAGE, "/tmp/home") | {"TMPDIR": "/tmp/tmp"}
+        own = house.scratch()
+        inside = environment(house.PACKAGE, f"{own}/home") | {"TMPDIR": f"{own}/tmp"}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "amp_lessons.grading.fork_server"],
@@ -378,15 +379,15 @@ class Spawned:
         self._left: list[Path] = []
         self._context = scratch_folder(self._left)
         folder = self._context.__enter__()
-        seen_from_inside = (house.PACKAGE, "/tmp/home") if prefix else (package, f"{folder}/home")
-        env = environment(*seen_from_inside)
+        own = house.scratch() if prefix else folder
+        env = environment(house.PACKAGE if prefix else package, f"{own}/home")
         self._process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "amp_lessons.grading.child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=env | {"TMPDIR": "/tmp" if prefix else str(folder)},
+            env=env | {"TMPDIR": str(own)},
             start_new_session=True,
         )
         assert self._process.stdin is not None

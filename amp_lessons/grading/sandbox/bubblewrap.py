@@ -33,8 +33,9 @@ def command(package: Path) -> list[str]:
         words += ["--tmpfs", str(house.PACKAGE.parent)]
     words += ["--ro-bind", str(package), str(house.PACKAGE)]
     words += ["--proc", "/proc", "--dev", "/dev"]
-    words += ["--size", str(Limits().disk * MIB), "--tmpfs", "/tmp", "--dir", "/tmp/home"]
-    return [*words, "--dir", "/tmp/notebook", "--chdir", "/tmp/notebook", "--hostname", "notebook"]
+    own = house.scratch()
+    words += ["--size", str(Limits().disk * MIB), "--tmpfs", str(own), "--dir", f"{own}/home"]
+    return [*words, "--dir", f"{own}/notebook", "--chdir", f"{own}/notebook"]
 
 
 def works(prefix: list[str]) -> bool:

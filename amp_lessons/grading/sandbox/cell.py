@@ -1,7 +1,7 @@
 """One submission locked away: its own users, mounts, network, processes and a folder in memory.
 
 The process that forks submissions calls `lock_in`. It returns in a new process that has no rights
-and sees nothing but the house, an empty ``/tmp`` and itself. Two others stand between: one that
+and sees nothing but the house, an empty folder and itself. Two others stand between: one that
 makes the namespaces and ends at once, and the first process of the new namespace. That one waits,
 watches memory, and takes all the others with it when it ends.
 """
@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from amp_lessons.grading.sandbox import calls, limits, linux
-from amp_lessons.grading.sandbox.house import become
+from amp_lessons.grading.sandbox.house import become, scratch
 from amp_lessons.grading.sandbox.limits import MIB, Limits
 
 _LEARNER = 1000
@@ -68,11 +68,11 @@ def _make_place(allowed: Limits) -> None:
     """An empty folder in memory, and a view of this namespace's processes alone."""
     quiet = linux.MS_NOSUID | linux.MS_NODEV
     size = f"mode=700,size={allowed.disk}m,nr_inodes={allowed.files}"
-    linux.mount("own", "/tmp", "tmpfs", quiet, f"{size},uid={_LEARNER},gid={_LEARNER}")
+    linux.mount("own", scratch(), "tmpfs", quiet, f"{size},uid={_LEARNER},gid={_LEARNER}")
     linux.mount("proc", "/proc", "proc", quiet | linux.MS_NOEXEC)
     for folder in ("home", "tmp", "notebook"):
-        os.mkdir(f"/tmp/{folder}")
-    os.chdir("/tmp/notebook")
+        os.mkdir(scratch() / folder)
+    os.chdir(scratch() / "notebook")
 
 
 def _give_up_rights(allowed: Limits) -> None:

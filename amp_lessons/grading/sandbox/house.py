@@ -12,6 +12,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from amp_lessons.grading.sandbox import linux
@@ -25,8 +26,14 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives")
 _NOT_NEEDED = ("_course", "bank", "workshop", "slides", "class_view", "report")  # some tell answers
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_PASSWD = "learner:x:1000:1000:learner:/tmp/home:/bin/sh\n"
 _CPUS = "/sys/devices/system/cpu"  # torch asks there what the processor can do
+
+
+@cache
+def scratch() -> Path:
+    """Where a submission has its own empty folder: ``/tmp``, if no Python lives below it."""
+    below = any(path.is_relative_to("/tmp") for path in (*shown(), PACKAGE))
+    return Path("/scratch" if below else "/tmp")
 
 
 def copy_without_secrets(folder: Path) -> Path:
@@ -113,14 +120,14 @@ def _furnish(package: Path, place: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     linux.mount(str(package), target, None, linux.MS_BIND | linux.MS_REC)
     (place / "etc").mkdir(exist_ok=True)
-    (place / "etc/passwd").write_text(_PASSWD)
+    (place / "etc/passwd").write_text(f"learner:x:1000:1000:learner:{scratch()}/home:/bin/sh\n")
     (place / "etc/group").write_text("learner:x:1000:\n")
-    for folder in ("proc", "tmp", "dev"):
+    for folder in ("proc", "tmp", "dev", scratch().name):
         (place / folder).mkdir(exist_ok=True)
     devices = place / "dev"
     for name, to in {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
         (devices / name).symlink_to(f"/proc/self/{to}")
-    (devices / "shm").symlink_to("/tmp")
+    (devices / "shm").symlink_to(scratch())
     for name in _DEVICES:
         (devices / name).touch()
     linux.make_read_only(place)  # which also forbids devices, so they come last
@@ -128,7 +135,8 @@ def _furnish(package: Path, place: Path) -> None:
         linux.mount(f"/dev/{name}", devices / name, None, linux.MS_BIND)
     # For the process that forks submissions; each of them gets its own on top.
     linux.mount("/proc", place / "proc", None, linux.MS_BIND | linux.MS_REC)
-    linux.mount("house", place / "tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
+    own = _inside(place, scratch())
+    linux.mount("house", own, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
 
 
 def _pythons() -> Iterator[Path]:
