@@ -216,6 +216,14 @@ def test_the_lessons_in_a_whole_folder_are_not_sheets(tmp_path):
     assert (ada.learner, ada.progress()) == ("ada", b"{}")
 
 
+@pytest.mark.parametrize("top", ["", "handout/"])
+def test_a_zipped_copy_of_the_course_is_whose_name_the_file_has(tmp_path, top):
+    names = ["exercises/06_grad_scaler_exercises.ipynb", "notebooks/06_grad_scaler.ipynb"]
+    for learner in ("ada", "bob"):
+        put(tmp_path / f"{learner}.zip", zipped({f"{top}{name}": NB for name in names}))
+    assert told(tmp_path / "ada.zip", tmp_path / "bob.zip") == {"ada": "read", "bob": "read"}
+
+
 def test_nothing_at_all_is_one_clear_line(tmp_path):
     with pytest.raises(NothingToGrade, match=r"has no notebook \(\*\.ipynb\) in it"):
         collect([tmp_path])

@@ -97,7 +97,7 @@ def _at(path: Path) -> Iterator[HandedIn]:
         of_one = path.resolve().name if whole else ""  # a learner's copy of the course
         yield from _sorted_out(_Folder(path), str(path), of_one)
     elif path.suffix.lower() == ".zip":
-        yield from _from_zip(lambda: os.open(path, _FLAGS), line(str(path)), "")
+        yield from _from_zip(lambda: os.open(path, _FLAGS), line(str(path)), "", path.stem)
     else:
         yield HandedIn(line(str(path)), _named(PurePosixPath(path.name)), lambda: _named_file(path))
 
@@ -318,7 +318,15 @@ def _matters(file: PurePosixPath) -> bool:
 # ---- zip files ----------------------------------------------------------------------------------
 
 
-def _from_zip(open_it: Callable[[], int], name: str, learner: str) -> Iterator[HandedIn]:
+def _from_zip(
+    open_it: Callable[[], int], name: str, learner: str, if_whole: str = ""
+) -> Iterator[HandedIn]:
+    """What is in a zip file.
+
+    Args:
+        learner: whose it is; "" if its folders say so.
+        if_whole: whose it is if it holds one copy of the course.
+    """
     try:
         with _told():
             descriptor = open_it()
@@ -330,7 +338,7 @@ def _from_zip(open_it: Callable[[], int], name: str, learner: str) -> Iterator[H
     except NotebookError as error:
         yield _unreadable(name, learner, str(error))
         return
-    yield from _sorted_out(place, name, learner)
+    yield from _sorted_out(place, name, learner or (if_whole if place.is_a_copy() else ""))
 
 
 @dataclass(frozen=True)
@@ -347,6 +355,13 @@ class _Zip:
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             file.close()
             raise NotebookError(f"is not a zip file that can be read ({error})") from error
+
+    def is_a_copy(self) -> bool:
+        """Whether it holds one copy of the course, as a learner who zips their folder makes it."""
+        paths = [_path(entry) for entry in self.archive.infolist()[:MOST_FILES]]
+        folders = {part for path in paths for part in path.parts[:-1][:2]}
+        tops = {path.parts[0] for path in paths if "exercises" in path.parts[:-1][1:2]}
+        return {"exercises", "notebooks"} <= folders and len(tops) <= 1
 
     def learners(self, of_one: bool) -> dict[str, _Files]:
         entries = self.archive.infolist()

@@ -219,8 +219,8 @@ class ForkServer:
             told = running.wait()
         finally:
             running.end()
-        if "failed" in told:
-            raise SandboxError(told["failed"])
+        if why := told.get("failed") or told.get("busy"):
+            raise SandboxError(why)
         if told.get("exit") != 0:
             raise SandboxError(f"an empty notebook did not run ({told})")
 

@@ -41,7 +41,7 @@ def workshop(
     """Print the timetable of a workshop of 2, 4 or 8 hours.
 
     For the page to teach from, with votes, exercises and what helps:
-    amp-lessons workshop 4h --start 9:00 --page > plan.md
+    amp-lessons workshop 4h --start 9:00 --page > teaching/plan.md
     """
     from amp_lessons.workshop import reading
 
@@ -116,7 +116,7 @@ def _print_timetable(plan: Plan, start: int | None) -> None:
     console().print(table)
     say("Nobody has taught this plan in a room yet. All you need to teach it, with the answers:")
     shown = "" if start is None else f" --start {clock(start)}"
-    say(f"amp-lessons workshop {plan.name}{shown} --page > plan.md")
+    say(f"amp-lessons workshop {plan.name}{shown} --page > teaching/plan.md")
 
 
 # ---- as data -------------------------------------------------------------------------------------

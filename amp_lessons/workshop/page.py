@@ -112,8 +112,8 @@ def _head(plan: Plan, links: Links) -> Iterator[str]:
     lessons = ", ".join(links.lesson(lesson, f"{lesson.number:02}") for lesson in plan.lessons)
     yield f"# Workshop: {plan.title}"
     yield (
-        "**Nobody has taught this plan in a room yet.** The minutes of the exercises are those of "
-        "the catalogue. All other minutes are estimates."
+        "**Nobody has taught this plan in a room yet.** The minutes of the exercises are those "
+        "that their sheets give. All other minutes are estimates."
     )
     yield f"After it, everybody can {plan.goal}."
     yield f"**For whom.** {plan.who}"
@@ -248,7 +248,8 @@ def _step(step: Step, lesson: Lesson | None, links: Links, first: tuple[str, ...
             skipped = _and(f"*{heading}*" for heading in first)
             yield (
                 f"**Run first.** This section needs cells of {skipped}, which we skip. Click on "
-                "its heading, then *Run → Run All Above Selected Cell*."
+                "the heading of this section, then *Run → Run All Above Selected Cell*. It can take a "
+                "minute, so start it before you explain."
             )
     if step.exercise:
         of = course.lesson_of(step.exercise)

@@ -1,9 +1,9 @@
 """One submission locked away: its own users, mounts, network, processes and a folder in memory.
 
-The process that forks submissions calls `lock_in`. It returns in a new process that has no rights
-and sees nothing but the house, an empty folder and itself. Two others stand between: one that
-makes the namespaces and ends at once, and the first process of the new namespace. That one waits,
-watches memory, and takes all the others with it when it ends.
+The process that forks submissions makes a fork in new `NAMESPACES`, which calls `lock_in`. It
+returns in one more process, that has no rights and sees nothing but the house, an empty folder and
+itself. The first one stays between: it waits, watches memory, and takes all the others with it when
+it ends.
 """
 
 from __future__ import annotations
@@ -24,30 +24,28 @@ _SOCKET = 2 * 212_992  # bytes that wait in a UNIX socket at most: net.core.wmem
 _LOOK = 0.05  # seconds between two looks at the memory
 
 
+NAMESPACES = (
+    linux.CLONE_NEWUSER
+    | linux.CLONE_NEWNS
+    | linux.CLONE_NEWPID
+    | linux.CLONE_NEWNET
+    | linux.CLONE_NEWIPC
+    | linux.CLONE_NEWUTS
+)
+
+
 def lock_in(allowed: Limits, status: int, lifeline: int) -> None:
-    """Go on in a process that is locked in; the callers' process never comes back from this.
+    """Go on in a process that is locked in; the caller's process never comes back from this.
 
     Args:
         allowed: the limits that the kernel and the watch enforce.
-        status: a pipe to the grader, which gets a JSON object a line: ``{"pid": …}``, then how it
-            ended, ``{"exit": status}`` (negative for a signal), ``{"memory": MiB}`` or, if the
-            sandbox could not be made, ``{"failed": why}``.
+        status: a pipe to the grader, which gets a JSON object a line: how it ended,
+            ``{"exit": status}`` (negative for a signal), ``{"memory": MiB}`` or, if the sandbox
+            could not be made, ``{"failed": why}``.
         lifeline: a pipe that the grader holds open for as long as this may live.
     """
     try:
-        linux.unshare(
-            linux.CLONE_NEWUSER
-            | linux.CLONE_NEWNS
-            | linux.CLONE_NEWPID
-            | linux.CLONE_NEWNET
-            | linux.CLONE_NEWIPC
-            | linux.CLONE_NEWUTS
-        )
         become(_LEARNER, 0, 0)
-        first = os.fork()
-        if first:
-            _tell(status, pid=first)
-            os._exit(0)
         _make_place(allowed)
         _give_up_rights(allowed)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a first process ignores what it can't catch

@@ -19,13 +19,15 @@ CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _MOUNT_ATTR = {"rdonly": 1, "nosuid": 2, "nodev": 4}
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_SETATTR = 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_SIGCHLD = 17
 
 _Word = ctypes.c_ulong
 
@@ -44,6 +46,28 @@ def _done(status: int, what: str) -> None:
 def unshare(flags: int) -> None:
     """Move this process into new namespaces; see unshare(2)."""
     _done(_libc().unshare(ctypes.c_int(flags)), "new namespaces")
+
+
+def fork_into(namespaces: int) -> int:
+    """`os.fork`, with the child in new namespaces, as its first process; see clone(2).
+
+    It is for a process with a single thread. A fork of one with 240 MB costs about 4 ms, and this
+    way there is one less.
+    """
+    number = _CLONE.get(platform.machine())
+    if number is None:
+        raise OSError(f"clone: no number known for {platform.machine()}")
+    python = ctypes.pythonapi  # which keeps Python's lock, as a fork must
+    flags, nothing = _Word(namespaces | _SIGCHLD), _Word(0)
+    call = ctypes.PyDLL(None, use_errno=True).syscall
+    python.PyOS_BeforeFork()
+    pid = call(ctypes.c_long(number), flags, nothing, nothing, nothing, nothing)
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+        return 0
+    python.PyOS_AfterFork_Parent()
+    _done(0 if pid > 0 else 1, "new namespaces")
+    return pid
 
 
 def mount(
