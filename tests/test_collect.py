@@ -69,8 +69,9 @@ def test_a_learner_with_nothing_to_grade_gets_a_line(tmp_path):
     put(tmp_path / "ada/06.ipynb")
     put(tmp_path / "bob/answers.docx")
     (tmp_path / "eve").mkdir()
+    put(tmp_path / "zoe/answers.zip", zipped({}))
     nothing = "has no notebook (*.ipynb) in it"
-    assert told(tmp_path) == {"ada": "read", "bob": nothing, "eve": nothing}
+    assert told(tmp_path) == {"ada": "read", "bob": nothing, "eve": nothing, "zoe": nothing}
 
 
 def test_zip_files_of_a_class_and_of_a_learner(tmp_path):

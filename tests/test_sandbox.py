@@ -67,9 +67,11 @@ def _names() -> set[str]:
     return {info.name for lesson in course.LESSONS for info in lesson.exercises}
 
 
-KINDS = ["required", pytest.param("bubblewrap", marks=pytest.mark.skipif(
-    not shutil.which("bwrap") and os.environ.get("AMP_LESSONS_REQUIRE_SANDBOX") != "1", reason="bubblewrap is not installed"
-))]  # fmt: skip
+needs_bubblewrap = pytest.mark.skipif(
+    not shutil.which("bwrap") and os.environ.get("AMP_LESSONS_REQUIRE_SANDBOX") != "1",
+    reason="bubblewrap is not installed",
+)
+KINDS = ["required", pytest.param("bubblewrap", marks=needs_bubblewrap)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,35 +141,65 @@ def test_a_fork_server_that_ends_is_started_again(tmp_path):
 # ---- cells that reach into the check ------------------------------------------------------------
 
 REACHES = {
-    "sys._getframe().f_back": ["f_back", "sys._getframe"],
-    "import amp_lessons.checks.evidence": ["amp_lessons.checks"],
-    "from amp_lessons.grading import child": ["amp_lessons.grading"],
+    "sys._getframe().f_back": ["f_back"],
+    "from sys import _getframe\n_getframe()": ["sys._getframe"],
+    "import inspect as look\nlook.currentframe()": ["inspect.currentframe"],
+    "from threading import setprofile\nsetprofile(None)": ["threading.setprofile"],
+    "import amp_lessons.checks.evidence": ["amp_lessons.checks.evidence"],
+    "from amp_lessons.checks import probe": ["amp_lessons.checks.probe"],
+    "from amp_lessons import op_watch": ["amp_lessons.op_watch"],
+    "__import__('amp_lessons.grading')": ["amp_lessons.grading"],
     "import sys\nsys.modules['x'] = 3": ["sys.modules"],
     "import gc\ngc.get_objects()": ["gc.get_objects"],
     "import ctypes": ["ctypes"],
-    "f.__closure__[0].cell_contents": ["f.__closure__", "cell_contents"],
-    "open('/proc/self/maps')": ["/proc/"],
-    "os.write(5, b'x')": ["os.write"],
-    "exec('x = 3')": ["exec"],
+    "import builtins\nbuiltins.exec(text)": ["builtins.exec"],
+    "f.__closure__[0].cell_contents": ["cell_contents"],
+    "open('/proc/self/maps')": ["/proc/self"],
+    "import os\nos.write(5, b'x')": ["os.write"],
+    "exec(text)": ["exec"],
+    "exec('import ctypes')": ["ctypes"],
+    "%%time\nimport sys\nsys._getframe()": ["sys._getframe"],
+    "%timeit sys._getframe()": ["sys._getframe"],
+    "!ls\nimport gc\ngc.get_referrers(f)": ["gc.get_referrers"],
+    "import json\njson.dumps = mine": ["json.dumps ="],
+    "from concurrent.futures import ThreadPoolExecutor": ["concurrent.futures.ThreadPoolExecutor"],
+    "from amp_lessons.exercises import memory as ex\nex.crossover.probe": ["ex.crossover.probe"],
     "get_ipython().input_transformers_post.append(f)": ["input_transformers_post"],
+    "x = 1\n" * 20_000: ["more than 100,000 characters"],
 }
 HARMLESS = [
     "model.eval()\ntorch.compile(model)",
-    "import gc\ngc.collect()",
+    "import gc\ngc.collect()\ngc.disable()",
+    "from gc import collect",
     "from amp_lessons.checks import number_formats as ex",
-    "from amp_lessons.exercises import grad_scaler as ex",
+    "from amp_lessons.exercises import grad_scaler as ex\nex.clip_step.check(f)",
     "import torch\nfrom torch import nn\nimport math, time, copy, itertools",
-    "# sys._getframe() in a comment",
+    "import importlib\nimportlib.reload(ex)",
+    "import importlib.util\nimportlib.util.find_spec('torch')",
+    "from inspect import getsource, signature, isclass",
+    "from types import SimpleNamespace",
+    "import sys\n'google.colab' in sys.modules",
+    "import sys\nsys.stdout = open('log', 'w')",
+    "x = eval('2**3')",
+    "open('/proc/cpuinfo').read()",
+    "# sys._getframe() in a comment, and amp_lessons/checks",
     "def broken(:",
-    "x = [1]" * 100_000,
+    "%%time\nx = [1] * 3",
+    "!pip install pandas",
 ]
 
 
-@pytest.mark.parametrize(("source", "found"), REACHES.items())
+@pytest.mark.parametrize(("source", "found"), REACHES.items(), ids=[s[:40] for s in REACHES])
 def test_what_reaches_into_the_check_is_found(source, found):
-    assert set(found) <= set(reaching.reaches(source))
+    (here,) = reaching.reaches([source])
+    assert set(found) <= set(here)
 
 
-@pytest.mark.parametrize("source", HARMLESS, ids=lambda s: s[:30])
+@pytest.mark.parametrize("source", HARMLESS, ids=lambda s: s[:40])
 def test_what_learners_write_does_not(source):
-    assert reaching.reaches(source) == []
+    assert reaching.reaches([source], {"number_formats"}) == [[]]
+
+
+def test_a_name_from_another_cell_is_followed():
+    cells = ["from sys import setprofile as look", "look(None)"]
+    assert reaching.reaches(cells) == [["sys.setprofile"], ["sys.setprofile"]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 
 
 HELD_BACK = (
-    "its cells reach into the check ({}): its points are held back until a person has looked. "
-    "If all is well, grade it again with --trust"
+    "its cells reach into the check ({}): the points of {} are held back until a person has "
+    "looked. If all is well, grade it again with --trust"
 )
 
 
@@ -154,10 +153,8 @@ class Batch:
         run = watch.run(submission, self._starter, self._options.limits, self._stop)
         judging = _Judging(self._judges, submission, run, self._options.limits.total)
         marks = tuple(map(judging.mark, submission.lesson.exercises))
-        held_back = []
-        if submission.reaches and not self._options.trusted:
-            marks = tuple(replace(mark, points=0) for mark in marks)
-            held_back = [HELD_BACK.format(", ".join(submission.reaches))]
+        failed = _failed(submission, run, marks)
+        marks, held_back = self._held_back(marks, submission)
         names = [info.name for info in submission.lesson.exercises]
         recorded = _given_up(handed_in.progress())
         gave_up = submission.gave_up if recorded is None else recorded
@@ -167,10 +164,20 @@ class Batch:
             submission.lesson.id,
             marks,
             (*submission.problems, *held_back, *map(line, run.problems), *_unjudged(marks)),
-            (*submission.notes, *map(line, run.notes), *judging.notes),
+            (*submission.notes, *map(line, run.notes), *judging.notes, *failed),
             tuple(name for name in names if name in gave_up),
             {name: answer for name in names if (answer := submission.answer(name))},
         )
+
+    def _held_back(
+        self, marks: tuple[Mark, ...], submission: Submission
+    ) -> tuple[tuple[Mark, ...], list[str]]:
+        """Without the points that cells which reach into the check may have won, and why."""
+        watched = [m.exercise for m in marks if m.points and m.exercise in self._judges.watched]
+        if self._options.trusted or not submission.reaches or not watched:
+            return marks, []
+        kept = tuple(replace(m, points=0) if m.exercise in watched else m for m in marks)
+        return kept, [HELD_BACK.format(", ".join(submission.reaches), ", ".join(watched))]
 
     def _get_ready(self, lesson: Lesson) -> None:
         """Run a lesson's right answers before its first notebook. What they import takes seconds,
@@ -187,7 +194,7 @@ class _Judging:
 
     def __init__(self, judges: Judges, submission: Submission, run: Run, seconds: float) -> None:
         self._judges, self._submission, self._run = judges, submission, run
-        self._deadline = time.monotonic() + seconds
+        self._patience = min(TO_JUDGE, seconds)
         self.notes: list[str] = []
 
     def mark(self, info: ExerciseInfo) -> Mark:
@@ -207,8 +214,10 @@ class _Judging:
         return Mark(info.name, verdict, info.points if verdict.passed else 0, info.points)
 
     def _judged(self, exercise: str, evidence: bytes) -> Verdict:
-        left = self._deadline - time.monotonic()
-        return self._judges.verdict(exercise, evidence, min(TO_JUDGE, left))
+        verdict = self._judges.verdict(exercise, evidence, self._patience)
+        if verdict.check_failed:
+            self._patience = 1.0  # one that takes long to judge has had its time
+        return verdict
 
     def _verdict(self, exercise: str) -> Verdict:
         from amp_lessons.checks.verdict import Verdict
@@ -224,7 +233,7 @@ class _Judging:
             reason = run.unreached or "the check did not report"
             return Verdict(State.ERROR, line(f"Its check has no result: {reason}."))
         seen: dict[str, Any] = {"error": error}
-        if error.get("type") == "NotImplementedError":
+        if error.get("type") == "NotImplementedError" and "line" in error:
             seen = {"unattempted": True}
         return self._judged(exercise, json.dumps(seen).encode())
 
@@ -274,6 +283,19 @@ def _given_up(progress: bytes | None) -> set[str] | None:
 def _unjudged(marks: Sequence[Mark]) -> list[str]:
     """A line for each check that could not judge what was reported: a person has to."""
     return [f"{m.exercise}: {m.verdict.message}" for m in marks if m.verdict.check_failed]
+
+
+def _failed(submission: Submission, run: Run, marks: Sequence[Mark]) -> list[str]:
+    """A line for each cell that failed before an exercise that did not pass."""
+    if all(mark.verdict.passed for mark in marks):
+        return []
+    steps = submission.steps
+    failed = [n for n in sorted(run.errors) if n < len(steps) and not steps[n].checks]
+    told = [
+        f"{steps[n].where} ended with {run.errors[n].get('type')}: {run.errors[n].get('message')}"
+        for n in failed
+    ]
+    return [line(text)[:300] for text in told[:5]]
 
 
 def _first(found: Mapping[int, Any], steps: Sequence[int]) -> Any:

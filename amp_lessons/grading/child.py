@@ -103,10 +103,20 @@ def shell_without_kernel() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    class Shell(InteractiveShell):
+        def system(self, cmd: str) -> None:
+            """For ``!ls``. A pseudo-terminal is not to be had in the sandbox."""
+            self.system_raw(cmd)
+
+        def enable_gui(self, gui: str | None = None) -> None:
+            """For ``%matplotlib``, which asks for what only a kernel has."""
+
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.xmode = "Minimal"
-    return InteractiveShell.instance(config=config)
+    if InteractiveShell.initialized():
+        return InteractiveShell.instance()
+    return Shell.instance(config=config)
 
 
 class _Output:

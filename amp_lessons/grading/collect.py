@@ -368,7 +368,7 @@ class _Zip:
         most = MOST_FILES if of_one else MOST_LEARNERS
         if len(entries) > most:
             raise NotebookError(f"holds more than {most:,} files")
-        found: dict[str, _Files] = {}
+        found: dict[str, _Files] = {"": _Files()} if of_one else {}
         for entry in entries:
             path = _path(entry)
             hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,6 +21,9 @@ from amp_lessons.terminal import console, say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.grading import Graded, HandedIn, Options
+
+
+MOST_JOBS = 256
 
 
 class Layout(StrEnum):
@@ -118,10 +121,11 @@ def grade(
 
     if require_sandbox and no_sandbox:
         raise typer.BadParameter("--require-sandbox and --no-sandbox exclude each other")
+    _check_outputs(csv, html)
     handed_in = grading.collect(paths)
     options = grading.Options(
         grading.Limits(cell=timeout, total=total, memory=memory),
-        jobs or os.cpu_count() or 1,
+        min(jobs or os.cpu_count() or 1, len(handed_in), MOST_JOBS),
         seed,
         "required" if require_sandbox else "none" if no_sandbox else "auto",
         results,
@@ -133,8 +137,19 @@ def grade(
     all_graded.sort(key=lambda graded: place[graded.name])
     if not json:
         _print(all_graded)
-    _write(all_graded, about, csv, (layout, per), html)
+    _write(all_graded, about, csv, (layout, per), html, warn if json else say)
     raise typer.Exit(0 if all(graded.gradable for graded in all_graded) else 1)
+
+
+def _check_outputs(csv: Path | None, html: Path | None) -> None:
+    """Before minutes of grading: can the reports be written?"""
+    if csv is not None and (csv.is_dir() or not csv.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"--csv: {csv} cannot be written: no such folder")
+    if html is not None:
+        try:
+            html.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"--html: {html}: {error.strerror}") from None
 
 
 @contextmanager
@@ -202,15 +217,17 @@ def _write(
     csv: Path | None,
     layout: tuple[Layout, Per],
     html: Path | None,
+    tell: Callable[[str], None],
 ) -> None:
+    """Write the reports. Where they lie is told with ``tell``: standard output may hold JSON."""
     from amp_lessons.grading import report
 
     if csv is not None:
         for text in report.write_csv(all_graded, csv, layout[0].value, layout[1].value):
             warn(text)
-        say(f"marks: {csv}")
+        tell(f"marks: {csv}")
     if html is not None:
-        say(f"pages: {report.write_pages(all_graded, html, about)}")
+        tell(f"pages: {report.write_pages(all_graded, html, about)}")
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from typing import Any
 LONGEST_HEADER = 64 * 1024
 """Bytes. An exception is described in less than 2,000."""
 
-LONGEST_EVIDENCE = 8 * 2**20
-"""Bytes of one check. The longest of a solution of this course is about a tenth of it."""
+LONGEST_EVIDENCE = 2**20
+"""Bytes of one check. The longest of a solution of this course has 65,000."""
 
-MOST = 64 * 2**20
+MOST = 16 * 2**20
 """Bytes of all the frames of one run."""
 
 MOST_FRAMES = 5_000

@@ -16,17 +16,21 @@ from typing import Any
 from amp_lessons.grading import services
 from amp_lessons.grading.frames import Frame
 
+LONGEST, LONGEST_LINE = 2000, 500
+"""Characters of what is told, and of one line of what was seen. A value may be far longer."""
+
 
 def answer(header: dict[str, Any], evidence: bytes) -> Frame:
     """Judge evidence; or, where the question says ``"prepare"``, run the right answers first, and
-    tell which modules that took."""
+    tell which modules that took, and whether the check watches from inside."""
     from amp_lessons.checks import find
 
     exercise = find(header["exercise"])
     if header.get("prepare"):
         with suppress(Exception):  # the verdict will say so
             _ = exercise.secret.diagnosis.expected
-        return {}, json.dumps(sorted(sys.modules)).encode()
+        watches = exercise.probe.watch or bool(exercise.probe.own)
+        return {"watches": watches}, json.dumps(sorted(sys.modules)).encode()
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(evidence)
@@ -34,9 +38,9 @@ def answer(header: dict[str, Any], evidence: bytes) -> Frame:
     return {}, json.dumps(
         {
             "state": str(given.state),
-            "said": given.message,
+            "said": given.message[:LONGEST],
             "diagnosis": given.diagnosis,
-            "seen": list(given.seen),
+            "seen": [text[:LONGEST_LINE] for text in given.seen],
             "check_failed": given.check_failed,
         }
     ).encode()

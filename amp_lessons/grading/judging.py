@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TO_PREPARE = 180.0
 """Seconds for running an exercise's right answers, once a batch."""
 
-TO_JUDGE = 60.0
+TO_JUDGE = 30.0
 """Seconds for one verdict. The first wrong answer takes the longest, for all the wrong answers that
 the exercise knows are run then."""
 
@@ -34,6 +34,9 @@ class Judges:
     Args:
         salt: the batch's.
         count: how many processes.
+
+    Attributes:
+        watched: the prepared exercises whose check watches from inside the notebook's process.
     """
 
     def __init__(self, salt: str, count: int = 1) -> None:
@@ -41,6 +44,7 @@ class Judges:
         self._judges = [Service(module, [salt], MEMORY) for _ in range(count)]
         self._known: dict[tuple[str, bytes], Verdict] = {}
         self._prepared: set[str] = set()
+        self.watched: set[str] = set()
 
     def prepare(self, exercise: str) -> list[str]:
         """Run an exercise's right answers, as each verdict needs them.
@@ -50,8 +54,10 @@ class Judges:
         """
         with suppress(ServiceError):
             header = {"exercise": exercise, "prepare": True}
-            _, modules = self._judge_of(exercise).ask(header, b"", TO_PREPARE)
+            told, modules = self._judge_of(exercise).ask(header, b"", TO_PREPARE)
             self._prepared.add(exercise)
+            if told.get("watches"):
+                self.watched.add(exercise)
             return json.loads(modules)
         return []
 

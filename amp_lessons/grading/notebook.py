@@ -102,16 +102,26 @@ def parse(content: bytes) -> Submission:
     steps = _put_back_missing(steps, master, problems)
     steps = _check_again_below(steps)
     gave_up = tuple(_given_up(steps, set(master)))
-    own = {ipynb.source_of(cell) for cell in _own_cells(lesson)}
-    reaches = [
-        f"{what} in {step.where}"
-        for step in steps
-        if not step.checks and step.source not in own
-        for what in reaching.reaches(step.source)
-    ]
     return Submission(
-        lesson, tuple(steps), tuple(problems), tuple(notes), gave_up, tuple(reaches[:20])
+        lesson,
+        tuple(steps),
+        tuple(problems),
+        tuple(notes),
+        gave_up,
+        tuple(_reaches(steps, lesson)[:20]),
     )
+
+
+def _reaches(steps: Sequence[Step], lesson: Lesson) -> list[str]:
+    own = {ipynb.source_of(cell).strip() for cell in _own_cells(lesson)}
+    topics = {each.slug for each in course.LESSONS} | set(renamed.TOPICS)
+    found = reaching.reaches([step.source for step in steps], topics)
+    return [
+        f"{what} in {step.where}"
+        for step, some in zip(steps, found, strict=True)
+        if not step.checks and step.source.strip() not in own
+        for what in some
+    ]
 
 
 def _given_up(steps: Sequence[Step], known: set[str]) -> Iterator[str]:

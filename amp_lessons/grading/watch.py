@@ -21,7 +21,7 @@ from amp_lessons.grading.launch import Running, Starter
 from amp_lessons.grading.notebook import Submission
 from amp_lessons.grading.sandbox.limits import Limits
 
-MANY_LINES, MANY_BYTES = 50_000, 4 * 2**20
+MANY_LINES, MANY_BYTES = 150_000, 4 * 2**20
 """What a notebook may print before the report says so. None of it is kept either way."""
 
 TOO_LONG = json.dumps(
@@ -192,7 +192,9 @@ class _Attempt:
         match header:
             case {"ready": True}:
                 self._begin_to_count()
-            case {"begin": int(step)} if 0 <= step < len(steps):
+            case {"begin": int(step)} if (
+                (-1 if self.step is None else self.step) < step < len(steps)
+            ):
                 self.step = step
                 self._begin_to_count()
             case {"step": int(step), "exercise": str(name)}:
@@ -204,6 +206,10 @@ class _Attempt:
                 self._take_end(step, header)
             case {"done": True}:
                 self.finished = True
+
+    def _before(self) -> int:
+        """The last step that began: cells run in their order, whatever a notebook says."""
+        return -1 if self.step is None else self.step
 
     def _begin_to_count(self) -> None:
         self.patience = time.monotonic() + self.limits.cell

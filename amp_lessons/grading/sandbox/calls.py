@@ -16,7 +16,12 @@ import platform
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _FOURTH_ARGUMENT = (
+    0,
+    4,
+    16,
+    40,
+)  # offsets in struct seccomp_data
 _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020000  # the CLONE_NEW… flags that clone(2) takes
 
@@ -58,6 +63,8 @@ _ON_PROCESSES = {
     "x86_64": (302, 144, 142, 314, 203),  # prlimit64, sched_set{scheduler,param,attr,affinity}
     "aarch64": (261, 119, 118, 274, 122),
 }
+_MMAP = {"x86_64": 9, "aarch64": 222}
+_SHARED, _ANONYMOUS = 0x01, 0x20  # pages of such memory can be hidden from whoever counts them
 _ON_SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}  # socket, socketpair
 
 _MACHINES = {"x86_64": (0xC000003E, _X86_64, 56), "aarch64": (0xC00000B7, _AARCH64, 220)}
@@ -115,6 +122,14 @@ def _program(machine: str) -> Instructions:
         program += _only(number, _OWN, errno.EPERM)
     for number in _ON_SOCKETS[machine]:
         program += _only(number, _FAMILIES, errno.EAFNOSUPPORT)
+    program += [
+        (_EQUAL, 0, 5, _MMAP[machine]),
+        (_LOAD, 0, 0, _FOURTH_ARGUMENT),
+        (_ANY_BIT, 0, 2, _ANONYMOUS),
+        (_ANY_BIT, 0, 1, _SHARED),
+        (_RETURN, 0, 0, _REFUSE | errno.ENOMEM),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
     return [
         *program,
         (_EQUAL, 0, 3, clone),

@@ -25,7 +25,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives")
 _NOT_NEEDED = ("_course", "bank", "workshop", "slides", "class_view", "report")  # some tell answers
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+_DEVICES = ("null", "full", "random", "urandom")  # zero can be mapped as memory that is not counted
 _CPUS = "/sys/devices/system/cpu"  # torch asks there what the processor can do
 
 
