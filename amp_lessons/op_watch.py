@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_WAYS_OUT = ("tolist", "numpy", "__array__")
+_WAYS_OUT = ("tolist", "numpy", "__array__", "__dlpack__", "untyped_storage", "storage")
 
 
 class _Spy(TorchDispatchMode):

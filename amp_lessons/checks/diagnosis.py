@@ -152,6 +152,8 @@ class Diagnosis:
         cases = self.probe.all_cases
         if not isinstance(evidence, list) or len(evidence) != len(cases):
             raise DamagedEvidence("not one entry for each run")
+        if self.probe.watch and any(not {"ops", "unattempted"} & seen.keys() for seen in evidence):
+            raise DamagedEvidence("no list of the operations that ran")
         attempted = [n for n, seen in enumerate(evidence) if "unattempted" not in seen]
         if not attempted:
             return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
@@ -166,6 +168,8 @@ class Diagnosis:
         return Verdict(State.NOT_ATTEMPTED, message + ", ".join(open_) + ".")
 
     def _find(self, seen: _Seen) -> Finding | Verdict:
+        if (ready_made := seen.ready_made()) is not None:
+            return ready_made
         if self.judge.own is not None:
             own = self.judge.own(seen.entries, self.expected)
             if own is not None:
@@ -242,6 +246,14 @@ class _Seen:
         return tuple(lines)
 
     # ---- the ways to a name, from the surest on -------------------------------------------------
+
+    def ready_made(self) -> Finding | None:
+        """What the answer had somebody else's code do, if that was to be written."""
+        for n in self.numbers:
+            if isinstance(name := self.entries[n].get("used"), str):
+                lines = (f"it shows in: {self.call(n)}",)
+                return Finding("ready-made", lines, {"name": name[:100]})
+        return None
 
     def broken(self, mistake: Mistake) -> Finding | None:
         """What a rule says."""

@@ -77,13 +77,13 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         data["message"] = str.__str__(str(error))[:500]
     with suppress(Exception):  # and a file name may be anything
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if _is_learners(frame.filename)]
+        own = [frame for frame in frames if is_learners(frame.filename)]
         if own:
             data |= {"line": own[-1].lineno, "source": own[-1].line or "", "function": own[-1].name}
     return data
 
 
-def _is_learners(filename: str) -> bool:
+def is_learners(filename: str) -> bool:
     """Whether a frame is the learner's: not this package, not a library, not Python itself."""
     path = Path(filename)
     if PACKAGE in path.parents or "site-packages" in path.parts or filename.startswith("<frozen"):

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from amp_lessons.checks.evidence import observe
+from amp_lessons.checks.own_work import noticing
 from amp_lessons.interrupts import time_limit
 from amp_lessons.op_watch import watched
 
@@ -51,11 +52,15 @@ class Probe:
             each case. It is for an answer that is used and not just called, such as a class or a
             step of a training loop; what it returns is what there was to see.
         watch: whether to list the operations that ran too, as `watch.watched` does.
+        own: what already does the task, and so must not be used by an answer, though `play` may:
+            modules or packages, such as ``"amp_lessons.memory"``, or parts of a module, such as
+            ``"amp_lessons.formats:Format.next_up"``.
     """
 
     cases: Callable[[], Sequence[Case]]
     play: Callable[..., Any] = _itself
     watch: bool = False
+    own: tuple[str, ...] = ()
 
     @cached_property
     def all_cases(self) -> tuple[Case, ...]:
@@ -71,6 +76,10 @@ class Probe:
             return [self.see(number, *answer) for number in range(len(self.all_cases))]
 
     def see(self, number: int, *answer: Any) -> dict[str, Any]:
-        """What happens in one case."""
+        """What happens in one case; ``"used"`` is what of `own` the answer uses."""
         look = watched(observe) if self.watch else observe
-        return look(self.play(*answer), *self.all_cases[number].args)
+        if not self.own:
+            return look(self.play(*answer), *self.all_cases[number].args)
+        with noticing(self.own, answer) as used:
+            seen = look(self.play(*answer), *self.all_cases[number].args)
+        return seen | {"used": used[0]} if used else seen

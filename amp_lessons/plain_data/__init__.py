@@ -30,6 +30,7 @@ _LARGEST = sys.float_info.max
 _CLASS_NAME = type.__dict__["__name__"]
 
 # Bound once, before any learner's code runs.
+_dumps = json.dumps
 _tolist, _detach, _cpu, _double = (
     torch.Tensor.tolist,
     torch.Tensor.detach,
@@ -184,4 +185,4 @@ def _plain_array(array: np.ndarray) -> Any:
 
 def as_json(data: Any) -> str:
     """The one text form of plain data; raises TypeError or ValueError for anything else."""
-    return json.dumps(data, sort_keys=True)
+    return _dumps(data, sort_keys=True)

@@ -51,7 +51,7 @@ class StaticScaler:
 # %% probe
 from amp_lessons.exercises.amp_from_scratch.stage_training import in_training, scaler_cases
 
-probe = Probe(scaler_cases, play=in_training)
+probe = Probe(scaler_cases, play=in_training, own=("torch.amp.grad_scaler",))
 
 # %% judge
 judge = Judge(asked_for="an object with the methods `scale(loss)` and `step(optimizer)`")
@@ -245,3 +245,23 @@ of("one_kernel", swap("return fine", "return True"))
 
 # %% wrong wrong-type
 swap("self.factor = scale", "self.factor = self.scale = scale")
+
+# %% wrong ready-made
+
+# %% program torchs_own_inside
+class StaticScaler:
+    def __init__(self, scale):
+        if not 0 < scale < math.inf or math.frexp(scale)[0] != 0.5:
+            raise ValueError
+        self.number = float(scale)
+        self.inner = torch.amp.GradScaler("cpu", init_scale=self.number)
+        self.scale = self.inner.scale
+
+    def step(self, optimizer):
+        steps = []
+        hook = optimizer.register_step_post_hook(lambda *_: steps.append(1))
+        self.inner.unscale_(optimizer)
+        self.inner.step(optimizer)
+        self.inner.update(self.number)
+        hook.remove()
+        return bool(steps)

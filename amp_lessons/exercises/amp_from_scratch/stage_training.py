@@ -11,6 +11,7 @@ from torch import nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, flat, from_seed, in_words, name_of
+from amp_lessons.exercises.varied import Varied
 
 # ---- an optimizer: MasterSGD(parameters, lr, momentum) ------------------------------------------
 
@@ -26,13 +27,23 @@ MISSING = "parameters whose gradient is None"
 def optimizer_cases() -> list[Case]:
     """Updates that 16 bits can hold, and updates, products and sums that they lose; parameters
     beyond FP16's range; gradients that are missing in all steps or in some."""
+    vary = Varied(31)
+
+    def changed(values: Any, times: float) -> Any:
+        """Numbers in nested tuples, multiplied by a power of two, or each changed by up to 1%."""
+        if isinstance(values, tuple):
+            return tuple(changed(value, times) for value in values)
+        return values if values is None else values * times if times else vary.near(values, 0.01)
 
     def case(
         label: str, start: Row, gradients: tuple[Row, ...], steps: int, lr: float,
         momentum: float = 0.0, *, kind: str = PLAIN, dtype: str = "float16",
     ) -> Case:  # fmt: skip
-        args = start, gradients, dtype, steps, lr, momentum
-        return Case(args, f"{label}, {steps} steps", kind)
+        # With a momentum of 0.99 a rounding shows only where it falls, so it has to stay in place.
+        times = vary.shifted(1.0, -2, 2) if momentum == 0.99 else 0.0
+        args = changed(start, times), changed(gradients, times), dtype, steps, lr, momentum
+        about = f" (numbers {f'times {times:g}' if times else 'changed by up to 1%'})"
+        return Case(args, f"{label}, {steps} steps{about if vary.on else ''}", kind)
 
     bf16: dict[str, Any] = {"kind": BFLOAT, "dtype": "bfloat16"}
     matrix = (((1.5, -0.3), (0.7, -2.0), (0.1, 1.0)),)
@@ -113,7 +124,7 @@ Batch = tuple[list[Any], list[Any], str]  # the gradients of w and v before scal
 def scaler_cases() -> list[Case]:
     """Training with and without overflows, in one parameter or in both, as inf and as NaN; large
     gradients that do not overflow; every kind of optimizer; scales to take and to refuse."""
-    random = from_seed(32)
+    vary, random = Varied(32), from_seed(32)
 
     def batch(w: list[Any], v: list[Any], dtype: str = "float16") -> Batch:
         return w, v, dtype
@@ -123,14 +134,15 @@ def scaler_cases() -> list[Case]:
 
     calm = [batch(drawn(3), drawn(2, 2)) for _ in range(4)]
     # 100 * 2**10 overflows in FP16, so the gradient is inf although the loss is finite.
-    first = batch([100.0, 1.0, 2.0], [[1.0, 2.0], [3.0, -4.0]])
-    second = batch([1.0, -3.0, 2.0], [[1.0, -100.0], [3.0, 4.0]])
+    first = batch([vary.near(100.0), 1.0, 2.0], [[1.0, 2.0], [3.0, -4.0]])
+    second = batch([1.0, -3.0, 2.0], [[1.0, vary.near(-100.0)], [3.0, 4.0]])
     a_nan = batch([1.0, -3.0, 2.0], [[1.0, 2.0], [math.nan, 4.0]])
     mixed = [calm[0], first, calm[2], second, calm[3], a_nan, calm[1]]
 
     def wide(size: float) -> Batch:
         return batch([size, -3.0, 2.0], [[1.0, 2.0], [0.5, size]], "float32")
 
+    refused = [*NOT_ALLOWED, *(vary.near(3.0, 0.3) * 2.0**n for n in vary.extra(3))]
     huge = batch([3e38, 3e38, 1e38], [[1.0, 2.0], [0.5, 3.0]], "float32")  # the sum overflows
     scale = 2.0**10
     return [
@@ -144,14 +156,14 @@ def scaler_cases() -> list[Case]:
         Case((scale, "two groups", mixed[2:6]), "2.0**10, two groups, NaN in 4", OVERFLOW),
         Case((scale, "idle", mixed[:2]), "2.0**10, a parameter without a gradient", OVERFLOW),
         *(Case((8.0, "SGD", [wide(size)]), f"StaticScaler(8.0), FP32 gradients of {size:g}", LARGE)
-          for size in (1e6, -3e5, 1e20, -1e22)),
+          for size in map(vary.near, (1e6, -3e5, 1e20, -1e22))),
         *(Case((below, "SGD", calm[:2]), f"StaticScaler({below}), two steps", "scales below 1")
           for below in (2.0**-2, 2.0**-5)),
         Case((0.5, "SGD", [huge]), "StaticScaler(0.5), two FP32 gradients of 3e38", LARGE),
         Case((0.5, "SGD", [huge, calm[1]]), "StaticScaler(0.5), other weights", LARGE),
         *(Case((whole, "SGD", calm[1:3]), f"StaticScaler({whole})", "scales that are ints")
           for whole in (1024, 8)),
-        *(Case((bad, "none", []), f"StaticScaler({bad})", REFUSED) for bad in NOT_ALLOWED),
+        *(Case((bad, "none", []), f"StaticScaler({bad})", REFUSED) for bad in refused),
     ]  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def low_flop_share(model, x, region):
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage_models import play_share, share_cases
 
-probe = Probe(share_cases, play=play_share)
+probe = Probe(share_cases, play=play_share, own=("amp_lessons.trace",))
 
 # %% judge
 judge = Judge(same=within(1e-6))
@@ -198,3 +198,11 @@ of("fraction", swap("Fraction(", "100 * Fraction("))
 # You counted the backward pass too. The share of the forward pass alone was asked for.
 swap("model(x)", "model(x).sum().backward()", nth=2)
 of("fraction", swap("model(x)", "out = model(x)\n        out.mean().backward()"))
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def low_flop_share(model, x, region):
+    from amp_lessons.trace import explain_autocast
+
+    return explain_autocast(model, x, device="cpu", dtype=region).totals.share_16bit

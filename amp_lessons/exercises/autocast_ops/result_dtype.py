@@ -43,7 +43,8 @@ def result_dtype(op, device, region, inputs):
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage import oracle_cases
 
-probe = Probe(oracle_cases, watch=True)
+own = ("amp_lessons.policy", "amp_lessons.policy_record")
+probe = Probe(oracle_cases, watch=True, own=own)
 
 # %% judge
 judge = Judge(asked_for="a torch.dtype, such as torch.float32")
@@ -176,3 +177,17 @@ of("table_of_rules", swap("return torch.float32", "return torch.float16", nth=3)
 swap("else widest", "else inputs[0]")
 swap("else widest", "else inputs[-1]")
 swap("promote_types(inputs[0], inputs[-1])", "promote_types(inputs[0], inputs[0])")
+
+# %% wrong ready-made
+
+# %% program asks_the_table
+def result_dtype(op, device, region, inputs):
+    from amp_lessons.policy_record import table
+
+    rows = table(device, str(region).removeprefix("torch."))
+    group = rows[op].group if op in rows else op
+    widest = torch.promote_types(inputs[0], inputs[-1])
+    wide = "float32" in group and widest != torch.float64
+    low = group == "lower precision" and widest != torch.float64
+    known = {"add_": inputs[0], "softmax, dtype=float32": torch.float32}
+    return known.get(op, region if low else torch.float32 if wide else widest)

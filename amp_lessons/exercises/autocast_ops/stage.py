@@ -32,6 +32,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     region,
 )
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.plain_data import as_json, plain
 
 # ---- result_dtype(op, device, region, inputs) ---------------------------------------------------
@@ -47,19 +48,20 @@ TWO_INPUTS = ("matmul", "linear", "conv1d", "mse_loss", "add", "cat", "add_")
 def oracle_cases() -> list[Case]:
     """Each op on each device with each mixture of inputs, in one of the two regions.
 
-    float64 comes alone: fake tensors let mixtures with it pass that a GPU refuses.
+    float64 comes alone: fake tensors let mixtures with it pass that a GPU refuses. With a salt the
+    regions are other ones, and so is the order.
     """
-    found = []
+    vary, found = Varied(41), []
     for at, (op, device) in enumerate(itertools.product((*TWO_INPUTS, *ONE_INPUT), DEVICES)):
         count = 2 if op in TWO_INPUTS else 1
         mixtures = itertools.combinations_with_replacement((SINGLE, HALF, BFLOAT), count)
         for number, mixture in enumerate([*mixtures, (DOUBLE,) * count]):
-            dtype, other = (HALF, BFLOAT) if (at + number) % 2 else (BFLOAT, HALF)
+            dtype, other = vary.mixed((HALF, BFLOAT) if (at + number) % 2 else (BFLOAT, HALF))
             inputs = mixture if device == "cpu" else mixture[::-1]
             # On a CPU, `cat` refuses the 16-bit format that isn't the region's.
             if not (op == "cat" and device == "cpu" and other in inputs):
                 found.append(Case((op, device, dtype, inputs), kind=f"`{op}`"))
-    return found
+    return vary.mixed(found)
 
 
 # ---- gram(x, weight) ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import BFLOAT, DOUBLE, HALF, SINGLE, as_play, region, seeded
+from amp_lessons.exercises.varied import Varied
 
 
 class Net(nn.Module):
@@ -69,6 +70,8 @@ def tied() -> nn.Module:
 
 
 def offender_cases() -> list[Case]:
+    """The listed expectations; with a salt also random ones, and in another order."""
+    vary = Varied(42)
     first, last = partial(twice, float_first=True), partial(twice, float_first=False)
     inside = {"0": HALF, "0.body.0": SINGLE, "0.norm": HALF, "1.0": HALF, "1": BFLOAT}
     idle, never = {"0.spare": HALF, "0.norm": SINGLE}, {"0.body.1": HALF, "0.spare": SINGLE}
@@ -92,7 +95,18 @@ def offender_cases() -> list[Case]:
         ("a tied layer by its first name", tied, (5, 4), {"encoder": SINGLE}, HALF),
         ("a tied layer by its first name, in bfloat16", tied, (2, 4), {"encoder": HALF}, BFLOAT),
     ]
-    return [Case((make, torch.ones(shape), *rest), words) for words, make, shape, *rest in rows]
+    for number in vary.extra(14):
+        _, make, (_, *sizes), _, _ = vary.random.choice(rows[:17])
+        modules = make().named_modules(remove_duplicate=False)
+        names = {id(module): name for name, module in modules if name}  # a tied layer: its last one
+        chosen = vary.random.sample([*names.values()], vary.random.randint(2, len(names)))
+        expected = {name: vary.random.choice((HALF, BFLOAT, SINGLE)) for name in chosen}
+        words = f"random expectations, number {number + 1}"
+        low = vary.random.choice((HALF, BFLOAT))
+        rows.append((words, make, (vary.more(2), *sizes), expected, low))
+    return vary.mixed(
+        [Case((make, torch.ones(shape), *rest), words) for words, make, shape, *rest in rows]
+    )
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
@@ -193,23 +207,27 @@ def careful_head(width: int) -> nn.Module:
 
 
 def share_cases() -> list[Case]:
+    """With a salt the inputs are longer, and so are some layers."""
+    vary = Varied(43)
+    more, one, other = vary.more, vary.more(5, 9), vary.more(7, 9)
     rows: list[tuple[str, Callable[[], nn.Module], tuple[int, ...], torch.dtype]] = [
         ("a stack of two layers", stack, (3, 6), BFLOAT),
-        ("a head in float32", partial(head_in_single, 6, 11), (5, 6), HALF),
+        ("a head in float32", partial(head_in_single, 6, more(11)), (5, 6), HALF),
         ("attention", attention, (2, 5, 4), BFLOAT),
-        ("attention, scores in float32", scores_in_single, (2, 7, 6), HALF),
-        ("attention on longer texts, scores in float32", scores_in_single, (1, 9, 6), BFLOAT),
-        ("a product in float64", partial(double_detour, 6), (2, 3, 8), BFLOAT),
-        ("a small product in float64", partial(double_detour, 2), (3, 3, 5), HALF),
-        ("a large head in float32", partial(head_in_single, 3, 40), (9, 3), BFLOAT),
-        ("an inner region of bfloat16", partial(inner_region, 6, BFLOAT), (4, 4), HALF),
-        ("an inner region of float16", partial(inner_region, 8, HALF), (3, 4), BFLOAT),
-        ("a head that float16 would be too narrow for", partial(careful_head, 5), (3, 4), HALF),
-        ("another such head", partial(careful_head, 7), (2, 4), HALF),
-        ("the first such head, in bfloat16", partial(careful_head, 5), (2, 4), BFLOAT),
-        ("the second such head, in bfloat16", partial(careful_head, 7), (5, 4), BFLOAT),
-    ]
-    return [Case((make, torch.ones(shape), d), words) for words, make, shape, d in rows]
+        ("attention, scores in float32", scores_in_single, (2, more(7), 6), HALF),
+        ("attention on longer texts, scores in float32", scores_in_single, (1, more(9, 9), 6),
+         BFLOAT),
+        ("a product in float64", partial(double_detour, more(6)), (2, 3, more(8, 9)), BFLOAT),
+        ("a small product in float64", partial(double_detour, 2), (3, 3, more(5, 9)), HALF),
+        ("a large head in float32", partial(head_in_single, 3, more(40, 20)), (9, 3), BFLOAT),
+        ("an inner region of bfloat16", partial(inner_region, more(6, 9), BFLOAT), (4, 4), HALF),
+        ("an inner region of float16", partial(inner_region, more(8, 9), HALF), (3, 4), BFLOAT),
+        ("a head that float16 would be too narrow for", partial(careful_head, one), (3, 4), HALF),
+        ("another such head", partial(careful_head, other), (2, 4), HALF),
+        ("the first such head, in bfloat16", partial(careful_head, one), (2, 4), BFLOAT),
+        ("the second such head, in bfloat16", partial(careful_head, other), (5, 4), BFLOAT),
+    ]  # fmt: skip
+    return vary.mixed([Case((make, torch.ones(s), d), words) for words, make, s, d in rows])
 
 
 @as_play

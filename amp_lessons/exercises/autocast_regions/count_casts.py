@@ -46,7 +46,7 @@ def count_casts(work):
 # %% probe
 from amp_lessons.exercises.autocast_regions.stage_calls import works
 
-probe = Probe(works)
+probe = Probe(works, own=("amp_lessons.experiments.regions", "amp_lessons.trace"))
 
 # %% judge
 judge = Judge(asked_for="a whole number")
@@ -178,3 +178,13 @@ drop("return counter.number")
 
 # %% wrong wrong-type
 swap("return counter.number", "return [counter.number]")
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def count_casts(work):
+    from amp_lessons.experiments.regions import casts
+
+    with casts() as found:
+        work()
+    return len(found)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises import stage as exercises
 from amp_lessons.exercises.stage import as_play, flat, from_seed, in_words, name_of, numbers, seeded
@@ -141,7 +142,7 @@ class Training:
     """A model, a loss, an optimizer and batches, drawn from a seed, all of which log."""
 
     def __init__(self, seed: int, count: int, old_gradients: bool) -> None:
-        draw, generator = random.Random(seed), from_seed(seed)
+        draw, generator = random.Random(draws.seed(seed)), from_seed(seed)
         inputs, width, outputs = draw.randint(3, 9), draw.randint(8, 24), draw.randint(2, 5)
         self.log, self.weights_used, self.reached = Log(), "the current ones", "none"
         first, last = seeded(seed, lambda: (nn.Linear(inputs, width), nn.Linear(width, outputs)))
@@ -260,7 +261,7 @@ def score_cases() -> list[Case]:
 @as_play
 def scoring(scores_of: Callable[..., Any], seed: int, rows: int, dtype: str, training: bool) -> Any:
     """How a function of a backbone, a head, inputs and a dtype is used."""
-    draw, log = random.Random(seed), Log()
+    draw, log = random.Random(draws.seed(seed)), Log()
     inputs, classes = draw.randint(3, 9), draw.randint(2, 6)
     width = inputs + draw.randint(1, 4)
     sizes = ((inputs, width), (width, width), (width, classes))

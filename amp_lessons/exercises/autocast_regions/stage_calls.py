@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.autocast_regions import stage
 from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of, seeded
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.torch_state import usual_torch
 
 # ---- keep_float32 -------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ def _layers(
     then: Callable[[Tensor], Any] = lambda y: y,
 ) -> Work:
     """Work that runs a few layers in a region, several times."""
-    draw = random.Random(seed)
+    draw = random.Random(draws.seed(seed))
     width, count, times = draw.randint(3, 6), draw.randint(1, 3), draw.randint(2, 5)
     if dtype == HALF:  # slow on most CPUs
         count, times = 1, 2
@@ -195,21 +197,28 @@ class _Staged:
             torch.ones(4).to(BFLOAT)
 
 
+def _some(vary: Varied) -> list[torch.dtype]:
+    """More 16-bit dtypes, and none without a salt."""
+    return vary.random.choices((HALF, BFLOAT), k=vary.more(0, 9))
+
+
 def works() -> list[Case]:
-    """Work with casts that autocast inserts, casts by hand, and others that don't count."""
+    """Work with casts that autocast inserts, casts by hand, and others that don't count. With a
+    salt they come in another order, and there are more casts by hand."""
+    vary = Varied(51)
     no_grad, inference = torch.no_grad, torch.inference_mode
     by_kind: dict[str, list[tuple[Work, str]]] = {
         "casts by hand": [
             (_other_casts(1), "copies and casts, none to 16 bits"),
             (_other_casts(2), "more copies and casts, none to 16 bits"),
             (_by_hand(HALF), "one cast by hand, no autocast"),
-            (_by_hand(BFLOAT, HALF, BFLOAT), "three casts by hand"),
+            (_by_hand(BFLOAT, HALF, BFLOAT, *_some(vary)), "several casts by hand"),
             (_from_elsewhere(1), "casts to 16 bits, none of them from float32"),
             (_from_elsewhere(2), "more casts to 16 bits, none of them from float32"),
         ],
         "`copy_`": [
             (_copied(1, BFLOAT), "copy_ into a bfloat16 tensor"),
-            (_copied(3, HALF), "copy_ into three float16 tensors"),
+            (_copied(vary.more(3), HALF), "copy_ into several float16 tensors"),
         ],
         "layers in a region": [
             (_layers(1), "a few layers, several times"),
@@ -226,15 +235,17 @@ def works() -> list[Case]:
             (_layers(5, HALF, around=inference), "in inference_mode, float16"),
             (_layers(8, around=inference), "in inference_mode, bfloat16"),
             (inference()(_by_hand(HALF)), "a cast by hand in inference_mode, with a device"),
-            (inference()(_by_hand(BFLOAT, HALF)), "two casts by hand in inference_mode"),
+            (inference()(_by_hand(BFLOAT, HALF, *_some(vary))),
+             "several casts by hand in inference_mode"),
         ],
         "layers outside a region": [
             (_without_region(4), "a layer with no region open"),
             (_without_region(5), "another layer with no region open"),
         ],
         "work that changes": [
-            (_Staged(6), "6 casts, and fewer when it is run again"),
-            (_Staged(9), "9 casts, and fewer when it is run again"),
+            *((_Staged(most), f"{most} casts, and fewer when it is run again")
+              for most in (vary.more(6), vary.more(9, 9))),
         ],
-    }
-    return [Case((w,), label, kind) for kind, some in by_kind.items() for w, label in some]
+    }  # fmt: skip
+    cases = [Case((w,), label, kind) for kind, some in by_kind.items() for w, label in some]
+    return vary.mixed(cases)

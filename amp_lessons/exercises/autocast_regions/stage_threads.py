@@ -14,6 +14,7 @@ from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.autocast_regions.stage import as_returned, since, state
 from amp_lessons.exercises.autocast_regions.stage_calls import Expected
 from amp_lessons.exercises.stage import as_play
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.torch_state import usual_torch
 
 SECONDS = 1.0
@@ -59,6 +60,10 @@ def carry_cases() -> list[Case]:
     carried = [(bf16, OFF), (fp16, OFF), (OFF, fp16), (OFF, bf16)]
     carried += [(bf16_uncached, OFF), (fp16_uncached, OFF), (fp16, bf16), (bf16, fp16)]
     carried += [(fp16, bf16_uncached), (bf16, fp16_uncached)]
+    vary = Varied(52)
+    for _ in vary.extra(5):
+        caller, own = vary.random.sample((OFF, *_REGIONS), 2)
+        carried.append((caller, own))
     once = [(_once, *two, "wrapped {}; called in a thread {}".format(*two)) for two in carried]
     by_kind: dict[str, list[tuple[Any, ...]]] = {
         "one call at a time": once,
@@ -80,7 +85,8 @@ def carry_cases() -> list[Case]:
             (_new_weights, fp16, OFF, "two calls in float16, with another weight in the second"),
         ],
     }
-    return [Case(tuple(c[:3]), c[3], kind) for kind, cases in by_kind.items() for c in cases]
+    found = [Case(tuple(c[:3]), c[3], kind) for kind, cases in by_kind.items() for c in cases]
+    return vary.mixed(found)
 
 
 @as_play
@@ -102,6 +108,8 @@ def _wrapped(carry: Carry, caller: str, function: Callable[..., Any]) -> Callabl
 
 def _once(carry: Carry, caller: str, own: str) -> Any:
     seen: list[str] = []
+    vary = Varied(53)
+    a, b = vary.more(3, 10**6), vary.more(7, 10**6)
 
     def function(*args: int, **kwargs: int) -> str:
         seen.append(str(state()))
@@ -112,12 +120,13 @@ def _once(carry: Carry, caller: str, own: str) -> Any:
 
     def work() -> dict[str, Any]:
         before = state()
-        result = carried(3, b=7)
+        result = carried(a, b=b)
+        expected = f"({a},) {{'b': {b}}}"
         return {
             "runs before the call": early,
             "runs in the call": len(seen) - early,
             "autocast in the function": seen[-1] if seen else "it did not run",
-            "arguments and result": result if result == "(3,) {'b': 7}" else f"lost: {result!r}",
+            "arguments and result": result if result == expected else f"lost: {result!r}",
             "autocast in the thread afterwards": since(before),
         }
 

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.clinic.stage import Chart
+from amp_lessons.exercises.clinic.stage_cases import at_small_rates
 from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
@@ -149,14 +150,13 @@ def lora_cases() -> list[Case]:
         case("4 batches, the third overflows", 83, 4, {2: TOO_LARGE}, rate=0.3, **tiny),
         case("4 batches, none overflows", 84, 4, rate=0.2, **tiny),
         case("5 batches, the first overflows", 85, 5, {0: TOO_LARGE}, rate=0.2, **tiny),
-        case("24 batches, a small rate", 86, 24, rate=5e-4, **small),
-        case("28 batches, a small rate", 87, 28, rate=4e-4, **small),
+        *at_small_rates(86, 87, **small),
     ]
 
 
 @as_play
 def play_lora(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
-    chart, model = Chart(setting), seeded(setting.seed, lora_model)
+    chart, model = Chart(setting), seeded(setting.seed, lora_model, near=True)
     kept = {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
     dtypes: set[str] = set()
 

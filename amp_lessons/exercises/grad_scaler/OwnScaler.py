@@ -78,7 +78,7 @@ class OwnScaler:
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage import play_scaler, scaler_cases
 
-probe = Probe(scaler_cases, play=play_scaler)
+probe = Probe(scaler_cases, play=play_scaler, own=("torch.amp.grad_scaler",))
 
 # %% judge
 judge = Judge(same=within(1e-5), asked_for="a scaler")
@@ -157,17 +157,11 @@ def breaks(seen, right):
 swap("def update(self)", "def _update(self)")
 
 # %% rule library-called
-# torch's own scaler did the work inside yours. Here, write out what it does.
+# You called what torch's own scaler is made of. Here, write out what it does.
 def breaks(seen, right):
     return seen.get("value", {}).get("dict", {}).get("operations of torch's own scaler")
-
-# %% program torchs_own
-class OwnScaler:
-    def __init__(self, *settings):
-        self.inner = torch.amp.GradScaler("cpu", *settings)
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
+of("one_list_of_gradients", swap("torch._foreach_mul_(grads, (1 / self._scale.double()).item())",
+    "torch._amp_foreach_non_finite_check_and_unscale_(grads, torch.zeros(1), 1 / self._scale)"))
 
 # %% wrong steps-anyway
 # Your optimizer steps with an inf or a NaN, which ruins the weights for good. Skip the whole step.
@@ -263,3 +257,18 @@ of("one_list_of_gradients", swap("self._scale * growth", "self._scale"))
 # You double and halve the scale, whatever `growth_factor` and `backoff_factor` are. Use them.
 put("growth_factor, backoff_factor = 2.0, 0.5", before="self.growth_factor")
 of("one_list_of_gradients", put("growth, backoff = 2.0, 0.5", after="growth, backoff"))
+
+# %% wrong ready-made
+
+# %% program torchs_own_inside
+class OwnScaler:
+    def __init__(self, *settings):
+        self.inner = torch.amp.GradScaler("cpu", *settings)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+# %% program torchs_own
+class OwnScaler(torch.amp.GradScaler):
+    def __init__(self, *settings):
+        super().__init__("cpu", *settings)

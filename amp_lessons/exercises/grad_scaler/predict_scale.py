@@ -33,7 +33,8 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage import play_list, scale_cases
 
-probe = Probe(scale_cases, play=play_list, watch=True)
+own = ("amp_lessons.scaler_log", "torch.amp.grad_scaler")
+probe = Probe(scale_cases, play=play_list, watch=True, own=own)
 
 # %% judge
 judge = Judge(same=within(1e-6), asked_for="a list of numbers")
@@ -70,9 +71,26 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
     return scales[1:]
 
 # %% rule library-called
-# You let torch's scaler do the work. Compute the scale from the rule, with two variables.
+# You let a part of torch's scaler do the work. Compute the scale from the rule, with two variables.
 def breaks(seen, right):
     return any(op["op"].startswith("aten::_amp_") for op in seen.get("ops", ()))
+
+# %% program calls_the_kernel
+def predict_scale(found_inf, init_scale, *settings):
+    scale, clean, scales = torch.full((1,), init_scale), torch.zeros(1, dtype=torch.int32), []
+    for bad in found_inf:
+        torch._amp_update_scale_(scale, clean, torch.tensor([float(bad)]), *settings)
+        scales.append(scale.item())
+    return scales
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
+    from amp_lessons.scaler_log import simulate_records
+
+    settings = init_scale, growth_factor, backoff_factor, growth_interval
+    return [record.scale for record in simulate_records(found_inf, *settings)]
 
 # %% program runs_a_scaler
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):

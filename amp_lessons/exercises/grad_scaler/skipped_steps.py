@@ -34,7 +34,7 @@ def skipped_steps(model, optimizer, scaler, batches):
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage_network import log_cases, play_log
 
-probe = Probe(log_cases, play=play_log)
+probe = Probe(log_cases, play=play_log, own=("amp_lessons.scaler_log",))
 
 # %% judge
 judge = Judge(same=within(1e-5))
@@ -165,3 +165,19 @@ of("gradients_asked", swap("scaler.step(optimizer)", "optimizer.step()"))
 
 # %% wrong another-precision
 of("gradients_asked", swap("torch.float16", "torch.bfloat16"))
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def skipped_steps(model, optimizer, scaler, batches):
+    from amp_lessons.scaler_log import ScalerLog
+
+    log = ScalerLog(scaler)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y)
+        log.scale(loss).backward()
+        log.step(optimizer)
+        log.update()
+    return log.skipped_steps

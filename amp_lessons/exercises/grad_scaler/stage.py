@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, flat, from_seed
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.op_watch import watched
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import as_number
@@ -137,7 +137,7 @@ def play_scaler(
 
 
 def scale_cases() -> list[Case]:
-    draw = random.Random(7)
+    vary = Varied(7)
     top, bottom = "scales close to the largest FP32 number", "scales that fall below 1"
     usual = "scales far from both ends"
 
@@ -148,26 +148,37 @@ def scale_cases() -> list[Case]:
         return Case((found, *settings), f"{label}; {told}", kind)
 
     def noise(steps: int, share: float) -> list[bool]:
-        return [draw.random() < share for _ in range(steps)]
+        return [vary.random.random() < share for _ in range(steps)]
 
+    def run(bad: int, clean: int, settings: tuple[float, ...], kind: str = usual) -> Case:
+        """First overflows and then clean steps; with a salt as many more of both."""
+        more = vary.more(0, 5)
+        bad, clean = (number + more if number else 0 for number in (bad, clean))
+        words = [f"{n} {what}" for n, what in ((bad, "overflows"), (clean, "clean steps")) if n]
+        return case([True] * bad + [False] * clean, settings, ", ".join(words), kind)
+
+    start = vary.shifted(2.0**16)
     return [
-        case([], (2.0**16, 2.0, 0.5, 2000), "no step"),
-        case([True, False, False], (2.0**16, 2.0, 0.5, 2000), "3 steps, inf in step 1"),
-        case([i in (5, 6) for i in range(12)], (4.0, 2.0, 0.5, 2), "12 steps, inf in 6 and 7"),
-        case([False] * 7, (1.0, 2.0, 0.5, 3), "7 clean steps"),
-        case([False, False, True] * 4, (256.0, 2.0, 0.5, 3), "12 steps, inf in every third step"),
-        case([True] * 12, (64.0, 2.0, 0.5, 5), "12 overflows", bottom),
-        case([True] * 20, (2.0**16, 2.0, 2.0**-9, 2000), "20 overflows", bottom),
-        case([True] * 5 + [False] * 7, (1.0, 1e10, 1e-10, 1), "5 overflows, 7 clean steps", bottom),
-        case([True] * 4 + [False] * 6, (8.0, 1e12, 1e-12, 1), "4 overflows, 6 clean steps", bottom),
-        case([False] * 6, (2.0**125, 2.0, 0.5, 1), "6 clean steps", top),
-        case([False] * 6, (2.0**124, 4.0, 0.5, 2), "6 clean steps", top),
-        case([False] * 5, (2.0**126, 1.5, 0.5, 1), "5 clean steps", top),
-        case([False, True, False, False], (2.0**127, 8.0, 0.5, 1), "4 steps, inf in step 2", top),
-        case(noise(30, 0.2), (2.0**16, 2.0, 0.5, 4), "30 random steps"),
+        case([], (start, 2.0, 0.5, 2000), "no step"),
+        case([True, False, False], (start, 2.0, 0.5, 2000), "3 steps, inf in step 1"),
+        case([i in (5, 6) for i in range(12)], (vary.shifted(4.0), 2.0, 0.5, 2),
+             "12 steps, inf in 6 and 7"),
+        run(0, 7, (vary.shifted(1.0), 2.0, 0.5, 3)),
+        case([False, False, True] * 4, (start / 256, 2.0, 0.5, 3),
+             "12 steps, inf in every third step"),
+        run(12, 0, (vary.shifted(64.0), 2.0, 0.5, 5), bottom),
+        run(20, 0, (start, 2.0, 2.0**-9, 2000), bottom),
+        run(5, 7, (vary.shifted(1.0), 1e10, 1e-10, 1), bottom),
+        run(4, 6, (vary.shifted(8.0), 1e12, 1e-12, 1), bottom),
+        run(0, 6, (vary.shifted(2.0**125, -2, 0), 2.0, 0.5, 1), top),
+        run(0, 6, (vary.shifted(2.0**124, -2, 0), 4.0, 0.5, 2), top),
+        run(0, 5, (vary.near(1.0, 0.2) * 2.0**126, 1.5, 0.5, 1), top),
+        case([False, True, False, False], (vary.shifted(2.0**127, -1, 0), 8.0, 0.5, 1),
+             "4 steps, inf in step 2", top),
+        case(noise(30, 0.2), (start, 2.0, 0.5, 4), "30 random steps"),
         case(noise(25, 0.1), (1024.0, 4.0, 0.25, 3), "25 random steps"),
         case(noise(15, 0.3), (3.0, 1.5, 0.1, 1), "15 random steps"),
-    ]
+    ]  # fmt: skip
 
 
 @as_play
@@ -187,10 +198,13 @@ def clip_cases() -> list[Case]:
         ("...", 7.0, 2.0**5),
         ("-..", 1000.0, 2.0**7),
     ]
-    return [
-        Case((*row, seed), f"max_norm {row[1]:g}, a scale of {row[2]:g}, {told(row[0])}")
-        for seed, row in enumerate(rows, 1)
-    ]
+    vary = Varied(11)
+    found = []
+    for seed, (pattern, max_norm, scale) in enumerate(rows, 1):
+        max_norm, scale = vary.near(max_norm, 0.3), vary.shifted(scale, -1, 1)
+        label = f"max_norm {max_norm:g}, a scale of {scale:g}, {told(pattern)}"
+        found.append(Case((pattern, max_norm, scale, seed), label))
+    return found
 
 
 @as_play
@@ -231,10 +245,13 @@ def play_clip(
 
 
 def sinking_cases() -> list[Case]:
-    """Logs of runs: "x" is a skipped step, "+" a clean one after which the scale grows."""
+    """Logs of runs: "x" is a skipped step, "+" a clean one after which the scale grows. With a salt
+    most are longer, and there are random ones."""
+    vary = Varied(12)
 
     def case(first: float, pattern: str, patience: int) -> Case:
         scale, log = first, []
+        pattern += "." * vary.more(0) if pattern else ""
         for letter in pattern:
             scale *= {"x": 0.5, "+": 2.0}.get(letter, 1.0)
             log.append((scale, letter == "x"))
@@ -242,7 +259,11 @@ def sinking_cases() -> list[Case]:
         start = f"the first scale is {first:g}, the last one {scale:g}"
         return Case((log, patience), f"{label}; {start}; patience {patience}")
 
-    return [
+    def random_run() -> Case:
+        pattern = "".join(vary.random.choices("x.+", (3, 3, 1), k=vary.more(5, 9)))
+        return case(vary.shifted(2.0, -1, 4), pattern, vary.more(1, 4))
+
+    return vary.mixed([
         case(2.0**16, "", 3),
         case(2.0**16, "......", 3),
         case(2.0**16, "xx....", 3),
@@ -264,4 +285,5 @@ def sinking_cases() -> list[Case]:
         case(8.0, "xxxxxx", 3),
         case(8.0, "xxxxxx", 5),
         case(0.0, "xx", 3),
-    ]
+        *(random_run() for _ in vary.extra(10)),
+    ])  # fmt: skip

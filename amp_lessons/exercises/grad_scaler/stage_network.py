@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.grad_scaler.stage import listed, told
-from amp_lessons.exercises.stage import as_play, flat, from_seed, seeded, in_plain
+from amp_lessons.exercises.stage import as_play, flat, from_seed, in_plain, seeded
+from amp_lessons.exercises.varied import Varied
 
 FAULTS = {
     "o": "the gradients overflow",
@@ -59,8 +60,9 @@ def log_cases() -> list[Case]:
         (".n.", 99, 0.1),
         ("n.o", 99, 0.1),
     ]
-    found = []
-    for seed, (pattern, interval, lr) in enumerate(rows):
+    vary, found = Varied(13), []
+    rows += [("".join(vary.random.choices(".oln", k=4)), 99, 0.1) for _ in vary.extra(3)]
+    for seed, (pattern, interval, lr) in enumerate(vary.mixed(rows)):
         label = f"{told(pattern, FAULTS, first=0)} (counted from 0)"
         label += ", the learning rate is 0" if lr == 0 else ""
         label += f", the scale grows every {interval} steps" if interval < 9 else ""
@@ -147,22 +149,33 @@ class Root(nn.Module):
 
 def why_cases() -> list[Case]:
     """Steps in which one thing goes wrong, or two of which the first counts."""
-    inf, nan, left = math.inf, math.nan, "left in .grad"
+    vary, inf, nan, left = Varied(14), math.inf, math.nan, "left in .grad"
+
+    def scene(what: str, value: float, scale: float, **more: float) -> tuple[str, float, Any]:
+        """A value in one place, near the listed one, and what is wrong besides."""
+        value = vary.near(value)
+        written = f"{value:,.0f}" if abs(value) < 1e7 else f"{value:g}"
+        places = {"row": "an input", "bias": "a last bias"}
+        return f"{places.get(what, 'a target')} of {written}", scale, {what: value, **more}
+
+    def also(label: str, scene: tuple[str, float, Any]) -> tuple[str, float, Any]:
+        return f"{label}, and {scene[0]}", *scene[1:]
+
     scenes = [
         ("a clean batch", 2.0**10, {}),
-        ("a target of 40,000", 1.0, {"target": 4e4}),
-        ("a target of 40,000", 2.0**10, {"target": 4e4}),
+        scene("target", 4e4, 1.0),
+        scene("target", 4e4, 2.0**10),
         ("a clean batch", 2.0**30, {}),
-        ("a finite target beyond FP16 (100,000)", 1.0, {"target": 1e5}),
-        ("a finite target beyond FP16 (-90,000)", 1.0, {"target": -9e4}),
-        ("a target of a million", 1.0, {"target": 1e6}),
-        ("a target of two millions", 2.0**10, {"target": 2e6}),
-        ("a target of 1e25", 1.0, {"target": 1e25}),
-        ("a target of -1e22", 2.0**10, {"target": -1e22}),
-        ("a finite input beyond FP16 (100,000)", 1.0, {"row": 1e5}),
-        ("a finite input beyond FP16 (-80,000)", 2.0**4, {"row": -8e4}),
-        ("large weights and inputs", 2.0**10, {"factor": 4e2}),
-        ("a last bias of 80,000", 1.0, {"bias": 8e4}),
+        scene("target", 1e5, 1.0),
+        scene("target", -9e4, 1.0),
+        scene("target", 1e6, 1.0),
+        scene("target", 2e6, 2.0**10),
+        scene("target", 1e25, 1.0),
+        scene("target", -1e22, 2.0**10),
+        scene("row", 1e5, 1.0),
+        scene("row", -8e4, 2.0**4),
+        ("large weights and inputs", 2.0**10, {"factor": vary.near(4e2)}),
+        scene("bias", 8e4, 1.0),
         ("an inf among the inputs", 2.0**10, {"input": inf}),
         ("an inf among the inputs", 1.0, {"input": -inf}),
         ("a NaN among the targets", 2.0**10, {"target": nan}),
@@ -171,15 +184,15 @@ def why_cases() -> list[Case]:
         ("a square root of zero", 2.0**16, {"root": 0.0}),
         ("a square root of zero", 2.0**3, {"root": 0.0}),
         ("finite gradients left in .grad, and a clean batch", 2.0**10, {"old": 1.0}),
-        (f"finite gradients {left}, and a target of 40,000", 2.0**10, {"old": 2, "target": 4e4}),
+        also(f"finite gradients {left}", scene("target", 4e4, 2.0**10, old=2)),
         ("an inf left in .grad, and a clean batch", 2.0**10, {"old": inf}),
-        ("a NaN left in .grad, and a target of 40,000", 2.0**10, {"old": nan, "target": 4e4}),
+        also(f"a NaN {left}", scene("target", 4e4, 2.0**10, old=nan)),
         ("an inf left in .grad, and a NaN among the targets", 2.0**10, {"old": inf, "target": nan}),
         ("a NaN left in .grad, and an inf among the inputs", 1.0, {"old": nan, "input": inf}),
     ]
     return [
         Case((seed, scale, spoilt), f"{label}; a scale of {scale:g}")
-        for seed, (label, scale, spoilt) in enumerate(scenes)
+        for seed, (label, scale, spoilt) in enumerate(vary.mixed(scenes))
     ]
 
 

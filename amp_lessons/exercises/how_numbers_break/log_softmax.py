@@ -56,7 +56,8 @@ def log_softmax(logits):
 # You called torch's own `log_softmax` or `logsumexp`. In real code that is what you should do.
 # Here, write it out once, to see what it protects you from.
 def breaks(seen, right):
-    library = ("aten::_log_softmax", "aten::logsumexp", "aten::logcumsumexp")
+    names = ("_log_softmax", "_sparse_log_softmax", "logsumexp", "logcumsumexp")
+    library = [f"aten::{name}" for name in names]
     return any(op["op"] in library for op in seen.get("ops", ()))
 put("return torch.nn.functional.log_softmax(logits, dim=-1)", before="wide")
 put("return logits - logits.logsumexp(dim=-1, keepdim=True)", before="wide")

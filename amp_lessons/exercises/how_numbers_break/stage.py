@@ -10,13 +10,15 @@ from torch import Tensor
 
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of
+from amp_lessons.exercises.varied import Varied
 
 # ---- values to add up: kahan_sum(values) --------------------------------------------------------
 
 
 def values_to_add() -> list[Case]:
-    """Values of one sign. In two cases the sum of all losses is large itself."""
-    random = from_seed(4)
+    """Values of one sign. In two cases the sum of all losses is large itself. With a salt all are
+    smaller by a power of two, and some stand twice."""
+    vary, random = Varied(4), from_seed(4)
     falling = [32768.0] + [15.0] * 138 + [0.95] * 100
     lists = {
         "2048, then 24 ones": [2048.0] + [1.0] * 24,
@@ -29,7 +31,15 @@ def values_to_add() -> list[Case]:
         "-16384, then -7.5 (138 times), then -0.475 (100 times)": [-x / 2 for x in falling],
         "a single 7": [7.0],
     }
-    return [Case((torch.as_tensor(values).half(),), label) for label, values in lists.items()]
+    cases = []
+    for label, values in lists.items():
+        by, again = vary.shifted(1.0, -3, 0), vary.more(0, 9)
+        given = torch.as_tensor(values).half() * by
+        given = torch.cat([given, given[-1:].repeat(again)])
+        label += f", times {by:g}" if by != 1 else ""
+        label += f", and the last one {again} times more" if again else ""
+        cases.append(Case((given,), label))
+    return cases
 
 
 # ---- logits: log_softmax(logits) ----------------------------------------------------------------
@@ -37,7 +47,11 @@ def values_to_add() -> list[Case]:
 
 def rows_of_logits() -> list[Case]:
     """Logits in three dtypes, and how often each row of them is repeated, side by side."""
-    random = from_seed(5)
+    vary, random = Varied(5), from_seed(5)
+
+    def near(rows: Any) -> Any:
+        return [[vary.near(x, 0.03) for x in row] for row in rows] if type(rows) is list else rows
+
     given: list[tuple[Any, torch.dtype, str]] = [
         ([[1.0, 2.0, 3.0], [0.5, -0.5, 0.0]], HALF, "small logits"),
         ([[12.0, 11.0, -3.0], [0.0, 20.0, 19.0]], HALF, "logits up to 20"),
@@ -55,11 +69,18 @@ def rows_of_logits() -> list[Case]:
         (60 * torch.randn(3, 7, generator=random), HALF, "3 random rows of 7"),
         (torch.randn(2, 4, generator=random), SINGLE, "2 random rows of 4"),
     ]
+    for _ in vary.extra(3):
+        around = vary.random.choice((-1, 1)) * vary.random.randint(600, 1200)
+        noise = around + 3 * torch.randn(4, 5, generator=random)
+        given.append((noise, SINGLE, f"4 random rows around {around}"))
     cases = [
-        Case((torch.as_tensor(rows, dtype=SINGLE).to(kind), 1), f"{label}, {name_of(kind)}")
+        Case(
+            (torch.as_tensor(near(rows), dtype=SINGLE).to(kind), 1),
+            f"{label}, {name_of(kind)}{vary.note(0.03) if type(rows) is list else ''}",
+        )
         for rows, kind, label in given
     ]
-    for count, logit in ((70_000, 0.0), (128_000, 5.0)):
+    for count, logit in ((vary.more(70_000, 9_000), 0.0), (vary.more(128_000, 9_000), 5.0)):
         row = torch.tensor([[logit]], dtype=HALF)
         cases.append(Case((row, count), f"{count:,} logits of {logit:g}, float16", "long rows"))
     return cases
@@ -81,7 +102,7 @@ def use_log_softmax(log_softmax: Callable[[Tensor], Any], logits: Tensor, times:
 
 def scores_with_masks() -> list[Case]:
     """All dtypes, rows with nothing kept in each, and scores far below what FP16 can store."""
-    random = from_seed(6)
+    vary, random = Varied(6), from_seed(6)
     some = torch.rand(3, 6, generator=random) > 0.4
     some[:, 0] = True
     noise = 5 * torch.randn(3, 6, generator=random)
@@ -91,20 +112,25 @@ def scores_with_masks() -> list[Case]:
         given = torch.as_tensor(scores, dtype=SINGLE).to(dtype), torch.as_tensor(keep)
         return Case(given, f"{label}, {name_of(dtype)}", kind)
 
+    def near(*row: float) -> list[float]:
+        return [vary.near(score) for score in row]
+
     def empty(first: list[float], second: list[float], dtype: torch.dtype) -> Case:
+        first, second = near(*first), near(*second)
         keep, label = [[no] * len(first), [yes] * len(first)], f"nothing kept of {first}"
         return case([first, second], keep, dtype, label, "rows with nothing kept")
 
     def negative(score: float, largest: float, dtype: torch.dtype) -> Case:
+        score, largest = near(score, largest)
         scores, label = [[score, score, largest]], f"scores of {score:g}"
         return case(scores, [[yes, yes, no]], dtype, label, "very negative scores")
 
     return [
-        case([[1.0, 2.0, 3.0]], [[yes, yes, no]], HALF, "the last one masked"),
-        case([[-3.0, 4.0, 30.0]], [[yes, yes, no]], HALF, "the largest one masked"),
-        case([[200.0, 4.0, 3.0]], [[no, yes, yes]], SINGLE, "the largest one masked"),
+        case([near(1.0, 2.0, 3.0)], [[yes, yes, no]], HALF, "the last one masked"),
+        case([near(-3.0, 4.0, 30.0)], [[yes, yes, no]], HALF, "the largest one masked"),
+        case([near(200.0, 4.0, 3.0)], [[no, yes, yes]], SINGLE, "the largest one masked"),
         *(case(noise, some, dtype, "3 random rows") for dtype in (HALF, BFLOAT, SINGLE)),
-        case([[10.0, -50.0, 0.0]], [[no, yes, yes]], SINGLE, "the first one masked"),
+        case([near(10.0, -50.0, 0.0)], [[no, yes, yes]], SINGLE, "the first one masked"),
         empty([-40.0, 30.0], [1.0, 2.0], HALF),
         empty([20.0, -20.0, 50.0], [0.0, 1.0, -1.0], HALF),
         empty([1.0, 2.0, 3.0], [3.0, 2.5, 2.0], HALF),

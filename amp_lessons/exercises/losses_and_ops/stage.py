@@ -19,6 +19,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     region,
 )
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.plain_data.compare import is_tensor
 
 # ---- rows: unit_rows(x) and safe_rms_norm(x, weight, eps) ---------------------------------------
@@ -31,10 +32,14 @@ def _rows(values: Any, dtype: torch.dtype) -> Tensor:
 
 def unit_row_cases() -> list[Case]:
     """Rows of zeros, large and small rows, and rows that are not zeros but look like it."""
-    noise = torch.randn(4, 6, generator=from_seed(21))
+    vary, noise = Varied(21), torch.randn(4, 6, generator=from_seed(21))
 
     def case(values: Any, dtype: torch.dtype, label: str) -> Case:
-        return Case((_rows(values, dtype),), f"{label}, {name_of(dtype)}")
+        about = ""
+        if isinstance(values, list) and "in two rows" not in label:  # those have a sum of zero
+            values = [[vary.near(x, 0.05) for x in row] for row in values]
+            about = vary.note(0.05)
+        return Case((_rows(values, dtype),), f"{label}, {name_of(dtype)}{about}")
 
     return [
         case(noise, HALF, "4 random rows"),

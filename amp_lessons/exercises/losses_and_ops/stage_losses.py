@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.evidence import by_name
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import (
@@ -25,6 +26,7 @@ from amp_lessons.exercises.stage import (
 from amp_lessons.plain_data.compare import is_dict
 
 LOSSES = ("click_loss", "smoothed_loss", "contrastive_loss", "dice_loss")
+SHARE = 0.01
 SAMPLE = 100  # gradients of large inputs are thinned out to about this many numbers
 
 
@@ -40,11 +42,20 @@ def loss_cases() -> list[Case]:
 
 @cache
 def loss_args(name: str, dtype: torch.dtype, large: bool) -> tuple[Any, ...]:
-    """Logits that are hard for this loss, and its other arguments."""
-    random = from_seed(17 + large)
+    """Logits that are hard for this loss, and its other arguments.
+
+    Two losses go wrong in many ways, and few draws are hard for all of them. With a salt, their
+    numbers are drawn near those that everybody gets.
+    """
+    delicate = name in ("smoothed_loss", "contrastive_loss")
+    near = from_seed(17 + large)
+    random = torch.Generator().manual_seed(17 + large) if delicate else from_seed(17 + large)
 
     def normal(*shape: int) -> Tensor:  # float32 whatever an answer has made the default
-        return torch.randn(*shape, generator=random, dtype=SINGLE)
+        drawn = torch.randn(*shape, generator=random, dtype=SINGLE)
+        if not (delicate and draws.salted()):
+            return drawn
+        return drawn * (1 + SHARE * torch.randn(*shape, generator=near, dtype=SINGLE))
 
     if name == "click_loss":
         ends = torch.tensor([10.0, -40.0, 60.0, -9.0], dtype=SINGLE)

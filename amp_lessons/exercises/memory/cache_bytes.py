@@ -40,7 +40,7 @@ def cache_bytes(model, x):
 # %% probe
 from amp_lessons.exercises.memory.stage import cache_cases, play_on_a_model
 
-probe = Probe(cache_cases, play=play_on_a_model)
+probe = Probe(cache_cases, play=play_on_a_model, own=("amp_lessons.memory", "amp_lessons.trace"))
 
 # %% judge
 judge = Judge(asked_for="a whole number of bytes")
@@ -186,3 +186,18 @@ swap("dtype=torch.bfloat16", "dtype=torch.bfloat16, enabled=False")
 # %% wrong changed-argument
 put("model.register_forward_hook(lambda *_: None)", before="with Watch()")
 put("model.eval()", before="with Watch()")
+
+# %% wrong ready-made
+# %% program the_course_watches
+def cache_bytes(model, x):
+    from amp_lessons.memory import CastCache
+
+    with CastCache() as cache, torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x)
+    return sum(cache.sizes.values())
+
+# %% program the_course_explains
+def cache_bytes(model, x):
+    from amp_lessons.trace import explain_autocast
+
+    return explain_autocast(model, x, dtype=torch.bfloat16, device="cpu").totals.cached_bytes

@@ -30,7 +30,7 @@ def crossover(added, fp32_each, amp_each):
 # %% probe
 from amp_lessons.exercises.memory.stage import crossover_cases
 
-probe = Probe(crossover_cases)
+probe = Probe(crossover_cases, own=("amp_lessons.memory:crossover_batch",))
 
 # %% judge
 judge = Judge(asked_for="a whole number, or None")
@@ -118,3 +118,12 @@ of("one_byte_more", swap("fp32_each > amp_each", "fp32_each < amp_each") &
 # You search and stop too early. Some models need a batch of millions. Divide instead of searching.
 put("if added // gain >= 1_000: return None", before="return added")
 of("halves_the_range", put("if added > 100_000 * (fp32_each - amp_each): return None", after="if"))
+
+# %% wrong ready-made
+# %% program the_course_divides
+def crossover(added, fp32_each, amp_each):
+    from amp_lessons.memory import Memory, crossover_batch
+
+    fp32 = [Memory(0, 0, 0, 0, fp32_each * batch, 0) for batch in (1, 2)]
+    amp = [Memory(0, 0, 0, 0, amp_each * batch, added) for batch in (1, 2)]
+    return crossover_batch(fp32, amp)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play
+from amp_lessons.exercises.varied import Varied
 
 # ---- numbers: training_bytes, crossover, step_ratio, best_lever ---------------------------------
 
 
 def state_cases() -> list[Case]:
     """Small and large models; the last two need more bytes than a 32-bit integer can count."""
-    counts = (1000, 7_000_003, 124_439_814, 8_030_261_257)
+    vary = Varied(6)
+    counts = [vary.more(n, n // 8) for n in (1000, 7_000_003, 124_439_814, 8_030_261_257)]
     return [
         Case((count, optimizer, precision), kind=f'`"{precision}"`')
         for count in counts
@@ -34,13 +39,27 @@ def crossover_cases() -> list[Case]:
     pays += [(247_229_952, 1_022_772_249, 756_958_245), (33_554_432, 3, 2), (50_331_648, 12, 10)]
     never = [(100_687_872, 49_152, 49_152), (5_000, 40, 44), (640, 8, 8), (9_000, 300, 420)]
     never += [(0, 4_096, 4_096), (0, 40, 44)]
-    return [Case(numbers) for numbers in pays + never]
+    vary = Varied(7)
+
+    def varied(added: int, fp32: int, amp: int) -> tuple[int, int, int]:
+        """Other numbers whose quotient has the same remainder."""
+        gain, both = fp32 - amp, vary.more(0, 9)
+        if gain <= 0:
+            added = vary.more(added, added // 8)
+        elif added > gain:
+            added += gain * vary.more(0, 3 + added // gain // 8)
+        return added, fp32 + both, amp + both
+
+    return [Case(varied(*numbers)) for numbers in pays + never]
 
 
 def report_cases() -> list[Case]:
     """Pairs of reports. Old tensors, data and spare blocks differ from run to run."""
 
-    def report(before: int, data: int, own: int, spare: int) -> dict[str, int]:
+    vary = Varied(8)
+
+    def report(*parts: int) -> dict[str, int]:
+        before, data, own, spare = (vary.more(part, part // 10) for part in parts)
         peak = before + data + own
         return {"before": before, "loaded": before + data, "peak": peak, "reserved": peak + spare}
 
@@ -57,10 +76,12 @@ def report_cases() -> list[Case]:
 
 def lever_cases() -> list[Case]:
     """Many models, since a wrong rule often picks the right one of four words."""
-    draw = random.Random(9)
+    draw = random.Random(draws.seed(9))
+    unit = 1000 if draws.salted() else 1  # with large numbers no two savings are equal
 
     def parts(number: int) -> dict[str, int]:
-        parameters, activations = draw.randint(400, 2000), draw.randint(300, 6000)
+        parameters = draw.randint(400 * unit, 2000 * unit)
+        activations = draw.randint(300 * unit, 6000 * unit)
         made = {
             "parameters": parameters,
             "gradients": parameters,
@@ -72,7 +93,7 @@ def lever_cases() -> list[Case]:
         }
         return made if number % 4 else made | {"optimizer": 0, "checkpoints": activations}
 
-    return [Case((parts(number),)) for number in range(72)]
+    return [Case((parts(number),)) for number in range(144 if draws.salted() else 72)]
 
 
 # ---- models: cache_bytes(model, x) --------------------------------------------------------------
@@ -81,9 +102,9 @@ def lever_cases() -> list[Case]:
 class _Spare(nn.Module):
     """Has a layer that its forward doesn't use."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, spare: int) -> None:
         super().__init__()
-        self.used, self.spare = nn.Linear(inputs, outputs), nn.Linear(inputs, 50)
+        self.used, self.spare = nn.Linear(inputs, outputs), nn.Linear(inputs, spare)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.used(x)
@@ -92,10 +113,10 @@ class _Spare(nn.Module):
 class _OwnMatrix(nn.Module):
     """Multiplies by a parameter of its own, with no layer around it."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
-        self.matrix = nn.Parameter(torch.randn(6, 8))
-        self.layer = nn.Linear(8, 3)
+        self.matrix = nn.Parameter(torch.randn(inputs, width))
+        self.layer = nn.Linear(width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layer(x @ self.matrix)
@@ -104,12 +125,19 @@ class _OwnMatrix(nn.Module):
 class _TiedHead(nn.Module):
     """Uses the weight of its embedding as the matrix of its head too."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: int, width: int) -> None:
         super().__init__()
-        self.words, self.layer = nn.Embedding(20, 6), nn.Linear(6, 6)
+        self.words, self.layer = nn.Embedding(words, width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(self.layer(self.words(x)), self.words.weight)
+
+
+def _sizes() -> list[int]:
+    """What stands for each size from 0 to 50: itself, or with a salt another one, such that of two
+    sizes the larger one stays larger."""
+    vary = Varied(10)
+    return [0, *itertools.accumulate(vary.more(1) for _ in range(50))]
 
 
 def cache_cases() -> list[Case]:
@@ -120,35 +148,45 @@ def cache_cases() -> list[Case]:
         made.append(Case(([], nn.Sequential(*layers), x), label))
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(9)
-        images, words = torch.randn(2, 3, 6, 6), torch.arange(5)
-        wide, frozen, filters = nn.Linear(12, 12), nn.Linear(8, 16), nn.Conv2d(3, 4, 3)
+        torch.manual_seed(draws.seed(9))
+        n = _sizes()
+        images, words = torch.randn(2, n[3], 6, 6), torch.arange(5)
+        wide, frozen = nn.Linear(n[12], n[12]), nn.Linear(n[8], n[16])
+        filters = nn.Conv2d(n[3], n[4], 3)
         frozen.requires_grad_(False)
         filters.requires_grad_(False)
-        first, second = nn.Linear(10, 10, bias=False), nn.Linear(10, 10)
+        first, second = nn.Linear(n[10], n[10], bias=False), nn.Linear(n[10], n[10])
         second.weight = first.weight
-        low, last = nn.Linear(7, 9).bfloat16(), nn.Linear(4, 5).bfloat16()
+        low, last = nn.Linear(n[7], n[9]).bfloat16(), nn.Linear(n[4], n[5]).bfloat16()
 
-        case(torch.randn(2, 5), "a Linear(5, 3), 2 examples", nn.Linear(5, 3))
-        case(torch.randn(64, 5), "a Linear(5, 3), 64 examples", nn.Linear(5, 3))
-        case(torch.randn(4, 8), "a frozen Linear, then a Linear", frozen, nn.Linear(16, 4))
-        case(images, "a frozen Conv2d, then a Conv2d", filters, nn.Conv2d(4, 2, 1))
-        case(torch.randn(3, 12), "one Linear used twice", wide, nn.ReLU(), wide)
-        case(torch.randn(3, 10), "two Linears that share a weight", first, second)
-        case(torch.randn(4, 7).bfloat16(), "a bfloat16 Linear, then a Linear", low, nn.Linear(9, 3))
-        case(torch.randn(4, 6), "a Linear, then a bfloat16 Linear", nn.Linear(6, 4), last)
-        norm, head = nn.LayerNorm(20), nn.Linear(20, 2, bias=False)
-        case(torch.randn(4, 8), "two Linears, a LayerNorm between", nn.Linear(8, 20), norm, head)
-        small = nn.Conv2d(5, 2, 1, bias=False)
-        case(images, "two Conv2ds", nn.Conv2d(3, 5, 3), nn.ReLU(), small)
-        case(words, "an Embedding, then a Linear", nn.Embedding(30, 6), nn.Linear(6, 11))
-        case(torch.randn(4, 6), "a Linear, and one that doesn't run", _Spare(6, 5))
-        case(torch.randn(8, 3), "a Linear, and a larger one that doesn't run", _Spare(3, 7))
-        case(torch.randn(4, 9), "two Linears of one size", nn.Linear(9, 9), nn.Linear(9, 9))
-        layers = [nn.Linear(4, 4) for _ in range(3)]
-        case(torch.randn(2, 4), "three Linears of one size", *layers)
-        case(torch.randn(4, 6), "x @ matrix, then a Linear", _OwnMatrix())
-        case(words, "an Embedding whose weight is the head too", _TiedHead())
+        one = f"a Linear({n[5]}, {n[3]})"
+        case(torch.randn(2, n[5]), f"{one}, 2 examples", nn.Linear(n[5], n[3]))
+        case(torch.randn(64, n[5]), f"{one}, 64 examples", nn.Linear(n[5], n[3]))
+        case(torch.randn(4, n[8]), "a frozen Linear, then a Linear", frozen, nn.Linear(n[16], n[4]))
+        case(images, "a frozen Conv2d, then a Conv2d", filters, nn.Conv2d(n[4], n[2], 1))
+        case(torch.randn(3, n[12]), "one Linear used twice", wide, nn.ReLU(), wide)
+        case(torch.randn(3, n[10]), "two Linears that share a weight", first, second)
+        narrow = torch.randn(4, n[7]).bfloat16()
+        case(narrow, "a bfloat16 Linear, then a Linear", low, nn.Linear(n[9], n[3]))
+        case(torch.randn(4, n[6]), "a Linear, then a bfloat16 Linear", nn.Linear(n[6], n[4]), last)
+        norm, head = nn.LayerNorm(n[20]), nn.Linear(n[20], n[2], bias=False)
+        eights = torch.randn(4, n[8])
+        case(eights, "two Linears, a LayerNorm between", nn.Linear(n[8], n[20]), norm, head)
+        small = nn.Conv2d(n[5], n[2], 1, bias=False)
+        case(images, "two Conv2ds", nn.Conv2d(n[3], n[5], 3), nn.ReLU(), small)
+        case(
+            words, "an Embedding, then a Linear", nn.Embedding(n[30], n[6]), nn.Linear(n[6], n[11])
+        )
+        spare = partial(_Spare, spare=n[50])
+        case(torch.randn(4, n[6]), "a Linear, and one that doesn't run", spare(n[6], n[5]))
+        case(torch.randn(8, n[3]), "a Linear, and a larger one that doesn't run", spare(n[3], n[7]))
+        square = partial(nn.Linear, n[9], n[9])
+        case(torch.randn(4, n[9]), "two Linears of one size", square(), square())
+        layers = [nn.Linear(n[4], n[4]) for _ in range(3)]
+        case(torch.randn(2, n[4]), "three Linears of one size", *layers)
+        own = partial(_OwnMatrix, n[6], n[8], n[3])
+        case(torch.randn(4, n[6]), "x @ matrix, then a Linear", own())
+        case(words, "an Embedding whose weight is the head too", _TiedHead(n[20], n[6]))
     return made
 
 

@@ -37,7 +37,8 @@ def decode_bits(code, exponent_bits, mantissa_bits):
 # %% probe
 from amp_lessons.exercises.number_formats.stage import bit_patterns
 
-probe = Probe(bit_patterns)
+ROOM = "amp_lessons.formats:Format"
+probe = Probe(bit_patterns, own=(f"{ROOM}.decode", f"{ROOM}.fields"))
 
 # %% judge
 judge = Judge(asked_for="a float")
@@ -58,12 +59,6 @@ def decode_bits(code, exponent_bits, mantissa_bits):
         value *= 2.0 ** (max(int(exponent, 2), 1) - bias - mantissa_bits)
     return -value if bits[0] == "1" else value
 
-# %% right with_the_course_package
-def decode_bits(code, exponent_bits, mantissa_bits):
-    from amp_lessons.formats import Format
-
-    return Format("mine", exponent_bits, mantissa_bits).decode(code)
-
 # %% wrong bias-forgotten
 # You used the stored exponent as it is. It is stored with a bias of `2**(exponent_bits - 1) - 1`
 # added, so that negative exponents need no sign of their own. Subtract the bias.
@@ -83,7 +78,7 @@ of("through_strings", swap("- bias", "- (1 << exponent_bits - 1)"))
 # %% wrong fp16-only
 # You decoded every pattern as FP16, with widths of 5 and 10. Use those that your function is given.
 put("exponent_bits, mantissa_bits = 5, 10", before="mantissa =")
-of("with_the_course_package", swap('"mine", exponent_bits, mantissa_bits', '"mine", 5, 10'))
+of("through_strings", put("exponent_bits = 5; mantissa_bits = 10", before="bits ="))
 
 # %% wrong fields-in-the-wrong-order
 # You took the exponent from the lowest bits. The order is sign, exponent, mantissa.
@@ -160,3 +155,22 @@ of("through_strings", swap("return -value if ", "return -value if '0' in exponen
 # Your numbers are never negative. The highest bit is the sign: 1 means negative.
 swap("-1.0 if", "1.0 if")
 of("through_strings", swap('-value if bits[0] == "1" else ', ""))
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def decode_bits(code, exponent_bits, mantissa_bits):
+    from amp_lessons.formats import Format
+
+    return Format("mine", exponent_bits, mantissa_bits).decode(code)
+
+# %% program its_fields
+def decode_bits(code, exponent_bits, mantissa_bits):
+    from amp_lessons.formats import Format
+
+    f = Format("mine", exponent_bits, mantissa_bits)
+    sign, exponent, mantissa, _ = f.fields(code)
+    if exponent == 2**exponent_bits - 1:
+        return float("nan") if mantissa else (-1.0) ** sign * float("inf")
+    one = 2**mantissa_bits if exponent else 0
+    return (-1.0) ** sign * (one + mantissa) * 2.0 ** (max(exponent, 1) - f.bias - mantissa_bits)

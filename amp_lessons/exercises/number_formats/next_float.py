@@ -25,7 +25,10 @@ def next_float(x):
 # %% probe
 from amp_lessons.exercises.number_formats.stage import steps_up, walk
 
-probe = Probe(steps_up, play=walk)
+NEIGHBOURS = tuple(
+    f"amp_lessons.formats:Format.{name}" for name in ("next_up", "next_down", "neighbours")
+)
+probe = Probe(steps_up, play=walk, own=NEIGHBOURS)
 
 # %% judge
 def tell(case, right, seen):
@@ -131,3 +134,13 @@ put("import math\nreturn x + 2.0 ** (math.frexp(x)[1] - 11)", before="if x == 0"
 put("import math\nif x < 65504: return x + 2.0 ** max(math.frexp(x)[1] - 11, -24)", after="if x")
 of("numpy_nextafter", put("return x + FORMATS['FP16'].ulp(x)", before="import"))
 put("import math\nreturn x + 2.0 ** max(math.frexp(x)[1] - 11, -24)", after="if x")
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def next_float(x):
+    return FORMATS["FP16"].next_up(x)
+
+# %% program turned_round
+def next_float(x):
+    return -FORMATS["FP16"].neighbours(-x)[0]

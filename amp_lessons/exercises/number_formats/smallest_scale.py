@@ -27,7 +27,7 @@ def smallest_scale(gradients):
 # %% probe
 from amp_lessons.exercises.number_formats.stage import small_gradients
 
-probe = Probe(small_gradients)
+probe = Probe(small_gradients, own=("amp_lessons.loss_scale:smallest_safe_scale",))
 
 # %% judge
 judge = Judge(asked_for="a float")
@@ -133,3 +133,11 @@ of("by_logarithm", swap("min()", "max()") & put(
 # Your scale is never below 65536, the scale at which GradScaler starts. Start from 1.
 swap("scale = 1.0", "scale = 65536.0")
 of("by_logarithm", swap("max(0", "max(16"))
+
+# %% wrong ready-made
+
+# %% program with_the_course_package
+def smallest_scale(gradients):
+    from amp_lessons.loss_scale import smallest_safe_scale
+
+    return smallest_safe_scale(gradients)

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, from_seed
-from amp_lessons.formats import FP16
+from amp_lessons.exercises.varied import Varied
+from amp_lessons.formats import FORMATS, FP16
 
 
 def written(x: float) -> str:
@@ -33,17 +35,29 @@ LAYOUTS = {
 
 
 def bit_patterns() -> list[Case]:
-    """Patterns of all five kinds in three layouts, and random normal numbers."""
-    random = np.random.default_rng(1)
+    """Patterns of all five kinds in three layouts, and random normal numbers. With a salt also in a
+    fourth layout, and other subnormal numbers and NaNs."""
+    vary, random = Varied(1), np.random.default_rng(draws.seed(1))
+    layouts: dict[tuple[int, int], tuple[str, ...]] = {**LAYOUTS}
+    for _ in vary.extra(1):
+        e, m = vary.random.choice((4, 6, 7)), vary.random.randint(4, 11)
+        sign, infinity = 1 << (e + m), (2**e - 1) << m
+        edges = ((0, sign), (1, sign + 2**m - 1), (sign + 2**m,), (infinity, sign + infinity), ())
+        layouts[e, m] = tuple(" ".join(f"{code:X}" for code in some) for some in edges)
     cases = []
-    for (e, m), codes in LAYOUTS.items():
+    for (e, m), codes in layouts.items():
         given = [(int(code, 16), k) for k, some in zip(KINDS, codes, strict=True)
                  for code in some.split()]  # fmt: skip
         for _ in range(6):
-            sign, exponent = random.integers(2), random.integers(1, 2**e - 1)
-            code = (sign << (e + m)) + (exponent << m) + random.integers(2**m)
+            negative, exponent = random.integers(2), random.integers(1, 2**e - 1)
+            code = (negative << (e + m)) + (exponent << m) + random.integers(2**m)
             given.append((int(code), "normal numbers"))
-        digits = (1 + e + m) // 4
+        for number in vary.extra(4):
+            sign, mantissa = vary.random.randrange(2), vary.random.randrange(1, 2 ** (m - 1))
+            given.append(((sign << (e + m)) + mantissa, "subnormal numbers"))
+            quiet = (number % 2) << (m - 1)  # every other NaN has the highest bit of its mantissa
+            given.append(((sign << (e + m)) + ((2**e - 1) << m) + quiet + mantissa, "NaN"))
+        digits = math.ceil((1 + e + m) / 4)
         for code, kind in given:
             if kind.endswith("numbers"):
                 kind = f"{'negative' if code >> (e + m) else 'positive'} {kind}"
@@ -61,14 +75,19 @@ NEGATIVE = (-1.0, -1.5, -2.0, -3.5, -4.0, -1024.0, -(2.0**-14), -65504.0)
 
 def steps_up() -> list[Case]:
     """Single steps, and walks of two or three through zero and to the end of the range."""
-    random = np.random.default_rng(2)
+    vary, random = Varied(2), np.random.default_rng(draws.seed(2))
     some = FP16.decode(random.integers(0x400, 0x7BFF, 8)).tolist()
-    kinds = {
+    kinds: dict[str, tuple[float, ...]] = {
         "positive numbers": (*POSITIVE, *some[:5]),
         "negative numbers": (*NEGATIVE, *(-x for x in some[5:])),
         "subnormal numbers": (*SUBNORMAL, *(-x for x in SUBNORMAL)),
         "zero": (0.0, -0.0),
     }
+    for _ in vary.extra(3):
+        kinds["negative numbers"] += (-(2.0 ** vary.random.randint(-13, 15)),)
+        kinds["positive numbers"] += (2.0 ** vary.random.randint(-13, 15),)
+        small = vary.random.randrange(2, 0x400) * 2.0**-24
+        kinds["subnormal numbers"] += (small, 2.0**-24 - small)
     calls = [(x, 1, kind) for kind, numbers in kinds.items() for x in map(FP16.round, numbers)]
     calls += [(0.0, 2, "zero"), (-0.0, 2, "zero"), (-(2.0**-24), 3, "zero")]
     calls += [(x, n, "the end of the range") for x, n in ((65504.0, 1), (65472.0, 2), (65440.0, 3))]
@@ -101,12 +120,18 @@ WITH_ZEROS = ([0.0, 5e-8, 0.0], [-7e-12, 1e-3, 0.0], [1e-8, 0.0, 3e-10])
 
 
 def small_gradients() -> list[Case]:
-    random = from_seed(3)
-    cases = [
-        Case((torch.tensor(values),), f"torch.tensor([{', '.join(map(written, values))}])")
-        for values in (*TINY_FIRST, *TINY_LATER, *LARGE, *WITH_ZEROS)
-    ]
+    """Gradients of each kind. With a salt they are smaller by powers of two, and powers of two
+    among them stay some."""
+    vary, random, cases = Varied(3), from_seed(3), []
+    for listed in (*TINY_FIRST, *TINY_LATER, *LARGE, *WITH_ZEROS):
+        by = vary.shifted(1.0, -6, 0)
+        exact = [math.frexp(abs(x))[0] in (0, 0.5) for x in listed]
+        values = [x * by if as_it_is else vary.near(x * by)
+                  for x, as_it_is in zip(listed, exact, strict=True)]  # fmt: skip
+        label = f"torch.tensor([{', '.join(map(written, values))}])"
+        cases.append(Case((torch.tensor(values),), label))
     for size, power in ((40, -22), (300, -28), (7, -35)):
+        size, power = vary.more(size, 9), power - vary.more(0)
         gradients = torch.randn(size, generator=random) * 2.0**power
         gradients[0], gradients[-1] = 0.0, 2.0**-3
         cases.append(Case((gradients,), f"{size} random gradients around 2**{power}"))
@@ -135,6 +160,36 @@ TENSORS = {  # by the tolerance
 }
 
 
+def other_tensors(vary: Varied) -> list[tuple[list[float], float]]:
+    """The listed tensors in another order, with what no 16 bits hold a little changed, and random
+    ones. The changes are too small for another choice."""
+
+    def changed(x: float) -> float:
+        held = any(FORMATS[name].round(x) == x for name in ("FP16", "BF16"))
+        return x if held else vary.near(x, 2.0**-15)
+
+    rows = [
+        (vary.mixed(list(map(changed, values))), t)
+        for t, tensors in TENSORS.items()
+        for values in tensors
+    ]
+    while len(rows) < sum(map(len, TENSORS.values())) + 12:
+        start = vary.random.choice((-30, -20, -8, -2, 8))
+        sizes = [2.0 ** vary.random.uniform(start, start + 9) for _ in range(vary.more(2))]
+        values = [float(f"{vary.random.choice((-1, 1)) * size:.4g}") for size in sizes]
+        if not any(tie(values, *pair) for pair in (("FP16", "BF16"), ("FP8 E4M3", "FP8 E5M2"))):
+            rows.append((values, vary.random.choice((1e-4, 1e-3, 0.006, 0.05, 0.11, 0.3))))
+    return vary.mixed(rows)
+
+
+def tie(values: list[float], one: str, other: str) -> bool:
+    """Whether two formats have the same largest relative error; two errors of 1 are no tie."""
+    exact = torch.tensor(values).double()
+    found = [(FORMATS[f].round(exact) / exact - 1).abs().max().item() for f in (one, other)]
+    return math.isclose(*found) and found[0] < 1
+
+
 def tensors_to_store() -> list[Case]:
     rows = [(values, t) for t, tensors in TENSORS.items() for values in tensors]
+    rows = other_tensors(Varied(4)) if draws.salted() else rows
     return [Case((torch.tensor(v), t), f"torch.tensor({v}), {t:g}") for v, t in rows]

@@ -38,7 +38,7 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
 # %% probe
 from amp_lessons.exercises.past_one_gpu.stage_group import exchange_cases, play_exchanges
 
-probe = Probe(exchange_cases, play=play_exchanges)
+probe = Probe(exchange_cases, play=play_exchanges, own=("amp_lessons.distributed",))
 
 # %% judge
 judge = Judge(same=within(2e-3))
@@ -166,3 +166,17 @@ put("return model", before="scaler.update")
 swap("scaler.scale(loss)", "(scaler.scale(loss) if last else loss)")
 swap("scaler.scale(loss)", "(loss if number == 1 else scaler.scale(loss))")
 of("gradients_divided", swap("scaler.scale(loss)", "(loss if batches else scaler.scale(loss))"))
+
+# %% wrong ready-made
+# %% program the_course_synchronises
+def few_exchanges(model, optimizer, scaler, loss_fn, batches):
+    from amp_lessons.distributed.train import gradient_sync
+
+    optimizer.zero_grad()
+    for number, (x, y) in enumerate(batches, 1):
+        with gradient_sync(model, wanted=number == len(batches)):
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(x), y) / len(batches)
+            scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()

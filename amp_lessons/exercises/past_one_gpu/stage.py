@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import BFLOAT, HALF, as_play, from_seed, in_words, name_of, seeded
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.fakes.saved import SavedBytes
 
 Answer = Callable[..., Any]
@@ -209,8 +211,11 @@ class Run:
 
 
 def float8_cases() -> list[Case]:
+    vary = Varied(1)
+
     def draw(seed: int, size: float, *shape: int) -> Tensor:
-        return size * torch.randn(*shape, generator=from_seed(seed))
+        rows = vary.more(shape[0], 50)
+        return size * torch.randn(rows, *shape[1:], generator=from_seed(seed))
 
     skewed, below = draw(3, 1.0, 6, 5), -draw(8, 0.2, 9).abs()
     skewed[2, 1] = -11.0
@@ -226,8 +231,8 @@ def float8_cases() -> list[Case]:
         Case((draw(9, 4e-10, 2, 6),), "float32, size 4e-10", tiny),
         Case((draw(5, 1e-4, 8, 3).half(),), "FP16, size 0.0001", short),
         Case((draw(10, 1e-3, 12).half(),), "FP16, size 0.001", short),
-        Case((torch.zeros(4, 3),), "float32, all zero", zero),
-        Case((torch.zeros(5, dtype=torch.bfloat16),), "BF16, all zero", zero),
+        Case((torch.zeros(vary.more(4, 50), 3),), "float32, all zero", zero),
+        Case((torch.zeros(vary.more(5, 50), dtype=torch.bfloat16),), "BF16, all zero", zero),
     ]
 
 
@@ -241,6 +246,8 @@ def play_float8(answer: Answer, x: Tensor) -> Any:
     if not is_tensor(q) or q.shape != x.shape:
         return {"returned": "a pair", "q": "not a tensor with the shape of x"}
     found = quality(exact, q.double(), one_number(scale))
+    if draws.salted():  # the rest says nothing about which x this is
+        found["numbers in x"] = x.numel()
     return {"returned": "a pair", "dtype of q": dtype(q), **found}
 
 

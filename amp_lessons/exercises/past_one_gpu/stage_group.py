@@ -19,9 +19,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.past_one_gpu.stage import Answer, dtype, numbers
 from amp_lessons.exercises.stage import as_play, from_seed, in_words, name_of, seeded
+from amp_lessons.exercises.varied import Varied
 
 
 @contextmanager
@@ -59,36 +61,43 @@ class Reductions(TorchDispatchMode):
 class Block(nn.Module):
     """A residual block with a norm inside."""
 
-    def __init__(self, norm: type[nn.Module]) -> None:
+    def __init__(self, norm: type[nn.Module], width: int) -> None:
         super().__init__()
-        self.norm, self.up, self.down = norm(4), nn.Linear(4, 8), nn.Linear(8, 4)
+        self.norm = norm(width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.down(torch.relu(self.up(self.norm(x))))
 
 
 def shard_cases() -> list[Case]:
+    vary = Varied(1)
+
+    def case(kind: str, label: str) -> Case:
+        width = 2 * vary.more(2, 40)  # even, so that two ranks get the same share
+        return Case((kind, width), label + (f", width {width}" if vary.on else ""))
+
     return [
-        Case(("layer norm",), "a LayerNorm between two layers"),
-        Case(("rms norm",), "an RMSNorm between two layers"),
-        Case(("blocks",), "residual blocks with LayerNorm and RMSNorm"),
-        Case(("nested",), "an RMSNorm at the top, and one in a residual block"),
+        case("layer norm", "a LayerNorm between two layers"),
+        case("rms norm", "an RMSNorm between two layers"),
+        case("blocks", "residual blocks with LayerNorm and RMSNorm"),
+        case("nested", "an RMSNorm at the top, and one in a residual block"),
     ]
 
 
-def stack(kind: str) -> nn.Module:
+def stack(kind: str, width: int) -> nn.Module:
     between: dict[str, list[nn.Module]] = {
-        "layer norm": [nn.LayerNorm(4)],
-        "rms norm": [nn.RMSNorm(4)],
-        "blocks": [Block(nn.RMSNorm), Block(nn.LayerNorm), nn.RMSNorm(4)],
-        "nested": [nn.RMSNorm(4), Block(nn.RMSNorm)],
+        "layer norm": [nn.LayerNorm(width)],
+        "rms norm": [nn.RMSNorm(width)],
+        "blocks": [Block(nn.RMSNorm, width), Block(nn.LayerNorm, width), nn.RMSNorm(width)],
+        "nested": [nn.RMSNorm(width), Block(nn.RMSNorm, width)],
     }
-    return nn.Sequential(nn.Linear(4, 4), *between[kind], nn.Linear(4, 2))
+    return nn.Sequential(nn.Linear(width, width), *between[kind], nn.Linear(width, 2))
 
 
 @as_play
-def play_shards(answer: Answer, kind: str) -> Any:
-    model = seeded(1, lambda: stack(kind))
+def play_shards(answer: Answer, kind: str, width: int) -> Any:
+    model = seeded(1, lambda: stack(kind, width))
     seen: dict[str, set[str]] = {}
     with fake_group(4):
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("other", "shards"))["shards"]
@@ -100,11 +109,14 @@ def play_shards(answer: Answer, kind: str) -> Any:
             "ranks that share a parameter": in_words(str(p.device_mesh.size()) for p in sharded),
             "parameters between the steps": in_words(name_of(p.dtype) for p in parameters),
         }
+        if draws.salted():  # the rest is the same for every width
+            numbers_here = sum(p.to_local().numel() for p in sharded)
+            found["numbers of the sharded parameters on rank 0"] = numbers_here
         for module in model.modules():
             if isinstance(module, nn.Linear | nn.LayerNorm | nn.RMSNorm):
                 module.register_forward_pre_hook(partial(look, seen))
         with Reductions() as reductions:
-            output = forward_and_backward(model)
+            output = forward_and_backward(model, width)
     added = {"dtypes of gradients that are added up": in_words(reductions.dtypes), "output": output}
     return found | {key: in_words(seen[key]) for key in sorted(seen)} | added
 
@@ -116,10 +128,10 @@ def look(seen: dict[str, set[str]], module: nn.Module, inputs: Any) -> None:
         seen.setdefault(f"all dtypes of {kind} {what}", set()).add(name_of(tensor.dtype))
 
 
-def forward_and_backward(model: nn.Module) -> str:
+def forward_and_backward(model: nn.Module, width: int) -> str:
     """The output's dtype, or the first words of torch's complaint."""
     try:
-        output = model(torch.ones(3, 4))
+        output = model(torch.ones(3, width))
         output.sum().backward()
     except RuntimeError as error:
         return f"RuntimeError: {str(error)[:60]}"

@@ -58,7 +58,7 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
 # %% probe
 from amp_lessons.exercises.speed.stage import pair_cases, play_benchmark
 
-probe = Probe(pair_cases, play=play_benchmark)
+probe = Probe(pair_cases, play=play_benchmark, own=("amp_lessons.timing",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
@@ -177,3 +177,16 @@ swap("statistics.median(new)", "statistics.median(new) - 1")
 swap("return ", "return 100 * ") & swap("median(new)", "median(new) - 100")
 swap("statistics.median(old) /", "1 - statistics.median(new) /") & swap("(new)", "(old)", nth=2)
 of("one_chain_of_readings", swap("[1][warm_up:])", "[1][warm_up:]) - 1"))
+
+# %% wrong ready-made
+# %% program the_course_takes_turns
+def compare_steps(gpu, baseline, candidate, warm_up, repeats):
+    from amp_lessons.timing import WallClock, take_turns
+
+    batch, clock = gpu.make_batch(), WallClock(gpu.synchronize, gpu.clock)
+    steps = {"old": lambda: baseline(batch), "new": lambda: candidate(batch)}
+    times = {"old": [], "new": []}
+    for name, seconds in take_turns(steps, clock, warm_up + repeats):
+        times[name].append(seconds)
+    old, new = (statistics.median(seen[warm_up:]) for seen in times.values())
+    return old / new

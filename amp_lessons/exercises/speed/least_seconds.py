@@ -24,7 +24,7 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
 # %% probe
 from amp_lessons.exercises.speed.stage_runs import floor_cases
 
-probe = Probe(floor_cases)
+probe = Probe(floor_cases, own=("amp_lessons.roofline",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import relatively
@@ -42,14 +42,11 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
     rate = min(peak, flops / moved * bandwidth)
     return flops / rate
 
-# %% right from_the_package
+# %% right a_list_of_times
 def least_seconds(m, n, k, element_bytes, peak, bandwidth):
-    from amp_lessons.roofline import Matmul
-
-    work = Matmul(m, n, k)
-    computing = work.flops / peak
-    moving = work.bytes("fp16") / 2 * element_bytes / bandwidth
-    return computing if computing > moving else moving
+    elements = sum(rows * columns for rows, columns in ((m, k), (k, n), (m, n)))
+    times = [m * n * k / (peak / 2), elements / bandwidth * element_bytes]
+    return sorted(times)[-1]
 
 # %% wrong one-flop-each
 # You counted one operation for each of the m·n·k products. With its addition each is two: 2·m·n·k.
@@ -114,3 +111,12 @@ of("by_the_ridge", swap(" * element_bytes", ""))
 swap("2 * m * n * k / peak", "peak / (2 * m * n * k)")
 of("by_the_ridge", swap("flops / rate", "rate / flops"))
 swap("max(computing, moving)", "1 / max(computing, moving)")
+
+# %% wrong ready-made
+# %% program the_course_counts
+def least_seconds(m, n, k, element_bytes, peak, bandwidth):
+    from amp_lessons.roofline import Matmul
+
+    work = Matmul(m, n, k)
+    moved = work.bytes("fp16") / 2 * element_bytes
+    return max(work.flops / peak, moved / bandwidth)

@@ -15,6 +15,7 @@ from typing import Any
 from amp_lessons import roofline
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play
+from amp_lessons.exercises.varied import Varied
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor, noted
 from amp_lessons.pretend_gpu import PretendGpu
@@ -84,8 +85,10 @@ def play_benchmark(
 def time_cases() -> list[Case]:
     """Devices on which one step is timed."""
 
+    vary = Varied(4)
+
     def case(trap: str, seconds: float, warm_up: int, repeats: int, device=WAITS, **step) -> Case:
-        steps = [{"seconds": seconds, **step}]
+        steps = [{"seconds": vary.near(seconds, 0.25), **step}]
         return Case((trap, device, steps, warm_up, repeats), trap)
 
     everything = {"batch_seconds": 2e-3, "copy_seconds": 0.7e-3}
@@ -103,9 +106,12 @@ def time_cases() -> list[Case]:
 def pair_cases() -> list[Case]:
     """Devices on which two steps are compared."""
 
+    vary = Varied(5)
+
     def case(
         trap: str, old: float, new: float, warm_up: int, repeats: int, device=WAITS, **traps: Any
     ) -> Case:
+        old, new = vary.near(old, 0.15), vary.near(new, 0.15)
         baseline = {"seconds": old, "fp32": True, **traps.get("baseline", {})}
         steps = [baseline, {"seconds": new, **traps.get("candidate", {})}]
         return Case((trap, device, steps, warm_up, repeats), trap)

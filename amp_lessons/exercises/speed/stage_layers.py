@@ -11,9 +11,10 @@ from random import Random
 from typing import Any
 
 from amp_lessons.checks.probe import Case
-from amp_lessons.exercises.stage import as_play
-from amp_lessons.plain_data import plain
 from amp_lessons.checks.wording import line
+from amp_lessons.exercises.stage import as_play
+from amp_lessons.exercises.varied import Varied
+from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import as_number, exactly, is_dict, within
 from amp_lessons.roofline import find_gpu
 
@@ -49,17 +50,31 @@ def block(rows: int, width: int) -> list[Layer]:
     ]
 
 
+class Sizes(dict[int, int]):
+    """What stands for a size: itself, or under a salt one that is up to an eighth larger, and the
+    same one each time."""
+
+    def __init__(self, vary: Varied) -> None:
+        super().__init__()
+        self.vary = vary
+
+    def __missing__(self, size: int) -> int:
+        return self.setdefault(size, self.vary.more(size, -(-size // 8) if size > 1 else 0))
+
+
 def layer_cases() -> list[Case]:
     """Layers, a GPU and a baseline: each kind of layer alone, then together."""
-    random = Random(20)
+    vary = Varied(20)
+    random, n = vary.random, Sizes(vary)
     a100, h100, v100 = (find_gpu(name) for name in ("A100", "H100 SXM", "V100"))
-    large = [product(4096, 5120, 3072, "a"), product(8192, 2048, 4608, "b")]
-    narrow = [product(4, 4096, 4096, "c"), product(16, 1024, 8192, "d")]
-    shared = [product(512, 2048, 2048, "a")] * 3 + [product(512, 2048, 1000, "b")]
-    shared += [product(700, 2048, 2048, "c")]  # another weight, of the same size
-    small = product(64, 256, 256, "a")
-    some_ops = [small, elementwise(50_000_000, 2), elementwise(20_000_000, 3, fp32=True)]
-    fp32_ops = [small, elementwise(30_000_000, 2, fp32=True), elementwise(9_000_000, 3, fp32=True)]
+    large = [product(n[4096], n[5120], n[3072], "a"), product(n[8192], n[2048], n[4608], "b")]
+    narrow = [product(n[4], n[4096], n[4096], "c"), product(n[16], n[1024], n[8192], "d")]
+    shared = [product(n[512], n[2048], n[2048], "a")] * 3 + [product(n[512], n[2048], n[1000], "b")]
+    shared += [product(n[700], n[2048], n[2048], "c")]  # another weight, of the same size
+    small = product(n[64], n[256], n[256], "a")
+    some_ops = [small, elementwise(n[50_000_000], 2), elementwise(n[20_000_000], 3, fp32=True)]
+    fp32_ops = [elementwise(n[30_000_000], 2, fp32=True), elementwise(n[9_000_000], 3, fp32=True)]
+    fp32_ops.insert(0, small)
     cases = []
 
     def add(kind: str, layers: list[Layer], *where: tuple[Any, str]) -> None:
@@ -75,7 +90,7 @@ def layer_cases() -> list[Case]:
     add("ops in FP32 only", fp32_ops, (a100, "fp32"), (h100, "tf32"))
     add("other work", [*large, other(2e-3), other(0.7e-3)], (a100, "tf32"), (v100, "fp32"))
     for rows, width in ((8192, 1024), (64, 2048), (2000, 768)):
-        layers = [*block(rows, width), other(random.uniform(1e-5, 4e-4))]
+        layers = [*block(n[rows], n[width]), other(random.uniform(1e-5, 4e-4))]
         add("a whole block", layers, (a100, "tf32"), (a100, "fp32"), (v100, "fp32"))
     return cases
 
@@ -122,10 +137,11 @@ def _pair(random: Random, apart: float, old: str = "fp32", new: str = "fp16") ->
 
 def run_cases() -> list[Case]:
     """Lists of runs in which one thing differs, or several, or nothing but the format."""
-    random = Random(21)
-    cases = []
+    vary = Varied(21)
+    random, cases = vary.random, []
 
     def add(kind: str, runs: list[Run]) -> None:
+        runs = [each | {"rate": round(vary.near(each["rate"], 0.05), 1)} for each in runs]
         label = f"{len(runs)} runs, {kind}"
         cases.append(Case((_named(random, runs),), label, kind))
 
@@ -142,6 +158,8 @@ def run_cases() -> list[Case]:
         add("losses that differ", [*_pair(random, apart), *_pair(random, 0.1)])
     for apart in (1.07, -1.27, 1.5, -1.5, 1.75, -1.9, 2.15, -2.15, 2.5, -2.9, 3.2):
         add("losses at some distance", [*_pair(random, apart), *_pair(random, apart, "tf32")])
+    for _ in vary.extra(4):  # the spreads are drawn, and some of them tell less
+        add("losses that agree", [*_pair(random, 0.03), *_pair(random, -0.03)])
     for dtype in ("fp16", "bf16", "fp32", "tf32"):
         for loss in (math.nan, math.inf):
             runs = [run("fp32", 500.0), run("fp16", 1200.0), run("bf16", 1100.0)]

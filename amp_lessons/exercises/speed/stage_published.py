@@ -12,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.wording import line
 from amp_lessons.exercises.stage import as_play
@@ -182,7 +183,7 @@ def _row(
 
 def table(seed: int, *faults: str) -> list[Row]:
     """Rows in random order: a family for each fault, and two of one model on both GPUs."""
-    random = Random(seed)
+    random = Random(draws.seed(seed))
     models = random.sample(MODELS, len(faults) + 1)
     families = [(m, ("V100", "A100")[(seed + n) % 2], f) for n, (m, f) in
                 enumerate(zip(models, faults, strict=False))]  # fmt: skip

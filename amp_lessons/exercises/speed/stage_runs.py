@@ -4,38 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from random import Random
 from typing import Any
 
 from amp_lessons import roofline
 from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.speed.stage_layers import Sizes
+from amp_lessons.exercises.varied import Varied
 
 Run = dict[str, Any]
 
 
 def sample_cases() -> list[Case]:
     """Lists of times: noisy, with spikes, and at the limit of 3%."""
-    random = Random(3)
+    vary = Varied(3)
+    random = vary.random
     noisy = [round(random.gauss(20, 1.5), 3) for _ in range(15)]
     quiet = [round(random.gauss(50, 0.4), 3) for _ in range(24)]
+
+    def case(*samples: float, label: str = "", whole: bool = False) -> Case:
+        """Other times that lie to each other as these do. A whole factor keeps 3% at 3%."""
+        factor = vary.more(1, 40) if whole else vary.near(1.0, 0.3)
+        times = [x if factor == 1 else float(f"{factor * x:.7g}") for x in samples]
+        ends = f"{min(times):g}", f"{max(times):g}"
+        return Case((times,), label.format(*ends))
+
     return [
-        Case(([12.0, 10.0, 11.0, 10.5, 11.5],)),
-        Case((noisy,), "15 samples around 20"),
-        Case((quiet,), "24 samples around 50"),
-        Case(([8.0, 8.1, 7.9, 8.05, 400.0, 7.95, 8.02, 7.98, 8.0, 8.01],), "10, one of them 400"),
-        Case(([5.0, 9.0, 5.1, 9.1, 5.2, 9.2, 5.3, 9.3],), "8 that come in two groups"),
-        Case(([30.0, 30.0, 30.0, 30.0, 30.0, 90.0],), "5 times 30, once 90"),
-        Case(([3.0, 1.0],)),
-        Case(([98.5, 101.5, 100.0, 98.5, 101.5],)),  # exactly 3%
-        Case(([197.0, 203.0, 200.0, 197.0, 203.0],)),
-        Case(([98.52, 101.49, 100.0, 98.52, 101.49],)),  # more than 3% of the first quartile
-        Case(([197.04, 202.98, 200.0, 197.04, 202.98],)),
-        Case(([98.0, 102.0, 100.0, 98.0, 102.0],)),  # 2% to either side
-        Case(([49.0, 51.0, 50.0, 49.0, 51.0],)),
-        Case(([8.0, 8.3, 7.8, 8.2, 400.0, 7.9, 8.1],)),  # at most 3% of the mean
-        Case(([20.0, 20.8, 19.6, 20.9, 900.0, 19.7, 20.2, 20.6],)),
-        Case(([0.00213, 0.00225, 0.00208, 0.00231, 0.00219, 0.00224],)),  # seconds
-        Case(([0.04153, 0.04092, 0.04267, 0.04128, 0.04316],)),
+        case(12.0, 10.0, 11.0, 10.5, 11.5),
+        case(*noisy, label="15 samples around 20" if not vary.on else "15 samples, {} to {}"),
+        case(*quiet, label="24 samples around 50" if not vary.on else "24 samples, {} to {}"),
+        case(8.0, 8.1, 7.9, 8.05, 400.0, 7.95, 8.02, 7.98, 8.0, 8.01, label="10, one of them {1}"),
+        case(5.0, 9.0, 5.1, 9.1, 5.2, 9.2, 5.3, 9.3, label="8 that come in two groups"),
+        case(30.0, 30.0, 30.0, 30.0, 30.0, 90.0, label="5 times {}, once {}"),
+        case(3.0, 1.0),
+        case(98.5, 101.5, 100.0, 98.5, 101.5, whole=True),  # exactly 3%
+        case(197.0, 203.0, 200.0, 197.0, 203.0, whole=True),
+        case(98.52, 101.49, 100.0, 98.52, 101.49),  # more than 3% of the first quartile
+        case(197.04, 202.98, 200.0, 197.04, 202.98),
+        case(98.0, 102.0, 100.0, 98.0, 102.0),  # 2% to either side
+        case(49.0, 51.0, 50.0, 49.0, 51.0),
+        case(8.0, 8.3, 7.8, 8.2, 400.0, 7.9, 8.1),  # at most 3% of the mean
+        case(20.0, 20.8, 19.6, 20.9, 900.0, 19.7, 20.2, 20.6),
+        case(0.00213, 0.00225, 0.00208, 0.00231, 0.00219, 0.00224),  # seconds
+        case(0.04153, 0.04092, 0.04267, 0.04128, 0.04316),
     ]
 
 
@@ -57,14 +67,27 @@ def run(center: float, width: float, *end: float, early: Sequence[float] = ()) -
 
 
 def verdict_cases() -> list[Case]:
-    """Pairs of runs: baseline and candidate."""
+    """Pairs of runs: baseline and candidate. With a salt they come in another order, and no number
+    is what it was."""
+    vary = Varied(14)
+    unit = vary.more(1, 60)  # of the times; whole, so that halves that touch still do
     nan, inf = math.nan, math.inf
     half = 0.5
     base, fast = run(20, 0.02, half), run(10, 0.02, half)
     tens = [0.495, 0.505] * 5
 
     def case(label: str, candidate: Run, baseline: Run = base, kind: str = "") -> Case:
-        return Case((baseline, candidate), label, kind)
+        of_losses = vary.near(1.0, 0.05)
+        factors = {"seconds": unit, "losses": of_losses}
+        pair = [
+            {key: [factors[key] * x for x in numbers] for key, numbers in each.items()}
+            for each in (baseline, candidate)
+        ]
+        return Case(tuple(pair), label, kind)
+
+    def ends(*numbers: int) -> str:
+        low, high, other_low, other_high = (unit * n for n in numbers)
+        return f"halves that touch, {low} to {high} and {other_low} to {other_high}"
 
     def spread(label: str, center: float, width: float, old_width: float, *end: float) -> Case:
         return case(label, run(center, width, *(end or [half])), run(20, old_width, half))
@@ -76,7 +99,7 @@ def verdict_cases() -> list[Case]:
     def losses(label: str, *end: float, early: Sequence[float] = ()) -> Case:
         return case(f"half the time, {label}", run(10, 0.02, *end, early=early), kind="the losses")
 
-    return [
+    cases = [
         case("half the time, the same loss", fast),
         case("twice the time, the same loss", run(40, 0.02, half)),
         losses("a loss 30% higher", 0.65),
@@ -114,8 +137,8 @@ def verdict_cases() -> list[Case]:
         spread("3% more, from a narrow half into a wide one", 20.6, 0.3, 0.005),
         spread("3% less, from a narrow half into a wide one", 19.4, 0.3, 0.005),
         spread("3% more, from a wide half into a narrow one", 20.6, 0.005, 0.3),
-        times("halves that touch, 18 to 22 and 14 to 18", range(16, 25, 2), range(12, 21, 2)),
-        times("halves that touch, 18 to 22 and 22 to 26", range(16, 25, 2), range(20, 29, 2)),
+        times(ends(18, 22, 14, 18), range(16, 25, 2), range(12, 21, 2)),
+        times(ends(18, 22, 22, 26), range(16, 25, 2), range(20, 29, 2)),
         times("60% of the time, with two spikes", [20.0, 20.2] * 6, [12.0, 12.1] * 5 + [300.0] * 2),
         times("90% of the time, with one spike", [20.0] * 9, [18.0] * 8 + [90.0]),
         times("110% of the time, the baseline has a spike", [20.0] * 8 + [99.0], [22.0] * 9),
@@ -125,6 +148,7 @@ def verdict_cases() -> list[Case]:
               [18, 20, 24, 24, 25, 26, 27, 28], [15, 16, 17, 18, 19, 23.2, 23.6, 24]),
         times("5 samples against 12", [20.0, 20.1] * 6, [9.0, 8, 10, 9.5, 30]),
     ]  # fmt: skip
+    return vary.mixed(cases)
 
 
 # ---- step_flops and least_seconds ---------------------------------------------------------------
@@ -140,16 +164,24 @@ def flop_cases() -> list[Case]:
         ([64, 1000, 64], 1),
         ([7, 1, 90, 5], 33),
     ]
-    return [Case(row) for row in rows]
+    return [Case(_other_sizes(Varied(15 + seed), *row)) for seed, row in enumerate(rows)]
+
+
+def _other_sizes(vary: Varied, widths: list[int], batch: int) -> tuple[list[int], int]:
+    """Each size a little larger; what was equal stays equal."""
+    n = Sizes(vary)
+    return [n[width] for width in widths], n[batch]
 
 
 def floor_cases() -> list[Case]:
     """Sizes, with the peaks and bandwidths of two GPUs: large, with one small side, and tiny."""
-    random = Random(10)
+    vary = Varied(10)
+    random = vary.random
     h200, t4 = roofline.find_gpu("H200"), roofline.find_gpu("T4")
     sizes: list[Any] = [(4096, 4096, 4096), (8, 4096, 4096), (1, 8192, 1024), (128, 128, 128)]
     sizes += [(1, 1, 100), (2, 3, 4)]
     sizes += [tuple(random.choice((64, 200, 1000, 5000)) for _ in range(3)) for _ in range(5)]
+    sizes = [_other_sizes(vary, list(size), 1)[0] for size in sizes]
     where = [(h200, "fp16"), (h200, "fp32"), (t4, "fp16"), (t4, "fp32")]
     return [
         Case((*size, roofline.BYTES[d], gpu.peak(d), gpu.bytes_per_second()))

@@ -25,7 +25,7 @@ def step_flops(widths, batch):
 # %% probe
 from amp_lessons.exercises.speed.stage_runs import flop_cases
 
-probe = Probe(flop_cases)
+probe = Probe(flop_cases, own=("amp_lessons.roofline", "amp_lessons.timing"))
 
 # %% judge
 judge = Judge(asked_for="the FLOPs, as a number")
@@ -105,3 +105,21 @@ of("layer_by_layer", swap("batch * ", ""))
 swap("2 * batch * into * out", "2 * batch * into * out + batch * out")
 swap("into * out", "(into + 1) * out")
 of("layer_by_layer", swap("widths[i - 1] * widths[i]", "(widths[i - 1] + 0.5) * widths[i]"))
+
+# %% wrong ready-made
+# %% program the_course_multiplies
+def step_flops(widths, batch):
+    from amp_lessons.roofline import matmul_flops
+
+    products = [matmul_flops(batch, out, into) for into, out in pairwise(widths)]
+    return 3 * sum(products) - products[0]
+
+# %% program the_course_counts
+def step_flops(widths, batch):
+    import torch
+    from amp_lessons.timing import count_flops
+
+    with torch.device("meta"):
+        layers = [torch.nn.Linear(a, b) for a, b in pairwise(widths)]
+        x = torch.randn(batch, widths[0])
+    return count_flops(lambda: torch.nn.Sequential(*layers)(x).sum().backward())

@@ -48,7 +48,7 @@ def restore(run, state):
 # %% probe
 from amp_lessons.exercises.training_loops.stage_resume import interrupt, resume_cases
 
-probe = Probe(resume_cases, play=interrupt)
+probe = Probe(resume_cases, play=interrupt, own=("amp_lessons.checkpoint",))
 
 # %% judge
 def tell(case, right, seen):
@@ -157,3 +157,28 @@ swap("get_rng_state()", "initial_seed()") & swap("torch.set_rng_state", "torch.m
 # images. Save `run.order.get_state()`, and set it in the run's own generator.
 breaks = differs("data order")
 drop("run.order.set_state")
+
+# %% wrong ready-made
+# %% program the_course_saves
+def capture(run):
+    import pathlib
+    import tempfile
+    from amp_lessons.checkpoint import save_checkpoint
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "run.pt"
+        parts = (run.model, run.optimizer, run.scaler, run.scheduler)
+        save_checkpoint(path, **dict(zip("abcd", parts, strict=True)))
+        return [path.read_bytes(), run.order.get_state()]
+
+def restore(run, state):
+    import pathlib
+    import tempfile
+    from amp_lessons.checkpoint import load_checkpoint
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "run.pt"
+        path.write_bytes(state[0])
+        parts = (run.model, run.optimizer, run.scaler, run.scheduler)
+        load_checkpoint(path, **dict(zip("abcd", parts, strict=True)))
+    run.order.set_state(state[1])

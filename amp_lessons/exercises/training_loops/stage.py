@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import (
     BFLOAT,
@@ -126,7 +127,8 @@ class Training:
     @classmethod
     def fresh(cls, seed: int) -> Training:
         """A run at its beginning, with weights and data order from ``seed``."""
-        torch.default_generator.manual_seed(seed)  # much cheaper than torch.manual_seed
+        drawn = draws.seed(seed)
+        torch.default_generator.manual_seed(drawn)  # much cheaper than torch.manual_seed
         model = network(seed, 10, noisy=True)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
         return cls(
@@ -134,7 +136,7 @@ class Training:
             optimizer,
             torch.amp.GradScaler("cpu", init_scale=2.0**22, growth_interval=3),
             torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5),
-            torch.Generator().manual_seed(seed),
+            torch.Generator().manual_seed(drawn),
         )
 
     def steps(self, images: Tensor, labels: Tensor, count: int) -> list[float]:

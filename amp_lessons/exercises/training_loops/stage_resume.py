@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import Setting, flat
 from amp_lessons.exercises.training_loops.stage import Training
@@ -20,7 +21,9 @@ STORED = ("model", "momentum", "learning rate", "scaler", "scheduler", "data ord
 
 
 def resume_cases() -> list[Case]:
-    runs = ((21, 8, 3), (22, 9, 2), (23, 5, 4))  # a seed, and the steps before and after
+    runs = [(21, 8, 3), (22, 9, 2), (23, 5, 4)]  # a seed, and the steps before and after
+    if draws.salted():  # or the scaler may have counted no clean step in any of them
+        runs += [(21, 9, 3), (22, 10, 2)]
     return [Case(run, f"interrupted after {run[1]} steps") for run in runs]
 
 

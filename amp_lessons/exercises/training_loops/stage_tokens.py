@@ -15,8 +15,8 @@ from amp_lessons.exercises.stage import (
     TOO_LARGE,
     Setting,
     as_play,
-    from_seed,
     in_words,
+    moved,
 )
 from amp_lessons.exercises.training_loops.stage import Run
 
@@ -29,7 +29,7 @@ def texts(
 ) -> list[tuple[Tensor, Tensor]]:
     """A micro-batch of two texts for each number of real tokens; `overflows` numbers those with an
     input beyond FP16."""
-    random = from_seed(seed)
+    random = torch.Generator().manual_seed(seed)
     made = []
     for number, count in enumerate(kept):
         x = torch.randn(2, LENGTH, INPUTS, generator=random)
@@ -38,6 +38,7 @@ def texts(
         if number in overflows:
             x[0, 0, 0] = TOO_LARGE
         made.append((x, labels.view(2, LENGTH)))
+    moved((x for x, _ in made), seed)
     return made
 
 
