@@ -23,14 +23,21 @@ _FUNCTIONS = re.compile(
     r"gc\.(get_objects|get_referrers|get_referents)|ctypes\b.*|cffi\b.*|cProfile\b.*|profile\b.*"
     r"|inspect\.(currentframe|stack|trace|getclosurevars|getinnerframes|getouterframes)"
     r"|(sys|threading)\.(setprofile|settrace)|sys\._\w+|_thread\b.*|os\.(write|dup|dup2|fork|fdopen)"
-    r"|multiprocessing\b.*|concurrent\.futures\b.*|threading\.Thread|marshal\b.*|builtins\b.*"
+    r"|multiprocessing\b.*|concurrent\.futures\b.*|threading\.(Thread|Timer)|sys\.executable"
+    r"|marshal\b.*|builtins\b.*"
 )
 _ATTRIBUTES = {
     *("_getframe", "_current_frames", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame"),
     *("__closure__", "cell_contents", "__globals__", "__code__", "__subclasses__", "__builtins__"),
     *("setprofile", "settrace", "get_referrers", "get_referents", "meta_path", "addaudithook"),
     *("input_transformers_post", "input_transformers_cleanup", "ast_transformers"),
-    *("_disable_current_modes", "_DisableTorchDispatch", "_start_new_thread", "all_cases"),
+    *(
+        "run_in_executor",
+        "_disable_current_modes",
+        "_DisableTorchDispatch",
+        "_start_new_thread",
+        "all_cases",
+    ),
 }
 _OF_AN_EXERCISE = {"probe", "learners", "secret", "evidence", "verdict", "diagnoses"}
 _MAGIC = {"run_cell_magic", "run_line_magic", "run_cell"}

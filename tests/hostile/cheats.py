@@ -1,0 +1,719 @@
+"""Who wants marks without doing the task. Each sheet holds the stubs, and a cell above them.
+
+``HOME`` in such a cell is evidence of right answers, recorded in a notebook at home; the batch draws
+other inputs. ``NAMES`` are the four exercises.
+"""
+
+# ruff: noqa: E501  (the attacks are programs in strings)
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostile.machine import Around
+from hostile.sheets import (
+    FIRST,
+    FOURTH,
+    NAMES,
+    OTHER,
+    SECOND,
+    THIRD,
+    Outcome,
+    Sheet,
+    Submission,
+    cheat,
+    notebook,
+)
+
+FRAMES = """
+import sys, json
+def outer(name):
+    frame = sys._getframe()
+    while frame is not None:
+        if name in frame.f_locals: return frame.f_locals[name]
+        frame = frame.f_back
+"""
+SEND = """
+def tell_all(reporter, job):
+    for number, step in enumerate(job['steps']):
+        if step['checks'] in HOME:
+            text = json.dumps(HOME[step['checks']]).encode()
+            reporter.send(begin=number)
+            reporter.send(text, step=number, exercise=step['checks'])
+            reporter.send(end=number, error=None)
+"""
+ANSWERS = """
+import re
+def learn(text):
+    'Run what may be the answers, and bind the stubs to them.'
+    for part in re.split(r'(?m)^(?=def )', text):
+        name = part[4:].split('(')[0]
+        if name in NAMES and '\\n' in part:
+            body = [l for l in part.splitlines() if not l.strip().startswith('###')]
+            while body:
+                try:
+                    exec('\\n'.join(body), globals())
+                    break
+                except SyntaxError: body.pop()
+                except BaseException: break
+KEPT = {}
+def keep():
+    'The cells below define the stubs again; put what was found into the checks.'
+    from amp_lessons.checks.exercise import Exercise
+    found = {n: globals()[n] for n in NAMES if n in globals()}
+    original = Exercise.evidence
+    def evidence(self, *answer):
+        return original(self, found.get(self.name, *answer))
+    Exercise.evidence = evidence
+"""
+
+# ---- evidence from home -------------------------------------------------------------------------
+
+FORGED = [
+    cheat(
+        "patched-evidence",
+        "Exercise.evidence gives evidence from home",
+        "from amp_lessons.checks.exercise import Exercise\n"
+        "Exercise.evidence = lambda self, *answer: HOME[self.name]",
+    ),
+    cheat(
+        "patched-probe",
+        "Probe.__call__ gives evidence from home",
+        "from amp_lessons.checks.probe import Probe\n"
+        "probes = {id(getattr(ex, n).probe): HOME[n] for n in NAMES}\n"
+        "Probe.__call__ = lambda self, *answer: probes[id(self)]",
+    ),
+    cheat(
+        "patched-observe",
+        "observe gives what was seen at home, call by call",
+        "from amp_lessons.checks import evidence, probe\n"
+        "calls = iter([entry for n in NAMES for entry in HOME[n]])\n"
+        "evidence.observe = probe.observe = lambda *_: next(calls)",
+    ),
+    cheat(
+        "patched-plain",
+        "plain and as_json give evidence from home",
+        "from amp_lessons import plain_data\nfrom amp_lessons.checks import evidence\n"
+        "texts = iter([json.dumps(HOME[n]) for n in NAMES for _ in range(2)])\n"
+        "import json\nplain_data.as_json = evidence.as_json = lambda value: next(texts)\n"
+        "plain_data.plain = evidence.plain = lambda value: 1.0",
+    ),
+    cheat(
+        "patched-json",
+        "json gives evidence from home",
+        "import json\ntexts = [json.dumps(HOME[n]) for n in NAMES]\nnames = iter(NAMES)\n"
+        "original = json.loads\njson.loads = lambda text, **_: HOME[next(names)]\n"
+        "json.dumps = lambda value, **_: texts.pop(0) if isinstance(value, list) else '{}'",
+    ),
+    cheat(
+        "frames",
+        "walks the stack to the reporter and sends evidence from home",
+        f"{FRAMES}{SEND}reporter, job = outer('reporter'), outer('job')\n"
+        "tell_all(reporter, job)\nreporter.send(done=True)",
+    ),
+    cheat(
+        "objects",
+        "finds the reporter with gc, and sends evidence from home at each check",
+        f"{FRAMES}{SEND}import gc\n"
+        "reporter = next(o for o in gc.get_objects() if type(o).__name__ == 'Reporter')\n"
+        "original = type(reporter).send\n"
+        "def send(self, evidence=b'', **header):\n"
+        "    if header.get('exercise') in HOME: evidence = json.dumps(HOME[header['exercise']]).encode()\n"
+        "    return original(self, evidence, **header)\ntype(reporter).send = send",
+    ),
+    cheat(
+        "closures",
+        "calls the recorder out of the closure of the check",
+        "from amp_lessons.checks import exercise\n"
+        "def record(self, *answer): exercise._recorder(self.name, HOME[self.name])\n"
+        "exercise.Exercise.check = record",
+    ),
+    cheat(
+        "guessed-descriptors",
+        "writes frames into every descriptor",
+        "import os, json, struct\n"
+        "def frame(header, evidence=b''):\n    text = json.dumps(header).encode()\n"
+        "    return struct.pack('>I', len(text)) + text + struct.pack('>I', len(evidence)) + evidence\n"
+        "for fd in range(3, 64):\n    for number in range(30):\n        for name in NAMES:\n"
+        "            text = json.dumps(HOME[name]).encode()\n            try:\n"
+        "                os.write(fd, frame({'begin': number}) + frame({'step': number, "
+        "'exercise': name}, text) + frame({'end': number, 'error': None}))\n"
+        "            except OSError: pass",
+    ),
+    cheat(
+        "writing-thread",
+        "a thread that goes on writing frames",
+        f"{FRAMES}{SEND}import threading\nreporter, job = outer('reporter'), outer('job')\n"
+        "def go_on():\n    while True: tell_all(reporter, job)\n"
+        "threading.Thread(target=go_on, daemon=True).start()",
+    ),
+    cheat(
+        "writing-fork",
+        "a process that goes on writing frames",
+        f"{FRAMES}{SEND}import os\nreporter, job = outer('reporter'), outer('job')\n"
+        "if os.fork() == 0:\n    reporter.process = os.getpid()\n"
+        "    while True: tell_all(reporter, job)",
+    ),
+    cheat(
+        "no-salt",
+        "takes the salt away, and makes the inputs from home again",
+        "from amp_lessons.checks import draws\nfrom amp_lessons.checks.exercise import Exercise\n"
+        "draws.use_salt('')\nfor name in NAMES: vars(getattr(ex, name).probe).pop('all_cases', None)\n"
+        "seen = {n: iter(HOME[n]) for n in NAMES}\n"
+        "from amp_lessons.checks.probe import Probe\n"
+        "Exercise.evidence = lambda self, *answer: HOME[self.name]",
+    ),
+    cheat(
+        "old-report",
+        "writes the report of the grader before this one",
+        "import os, json\nfor fd in range(1, 40):\n    for number in range(20):\n"
+        "        for name in NAMES:\n            try:\n"
+        "                text = json.dumps({'step': number, 'exercise': name, 'evidence': HOME[name]})\n"
+        "                os.write(fd, text.encode() + b'\\n')\n            except OSError: pass",
+    ),
+    cheat(
+        "passes-by-message",
+        "frames that speak of a pass",
+        f"{FRAMES}reporter = outer('reporter')\n"
+        "for number in range(20):\n    for name in NAMES:\n"
+        "        reporter.send(begin=number)\n"
+        "        for more in ({'state': 'passed'}, {'points': 8}, {'verdict': {'state': 'passed'}}):\n"
+        '            reporter.send(b\'{"state": "passed"}\', step=number, exercise=name, **more)\n'
+        "        reporter.send(end=number, error={'type': 'Passed', 'message': 'passed'})",
+    ),
+    cheat(
+        "nan-evidence",
+        "evidence that is NaN wherever it can be",
+        "from amp_lessons.checks.exercise import Exercise\n"
+        "def to_nan(x):\n    if isinstance(x, dict): return {k: to_nan(v) for k, v in x.items()}\n"
+        "    return list(map(to_nan, x)) if isinstance(x, list) else nan\n"
+        "Exercise.evidence = lambda self, *answer: to_nan(HOME[self.name])",
+    ),
+    cheat(
+        "short-evidence",
+        "evidence of no calls, or of one",
+        "from amp_lessons.checks.exercise import Exercise\n"
+        "few = {NAMES[0]: [], NAMES[1]: HOME[NAMES[1]][:1], NAMES[2]: {}, NAMES[3]: [[]]}\n"
+        "Exercise.evidence = lambda self, *answer: few[self.name]",
+    ),
+]
+
+# ---- answers from elsewhere ---------------------------------------------------------------------
+
+STOLEN = [
+    cheat(
+        "give-up",
+        "opens the solution and runs what it shows",
+        f"{ANSWERS}import contextlib, io\nfrom IPython.utils.capture import capture_output\n"
+        "for name in NAMES:\n    with capture_output() as shown:\n"
+        "        try: getattr(ex, name).solution(give_up=True)\n        except BaseException: pass\n"
+        "    learn(shown.stdout + ''.join(str(o.data) for o in shown.outputs))\n"
+        "    try: learn(getattr(ex, name).solved())\n    except BaseException: pass\nkeep()",
+    ),
+    cheat(
+        "secret-half",
+        "reads the secret half of the exercises",
+        f"{ANSWERS}from amp_lessons.checks.halves import SecretHalf\n"
+        "for name in NAMES:\n    exercise = getattr(ex, name)\n    try:\n"
+        "        for source in SecretHalf(exercise.learners).right.values(): learn(source)\n"
+        "    except BaseException: pass\n    learn(exercise.path.read_text())\nkeep()",
+    ),
+    cheat(
+        "solutions-on-disk",
+        "looks for the solutions in every likely place",
+        f"{ANSWERS}import glob, json, os, sys, time\n"
+        "places = [AROUND['course'], AROUND['package'], os.path.dirname(AROUND['package'])]\n"
+        "import amp_lessons\nplaces += list(amp_lessons.__path__) + sys.path + ['/tmp', '/root', '.']\n"
+        "until = time.monotonic() + 0.8\n"
+        "for place in places:\n"
+        "    for pattern in ('solutions/01*', '_course/solutions/01*', '*/solutions/01*',"
+        " 'exercises/number_formats/*.py', 'amp_lessons/exercises/number_formats/*.py', '*.ipynb'):\n"
+        "        for path in glob.glob(f'{place}/{pattern}'):\n"
+        "            try: text = open(path).read()\n            except OSError: continue\n"
+        "            if path.endswith('.ipynb'):\n"
+        "                cells = json.loads(text)['cells']\n"
+        "                text = '\\n'.join(''.join(c['source']) for c in cells)\n"
+        "            learn(text)\n        if time.monotonic() > until: break\nkeep()",
+    ),
+    cheat(
+        "solutions-in-memory",
+        "looks for the solutions in its own memory",
+        f"{ANSWERS}import re\nwanted = re.compile(rb'def (?:decode_bits|next_float|smallest_scale|"
+        "choose_format)\\\\([^)]*\\\\):\\\\n[ -~\\\\n]{200,1500}')\n"
+        "with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb') as memory:\n"
+        "    for row in maps:\n        where, rights, *_ = row.split()\n"
+        "        first, last = (int(x, 16) for x in where.split('-'))\n"
+        "        if rights == 'rw-p' and last - first < 2**26:\n"
+        "            memory.seek(first)\n"
+        "            for found in wanted.findall(memory.read(last - first)):\n"
+        "                if b'AROUND' not in found: learn(found.decode())\nkeep()",
+    ),
+    cheat(
+        "neighbours-answers",
+        "reads a neighbour's notebook",
+        f"{ANSWERS}import glob, json\n"
+        "paths = [AROUND['neighbour'], *glob.glob('/proc/*/cwd/*.ipynb'), *glob.glob('/tmp/*/*.ipynb'), "
+        "*glob.glob('../*/*.ipynb')]\n"
+        "for path in paths:\n    try:\n        cells = json.load(open(path))['cells']\n"
+        "        learn('\\n'.join(''.join(c['source']) for c in cells))\n"
+        "    except (OSError, ValueError): pass\nkeep()",
+    ),
+    cheat(
+        "table",
+        "a table of the results for the inputs from home",
+        "import torch\nfrom amp_lessons.checks.draws import use_salt\n"
+        "from amp_lessons.checks.exercise import Exercise\n"
+        "def table(name):\n    seen = [e.get('value') for e in HOME[name]]\n"
+        "    given = iter(seen)\n    return lambda *args: next(given, None)\n"
+        "original = Exercise.evidence\n"
+        "Exercise.evidence = lambda self, *answer: original(self, table(self.name))",
+    ),
+    cheat(
+        "download",
+        "fetches the answers from a server",
+        f"{ANSWERS}import urllib.request\n"
+        "try: learn(urllib.request.urlopen(f\"http://127.0.0.1:{AROUND['port']}/\", timeout=1)"
+        ".read().decode())\nexcept OSError: pass\nkeep()",
+    ),
+    cheat(
+        "expected-in-frames",
+        "an answer that looks for the expected value in the frames that call it",
+        "import sys\nfrom amp_lessons.checks.exercise import Exercise\n"
+        "def answer(*args):\n    frame, found = sys._getframe(1), []\n"
+        "    while frame is not None and len(found) < 50:\n"
+        "        for name in ('expected', 'right', 'want', 'target', 'result', 'solution', 'value'):\n"
+        "            if name in frame.f_locals: found.append(frame.f_locals[name])\n"
+        "        frame = frame.f_back\n    return found[0] if found else None\n"
+        "original = Exercise.evidence\nExercise.evidence = lambda self, *_: original(self, answer)",
+    ),
+    cheat(
+        "public-helpers",
+        "has the course's own functions do the task",
+        "",
+        change=lambda sheet: [sheet.write(name, text) for name, text in HELPERS.items()],
+        outcome=Outcome(
+            {FIRST: "wrong", SECOND: "wrong", THIRD: "not attempted", FOURTH: "not attempted"},
+            {FIRST: "already does", SECOND: "already does"},
+        ),
+    ),
+]
+HELPERS = {
+    FIRST: "from amp_lessons.formats import FORMATS, FP16\n"
+    "def decode_bits(code, exponent_bits, mantissa_bits):\n"
+    "    from amp_lessons import formats\n"
+    "    own = formats.Format('own', exponent_bits, mantissa_bits)\n"
+    "    return float(own.decode(torch.tensor([code]).numpy())[0])",
+    SECOND: "from amp_lessons.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)",
+}
+
+# ---- the notebook's own machinery ---------------------------------------------------------------
+
+MACHINERY = [
+    cheat(
+        "transformers",
+        "input transformers that empty the cells below",
+        "get_ipython().input_transformers_post.append(lambda lines: ['pass\\n'])\n"
+        "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])",
+    ),
+    cheat(
+        "ast-transformer",
+        "a transformer that turns checks into passes",
+        "import ast\nclass Easy(ast.NodeTransformer):\n    def visit_Call(self, node):\n"
+        "        return ast.Constant('passed')\nget_ipython().ast_transformers.append(Easy())",
+    ),
+    cheat(
+        "run-cell",
+        "run_cell says that all went well",
+        "shell = get_ipython()\nclass Well:\n    error_before_exec = error_in_exec = None\n"
+        "    success = True\ntype(shell).run_cell = shell.run_cell = lambda *a, **k: Well()",
+    ),
+    cheat(
+        "events",
+        "an event before each cell binds the answers anew",
+        "get_ipython().events.register('pre_run_cell', lambda info: "
+        "get_ipython().user_ns.update({n: (lambda *a: 1.0) for n in NAMES}))",
+    ),
+    cheat(
+        "showtraceback",
+        "hides every exception",
+        "shell = get_ipython()\nshell.showtraceback = shell.showsyntaxerror = lambda *a, **k: None\n"
+        "shell.set_custom_exc((BaseException,), lambda *a, **k: [])\n"
+        "import sys\nsys.excepthook = lambda *a: None",
+    ),
+    cheat(
+        "other-ex",
+        "an object of its own in the place of the checks",
+        "import sys\nclass Passes:\n    def __getattr__(self, name): return Passes()\n"
+        "    def __call__(self, *a, **k): print('Passed: 2 of 2 points')\n"
+        "ex = Passes()\nsys.modules['amp_lessons.exercises.number_formats'] = ex\n"
+        "sys.modules['amp_lessons.exercises'].number_formats = ex",
+    ),
+    cheat(
+        "swapped-exercises",
+        "every check is the check of one exercise, and that is solved",
+        "import amp_lessons.exercises.number_formats as lesson\n"
+        "for name in NAMES: setattr(lesson, name, lesson.next_float)",
+        Outcome(
+            {
+                FIRST: "error|wrong|not attempted",
+                THIRD: "error|wrong|not attempted",
+                FOURTH: "error|wrong|not attempted",
+            },
+            other_problems=True,
+        ),
+        change=lambda sheet: sheet.write(SECOND, Sheet().source(SECOND)),
+    ),
+    cheat(
+        "renamed-exercises",
+        "the solved exercise under the names of the others",
+        "import amp_lessons.exercises.number_formats as lesson\n"
+        "from amp_lessons.checks.exercise import Exercise\n"
+        "names = iter(NAMES)\noriginal = Exercise.evidence\n"
+        "def evidence(self, *answer):\n    try: return original(lesson.next_float, globals()['mine'])\n"
+        "    finally: pass\nExercise.evidence = evidence\n"
+        + Sheet().source(SECOND).replace("def next_float", "def mine"),
+        Outcome(
+            {
+                FIRST: "error|wrong|not attempted",
+                THIRD: "error|wrong|not attempted",
+                FOURTH: "error|wrong|not attempted",
+            },
+            other_problems=True,
+        ),
+    ),
+    cheat(
+        "judges-patched",
+        "verdict, find, compare and points patched",
+        "from amp_lessons import course, plain_data\nfrom amp_lessons.checks import exercise, verdict\n"
+        "from amp_lessons.plain_data import compare\n"
+        "passed = verdict.Verdict(verdict.State.PASSED)\n"
+        "exercise.Exercise.verdict = exercise.Exercise._judge = lambda *a, **k: passed\n"
+        "exercise.Exercise.find = lambda *a: verdict.Finding()\n"
+        "compare.exactly = compare.within = lambda *a, **k: True\n"
+        "verdict.Verdict.passed = True",
+    ),
+    cheat(
+        "torch-patched",
+        "torch's comparisons and conversions patched",
+        "import torch\nfor name in ('equal', 'allclose', 'isclose', 'isfinite'):\n"
+        "    setattr(torch, name, lambda *a, **k: True)\n"
+        "for name in ('tolist', 'item', '__eq__', '__ne__', 'double', 'detach', 'cpu'):\n"
+        "    setattr(torch.Tensor, name, lambda self, *a, **k: True)",
+    ),
+    cheat(
+        "builtins-patched",
+        "isinstance, type, abs, float and others patched",
+        "import builtins\nbuiltins.abs = lambda x: 0\nbuiltins.isinstance = lambda *a: True\n"
+        "builtins.issubclass = lambda *a: True\nbuiltins.sorted = list\nbuiltins.all = lambda x: True",
+    ),
+    cheat(
+        "modules",
+        "sys.modules holds other modules",
+        "import sys, types\nclass All(types.ModuleType):\n    def __getattr__(self, name):\n"
+        "        return lambda *a, **k: True\n"
+        "for name in [n for n in sys.modules if n.startswith(('amp_lessons.checks', 'amp_lessons.plain'))]:\n"
+        "    sys.modules[name] = All(name)",
+    ),
+    cheat(
+        "nbgrader-mode",
+        "the environment of nbgrader, where checks raise instead of show",
+        "import os\nos.environ['NBGRADER_EXECUTION'] = 'autograde'\n"
+        "os.environ['AMP_LESSONS_HOME'] = '/tmp'\n"
+        "from amp_lessons import progress\nfrom amp_lessons.foundations.states import State\n"
+        "for name in NAMES:\n    try: progress.record_check(name, State.PASSED)\n    except Exception: pass",
+    ),
+    cheat(
+        "always-equal",
+        "objects that equal everything",
+        "class Equal(float):\n    def __eq__(self, other): return True\n"
+        "    def __ne__(self, other): return False\n    __lt__ = __le__ = __gt__ = __ge__ = __eq__\n"
+        "    def __hash__(self): return 0\n    def __sub__(self, other): return 0.0\n"
+        "    __rsub__ = __sub__\n    def __float__(self): return 0.0\n",
+        change=lambda sheet: [
+            sheet.write(name, f"def {name}(*args): return Equal(1.0)") for name in NAMES
+        ],
+        outcome=Outcome(dict.fromkeys(NAMES, "wrong")),
+    ),
+    cheat(
+        "subclasses",
+        "subclasses of text, numbers and tensors with a will of their own",
+        "import torch\nclass Text(str):\n    def __eq__(self, other): return True\n"
+        "    __hash__ = str.__hash__\n    def __str__(self): return 'FP16'\n"
+        "class Number(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\n"
+        "class Any(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, *a, **k): return True\n"
+        "class Late:\n    def __call__(self, *a): return Number(1)\n"
+        "    def __deepcopy__(self, memo): return self\n",
+        change=lambda sheet: [
+            sheet.write(FIRST, "decode_bits = Late()"),
+            sheet.write(SECOND, "def next_float(x): return Any()"),
+            sheet.write(THIRD, "def smallest_scale(g): return Number(1)"),
+            sheet.write(FOURTH, "def choose_format(v, t): return Text('any')"),
+        ],
+        outcome=Outcome(dict.fromkeys(NAMES, "wrong|error")),
+    ),
+    cheat(
+        "nan-answers",
+        "answers that are NaN",
+        "",
+        change=lambda sheet: [
+            sheet.write(name, f"def {name}(*args): return float('nan')") for name in NAMES
+        ],
+        outcome=Outcome(dict.fromkeys(NAMES, "wrong")),
+    ),
+]
+
+# ---- the notebook's file ------------------------------------------------------------------------
+
+
+def _stored_passes(sheet: Sheet) -> None:
+    """Outputs that look like passes, stored in the file."""
+    for name in NAMES:
+        html = f"<b>Passed</b>: {name}, 2 of 2 points"
+        data = {"text/html": html, "application/vnd.amp-lessons.verdict+json": {"state": "passed"}}
+        output = {"output_type": "display_data", "metadata": {}, "data": data}
+        sheet.check(name)["outputs"] = [output]
+
+
+def _more_points(sheet: Sheet) -> None:
+    for name in NAMES:
+        sheet.check(name)["metadata"]["nbgrader"]["points"] = 1000
+        sheet.check(name)["metadata"]["tags"] = ["raises-exception", "nbval-skip"]
+
+
+def _own_checks(sheet: Sheet) -> None:
+    for name in NAMES:
+        sheet.write(f"{name}_check", f"ex.{name}.check(SOLVED)  # passed")
+
+
+def _many_solved(sheet: Sheet) -> None:
+    """One exercise is solved, and its check is there under all names."""
+    sheet.write(SECOND, Sheet().source(SECOND))
+    for name in (FIRST, THIRD, FOURTH):
+        sheet.check(name)["metadata"]["nbgrader"]["grade_id"] = f"{SECOND}_check"
+
+
+def _lesson_check_in_answer(sheet: Sheet) -> None:
+    """The answers' cells rebind the names of what the checks below are given."""
+    for name in NAMES:
+        sheet.write(name, f"{name} = type('x', (), {{'__call__': lambda s, *a: s}})()")
+
+
+OF_THE_FILE = [
+    cheat("stored-passes", "outputs that say passed", "", change=_stored_passes),
+    cheat("more-points", "a thousand points and tags in the metadata", "", change=_more_points),
+    cheat("own-checks", "checks of its own", "SOLVED = lambda *a: 1.0", change=_own_checks),
+    cheat(
+        "one-check-for-all",
+        "one solved exercise's check under all names",
+        "",
+        Outcome(
+            dict.fromkeys((FIRST, THIRD, FOURTH), "not attempted|error|wrong"),
+            other_problems=True,
+        ),
+        change=_many_solved,
+    ),
+    cheat(
+        "callables",
+        "answers that return themselves",
+        "",
+        change=_lesson_check_in_answer,
+        outcome=Outcome(dict.fromkeys(NAMES, "wrong")),
+    ),
+    cheat(
+        "results-of-its-own",
+        "writes files that look like results",
+        "import json, os\nmarks = {n: {'state': 'passed', 'points': 2, 'of': 2} for n in NAMES}\n"
+        "for place in ('.', AROUND['results'], os.environ.get('HOME', '.')):\n"
+        "    for name in ('results.json', 'batch.json', 'progress.json', 'report.json'):\n"
+        "        try: json.dump({'exercises': marks}, open(f'{place}/{name}', 'w'))\n"
+        "        except OSError: pass\n"
+        "print(json.dumps({'notebook': 'x', 'points': 8, 'of': 8, 'exercises': marks}))\n"
+        "print('\\x1b[2J\\x1b[H8 of 8 points')",
+    ),
+    cheat(
+        "leaves-early",
+        "ends the process inside a check, when frames of passes are sent",
+        f"{FRAMES}{SEND}reporter, job = outer('reporter'), outer('job')\n"
+        "tell_all(reporter, job)\nimport os\nos._exit(0)",
+    ),
+]
+
+
+def _of_lesson_06(name: str, tries: str, code: str) -> Submission:
+    """The same for another sheet, whose answers are classes and training steps."""
+    names = [info.name for info in OTHER.exercises]
+
+    def put(folder: Path, around: Around) -> None:
+        sheet = Sheet(solved=False, lesson=OTHER)
+        known = {n: around.evidence[n] for n in names if n in around.evidence}
+        sheet.at_the_top(
+            "import json\nfrom math import inf, nan\n"
+            f"AROUND = {around.told()!r}\nHOME = json.loads({json.dumps(known)!r})\nNAMES = {names!r}\n"
+            f"{code}"
+        )
+        notebook(folder, sheet.to_bytes(), OTHER)
+
+    outcome = Outcome(dict.fromkeys(names, "not attempted|wrong|error"), other_problems=True)
+    return Submission(name, "cheat", tries, put, outcome, trusted=True, lesson=OTHER)
+
+
+ELSEWHERE = [
+    _of_lesson_06(
+        "patched-evidence-06",
+        "evidence from home, in another sheet",
+        "from amp_lessons.checks.exercise import Exercise\n"
+        "Exercise.evidence = lambda self, *answer: HOME[self.name]",
+    ),
+    _of_lesson_06(
+        "frames-06",
+        "evidence from home by way of the stack, in another sheet",
+        f"{FRAMES}{SEND}tell_all(outer('reporter'), outer('job'))\nouter('reporter').send(done=True)",
+    ),
+]
+
+CHEATS = [*FORGED, *STOLEN, *MACHINERY, *OF_THE_FILE, *ELSEWHERE]
+
+# ---- what a text and a watch inside the process may not see --------------------------------------
+
+NEXT_UP = "from amp_lessons.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)"
+
+
+TABULATED = "for _ in range(8000):\n    x = every.pop() if every else 1.0\n"
+TABULATED += "    TABLE[x] = FP16.next_up(x)"
+
+
+def inside(
+    name: str,
+    tries: str,
+    code: str,
+    answer: str = NEXT_UP,
+    cells: Sequence[str] = (),
+    remains: str = "",
+) -> Submission:
+    """Has the course's own function find the next float, and hides that."""
+
+    def change(sheet: Sheet) -> None:
+        sheet.write(SECOND, answer)
+        for source in cells:
+            sheet.add(source, before=SECOND)
+
+    left = dict.fromkeys((FIRST, THIRD, FOURTH), "not attempted")
+    outcome = Outcome(left | {SECOND: "wrong|error|held back"}, other_problems=True)
+    return cheat(name, tries, code, outcome, change, trusted=False, remains=remains)
+
+
+INSIDE = [
+    inside(
+        "own-taken-away",
+        "takes away what the probe must not find used",
+        "object.__setattr__(ex.next_float.probe, 'own', ())",
+    ),
+    inside(
+        "used-dropped",
+        "drops what the probe noticed",
+        "kind = type(ex.next_float.probe)\noriginal = kind.see\n"
+        "kind.see = lambda self, *a: {k: v for k, v in original(self, *a).items() if k != 'used'}",
+    ),
+    inside(
+        "earlier-thread",
+        "asks a thread that was started in an earlier cell",
+        "import queue, threading\nfrom amp_lessons.formats import FP16\n"
+        "asked, told = queue.Queue(), queue.Queue()\ndef work():\n"
+        "    while True: told.put(FP16.next_up(asked.get()))\n"
+        "threading.Thread(target=work, daemon=True).start()",
+        "def next_float(x):\n    asked.put(x)\n    return told.get()",
+    ),
+    inside(
+        "timer",
+        "asks a timer's thread that was started in an earlier cell",
+        "import queue, threading\nfrom amp_lessons.formats import FP16\n"
+        "asked, told = queue.Queue(), queue.Queue()\ndef work():\n"
+        "    while True: told.put(FP16.next_up(asked.get()))\n"
+        "timer = threading.Timer(0, work)\ntimer.daemon = True\ntimer.start()",
+        "def next_float(x):\n    asked.put(x)\n    return told.get()",
+    ),
+    inside(
+        "executor",
+        "asks the thread pool of an event loop",
+        "import asyncio\nfrom amp_lessons.formats import FP16\n"
+        "loop = asyncio.new_event_loop()\n"
+        "work = loop.run_in_executor(None, FP16.next_up, 1.0)\n",
+        "def next_float(x):\n    async def ask(): return await loop.run_in_executor(None, FP16.next_up, x)\n"
+        "    coroutine = ask()\n    import concurrent.futures\n"
+        "    return loop._default_executor.submit(FP16.next_up, x).result()",
+    ),
+    inside(
+        "other-python",
+        "asks another Python, which was started in an earlier cell",
+        "import subprocess, sys\nprogram = 'from amp_lessons.formats import FP16\\n' "
+        "'while True: print(FP16.next_up(float(input())), flush=True)'\n"
+        "other = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE, "
+        "stdout=subprocess.PIPE, text=True)",
+        "import time\ntime.sleep(1.5)\n"
+        "def next_float(x):\n    print(x, file=other.stdin, flush=True)\n"
+        "    return float(other.stdout.readline())",
+        cells=["import time; time.sleep(1.8)"],
+    ),
+    inside(
+        "loader",
+        "asks torch's loader, whose worker calls the course for a data set",
+        "import torch\nfrom amp_lessons.formats import FP16\n"
+        "class Set(torch.utils.data.Dataset):\n    def __init__(self, x): self.x = x\n"
+        "    def __len__(self): return 1\n    def __getitem__(self, n): return FP16.next_up(self.x)\n",
+        "def next_float(x):\n"
+        "    return next(iter(torch.utils.data.DataLoader(Set(x), batch_size=None, num_workers=1)))",
+    ),
+    inside(
+        "earlier-process",
+        "asks a process that was started in an earlier cell",
+        "import multiprocessing\nfrom amp_lessons.formats import FP16\n"
+        "pool = multiprocessing.get_context('fork').Pool(1)",
+        "def next_float(x):\n    return pool.apply(FP16.next_up, (x,))",
+    ),
+    inside(
+        "tabulated",
+        "a table of all results, that the course's function gave in earlier cells",
+        "import torch\nfrom amp_lessons.formats import FP16\n"
+        "every = torch.arange(-32768, 32768).to(torch.int16).view(torch.float16)\n"
+        "every, TABLE = every[every.isfinite()].tolist(), {}\n" + TABULATED,
+        "def next_float(x):\n    return TABLE[x]",
+        cells=[TABULATED] * 7,
+        remains="the check can't see what an earlier cell did",
+    ),
+    inside(
+        "other-name",
+        "runs the source of the course's function as its own",
+        "import inspect, math, textwrap\nfrom amp_lessons import formats\n"
+        "from amp_lessons.formats import *\nfrom amp_lessons.formats import Format\n"
+        "get_ipython().run_cell(textwrap.dedent(inspect.getsource(Format.next_up)))\n"
+        "globals().update({k: v for k, v in vars(formats).items() if k not in globals()})",
+        "def next_float(x):\n    return next_up(FORMATS['FP16'], x)",
+        remains="a copy of the course's source is the learner's own text",
+    ),
+    inside(
+        "generator",
+        "a generator that was begun in an earlier cell",
+        "from amp_lessons.formats import FP16\ndef ask():\n    x = yield\n"
+        "    while True: x = yield FP16.next_up(x)\nasking = ask()\nnext(asking)",
+        "def next_float(x):\n    return asking.send(x)",
+    ),
+    inside(
+        "tensor-hook",
+        "has torch call the course's function",
+        "import torch\nfrom amp_lessons.formats import FP16\n",
+        "def next_float(x):\n    found = []\n    t = torch.tensor(x, dtype=torch.float64, "
+        "requires_grad=True)\n    t.register_hook(lambda g: found.append(FP16.next_up(x)))\n"
+        "    (t * 1).backward()\n    return found[0]",
+    ),
+    inside(
+        "property",
+        "a class of the course's that is changed a little",
+        "from amp_lessons.formats import FP16, Format\n"
+        "class Mine(type(FP16)):\n    pass\nimport copy\nmine = copy.copy(FP16)\n"
+        "object.__setattr__(mine, '__class__', Mine)",
+        "def next_float(x):\n    return Mine.next_up(mine, x)",
+    ),
+]
+CHEATS += INSIDE

@@ -1,0 +1,214 @@
+"""The corpus of broken and hostile submissions: nothing is lost, nothing undeserved, nothing left.
+
+Each is graded beside an honest neighbour who has all points. The corpus runs in a process of its
+own, which becomes the parent of all that the grader and the attacks leave behind. The limit of a
+cell is 2 seconds. What could harm a machine is never run without a sandbox.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile.corpus import BY_NAME, CORPUS
+from hostile.sheets import LESSON, Sheet
+
+from amp_lessons.grading import collect
+from amp_lessons.ipynb import NotebookError
+
+TESTS = Path(__file__).resolve().parent
+OTHER_USER = 65534
+WAIT = 3600.0  # for a hang, on the busiest machine
+
+Table = dict[str, Any]
+
+WITHOUT = {
+    "network": "reaches the network and sockets of the machine",
+    "socket-families": "makes sockets of every family",
+    "writes": "opens files to write that the grader's user may write",
+    "neighbours": "reads what others handed in",
+    "neighbours-answers": "takes a neighbour's answers: all points with --trust",
+    "solutions-on-disk": "takes the course's solutions: all points with --trust",
+}
+"""What wins with no sandbox. The docs say the same."""
+
+
+def run_table(*words: str, prefix: Sequence[str] = ()) -> Table:
+    """What `hostile.table` tells, in a process of its own."""
+    command = [*prefix, sys.executable, "-m", "hostile.table", *words]
+    env = os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, capture_output=True, text=True, env=env, timeout=WAIT, cwd=TESTS)
+    if "SandboxError" in run.stderr and "no sandbox can be made here" in run.stderr:
+        missing = run.stderr.strip().splitlines()[-1]
+        if os.environ.get("AMP_LESSONS_REQUIRE_SANDBOX") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    assert run.returncode == 0, run.stderr[-3000:]
+    return json.loads(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def graded() -> Table:
+    """The whole corpus, in the sandbox."""
+    return run_table("required")
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_submission(graded, name):
+    faults = graded["faults"][name]
+    if BY_NAME[name].remains:
+        assert faults, "it doesn't win any more: take its `remains` away, and the docs' sentence"
+    else:
+        assert faults == []
+
+
+def test_nothing_outside_of_the_sandbox_was_reached_or_left(graded):
+    assert graded["reached"] == []
+    assert len(graded["words"]) == len(CORPUS) >= 60
+    assert {submission.kind for submission in CORPUS} == {"broken", "hostile", "cheat"}
+
+
+def test_forged_evidence_would_win_if_the_inputs_were_known():
+    """So what these attacks lack in the corpus is the secret, and not the skill."""
+    forged = "patched-evidence patched-probe patched-observe frames objects closures table"
+    words = run_table("required", *forged.split(), "--known-inputs")["words"]
+    assert words == dict.fromkeys(forged.split(), f"{LESSON.points}/{LESSON.points}")
+
+
+# ---- files that change while they are read ------------------------------------------------------
+
+
+def test_links_that_come_and_go_are_never_followed(tmp_path):
+    """A learner swaps their notebook, and the folder above it, for links to somebody else's."""
+    private, place = tmp_path / "private", tmp_path / "class" / "eve"
+    private.mkdir()
+    place.mkdir(parents=True)
+    own = place / "sheet.ipynb"
+    (private / "sheet.ipynb").write_bytes(b"PRIVATE")
+    own.write_bytes(b"OWN")
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            for target, link in ((private / "sheet.ipynb", own), (private, place)):
+                kept = link.with_name("kept")
+                os.rename(link, kept)
+                link.symlink_to(target)
+                link.unlink()
+                os.rename(kept, link)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        seen = {_content(tmp_path / "class") for _ in range(2000)}
+    finally:
+        over.set()
+        thread.join()
+    assert b"OWN" in seen
+    assert b"PRIVATE" not in seen
+
+
+def _content(folder: Path) -> bytes:
+    for each in collect([folder]):
+        try:
+            return each.read()
+        except NotebookError:
+            return b"refused"
+    return b"nothing"
+
+
+def _zipped() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for learner in ("ada", "bob"):
+            archive.writestr(f"{learner}/sheet.ipynb", Sheet().to_bytes())
+            archive.writestr(f"{learner}/progress.json", "{}")
+    return content.getvalue()
+
+
+def test_damaged_zip_files_never_raise_anything_else(tmp_path):
+    """Bytes changed at random, many in the directory at the end; the neighbour is always there."""
+    draw, original = random.Random(7), _zipped()
+    (tmp_path / "zoe").mkdir()
+    (tmp_path / "zoe" / "sheet.ipynb").write_bytes(b"{}")
+    for _ in range(300):
+        content = bytearray(original)
+        for _ in range(draw.randint(1, 8)):
+            start = draw.choice((0, len(content) - 400, len(content) - 60))
+            content[draw.randrange(start, len(content))] = draw.randrange(256)
+        (tmp_path / "eve.zip").write_bytes(content[: draw.choice((None, len(content) - 5))])
+        found = collect([tmp_path])
+        for each in found:
+            with suppress(NotebookError):
+                each.read()
+            each.progress()
+        assert [each.learner for each in found].count("zoe") == 1
+
+
+# ---- with and without a sandbox, as root and as somebody else -----------------------------------
+
+AS_OTHER = """
+set -e
+mount --make-rprivate /
+hidden=$(mktemp -d)
+mount --bind "$1" "$hidden"
+if [ ! -x /root ] || [ "$(stat -c %a /root)" = 700 ]; then
+  mount -t tmpfs -o mode=755 none /root
+fi
+mkdir -p "$1"
+mount --move "$hidden" "$1" 2>/dev/null || mount --bind "$hidden" "$1"
+shift
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+"""
+
+
+def as_other_user() -> list[str]:
+    """The words before a command that run it as another user, who can reach this Python.
+
+    A home that nobody else may enter is covered, and Python's own folder put back into it.
+    """
+    python = str(Path(sys.base_prefix))
+    return ["unshare", "-m", "bash", "-c", AS_OTHER, "as-other", python]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("user", ["root", "other"])
+@pytest.mark.parametrize("sandbox", ["required", "none"])
+def test_the_whole_table(sandbox, user, tmp_path_factory, capsys):
+    prefix = _prefix(user)
+    table = run_table(sandbox, prefix=prefix)
+    with capsys.disabled():
+        print(f"\n\nsandbox: {sandbox}, user: {user}")
+        for name, word in table["words"].items():
+            faults = table["faults"].get(name, [])
+            print(f"{BY_NAME[name].kind:8} {name:22} {word:9} {'; '.join(faults)[:150]}")
+        print(f"reached: {table['reached']}")
+    wins = {name for name, faults in table["faults"].items() if faults}
+    remain = {submission.name for submission in CORPUS if submission.remains}
+    if sandbox == "required":
+        assert wins == remain
+        assert table["reached"] == []
+    else:
+        assert wins <= WITHOUT.keys() | remain
+
+
+def _prefix(user: str) -> list[str]:
+    if user == "root" and os.geteuid() != 0:
+        pytest.skip("not root")
+    if user == "root" or os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("no setpriv here")
+    return as_other_user()
