@@ -248,8 +248,8 @@ def _step(step: Step, lesson: Lesson | None, links: Links, first: tuple[str, ...
             skipped = _and(f"*{heading}*" for heading in first)
             yield (
                 f"**Run first.** This section needs cells of {skipped}, which we skip. Click on "
-                "the heading of this section, then *Run → Run All Above Selected Cell*. It can take "
-                "a minute, so start it before you explain."
+                "the heading of this section, then *Run → Run All Above Selected Cell*. It can "
+                "take a minute, so start it before you explain."
             )
     if step.exercise:
         of = course.lesson_of(step.exercise)
