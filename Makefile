@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make lab        open the course in JupyterLab"
-	@echo "make test       run every check of the course: the gate, about 10 minutes on 2 cores"
-	@echo "make test-long  run what takes long: an older instruction set, a first \`make lab\`"
+	@echo "make test       run every check of the course: the gate, about 17 minutes on 2 cores"
+	@echo "make test-long  run what takes long: a class of 500, an older instruction set, a first \`make lab\`"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
 	@echo "make format     let ruff format the Python sources"
 	@echo "make clean      remove the virtual environment and caches (never your workspace)"
@@ -28,8 +28,9 @@ test: $(VENV)/.tests
 	tests=$$?; wait $$types && exit $$tests
 
 test-long: $(VENV)/.tests
-	@echo "The long tests: four lessons on two instruction sets, and \`make lab\` in a fresh clone, which"
-	@echo "installs PyTorch once more: 5 to 30 minutes. The gate is \`make test\`."
+	@echo "The long tests: four lessons on two instruction sets, \`make lab\` in a fresh clone, a class of"
+	@echo "500, hostile notebooks with and without a sandbox, every exercise with fresh secret inputs, and"
+	@echo "the workshops' cells: an hour and more. The gate is \`make test\`."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long tests $(ARGS)
 
 notebooks: $(VENV)/.tests

@@ -186,7 +186,7 @@ def as_other_user() -> list[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("user", ["root", "other"])
 @pytest.mark.parametrize("sandbox", ["required", "none"])
-def test_the_whole_table(sandbox, user, tmp_path_factory, capsys):
+def test_the_whole_table(sandbox, user, capsys):
     prefix = _prefix(user)
     table = run_table(sandbox, prefix=prefix)
     with capsys.disabled():

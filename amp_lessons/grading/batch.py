@@ -250,6 +250,10 @@ def open_batch(options: Options, lessons: Sequence[str] | None = None) -> Iterat
         SandboxError: if the sandbox that was asked for is not allowed here.
         ResultsError: if the folder of results cannot be used.
     """
+    if os.name == "nt":
+        raise SandboxError(
+            "grading needs Linux or macOS: on Windows, run it in WSL (the Linux in Windows)"
+        )
     slugs = lessons or [lesson.slug for lesson in course.LESSONS if lesson.exercises]
     results = None
     if options.results is not None:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ BESIDE = "~"
 """Added to a learner's name, it is the honest neighbour's: the next in the list."""
 
 LIMITS = Limits(cell=2.0, total=12.0, memory=512, processes=64)
+SLOWER = replace(LIMITS, cell=5.0, total=90.0)
+"""Where each notebook gets a Python of its own, which takes seconds to start."""
 _HIDDEN = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 
