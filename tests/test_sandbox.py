@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -128,6 +131,36 @@ def test_without_one_the_grader_goes_on_and_says_so(nothing_allowed, tmp_path):
         assert batch.about["sandbox"] == "no sandbox"
         (graded,) = batch.grade(grading.collect([Sheet(tmp_path / "a.ipynb").save()]))
     assert graded.points == graded.of
+
+
+GRADES = """
+import sys
+from pathlib import Path
+from amp_lessons import grading
+from amp_lessons.grading.sandbox import house
+with grading.open_batch(grading.Options(sandbox="fork"), ["number_formats"]) as batch:
+    (graded,) = batch.grade(grading.collect([Path(sys.argv[1])]))
+print(house.scratch(), graded.points, graded.of)
+"""
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/var/tmp"])
+def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
+    """A clone or an environment may lie where a submission has its own folder elsewhere."""
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        copy = Path(folder, house.PACKAGE.name)
+        shutil.copytree(house.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy / "_course").symlink_to(course.course_files())
+        sheet = Sheet(tmp_path / "a.ipynb").save()
+        run = subprocess.run(
+            [sys.executable, "-c", GRADES, str(sheet)],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": folder},
+        )
+    scratch = "/scratch" if place == "/tmp" or house.scratch() == Path("/scratch") else "/tmp"
+    assert run.stdout == f"{scratch} {LESSON.points} {LESSON.points}\n", run.stderr[-2000:]
 
 
 def test_a_fork_server_that_ends_is_started_again(tmp_path):

@@ -137,6 +137,9 @@ def _furnish(package: Path, place: Path) -> None:
     linux.mount("/proc", place / "proc", None, linux.MS_BIND | linux.MS_REC)
     own = _inside(place, scratch())
     linux.mount("house", own, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
+    for name in ("home", "tmp"):
+        (own / name).mkdir()
+        (own / name).chmod(0o777)  # this process may be about to become another user
 
 
 def _pythons() -> Iterator[Path]:
