@@ -377,6 +377,7 @@ class Spawned:
 
     def __init__(self, order: dict[str, Any], package: Path, prefix: Sequence[str]) -> None:
         self._left: list[Path] = []
+        self._contained = bool(prefix)
         self._context = scratch_folder(self._left)
         folder = self._context.__enter__()
         own = house.scratch() if prefix else folder
@@ -399,6 +400,8 @@ class Spawned:
 
     def how_it_ended(self) -> str | None:
         status = self._process.poll()
+        if status is not None and self._contained and status > 128:
+            status = 128 - status  # how bubblewrap tells of a signal, as a shell does
         return None if status is None else exit_words(status)
 
     def end(self) -> list[str]:
