@@ -126,13 +126,20 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def _session() -> requests.Session:
+    """Cookies are kept, connections are not: a proxy closes an idle one when it likes."""
+    session = requests.Session()
+    session.headers["Connection"] = "close"
+    return session
+
+
 @dataclass
 class Learner:
     """One who uses the hub: logs in, opens the first page, runs code in a kernel."""
 
     hub: Hub
     name: str
-    session: requests.Session = field(default_factory=requests.Session)
+    session: requests.Session = field(default_factory=_session)
     token: str = ""
 
     def __enter__(self) -> Learner:
