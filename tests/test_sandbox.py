@@ -26,9 +26,9 @@ import json, os
 def walk(top):
     return sorted(os.path.join(d, f) for d, _, files in os.walk(top) for f in files)
 report = {
-    "environment": sorted(os.environ),
+    "environment": [name for name in os.environ if "TOKEN" in name or "SECRET" in name],
     "root": sorted(os.listdir("/")),
-    "own": walk("/tmp"),
+    "own": [f for f in walk("/tmp") + walk("/scratch") if "/.ipython/" not in f][:5],
     "processes": [p for p in os.listdir("/proc") if p.isdigit()],
     "user": [os.getuid(), os.geteuid()],
 }
@@ -88,8 +88,8 @@ def test_a_notebook_sees_python_and_itself(tmp_path, monkeypatch, kind):
         graded = sheet.grade()
     (mark,) = [m for m in graded.marks if m.exercise == first]
     seen = json.loads(mark.verdict.message.split(": ", 1)[1])
-    assert {"GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"}.isdisjoint(seen["environment"])
-    assert all("/.ipython/" in file for file in seen["own"])
+    assert seen["environment"] == []
+    assert all(file.startswith(sys.prefix) for file in seen["own"]), seen["own"]
     assert len(seen["processes"]) <= 3
     assert "home" not in seen["root"]
     assert states(graded)[LESSON.exercises[1].name] == "passed"

@@ -525,9 +525,10 @@ ESCAPES = [
         "other submissions, results, and what earlier ones left",
         "import glob\nattempt('neighbour', lambda: open(AROUND['neighbour']).read(20))\n"
         "attempt('results', lambda: os.listdir(AROUND['results']))\n"
-        "here = os.getcwd()\n"
+        "import amp_lessons, sys\n"
+        "known = (os.getcwd(), sys.prefix, sys.base_prefix, amp_lessons.__file__)\n"
         "attempt('tmp', lambda: [n for n in os.listdir('/tmp') if n not in ('home', 'tmp', 'notebook')"
-        " and not here.startswith(f'/tmp/{n}')] or None)\n"
+        " and not any(path.startswith(f'/tmp/{n}') for path in known)] or None)\n"
         "attempt('notebooks', lambda: [p for p in glob.glob('/tmp/*/*.ipynb')] or None)",
     ),
     hostile(
