@@ -12,6 +12,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from amp_lessons.grading.marks import verdict_from_json
 from amp_lessons.grading.services import Service, ServiceError
 
 if TYPE_CHECKING:
@@ -83,15 +84,7 @@ class Judges:
         except ServiceError as error:
             message = f"What this check reported cannot be judged ({error}). Look at this answer."
             return Verdict(State.ERROR, message, check_failed=True)
-        found = json.loads(given)
-        known = Verdict(
-            State(found["state"]),
-            found["said"],
-            found["diagnosis"],
-            tuple(found["seen"]),
-            found["check_failed"],
-        )
-        return self._known.setdefault(key, known)
+        return self._known.setdefault(key, verdict_from_json(json.loads(given)))
 
     def close(self) -> None:
         for judge in self._judges:

@@ -71,7 +71,7 @@ class Starter(Protocol):
 
     Attributes:
         name: how notebooks are kept apart, in a word or two.
-        missing: which protections are missing, in one line, or "".
+        missing: what is missing of the best sandbox, in one line, or "".
     """
 
     name: str
@@ -118,7 +118,10 @@ def open_starter(
         if sandbox in ("auto", "required", "bubblewrap") and sys.platform == "linux":
             prefix = bubblewrap.command(package)
             if prefix and bubblewrap.works(prefix):
-                yield Spawner(salt, package, prefix)
+                spawner = Spawner(salt, package, prefix)
+                if why:
+                    spawner.missing = f"in bubblewrap, seconds slower a notebook ({'; '.join(why)})"
+                yield spawner
                 return
             why.append("bubblewrap: " + ("not allowed here" if prefix else "not installed"))
         if sandbox not in ("auto", "none"):

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from amp_lessons.checks.verdict import Verdict
 
 
+def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
+    """The verdict in a mark's JSON, or in a judge's answer."""
+    from amp_lessons.checks.verdict import State, Verdict
+
+    return Verdict(
+        State(data["state"]),
+        data["said"],
+        data["diagnosis"],
+        tuple(data["seen"]),
+        data["check_failed"],
+    )
+
+
 @dataclass(frozen=True)
 class Mark:
     """The verdict on one exercise, and its points."""
@@ -46,16 +59,7 @@ class Mark:
 
     @classmethod
     def from_json(cls, exercise: str, data: Mapping[str, Any]) -> Mark:
-        from amp_lessons.checks.verdict import State, Verdict
-
-        verdict = Verdict(
-            State(data["state"]),
-            data["said"],
-            data["diagnosis"],
-            tuple(data["seen"]),
-            data["check_failed"],
-        )
-        return cls(exercise, verdict, data["points"], data["of"])
+        return cls(exercise, verdict_from_json(data), data["points"], data["of"])
 
 
 @dataclass(frozen=True)

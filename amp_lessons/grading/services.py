@@ -20,6 +20,9 @@ from typing import Any
 
 from amp_lessons.grading import frames
 
+_OUT_OF_MEMORY = 77
+"""The exit status of a service whose memory is used up."""
+
 
 class ServiceError(Exception):
     """No answer came. The message says why, in words that fit behind "because"."""
@@ -56,10 +59,10 @@ class Service:
             try:
                 return self._answer(process, header, content, patience)
             except OSError as error:
-                ended = process.poll() is not None
+                used_up = process.poll() == _OUT_OF_MEMORY
                 self.close()
-                used_up = f"it takes more than {self._memory} MiB of memory"
-                raise ServiceError(used_up if ended else str(error)) from error
+                memory = f"it takes more than {self._memory} MiB of memory"
+                raise ServiceError(memory if used_up else str(error)) from error
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(
@@ -119,7 +122,7 @@ def serve(answer: Callable[[dict[str, Any], bytes], frames.Frame]) -> None:
         try:
             given = answer(*questions.get())
         except MemoryError:
-            os._exit(1)
+            os._exit(_OUT_OF_MEMORY)
         frames.write(pipe, frames.packed(*given))
 
 

@@ -1,4 +1,4 @@
-"""From the parts of a notebook to slides: which of them begin anew, go on, or share the room.
+"""From the parts of a notebook to slides: which of them begin one, continue it, or share the room.
 
 A heading begins a slide. Text goes on over more slides where it's long; where dropping a few
 closing sentences saves a slide, they go into the speaker notes. A cell and its result share a

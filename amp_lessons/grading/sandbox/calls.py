@@ -64,7 +64,7 @@ _ON_PROCESSES = {
     "aarch64": (261, 119, 118, 274, 122),
 }
 _MMAP = {"x86_64": 9, "aarch64": 222}
-_SHARED, _ANONYMOUS = 0x01, 0x20  # pages of such memory can be hidden from whoever counts them
+_SHARED, _ANONYMOUS = 0x01, 0x20  # pages of such memory can be hidden from what counts memory
 _ON_SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}  # socket, socketpair
 
 _MACHINES = {"x86_64": (0xC000003E, _X86_64, 56), "aarch64": (0xC00000B7, _AARCH64, 220)}
