@@ -539,27 +539,42 @@ def test_reset_without_a_workspace():
 # ---- grade --------------------------------------------------------------------------------------
 
 
+COURSE = course.course_files()
+LONG = pytest.mark.long
+
+
 def sheets(folder: str) -> list[Path]:
-    return sorted((course.course_files() / folder).glob("*.ipynb"))
+    return sorted((COURSE / folder).glob("*.ipynb"))
 
 
-def test_the_solutions_get_full_marks():
-    done = run("grade", *sheets("solutions"), "--jobs", 2)
+THREE_OR_ALL = pytest.mark.parametrize(
+    "lessons",
+    [
+        pytest.param(course.LESSONS[:6:2], id="three"),
+        pytest.param([each for each in course.LESSONS if each.points], id="all", marks=LONG),
+    ],
+)
+
+
+@THREE_OR_ALL
+def test_the_solutions_get_full_marks(lessons):
+    done = run("grade", *(COURSE / lesson.solutions for lesson in lessons), "--jobs", 2)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    total = sum(lesson.points for lesson in course.LESSONS)
-    assert f"{total} of {total} points in {len(sheets('solutions'))} notebooks" in done.stdout
+    total = sum(lesson.points for lesson in lessons)
+    assert f"{total} of {total} points in {len(lessons)} notebooks" in done.stdout
 
 
-def test_the_stubs_get_none_and_are_not_attempted():
-    done = run("grade", "--json", *sheets("exercises"), "--jobs", 2)
+@THREE_OR_ALL
+def test_the_stubs_get_none_and_are_not_attempted(lessons):
+    done = run("grade", "--json", *(COURSE / lesson.sheet for lesson in lessons), "--jobs", 2)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     marks = [mark for sheet in data["notebooks"] for mark in sheet["exercises"].values()]
-    assert len(marks) == sum(len(lesson.exercises) for lesson in course.LESSONS)
+    assert len(marks) == sum(len(lesson.exercises) for lesson in lessons)
     assert {mark["state"] for mark in marks} == {"not attempted"}
     assert data["points"] == 0
-    assert data["of"] == sum(lesson.points for lesson in course.LESSONS)
+    assert data["of"] == sum(lesson.points for lesson in lessons)
 
 
 def test_bad_notebooks_do_not_stop_the_others(own_place):

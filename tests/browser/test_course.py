@@ -67,10 +67,14 @@ def test_lessons_with_widgets_are_found():
     assert 0 < len(WITH_WIDGETS) < len(LESSONS)
 
 
-READ = dict.fromkeys([LESSONS[0], *WITH_WIDGETS, LESSONS[-1]])
+TRAIN_LONGEST = ("amp_from_scratch", "autocast_regions", "grad_scaler", "training_loops")
+READ = [
+    pytest.param(lesson, id=lesson.id, marks=[pytest.mark.long] * (lesson.slug in TRAIN_LONGEST))
+    for lesson in dict.fromkeys([LESSONS[0], *WITH_WIDGETS, LESSONS[-1]])
+]
 
 
-@pytest.mark.parametrize("lesson", READ, ids=lambda it: it.id)
+@pytest.mark.parametrize("lesson", READ)
 def test_lesson_runs_and_shows_what_is_stored(reader, lesson):
     """A learner who runs all sees what the notebook shows on the web, silence included. The other
     lessons show nothing that is JupyterLab's affair: nbval compares their outputs."""
