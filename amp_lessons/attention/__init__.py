@@ -1,0 +1,34 @@
+"""Which kernel `scaled_dot_product_attention` takes on CUDA: flash, efficient, cuDNN or math.
+
+The rules are those of PyTorch 2.13.0's C++, restated on shapes, dtypes and flags: no tensor, no
+torch and no GPU is needed. How a kernel is then run on fake tensors is `fakes.attention`'s matter.
+"""
+
+from amp_lessons.attention.calls import (
+    KERNELS,
+    LABELS,
+    AttentionError,
+    Call,
+    Choice,
+    Refusal,
+    Settings,
+)
+from amp_lessons.attention.choosing import choose, order
+from amp_lessons.attention.gpus import CAPABILITIES, DEFAULT_GPU, capability
+from amp_lessons.attention.numbers import forward_flops
+
+__all__ = [
+    "CAPABILITIES",
+    "DEFAULT_GPU",
+    "KERNELS",
+    "LABELS",
+    "AttentionError",
+    "Call",
+    "Choice",
+    "Refusal",
+    "Settings",
+    "capability",
+    "choose",
+    "forward_flops",
+    "order",
+]
