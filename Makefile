@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: lab test test-long notebooks environment format clean help FORCE
+.PHONY: lab test test-long test-torch notebooks environment format clean help FORCE
 
 help:
 	@echo "make lab        open the course in JupyterLab"
 	@echo "make test       run every check of the course: the gate, about 17 minutes on 2 cores"
 	@echo "make test-long  run what takes long: a class of 500, an older instruction set, a first \`make lab\`"
+	@echo "make test-torch TORCH=2.15.0   run what depends on PyTorch with another version of it"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
 	@echo "make format     let ruff format the Python sources"
 	@echo "make clean      remove the virtual environment and caches (never your workspace)"
@@ -32,6 +33,10 @@ test-long: $(VENV)/.tests
 	@echo "500, hostile notebooks with and without a sandbox, every exercise with fresh secret inputs, and"
 	@echo "the workshops' cells: an hour and more. The gate is \`make test\`."
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long tests $(ARGS)
+
+# In an environment of its own below .venvs, which is kept. `ARGS=-- tests/test_policy.py` runs less.
+test-torch:
+	@$(PYTHON) tools/test_torch.py "$(TORCH)" $(ARGS)
 
 notebooks: $(VENV)/.tests
 	$(BIN)/python tools/build_notebooks.py

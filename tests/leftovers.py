@@ -67,9 +67,13 @@ def _children() -> Iterable[str]:
 
 
 def _threads() -> Iterable[str]:
-    """Threads, but for those of an event loop's own pool: they end with the loop, which counts."""
+    """Threads, but for those of an event loop's own pool: they end with the loop, which counts.
+
+    The thread that tqdm keeps for its progress bars doesn't count either. torch.compile starts one
+    where tqdm is installed.
+    """
     for thread in threading.enumerate():
-        if not thread.name.startswith("asyncio_"):
+        if not thread.name.startswith(("asyncio_", "tqdm_monitor")):
             yield f"thread {thread.ident}: {thread.name}"
 
 

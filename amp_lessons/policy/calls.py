@@ -1,6 +1,7 @@
 """How to call each operation: names and calls, and not a word on dtypes.
 
-`t(2, 3)` is a floating-point tensor.
+`t(2, 3)` is a floating-point tensor. An op that the installed torch doesn't have, because it is
+newer or because it was removed, isn't in the table.
 """
 
 from __future__ import annotations
@@ -48,13 +49,24 @@ _NN: Any = torch._C._nn
 Call = Callable[[Inputs], Any]
 
 
+def _has(home: Any, name: str) -> bool:
+    """Whether this torch has a function, and it is not the stub of one that was removed.
+
+    ``torch.cholesky`` and its like are gone from ATen, and a function in ``torch._linalg_utils``
+    says so when somebody calls it.
+    """
+    function = getattr(home, name, None)
+    return function is not None and getattr(function, "__module__", "") != "torch._linalg_utils"
+
+
 def _each(home: Any, names: str, *shapes: tuple[int, ...], prefix: str = "") -> dict[str, Call]:
     """Ops of one home that all take tensors of these shapes, and nothing else."""
 
     def caller(function: Callable[..., Any]) -> Call:
         return lambda t: function(*(t(*shape) for shape in shapes))
 
-    return {prefix + name: caller(getattr(home, name)) for name in names.split()}
+    there = (name for name in names.split() if _has(home, name))
+    return {prefix + name: caller(getattr(home, name)) for name in there}
 
 
 def _inverting(home: Any, names: str, prefix: str = "") -> dict[str, Call]:
@@ -63,7 +75,8 @@ def _inverting(home: Any, names: str, prefix: str = "") -> dict[str, Call]:
     def caller(function: Callable[..., Any]) -> Call:
         return lambda t: function(t.eye(3))
 
-    return {prefix + name: caller(getattr(home, name)) for name in names.split()}
+    there = (name for name in names.split() if _has(home, name))
+    return {prefix + name: caller(getattr(home, name)) for name in there}
 
 
 def _along(names: str) -> dict[str, Call]:
@@ -147,6 +160,7 @@ _LINEAR_ALGEBRA: dict[str, Call] = {
     "ormqr": lambda t: torch.ormqr(t.eye(3), t(3), t(3, 2)),
     **_inverting(torch.linalg, "cholesky cholesky_ex cond eig eigh eigvals eigvalsh", "linalg_"),
     **_inverting(torch.linalg, "inv inv_ex matrix_rank qr svd svdvals det slogdet", "linalg_"),
+    **_inverting(torch.linalg, "matrix_sqrth", "linalg_"),  # since 2.14
     "linalg_householder_product": lambda t: torch.linalg.householder_product(t.eye(3), t(3)),
     "linalg_lstsq": lambda t: torch.linalg.lstsq(t.eye(3), t(3, 2)),
     "linalg_solve": lambda t: torch.linalg.solve(t.eye(3), t(3, 2)),

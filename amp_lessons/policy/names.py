@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from amp_lessons import policy_record
 from amp_lessons.policy.answer import DEVICES, DTYPES, PolicyError
 from amp_lessons.policy.calls import CALLS, OPERATORS, OPS
 
@@ -29,6 +30,9 @@ def find_op(op: str) -> str:
                 return known
     last = op.strip().replace("::", ".").rpartition(".")[2]
     bare = (spellings or [last])[-1]
+    if spellings and bare not in CALLS and (others := policy_record.versions_with(bare)):
+        here = policy_record.release(torch.__version__)
+        raise PolicyError(f"torch {here} has no {bare}; it is in torch {others[-1]}")
     written = bare.endswith(("_", "(out=)"))  # that mark is no matter of spelling
     loose = [] if written else _alike(spellings)
     if len(loose) == 1:

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from amp_lessons import policy
 from amp_lessons.policy.answer import OpPolicy, counts, short
+from amp_lessons.policy_record import changes
+from amp_lessons.policy_record.changes import KINDS, Changes, answer
 
 
 def table(found: Sequence[OpPolicy], *, why: bool) -> Table:
@@ -40,6 +42,33 @@ def totals(found: Sequence[OpPolicy]) -> list[str]:
     if lost:
         lines.append(f"{lost} not answerable here:")
         lines += [f"- {p.op}: {p.note}" for p in found if p.group == "not answerable"]
+    return lines
+
+
+def since(version: str, found: Sequence[OpPolicy], *, whole: bool) -> Changes:
+    """Compare a table of answers with a recorded version; ``whole`` if every op was asked.
+
+    Raises:
+        PolicyRecordError: for a version that is not recorded.
+    """
+    rules = policy.rules(found[0].device) if whole else None
+    return changes.since(version, torch.__version__, policy.as_json(found), rules)
+
+
+def changed(found: Changes) -> list[str]:
+    """What was compared, the ops that differ with both answers, and autocast's rules: as lines."""
+    where = f"autocast({found.device!r}, {found.dtype}), torch {found.now} beside {found.before}"
+    if not found:
+        return [f"{where}: nothing changed, {found.asked} asked"]
+    lines = [f"{where}: {len(found.ops)} ops differ"]
+    for kind, words in KINDS.items():
+        ops = found.of_kind(kind)
+        lines += [f"{words}:"] if ops else []
+        for each in ops:
+            answers = (answer(had) for had in (each.recorded, each.now) if had)
+            lines.append(f"- {each.op}: {' → '.join(answers)}")
+    for words, names in (("now has", found.new_rules), ("no longer has", found.old_rules)):
+        lines += [f"autocast {words} a rule for: {', '.join(names)}"] if names else []
     return lines
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged
+from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
 from amp_lessons.policy.answer import DEVICES, short
 from amp_lessons.policy.calls import Inputs
 from amp_lessons.policy.names import find_device
@@ -82,6 +82,7 @@ def sandbox(device: str, dtype: torch.dtype) -> Iterator[Sandbox]:
             from torch._subclasses.fake_tensor import FakeTensorMode
 
             ensure_cuda_guard()
+            stack.enter_context(without_cudnn())
             stack.enter_context(failures_unlogged())
             stack.enter_context(FakeTensorMode())
         yield Sandbox(device, dtype, "measured" if real else "fake tensors", known)

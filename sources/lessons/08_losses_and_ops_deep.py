@@ -92,13 +92,15 @@ for dtype in (single, half, bfloat):
     zeros = torch.zeros(1, 4, dtype=dtype, requires_grad=True)
     unit = F.normalize(zeros)
     unit.sum().backward()
-    similarity = F.cosine_similarity(long, long).item()
+    similarity, gradient = F.cosine_similarity(long, long).item(), zeros.grad[0, 0]
     print(f"{dtype!s:14} similarity {similarity:.3g}; for zeros: F.normalize", end=" ")
-    print(f"{unit[0, 0].item():.2g}, gradient {zeros.grad[0, 0].item():.2g}")
+    print(f"{unit[0, 0].item():.2g}, gradient", end=" ")
+    print(f"{gradient.item():.2g}" if gradient.isfinite() else "not finite")
 
 # %% [markdown]
-# `F.normalize` has an eps of 1e-12, which is 0 in FP16: a vector of zeros gives 0/0. In FP32 and BF16 its
-# gradient at zero is 1e12. So cast to FP32 first, and choose an eps whose reciprocal may be a gradient.
+# `F.normalize` has an eps of 1e-12, which is 0 in FP16: a vector of zeros gives 0/0. (Its gradient is NaN in
+# PyTorch 2.13, and inf in 2.15.) In FP32 and BF16 the gradient at zero is 1e12. So cast to FP32 first, and
+# choose an eps whose reciprocal may be a gradient.
 # CUDA's autocast runs `norm` and `cosine_similarity` in FP32; a CPU's doesn't. (On a CPU, both
 # `F.normalize` and `nn.LocalResponseNorm` also overflow in FP16.)
 #

@@ -370,18 +370,23 @@ show("fsdp2 gradient")
 # *modules*. It has no list of operations as autocast has, so a softmax or a norm inside runs in
 # FP16 too. To keep a norm in FP32, give it a policy of its own ([[deep past_one_gpu]]).
 #
-# Now suppose you give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`. For one parameter,
-# rank 0 has a gradient of 256, and rank 1 has one of 1.
+# Now suppose you use PyTorch 2.13, give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`.
+# For one parameter, rank 0 has a gradient of 256, and rank 1 has one of 1.
 
 # %% tags=["question"]
 predict("past_one_gpu.mean_without_reduce_dtype")
 
 # %%
-for param_dtype, (first, second), without, with_fp32 in ranks[0].reports["reduce"]:
+for param_dtype, (first, second), low, full in ranks[0].reports["reduce"]:
     print(f"param_dtype {param_dtype}, gradients {first:.3g} and {second:.3g}:")
-    print(f"    mean without reduce_dtype {without:.4g}, with torch.float32 {with_fp32:.4g}")
+    print(f"    mean in {param_dtype} {low:.4g}, in float32 {full:.4g}")
 
 # %% [markdown]
+# The first mean is what PyTorch 2.13 gives you if you leave out `reduce_dtype`. PyTorch 2.15 then averages
+# in the dtype of the parameters, here FP32
+# ([its source](https://github.com/pytorch/pytorch/blob/v2.15.0/torch/distributed/fsdp/_fully_shard/_fsdp_api.py)).
+# Write the dtype down, and both versions do the same.
+#
 # FP32 in this exchange costs twice the bytes of a 16-bit format. Start with FP32. DDP averages
 # gradients in the dtype that they have, which is FP32 for FP32 parameters.
 #

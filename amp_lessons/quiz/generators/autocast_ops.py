@@ -10,7 +10,7 @@ from amp_lessons.quiz.generators.base import Draft, Option, choices, generator
 from amp_lessons.quiz.generators.words import listed
 
 VERSION = "2.13.0"
-SOURCE = "torch 2.13, amp_lessons/policy_recorded.json; asked of torch in the tests"
+SOURCE = "torch 2.13, amp_lessons/policy_record/recorded; asked of torch in the tests"
 
 # How people write the ops that they meet, by their names in the record.
 FUNCTIONS = {
