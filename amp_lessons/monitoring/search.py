@@ -1,0 +1,207 @@
+"""The search for what broke a step: which op, at which line, in which part of the step.
+
+The order is that of the step itself: parameters, forward pass, loss, backward pass. Where only a
+second run can tell, `calls.run_again` makes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from amp_lessons.monitoring.calls import Call, run_again
+from amp_lessons.monitoring.findings import Fault, Phase
+from amp_lessons.monitoring.ops import Op, OpLog, Origin
+from amp_lessons.monitoring.places import Mark, look_up
+from amp_lessons.monitoring.tensors import FINITE, INF, NAN, Extremes, kind, kind_of
+
+OUTPUT = "output of the model"
+"""What the log of the loss calls the tensors that it got from the model."""
+HALF = 0.5
+"""With this share of the gradients lost, an underflow counts as a fault."""
+
+
+@dataclass
+class Node:
+    """A node of autograd's graph between the loss and the model's outputs."""
+
+    name: str
+    sequence: int
+    leads_to: tuple[int, ...]
+    at_edge: bool
+    came: list[Extremes] = field(default_factory=list)
+
+
+@dataclass
+class Pass:
+    """What belongs to one `backward()`: the calls before it, and what flowed."""
+
+    calls: list[Call] = field(default_factory=list)
+    log: OpLog | None = None
+    loss: list[Extremes] = field(default_factory=list)
+    loss_mark: Mark | None = None
+    nodes: dict[int, Node] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """Looks for what broke one step.
+
+    Attributes:
+        step: its number, from 0.
+        parameters: of the model, by name.
+        stale: whether the gradients were broken before the step.
+        optimizer: the name of the last optimizer that stepped, "" if none did.
+        optimizer_line: where it did.
+    """
+
+    step: int
+    parameters: dict[str, Tensor]
+    stale: bool
+    optimizer: str
+    optimizer_line: Mark | None
+
+    def run(self, passes: list[Pass], broken: list[str]) -> Fault | None:
+        """Name what broke. ``broken``: names of the parameters with a broken gradient."""
+        weights = [n for n, p in self.parameters.items() if kind_of(p) != FINITE]
+        if weights:
+            return self._of_parameter(weights)
+        trouble = ""
+        for current in passes:
+            loss = any(kind(found) != FINITE for found in current.loss)
+            for search in (self._in_forward, self._in_loss) if loss else (self._in_backward,):
+                try:
+                    fault = search(current)
+                except Exception as error:
+                    trouble = f"the step can't be run again: {type(error).__name__}: {error}"
+                    continue
+                if fault is not None:
+                    return fault
+        return self._unknown(passes[-1] if passes else Pass(), broken, trouble)
+
+    def _of_parameter(self, names: list[str]) -> Fault:
+        who, line = self.optimizer, self.optimizer_line
+        detail = f"{names[0]} was broken before this step"
+        op = f"{who}.step" if who else "parameter"
+        found = kind_of(self.parameters[names[0]])
+        return Fault(self.step, found, "parameter", op, look_up(line), names[0], detail=detail)
+
+    def _in_forward(self, current: Pass) -> Fault | None:
+        for call in current.calls:
+            again = run_again(call, call.path, backward=False)
+            found = [o for o in again.log.origins(again.outputs) if not o.on_purpose]
+            if found:
+                return self._of_origin(found[0], again.log, call, "forward")
+        return None
+
+    def _in_loss(self, current: Pass) -> Fault | None:
+        origin = current.log.last_broken() if current.log is not None else None
+        if origin is None or current.log is None or origin.outside == OUTPUT:
+            return None
+        return self._of_origin(origin, current.log, None, "loss")
+
+    def _in_backward(self, current: Pass) -> Fault | None:
+        node = _breaking_node(current)
+        if node is not None:
+            return self._of_node(current, node)
+        for call in reversed(current.calls):
+            if not call.grads:
+                continue
+            again = run_again(call, call.path, backward=True)
+            found = again.log.origins(again.gradients.values())
+            found = [o for o in found if not o.on_purpose] or found
+            if found:
+                return self._of_origin(found[0], again.log, call, "backward")
+        return None
+
+    def _of_origin(self, origin: Origin, log: OpLog, call: Call | None, phase: Phase) -> Fault:
+        op = origin.op
+        line = log.forward_of(op) if op.node else op
+        detail = ""
+        if call is not None and call.changed():
+            detail = "an input was changed in place after the call; the second run saw the change"
+        if origin.outside:
+            return self._of_outside(origin, line, call, detail)
+        name = line.name if line is not op else op.name
+        if op.node and line is op:
+            name = _of_node_name(op.node)
+        return Fault(
+            self.step, origin.kind, phase, name, look_up(line.mark), line.module, op.always,
+            detail=detail,
+        )  # fmt: skip
+
+    def _of_outside(self, origin: Origin, line: Op, call: Call | None, detail: str) -> Fault:
+        where, phase = origin.outside, "input"
+        place = look_up(line.mark)
+        if where.startswith("input") and call is not None:
+            place = look_up(call.mark)
+        elif where.startswith(("parameter", "buffer")):
+            phase = "parameter"
+        return Fault(
+            self.step, origin.kind, phase, where, place, line.module,  # type: ignore[arg-type]
+            detail=detail or f"it first met {line.name}",
+        )  # fmt: skip
+
+    def _of_node(self, current: Pass, node: Node) -> Fault:
+        op = current.log.line_of(node.sequence) if current.log is not None else None
+        name = op.name if op is not None else _of_node_name(node.name)
+        place = look_up(op.mark if op is not None else current.loss_mark)
+        grads = [kind_of(g) for call in current.calls for g in call.grads.values()]
+        found = NAN if NAN in grads else INF
+        return Fault(self.step, found, "backward", name, place, detail="in the code of the loss")
+
+    def _unknown(self, current: Pass, broken: list[str], trouble: str) -> Fault | None:
+        if self.stale and broken:
+            detail = "they were inf or NaN before this step: nothing cleared them (zero_grad)"
+            return Fault(self.step, "nan", "gradient", "gradients", module=broken[0], detail=detail)
+        if any(call.too_large for call in current.calls):
+            trouble = trouble or "the model's outputs are too large to keep their gradients"
+        detail = trouble or "when the step ran once more, everything stayed finite"
+        loss = any(kind(found) != FINITE for found in current.loss)
+        phase: Phase = "forward" if loss else "backward"
+        place = look_up(current.loss_mark)
+        return Fault(self.step, "nan", phase, "unknown op", place, detail=detail)
+
+    def underflow(self, current: Pass) -> Fault | None:
+        arrived = [g for call in current.calls for g in call.grads.values()]
+        zeros = sum(int((g == 0).sum()) for g in arrived)
+        count = sum(g.numel() for g in arrived)
+        edge = [current.nodes[s] for s in current.order if current.nodes[s].at_edge]
+        if count and zeros >= HALF * count and edge:
+            fault = self._of_node(current, edge[-1])
+            return replace(fault, kind="underflow", detail=f"{zeros / count:.0%} became zero")
+        for call in reversed(current.calls):
+            try:
+                again = run_again(call, call.path, backward=True, underflow=True)
+            except Exception:
+                continue
+            lossy = (op for op in again.log.ops if op.node and op.lost >= HALF)
+            op = next(lossy, None)
+            if op is not None:
+                fault = self._of_origin(Origin(op, "underflow"), again.log, call, "backward")
+                return replace(fault, detail=f"{op.lost:.0%} of its results became zero")
+        return None
+
+
+def _breaking_node(current: Pass) -> Node | None:
+    """The node of the loss that got finite gradients and gave away broken ones."""
+
+    def broken(node: Node) -> bool:
+        return any(kind(found) != FINITE for found in node.came)
+
+    ran = [current.nodes[sequence] for sequence in current.order]
+    first = next((node for node in ran if broken(node)), None)
+    if first is not None:
+        before = [n for n in ran if first.sequence in n.leads_to and not broken(n)]
+        return before[-1] if before else first
+    arrived = [kind_of(g) for call in current.calls[-1:] for g in call.grads.values()]
+    edge = [node for node in ran if node.at_edge]
+    return edge[-1] if edge and any(k != FINITE for k in arrived) else None
+
+
+def _of_node_name(name: str) -> str:
+    """ "SqrtBackward0" as "sqrt"."""
+    return name.rpartition("::")[2].partition("Backward")[0].lower() or name
