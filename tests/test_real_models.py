@@ -326,13 +326,25 @@ def test_a_number_that_is_written_into_a_part():
         x[x > 0] = -1e9
         return x
 
+    ones = torch.ones(2, 2, dtype=FP16)
     for device in ("cpu", "cuda"):
-        (found,) = hazards(function, device=device)
-        assert (found.severity, found.kind) == ("wrong numbers", "constant beyond the format")
-        assert (found.count, "becomes inf" in found.message) == (2, True)
+        found = hazards(function, device=device)
+        assert kinds(found) == {"constant beyond the format"}
+        if torch.__version__ >= (2, 15):  # it refuses the number
+            assert [(each.severity, each.op) for each in found] == [
+                ("raises", "fill_"),
+                ("raises", "masked_fill_"),
+            ]
+        else:
+            assert [(each.severity, each.count) for each in found] == [("wrong numbers", 2)]
+            assert "becomes inf" in found[0].message
         assert kinds(hazards(lambda m, x: function(m, x.float()), device=device)) == set()
         assert kinds(hazards(function, device=device, dtype=BF16)) == set()
-    assert torch.isinf(function(None, torch.ones(2, 2, dtype=FP16))).all()
+    if torch.__version__ >= (2, 15):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            function(None, ones)
+    else:
+        assert torch.isinf(function(None, ones)).all()
 
 
 def test_a_derivative_inside_the_forward_is_told_apart():
@@ -381,9 +393,10 @@ def test_a_factor_beyond_the_format_is_only_watched():
 
 
 def test_a_mean_or_softmax_does_not_overflow():
-    messages = [h.message for h in hazards(lambda m, x: x.mean() + x.softmax(-1))]
-    assert all("11 significant bits" in message for message in messages)
-    assert "65504" in hazards(lambda m, x: x.sum())[0].message
+    assert hazards(lambda m, x: x.mean() + x.softmax(-1)) == ()
+    assert torch.isfinite(torch.full((10**5,), 6e4, dtype=FP16).mean())
+    (found,) = hazards(lambda m, x: x.expand(400, 4, 8).sum())
+    assert "65504" in found.message
 
 
 def test_a_backward_that_raises_is_foretold():

@@ -26,7 +26,6 @@ from amp_lessons import cli, models
 from amp_lessons.fakes.cuda import ensure_cuda_guard
 from amp_lessons.fakes.models import fake_like
 from amp_lessons.trace import TraceError, explain_autocast
-from amp_lessons.trace.target import load, parse_shape
 
 EXAMPLES = ("mlp", "cnn", "lstm", "transformer_encoder", "custom_function")
 DTYPES = (torch.bfloat16, torch.float16)
@@ -76,8 +75,7 @@ def real_run(model, inputs, dtype, enabled):
 
     def pack(tensor):
         storage = tensor.untyped_storage()
-        # oneDNN's RNN keeps bytes of its own (uint8), as many as it likes on this machine
-        if storage.data_ptr() not in own and tensor.dtype != torch.uint8:
+        if storage.data_ptr() not in own:
             kept[storage.data_ptr()] = storage
         return tensor
 
@@ -236,7 +234,7 @@ def test_attention_is_the_gpus_on_cuda():
         masked = F.scaled_dot_product_attention(q, q, q, torch.ones(4, 4, device=x.device) > 0)
         return F.scaled_dot_product_attention(q, q, q, is_causal=True) + masked
 
-    ops = [row.op for row in explain(function).rows]
+    ops = [row.op for row in explain(function, gpu="a100").rows]
     assert "aten::_scaled_dot_product_flash_attention" in ops
     assert "aten::_scaled_dot_product_efficient_attention" in ops
     model, inputs = models.transformer_encoder()
@@ -249,7 +247,7 @@ def test_a_real_backward_still_works_after_a_cuda_trace():
     (x * x).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
     if not torch.cuda.is_available():
-        with pytest.raises(AssertionError, match="CUDA"):
+        with pytest.raises((AssertionError, RuntimeError), match=r"CUDA|NVIDIA"):  # by the build
             torch.ones(1, device="cuda")
 
 
@@ -341,13 +339,13 @@ def test_constants_beyond_the_format(function, dtype, found):
 def test_in_place_and_out_mixes():
     other = torch.randn(4, 8)
     assert "in-place or out= mix" in kinds(explain(lambda x, y: x.add_(y), other))
-    assert "in-place or out= mix" in kinds(explain(lambda x, y: y.mul_(x), other))
+    assert "in-place or out= mix" not in kinds(explain(lambda x, y: y.mul_(x), other))  # float32
     assert "in-place or out= mix" not in kinds(explain(lambda x, y: x + y, other))
     assert "in-place or out= mix" not in kinds(explain(lambda x: x.add_(1)))
 
     def into_out(x, y):
         with torch.no_grad():
-            return torch.mul(x, 2, out=torch.empty_like(y))
+            return torch.mul(y, 2, out=torch.empty_like(x))
 
     assert "in-place or out= mix" in kinds(explain(into_out, other))
     model, inputs = models.cnn()
@@ -356,11 +354,13 @@ def test_in_place_and_out_mixes():
 
 def test_reductions_left_in_16_bit():
     def function(x):
-        return x.mean() + x.std() + x.sum()
+        return x.mean() + x.var() + x.sum()
 
-    assert [h.op for h in explain(function, device="cuda").hazards] == ["mean", "std"]
-    assert {h.op for h in explain(function, device="cpu").hazards} == {"mean", "std", "sum"}
-    assert explain(lambda x: x.float().mean()).hazards == ()
+    model, x = Of(function), torch.randn(512, 8)
+    assert [h.op for h in explain_autocast(model, x).hazards] == ["var"]
+    assert {h.op for h in explain_autocast(model, x, device="cpu").hazards} == {"var", "sum"}
+    assert explain_autocast(model, x, dtype=torch.bfloat16).hazards == ()
+    assert explain(lambda x: x.float().var()).hazards == ()
 
 
 def test_parameters_and_float64():
@@ -474,15 +474,16 @@ def test_a_tensor_that_stays_behind():
     "function",
     [
         lambda x: x if x.sum() > 0 else -x,
-        lambda x: x * x.sum().item(),
-        lambda x: x[x > 0],
-        lambda x: x.nonzero(),
+        lambda x: x * int(x.argmax()) if x.sum().item() > 0 else x,
+        lambda x: -x if torch.equal(x, x.abs()) else x,
+        lambda x: x if x[x > 0].numel() > 3 else -x,
     ],
 )
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_a_branch_on_data_says_where(function, device):
     model = nn.Sequential(nn.ReLU(), Of(function))
-    error = error_of(model, torch.randn(4, 8), device=device)
+    error = error_of(model, torch.randn(4, 8), device=device, values="fake")
+    assert error.kind == "cannot follow"
     assert (error.path, error.op.partition("::")[0]) == ("1", "aten")
     assert "test_trace.py:" in error.where
     assert "1 (Of)" in str(error)
@@ -506,7 +507,7 @@ def test_a_gradient_inside_the_forward_is_told_apart():
 
     assert explain(function, device="cpu").rows
     if not torch.cuda.is_available():
-        error = error_of(Of(function), torch.randn(4, 8))
+        error = error_of(Of(function), torch.randn(4, 8), values="fake")
         assert 'device="cpu"' in str(error)
 
 
@@ -576,10 +577,8 @@ def test_the_model_is_left_as_it_was(device, stop):
     x = torch.randn(4, 8)
     model.norm(x).sum().backward()
     before, x_before = state_of(model), x.clone()
-    if stop:
-        error_of(model, x, True, device=device)
-    else:
-        explain_autocast(model, x, device=device)
+    explain_autocast(model, x, stop, device=device, values="fake")
+    explain_autocast(model, x, stop, device=device)
     assert same(before, state_of(model))
     assert (model.calls, model.seen, model.training) == (0, [], True)
     assert torch.equal(x, x_before)
@@ -633,7 +632,7 @@ def test_html_is_escaped_and_has_every_row():
     markup = explained._repr_html_()
     assert "<b>" not in markup
     assert "&lt;b&gt;&amp;x" in markup
-    assert markup.count("<tr") == len(explained.rows) + 1
+    assert markup.count('<tr class="op"') == len(explained.rows)
     assert "color:inherit" in markup
 
 
@@ -651,40 +650,6 @@ def test_text_and_json_say_the_same():
 
 
 # ---- the command line ---------------------------------------------------------------------------
-
-
-def test_targets_are_found_or_refused(tmp_path, monkeypatch):
-    model, inputs = load("amp_lessons.models:mlp")
-    assert isinstance(model, nn.Module)
-    assert inputs[0].shape == (32, 64)
-    assert load("amp_lessons.models:mlp", ["3,64"])[1][0].shape == (3, 64)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own_model.py").write_text(
-        "import torch, numpy\n"
-        "real = torch.nn.Linear(int(torch.ones(1).item()), 1)\n"
-        "def needs_data(): return torch.nn.Linear(int(torch.ones(1).sum()), 1), torch.ones(2, 1)\n"
-        "def gives_text(): return 'x'\n"
-        "def breaks(): raise ZeroDivisionError('of all things')\n"
-    )
-    assert load("own_model:real")[1] == ()
-    assert load("own_model:needs_data")[1][0].shape == (2, 1)
-    for target, word in {
-        "own_model:gives_text": "str",
-        "own_model:breaks": "of all things",
-        "own_model:reel": "'real'",
-        "own_model": "package.module:factory",
-        "no_such_module:x": "no_such_module",
-    }.items():
-        with pytest.raises(TraceError, match=word):
-            load(target)
-
-
-def test_shapes():
-    assert parse_shape("8,128:int64").dtype == torch.int64
-    assert parse_shape("(2, 3)").shape == (2, 3)
-    for text in ("a,b", "2,-1", "2:florp"):
-        with pytest.raises(TraceError, match="--input"):
-            parse_shape(text)
 
 
 def command(*words):
@@ -736,9 +701,10 @@ def test_gpt2_takes_little_memory():
     code = (
         "import re\n"
         "from pathlib import Path\n"
-        "from amp_lessons.trace import explain_autocast, target\n"
-        "model, inputs = target.load('amp_lessons.models:gpt2')\n"
-        "explained = explain_autocast(model, *inputs)\n"
+        "from amp_lessons.doors import Wanted, enter\n"
+        "from amp_lessons.trace import explain_autocast\n"
+        "given = enter(Wanted('amp_lessons.models:gpt2'))\n"
+        "explained = explain_autocast(given.model, *given.args)\n"
         "peak = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]\n"
         "print(explained.totals.parameters, peak)\n"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -13,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from amp_lessons.fakes.ops import LOW
-
-_SDPA = F.scaled_dot_product_attention
+from amp_lessons.attention import Choice, choose
+from amp_lessons.fakes.attention import SDPA, Attention, attend, gpu_named, settings
+from amp_lessons.fakes.known import numbers_in
 
 
 class GpuCalls(TorchFunctionMode):
@@ -25,11 +24,17 @@ class GpuCalls(TorchFunctionMode):
 
     Args:
         device: "cpu" or "cuda".
+        gpu: whose attention kernels run, such as "a100"; None for this machine's, or an H200.
+
+    Attributes:
+        choices: the kernel of each call of attention, in order.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, gpu: str | None = None) -> None:
         super().__init__()
         self.device = device
+        self.gpu = gpu_named(gpu) if device == "cuda" else ""
+        self.choices: list[Choice] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -44,10 +49,14 @@ class GpuCalls(TorchFunctionMode):
                 return args[0].to("cuda:0")
             if func is Tensor.to:
                 args, kwargs = _with_index(args, kwargs)
-            if func is _SDPA:
-                return self.attention(*args, **kwargs)
+        if func is SDPA and self.device == "cuda":
+            return self.attention(*args, **kwargs)
         if func is F.binary_cross_entropy:
             return self._bce(func, args, kwargs)
+        if func is torch.tensor:
+            args = (numbers_in(args[0]), *args[1:])
+        if func is F.ctc_loss:  # which reads a list's tensor in C++, where it has no data
+            args = tuple(torch.tensor(a) if isinstance(a, list | tuple) else a for a in args)
         return func(*args, **kwargs)
 
     def refused(self, message: str) -> None:
@@ -70,46 +79,65 @@ class GpuCalls(TorchFunctionMode):
             kwargs = {k: v.float() if isinstance(v, Tensor) else v for k, v in kwargs.items()}
             return func(*wide, **kwargs)
 
+    def attending(self, choice: Choice) -> AbstractContextManager[None]:
+        """Open while a call of attention runs in the kernel that was chosen."""
+        return nullcontext()
+
     def attention(
-        self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **rest: Any
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
     ) -> Tensor:
-        """Attention as a GPU runs it: the flash kernel for 16 bit, the efficient one otherwise.
+        """Attention in the kernel that a GPU would take, which `amp_lessons.attention` says.
 
         Without CUDA torch would take the plain form, which computes in float32 and keeps the
         whole attention matrix: other dtypes and other bytes than on a GPU.
         """
-        scale, plain = rest.get("scale"), query.dim() != 4 or query.shape[-1] % 8
-        if plain or rest.get("enable_gqa") or query.device.type != "cuda":
-            return _SDPA(query, key, value, attn_mask, dropout_p, is_causal, **rest)
-        rest = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale}
-        with self.casting("scaled_dot_product_attention"):
+        call = Attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        with torch._C.DisableTorchFunction():
+            if query.device.type != "cuda" or any(t.is_nested for t in (query, key, value)):
+                return _as_torch_does(call)
             if torch.is_autocast_enabled("cuda"):
-                low = torch.get_autocast_dtype("cuda")
-                query, key, value = (t.to(low) for t in (query, key, value))
-            if query.dtype in LOW and attn_mask is None:
-                flash = torch.ops.aten._scaled_dot_product_flash_attention
-                return flash(query, key, value, **rest)[0]
-            bias, keep = _bias(attn_mask, query, key), torch.is_grad_enabled()
-            efficient = torch.ops.aten._scaled_dot_product_efficient_attention
-            return efficient(query, key, value, bias, keep, **rest)[0]
+                with self.casting("scaled_dot_product_attention"):
+                    call = call.cast(torch.get_autocast_dtype("cuda"))
+            with torch.autocast("cuda", enabled=False):  # as inside autocast's own kernel
+                if not call.is_plain:
+                    return _as_torch_does(call)
+                choice = choose(call.described(), self.gpu, settings())
+                self.choices.append(choice)
+                with self.attending(choice):
+                    return attend(call, choice.kernel)
+
+
+def _as_torch_does(call: Attention) -> Tensor:
+    """The call as it is, for torch to run or to refuse in its own words."""
+    return SDPA(
+        call.query,
+        call.key,
+        call.value,
+        call.mask,
+        call.dropout,
+        call.causal,
+        scale=call.scale,
+        enable_gqa=call.gqa,
+    )
 
 
 @contextmanager
 def gpu_attention(calls: GpuCalls) -> Iterator[None]:
     """Also reach the attention inside torch's own functions, which a function mode does not see."""
-    if calls.device != "cuda" or torch.cuda.is_available():
+    if calls.device != "cuda":
         yield
         return
     with mock.patch.object(F, "scaled_dot_product_attention", calls.attention):
         yield
-
-
-def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-    if mask is None:
-        return None
-    if mask.dtype == torch.bool:
-        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, -math.inf)
-    return mask.to(query.dtype).expand(*query.shape[:-1], key.shape[-2])
 
 
 def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -7,11 +7,17 @@ from typing import Any
 
 from amp_lessons.foundations.errors import AmpLessonsError
 
+BAD_INPUT = "bad input"
+CANNOT_FOLLOW = "cannot follow"
+MODEL_RAISES = "model raises"
+
 
 class TraceError(AmpLessonsError, RuntimeError):
     """A model that cannot be traced, in one line.
 
     Attributes:
+        kind: `BAD_INPUT` (what was given cannot be used), `CANNOT_FOLLOW` (a limit of the trace,
+            which says nothing about the model) or `MODEL_RAISES` (a real run would raise too).
         path: the module that ran, "" for the model itself or where no module had begun.
         op: the op that failed, if one did.
         where: file and line in the model's code, if known.
@@ -25,8 +31,10 @@ class TraceError(AmpLessonsError, RuntimeError):
         op: str = "",
         where: str = "",
         explanation: Any = None,
+        kind: str = BAD_INPUT,
     ) -> None:
         super().__init__(" ".join(message.split()))
+        self.kind = kind
         self.path, self.op, self.where, self.explanation = path, op, where, explanation
 
 
@@ -46,6 +54,10 @@ _REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
 )
 
 
+# What autograd says to fake CUDA tensors: in a build without CUDA, and in one with it.
+_NO_BACKWARD = ("Cannot access accelerator device", "hasPrimaryContext expects a valid device")
+
+
 def reason(error: Exception) -> str:
     """Why a model cannot be traced, in one line with the cure where one is known."""
     name, text = type(error).__name__, first_line(error)
@@ -57,7 +69,7 @@ def reason(error: Exception) -> str:
             "torch.func's derivatives inside the forward do not go with the hooks that count what "
             f"is saved for backward; explain the function that they take by itself [{text}]"
         )
-    if text.startswith("Cannot access accelerator device"):
+    if text.startswith(_NO_BACKWARD):
         return (
             "the forward runs a backward (autograd.grad), which fake CUDA tensors cannot do "
             f'without a GPU; try device="cpu" [{text}]'
@@ -65,6 +77,33 @@ def reason(error: Exception) -> str:
     if "device" in text and ("same device" in text or "two different devices" in text.lower()):
         return f"{text}; a tensor that model.to() does not move? register it as a buffer"
     return f"{name}: {text}"
+
+
+_LIMITS = (
+    "DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException",
+    "UnsupportedFakeTensorException", "UnsupportedOperatorException", "MetadataMismatchError",
+    "UnsupportedMutationAliasingException",
+)  # fmt: skip
+_LIMITS_IN_WORDS = (
+    "saved tensor hooks", "cannot access accelerator device", "hasprimarycontext", "data pointer",
+    "faketensor", "fake tensor", "fake impl", "fakes", "meta tensor", "'meta' backend",
+    "meta storage", "tensor subclass", "does not have storage", "sparsetensorimpl",
+    "sparse tensors do not", "unbacked", "data-dependent",
+)  # fmt: skip
+
+
+def kind_of(error: BaseException) -> str:
+    """Whether an error is the model's own or a limit of fake tensors: `TraceError.kind`."""
+    if isinstance(error, TraceError):
+        return error.kind
+    text = str(error).lower()
+    limit = type(error).__name__ in _LIMITS or any(words in text for words in _LIMITS_IN_WORDS)
+    return CANNOT_FOLLOW if limit else MODEL_RAISES
+
+
+def depends_on_values(error: BaseException) -> bool:
+    """Whether fake tensors stopped because the model asks for a value."""
+    return type(error).__name__ in _LIMITS[:3]
 
 
 def first_line(error: Exception) -> str:

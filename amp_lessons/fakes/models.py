@@ -16,8 +16,9 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map
 
+from amp_lessons.fakes.doubles import Doubles
 from amp_lessons.fakes.errors import TraceError
 
 _PLAIN = (str, bytes, bool, int, float, complex, torch.dtype, torch.device)
@@ -30,34 +31,33 @@ def fake_like(
 
     With ``floats``, tensors of floating point get that dtype, as by ``.to(floats)``.
     """
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        raise TraceError(f"a {tensor.layout} tensor cannot be traced; use a dense one")
-    dtype = floats if floats is not None and tensor.is_floating_point() else tensor.dtype
-    with torch.device("meta"):
-        meta = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=dtype)
-    place = torch.device("cuda", 0) if device == "cuda" else torch.device(device)
-    fake: Tensor = FakeTensor(mode, meta, place)
-    if isinstance(tensor, nn.Parameter):
-        return nn.Parameter(fake, requires_grad=tensor.requires_grad)
-    return fake.requires_grad_(tensor.requires_grad)
+    return Doubles(mode=mode, floats=floats)(tensor, device)
 
 
 def fake_inputs(
-    inputs: Any, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+    inputs: Any,
+    mode: FakeTensorMode | None,
+    device: str,
+    floats: torch.dtype | None = None,
+    values: bool = False,
 ) -> Any:
-    """Every tensor in the inputs as a fake on the device.
+    """Every tensor in the inputs as a fake on the device, or as a real copy if ``mode`` is None.
 
     Tuples, lists and dicts are looked into, and objects of other classes (a dataclass, a packed
-    sequence, a batch of another library) are copied with fakes in the place of their tensors.
+    sequence, a batch of another library) are copied with fakes in the place of their tensors. A
+    tensor that comes twice is one fake. ``values``: see `Doubles`.
     """
+    doubles = Doubles(tensors_in(inputs), mode, floats, values)
 
     def convert(value: Any, memo: Any = None) -> Any:
         if isinstance(value, Tensor):
-            return fake_like(value, mode, device, floats)
+            return doubles(value, device)
         if value is None or callable(value) or isinstance(value, _PLAIN):
             return value
         try:
             return copy.deepcopy(value)
+        except TraceError:
+            raise
         except Exception:  # what cannot be copied is passed on as it is
             return value
 
@@ -79,18 +79,25 @@ def tensors_in(value: Any, _seen: set[int] | None = None) -> list[Tensor]:
 
 
 def stand_in(
-    model: nn.Module, mode: FakeTensorMode, device: str, floats: torch.dtype | None = None
+    model: nn.Module,
+    mode: FakeTensorMode | None,
+    device: str,
+    floats: torch.dtype | None = None,
+    values: bool = False,
 ) -> nn.Module:
     """A copy of the model with fake parameters and buffers on the device, as `fake_like` makes.
 
     Tensors that are neither (plain attributes) keep the device they have, for ``model.to(...)``
-    would not move them either.
+    would not move them either. If ``mode`` is None the copy is a real one, on the CPU.
     """
-    memo: dict[int, Any] = {}
-    for tensor in (*model.parameters(), *model.buffers()):
-        memo[id(tensor)] = fake_like(tensor, mode, device, floats)
-    for module in model.modules():
-        tree_map_only(Tensor, lambda tensor: _keep_place(tensor, mode, memo), _attributes(module))
+    own = (*model.parameters(), *model.buffers())
+    attributes = [t for module in model.modules() for t in _tensors_of(module)]
+    doubles = Doubles((*own, *attributes), mode, floats, values)
+    memo: dict[int, Any] = {id(tensor): doubles(tensor, device) for tensor in own}
+    plain = Doubles(attributes, mode, None, values)
+    for tensor in attributes:
+        if id(tensor) not in memo:
+            memo[id(tensor)] = (plain if floats else doubles)(tensor, tensor.device.type)
     memo |= {id(hook): hook for hook in _foreign_hooks(model)}
     try:
         return copy.deepcopy(model, dict(memo))
@@ -102,15 +109,13 @@ def stand_in(
         raise TraceError(f"the model cannot be copied: {error}") from error
 
 
+def _tensors_of(module: nn.Module) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(_attributes(module)) if isinstance(leaf, Tensor)]
+
+
 def _attributes(module: nn.Module) -> dict[str, Any]:
     own = {"_parameters", "_buffers", "_modules"}
     return {name: value for name, value in vars(module).items() if name not in own}
-
-
-def _keep_place(tensor: Tensor, mode: FakeTensorMode, memo: dict[int, Any]) -> Tensor:
-    if id(tensor) not in memo:
-        memo[id(tensor)] = fake_like(tensor, mode, tensor.device.type)
-    return tensor
 
 
 def _foreign_hooks(model: nn.Module) -> Iterator[Any]:
@@ -166,3 +171,9 @@ def check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, An
         ) from error
     except ValueError:  # no signature to look at
         pass
+
+
+def has_values(model: nn.Module, inputs: Any) -> bool:
+    """Whether the model and its inputs hold real numbers, so that they can be run."""
+    given = (*model.parameters(), *model.buffers(), *tensors_in(inputs))
+    return not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in given)

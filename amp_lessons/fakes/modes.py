@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged
+from amp_lessons.fakes.caches import caches_kept_clean
+from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
 from amp_lessons.fakes.errors import TraceError
+from amp_lessons.fakes.known import value_of
 
 
 def check_device(device: str) -> None:
@@ -34,8 +38,44 @@ def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None
     missing = "torch.cuda.amp.common.amp_definitely_not_available"
     available = mock.patch(missing, return_value=False)
     bf16 = mock.patch("torch.cuda.is_bf16_supported", return_value=True)
-    with available, bf16, torch.autocast(device, dtype=dtype, enabled=enabled):
+    with available, bf16, without_cudnn(), torch.autocast(device, dtype=dtype, enabled=enabled):
         yield
+
+
+@contextmanager
+def as_in_a_run(model: nn.Module) -> Iterator[None]:
+    """Have a model on fake tensors go the way of a real run, and leave nothing fake behind.
+
+    transformers leaves out its looks at a mask's values where it sees a fake tensor, and then
+    builds masks that a real run does without. Fakes whose values are known can be looked at.
+    ``module.to(dtype)`` inside a forward swaps fake parameters, which torch refuses for most.
+    """
+    with ExitStack() as stack:
+        library = sys.modules.get("transformers.utils.import_utils")
+        asks = getattr(library, "is_fake_tensor", None)
+        if asks is not None:
+            known = mock.patch.object(
+                library, "is_fake_tensor", lambda x: asks(x) and value_of(x) is None
+            )
+            stack.enter_context(known)
+        stack.enter_context(mock.patch.object(nn.Module, "_apply", _apply))
+        stack.enter_context(caches_kept_clean(model))
+        yield
+
+
+def _apply(self: nn.Module, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+    """`nn.Module._apply`, with new parameters in the place of those that change."""
+    for module in self.modules() if recurse else (self,):
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                changed = fn(parameter)
+                if changed is not parameter:
+                    new = nn.Parameter(changed.detach(), parameter.requires_grad)
+                    module._parameters[name] = new
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = fn(buffer)
+    return self
 
 
 @contextmanager

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves
+
+from amp_lessons.fakes.known import value_of
+from amp_lessons.fakes.recurrent import workspace_bytes
 
 LOW = (torch.float16, torch.bfloat16)
 
@@ -17,27 +24,114 @@ def op_name(func: Any) -> str:
 
 def run_op(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An op on fake tensors, with the results that a real kernel gives."""
-    name = op_name(func)
-    if name == "_thnn_fused_gru_cell":
-        return _gru_cell(args)
-    result = func(*args, **kwargs)
-    if name in ("native_batch_norm", "native_group_norm"):
-        return _real_statistics(args, result)
-    return result
+    own = _OWN.get(op_name(func))
+    fakes = own is not None and any(isinstance(t, FakeTensor) for t in tree_leaves((args, kwargs)))
+    if own is not None and fakes:
+        return own(func, args, kwargs)
+    return func(*args, **kwargs)
 
 
-def _gru_cell(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
+def _gru_cell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
     """The results of the GRU's CUDA cell, which alone among the RNNs' has no fake kernel."""
     hidden = args[2]
     return torch.empty_like(hidden), hidden.new_empty(hidden.shape[0], 5 * hidden.shape[1])
 
 
-def _real_statistics(args: tuple[Any, ...], result: Any) -> Any:
-    """The CPU kernel saves mean and variance in the weight's dtype; the fake one says 16 bit."""
-    images, weight = args[:2]
-    if images.device.type != "cpu" or weight is None or images.dtype == weight.dtype:
+def _norm(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A CPU's norm saves mean and variance in its parameters' dtype; the fake one says 16 bit."""
+    result, name, images = func(*args, **kwargs), op_name(func), args[0]
+    if images.device.type != "cpu":
         return result
-    return (result[0], *(saved.to(weight.dtype) for saved in result[1:]))
+    among = args[2:4] if name == "native_layer_norm" else args[1:3]
+    if name == "native_batch_norm":
+        among = args[1:5]
+        result = (_in_usual_order(images, result[0]), *result[1:])
+    wide = next((t.dtype for t in among if t is not None), images.dtype)
+    if wide == images.dtype:
+        return result
+    return (result[0], *(saved.to(wide) for saved in result[1:]))
+
+
+def _in_usual_order(images: Tensor, result: Tensor) -> Tensor:
+    """A CPU's batch norm gives contiguous results, or channels last for such images."""
+    channels_last = images.dim() == 4 and images.is_contiguous(memory_format=torch.channels_last)
+    if channels_last or result.is_contiguous():
+        return result
+    return result.new_empty(result.shape)
+
+
+def _roll(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A CPU's roll keeps channels last."""
+    result, images = func(*args, **kwargs), args[0]
+    keeps = images.device.type == "cpu" and images.dim() == 4
+    if keeps and images.is_contiguous(memory_format=torch.channels_last):
+        return torch.empty_like(images)
+    return result
+
+
+def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Each sequence's loss, and the alphas: one for each blank and each label of the longest.
+
+    ``log_alpha`` of ctc_loss_cpu_template in aten/src/ATen/native/LossCTC.cpp. Where the lengths
+    are not known, the targets' own size bounds them.
+    """
+    log_probs, targets, lengths = args[0], args[1], args[3]
+    longest = targets.shape[-1]
+    if isinstance(lengths, Tensor):
+        known = value_of(lengths)
+        with _disable_current_modes():
+            lengths = None if known is None else known.tolist()
+    if lengths:
+        longest = max(lengths)
+    steps, batch = (log_probs.shape[0], 1) if log_probs.dim() == 2 else log_probs.shape[:2]
+    losses = log_probs.new_empty(() if log_probs.dim() == 2 else (batch,))
+    return losses, log_probs.new_empty(batch, steps, 2 * longest + 1)
+
+
+def _grouped_mm(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """A product for each group, in any floating dtype: the fake kernel takes bfloat16 alone.
+
+    Shapes and strides by ``create_grouped_gemm_output_tensor``, dtypes by
+    ``_grouped_mm_validate_inputs``, both in aten/src/ATen/native/GroupedMMUtils.h.
+    """
+    left, right = args[:2]
+    dtype = kwargs.get("out_dtype") or (args[4] if len(args) > 4 else None) or left.dtype
+    floats = (torch.bfloat16, torch.float16, torch.float32)
+    if left.dtype == right.dtype == torch.bfloat16 or left.dtype not in floats:
+        return func(*args, **kwargs)
+    if left.shape[-1] != right.shape[-2] and (left.dim(), right.dim()) != (2, 2):
+        raise RuntimeError("contraction dimension of mat_a and mat_b must match")
+    offsets: Any = args[2] if len(args) > 2 else kwargs.get("offs")
+    rows, columns, step = left.shape[-2], right.shape[-1], 16 // dtype.itemsize
+    padded = (columns + step - 1) // step * step
+    shape: tuple[int, ...] = (rows, columns)
+    strides: tuple[int, ...] = (padded, 1)
+    if left.dim() == right.dim():
+        groups = left.shape[0] if left.dim() == 3 else offsets.shape[0]
+        shape, strides = (groups, *shape), (rows * padded, *strides)
+    return torch.empty_strided(shape, strides, dtype=dtype, device=left.device)
+
+
+def _recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An RNN of oneDNN, with the workspace that it keeps for backward; the fake one has none."""
+    *results, space = func(*args, **kwargs)
+    count = workspace_bytes(func, args, kwargs)
+    return (*results, space if count is None else space.new_empty(count))
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "_thnn_fused_gru_cell": _gru_cell,
+    "native_batch_norm": _norm,
+    "native_group_norm": _norm,
+    "native_layer_norm": _norm,
+    "roll": _roll,
+    "_ctc_loss": _ctc_loss,
+    # cuDNN's kernel takes only a flat list of 32-bit targets; the other one is shown.
+    "_use_cudnn_ctc_loss": lambda func, args, kwargs: False,
+    "_use_miopen_ctc_loss": lambda func, args, kwargs: False,
+    "_grouped_mm": _grouped_mm,
+    "mkldnn_rnn_layer": _recurrent,
+}
 
 
 def storage_id(tensor: Tensor) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,12 +15,19 @@ from amp_lessons.fakes.ops import storage_id
 class SavedBytes:
     """Bytes that autograd keeps for backward: each storage once, the model's own left out.
 
+    Args:
+        model: whose parameters and buffers are not counted.
+        heard: called with each tensor that brings a new storage, and its bytes.
+
     Attributes:
         sizes: bytes of each storage that was saved, by its identity.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(
+        self, model: nn.Module, heard: Callable[[Tensor, int], None] | None = None
+    ) -> None:
         self.sizes: dict[int, int] = {}
+        self._heard = heard
         self._own = {storage_id(tensor) for tensor in (*model.parameters(), *model.buffers())}
         self._storages: list[Any] = []
 
@@ -34,8 +41,11 @@ class SavedBytes:
             return tensor.detach()
         key, storage = storage_id(tensor), tensor.untyped_storage()
         if key not in self._own and key not in self.sizes:
-            self.sizes[key] = storage.nbytes()
+            count = storage.nbytes()
+            self.sizes[key] = count if isinstance(count, int) else 0  # a size nobody knows
             self._storages.append(storage)  # while it lives, no other storage can have its key
+            if self._heard is not None:
+                self._heard(tensor, self.sizes[key])
         return tensor.detach()
 
     @contextmanager

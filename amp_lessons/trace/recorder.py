@@ -23,32 +23,35 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
 from amp_lessons import fakes
+from amp_lessons.attention import Choice, forward_flops
 from amp_lessons.fakes.calls import GpuCalls
 from amp_lessons.fakes.ops import LOW, is_cached, op_name, run_op, storage_id
+from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.precision import dtype_name
-from amp_lessons.trace.report import Cast, Input, Row
+from amp_lessons.trace.amounts import UNKNOWN, ModuleCalls, keeps_result, moved, nbytes, sizes
+from amp_lessons.trace.facts import Fact, Values
+from amp_lessons.trace.going_on import Refusal, refusal, run_in_one_dtype
+from amp_lessons.trace.rows import Cast, Input, Row
 
 _KEYS = {
     "cuda": torch._C.DispatchKey.AutocastCUDA,
     "cpu": torch._C.DispatchKey.AutocastCPU,
 }
 _CONVERSIONS = ("to", "float", "half", "bfloat16", "double", "type", "type_as")
-_NO_WORK = ("detach", "alias", "lift_fresh", "_unsafe_view", "device", "empty", "empty_like")
-_PASS_ON = ("aten::_to_copy", "aten::abs", "aten::gather", "aten::index", "aten::index_select")
-_CONSTANTS = {"aten::scalar_tensor": 0, "aten::full": 1, "aten::full_like": 1, "aten::new_full": 2}
-_ADD_EPS = ("aten::add", "aten::add_", "aten::clamp", "aten::clamp_", "aten::clamp_min",
-            "aten::clamp_min_", "aten::maximum")  # fmt: skip
-_SUBTRACT_EPS = ("aten::sub", "aten::sub_")
-_FILL_EPS = {"aten::masked_fill": 2, "aten::masked_fill_": 2, "aten::where": 3}
+_NO_WORK = (
+    "detach", "alias", "lift_fresh", "_unsafe_view", "device", "empty", "empty_like", "new_empty",
+    "empty_strided", "new_empty_strided",
+)  # fmt: skip
 _ONE_DTYPE = (
     "mm", "addmm", "addmm_", "mv", "addmv", "addmv_", "addbmm", "linalg_cross", "index_add",
     "index_add_", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put", "convolution",
+    "index_copy", "index_copy_", "index_reduce", "index_reduce_", "put", "put_", "heaviside",
+    "heaviside_", "complex", "polar", "grid_sampler_2d", "grid_sampler_3d", "_embedding_bag",
 )  # fmt: skip
 _NORMS = ("native_layer_norm", "native_group_norm", "native_batch_norm")
 
@@ -65,10 +68,6 @@ class Origin:
         made_by: the number of the row that made it, before a cast by autocast; -1 if none did.
         row: the number of the row it was cast for; -1 if it was not cast by autocast.
         how: as for `Cast`; "" if it was not cast by autocast.
-        lost_eps: a positive constant that was added and that this dtype rounds to zero.
-        constant: the number in a tensor that was made from one.
-        complement: whether it is 1 minus what ``op`` made.
-        before: the origin of what was cast.
         cached: whether autocast keeps the cast until its region ends.
     """
 
@@ -79,16 +78,17 @@ class Origin:
     made_by: int = -1
     row: int = -1
     how: str = ""
-    lost_eps: float | None = None
-    constant: float | None = None
-    before: Origin | None = None
     cached: bool = False
-    complement: bool = False
 
 
 @dataclass(frozen=True)
 class Event:
-    """A row together with what the hazard rules need: never kept after the trace."""
+    """A row together with what the hazard rules need: never kept after the trace.
+
+    Attributes:
+        facts: what was known of the values of each of `inputs` before the op ran.
+        made: what is known of each of `outputs`.
+    """
 
     row: Row
     func: Any
@@ -96,6 +96,8 @@ class Event:
     kwargs: dict[str, Any]
     inputs: tuple[tuple[Tensor, Origin], ...]
     outputs: tuple[Tensor, ...]
+    facts: tuple[Fact, ...] = ()
+    made: tuple[Fact, ...] = ()
 
 
 class Recorder(TorchDispatchMode):
@@ -106,6 +108,11 @@ class Recorder(TorchDispatchMode):
         path: the module that runs now; "" for the model itself.
         failed: the latest error, with the module path and the op ("" if no op raised it).
         recomputes: whether a cast was made in a part that `torch.utils.checkpoint` runs twice.
+        saved: bytes that autograd keeps for backward, by the number of the row that it does so for.
+        modules: how often each module ran, and what came out.
+        kernel: of the call of attention that runs now, and why it was taken; ("", "") for none.
+        values: what is known of each tensor's values.
+        refused: calls that raise because of their inputs' dtypes; the trace went on.
     """
 
     def __init__(self, model: nn.Module, device: str) -> None:
@@ -116,7 +123,14 @@ class Recorder(TorchDispatchMode):
         self.failed: tuple[BaseException | None, str, str] = (None, "", "")
         self.call = ""
         self.acting_as_autocast = False
+        self.real = False  # real tensors: autocast does not ask them for their device
+        self.autocast_is_on = False
         self.recomputes = False
+        self.saved: dict[int, int] = {}
+        self.modules = ModuleCalls()
+        self.kernel = ("", "")
+        self.values = Values()
+        self.refused: list[Refusal] = []
         self._in_autocast = False
         self._pending: list[Cast] = []
         self._origins: dict[int, Origin] = {}
@@ -138,29 +152,56 @@ class Recorder(TorchDispatchMode):
                 if isinstance(tensor, Tensor) and storage_id(tensor) not in self._origins:
                     self._remember(tensor, Origin(tensor.dtype, argument=name))
 
+    def keep(self, tensor: Tensor, count: int) -> None:
+        """Put bytes that autograd saves to the row that keeps them: the latest or the next."""
+        number = len(self.events)
+        if self.events and keeps_result(self.events[-1].outputs, tensor):
+            number -= 1
+        self.saved[number] = self.saved.get(number, 0) + count
+
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, with the bytes saved for each; what comes after the last is the last's."""
+        last = len(self.events) - 1
+        late = sum(count for number, count in self.saved.items() if number > last)
+        saved = self.saved | {last: self.saved.get(last, 0) + late}
+        return tuple(replace(e.row, saved=saved.get(e.row.number, 0)) for e in self.events)
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = func._schema.name
         if name == "prim::device":  # autocast asks for it before each cast, inside its kernel
             self._in_autocast = torch._C._dispatch_tls_is_dispatch_key_excluded(self.key)
             return func(*args, **kwargs)
-        by_autocast = self._in_autocast and self.call not in _CONVERSIONS
+        inside = self.autocast_is_on if self.real else self._in_autocast
+        by_autocast = inside and self.call not in _CONVERSIONS and not self.kernel[0]
         by_autocast = by_autocast or self.acting_as_autocast
         try:
             result = run_op(func, args, kwargs)
         except Exception as error:
             self.failed = (error, self.path[-1], name)
-            raise
+            result, args, kwargs = self._run_refused(func, args, kwargs, error)
         outputs = tuple(t for t in tree_leaves(result) if isinstance(t, Tensor))
         if name == "aten::_to_copy" and by_autocast and _changes_dtype(args[0], result):
             self._note_cast(args[0], result)
+            self.values.note(func, args, kwargs, outputs)
         elif name in ("aten::clone", "aten::contiguous"):
             self._remember(result, self.origin(args[0]))
+            self.values.note(func, args, kwargs, outputs)
         elif name == "aten::lift_fresh":
-            self._remember(result, Origin(result.dtype, constant=_number_in(args[0])))
+            self._remember(result, Origin(result.dtype))
+            self.values.note(func, args, kwargs, outputs)
         elif not _is_quiet(func, name) and _has_floats(args, kwargs, outputs):
             self._note_op(func, name, args, kwargs, outputs, flops_of(func, args, kwargs, result))
+        else:
+            self.values.note(func, args, kwargs, outputs)
         return result
+
+    def _run_refused(self, func, args, kwargs, error) -> tuple[Any, tuple[Any, ...], dict]:
+        """Go on after an op that refuses its dtypes. Raises ``error`` for any other reason."""
+        name, writes = op_name(func), func._schema.is_mutable
+        done = run_in_one_dtype(lambda *a, **k: run_op(func, a, k), args, kwargs, error, writes)
+        self.refused.append(refusal(self.path[-1], caller()[0], name, args, kwargs, error))
+        return done
 
     def _note_cast(self, source: Tensor, result: Tensor) -> None:
         origin = self.origin(source)
@@ -175,7 +216,8 @@ class Recorder(TorchDispatchMode):
             how,
             cached=is_cached(source, result),
             differentiable=torch.is_grad_enabled() and source.requires_grad,
-            bytes=result.numel() * result.element_size(),
+            bytes=nbytes(result),
+            bytes_moved=nbytes(source) + nbytes(result),
         )
         self._pending.append(cast)
         made = replace(
@@ -184,7 +226,6 @@ class Recorder(TorchDispatchMode):
             op="aten::_to_copy",
             row=len(self.events),
             how=how,
-            before=origin,
             cached=cast.cached,
         )
         self._remember(result, made)
@@ -200,11 +241,12 @@ class Recorder(TorchDispatchMode):
                 dtype_name(t.dtype),
                 "from cache",
                 True,
+                bytes=nbytes(t),
             )
             for t, o in inputs
             if o.cached and o.row < now
         ]
-        floats = [t for t in tensors if t.is_floating_point()]
+        floats = [t for t in tensors if has_fraction(t)]
         where, code = caller()
         row = Row(
             number=now,
@@ -213,39 +255,36 @@ class Recorder(TorchDispatchMode):
             call=self.call,
             where=where,
             code=code,
-            dtypes_in=tuple(dtype_name(o.dtype) for t, o in inputs if t.is_floating_point()),
+            dtypes_in=tuple(dtype_name(o.dtype) for t, o in inputs if has_fraction(t)),
             computed_in=dtype_name(computed_in(name, floats, outputs)),
             dtype_out=dtype_name(outputs[0].dtype) if outputs else "",
             casts=(*self._pending, *cached),
-            inputs=tuple(_as_input(t, o, now) for t, o in inputs if t.is_floating_point()),
+            inputs=tuple(_as_input(t, o, now) for t, o in inputs if has_fraction(t)),
             flops=flops,
             grad_casts=sum(cast.differentiable for cast in self._pending)
             + promoted(func, floats, outputs)
             + _converted(name, args, outputs),
+            shapes_in=tuple(map(sizes, tensors)),
+            shape_out=sizes(outputs[0]) if outputs else (),
+            bytes_moved=moved(name, tensors, outputs),
+            kernel=self.kernel[0],
+            kernel_why=self.kernel[1],
         )
         self._pending = []
-        self.events.append(Event(row, func, args, kwargs, inputs, outputs))
-        self._follow(func, name, args, inputs, outputs)
+        facts = tuple(map(self.values.of, tensors))
+        self.values.note(func, args, kwargs, outputs)
+        made = tuple(map(self.values.of, outputs))
+        self.events.append(Event(row, func, args, kwargs, inputs, outputs, facts, made))
+        self._follow(func, name, inputs, outputs)
 
-    def _follow(self, func, name, args, inputs, outputs) -> None:
-        """Remember what made the outputs, and whether a constant got lost in them."""
-        constants = [o.constant for _, o in inputs if o.constant is not None]
-        eps, now = lost_eps(name, args, constants, outputs), len(self.events) - 1
+    def _follow(self, func, name, inputs, outputs) -> None:
+        """Remember what made the outputs."""
+        now = len(self.events) - 1
         for out in outputs:
             if func._schema.is_mutable and any(out is t for t, _ in inputs):
-                before = self.origin(out)
-                self._remember(out, replace(before, lost_eps=eps, constant=None, made_by=now))
-                continue
-            origin = Origin(out.dtype, op=name, made_by=now, lost_eps=eps)
-            if name in _PASS_ON and inputs:
-                origin.before = inputs[0][1]
-                origin.lost_eps = origin.before.lost_eps
-                origin.constant = origin.before.constant
-            if _is_complement(name, args) and inputs:
-                origin.before, origin.complement = inputs[0][1], True
-            if name in _CONSTANTS:
-                origin.constant = _held(name, args[_CONSTANTS[name]], out.dtype)
-            self._remember(out, origin)
+                self._remember(out, replace(self.origin(out), made_by=now))
+            else:
+                self._remember(out, Origin(out.dtype, op=name, made_by=now))
 
     def origin(self, tensor: Tensor) -> Origin:
         """Where this tensor comes from; views share their base's origin."""
@@ -266,8 +305,8 @@ class Calls(GpuCalls):
             below, it is a tensor that holds inf already.
     """
 
-    def __init__(self, device: str, recorder: Recorder) -> None:
-        super().__init__(device)
+    def __init__(self, device: str, recorder: Recorder, gpu: str | None = None) -> None:
+        super().__init__(device, gpu)
         self.recorder = recorder
         self.refusals: list[tuple[str, str, str]] = []
         self.written: list[tuple[str, str, float, torch.dtype]] = []
@@ -275,12 +314,35 @@ class Calls(GpuCalls):
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = "" if isinstance(func, FunctionType) else getattr(func, "__name__", "")
         self.recorder.call = name
+        self.recorder.autocast_is_on = torch.is_autocast_enabled(self.device)
         if func is Tensor.__setitem__:
             self._note_number(args[0], args[2])
+        rows = len(self.recorder.events)
         try:
             return super().run(func, args, kwargs)
+        except Exception as error:
+            computed = any(event.inputs for event in self.recorder.events[rows:])
+            by_an_op = self.recorder.failed[0] is error  # which was tried again already
+            if computed or by_an_op or isinstance(error, AmpLessonsError):
+                raise
+            del self.recorder.events[rows:]  # constants of the call, which runs again
+            return self._run_refused(func, args, kwargs, error)
         finally:
             self.recorder.call = ""
+
+    def _run_refused(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
+        """Go on after a call whose dtypes torch refuses before it dispatches any op."""
+        name = getattr(func, "__name__", "")
+        writes = name == "__setitem__" or (name.endswith("_") and not name.startswith("_"))
+        again = super().run
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return again(func, args, kwargs)
+
+        result, *_ = run_in_one_dtype(run, args, kwargs, error, writes)
+        at = (self.recorder.path[-1], caller()[0])
+        self.recorder.refused.append(refusal(*at, name.strip("_"), args, kwargs, error))
+        return result
 
     def refused(self, message: str) -> None:
         self.refusals.append((self.recorder.path[-1], caller()[0], message))
@@ -302,6 +364,17 @@ class Calls(GpuCalls):
         finally:
             self.recorder.call, self.recorder.acting_as_autocast = before, False
 
+    @contextmanager
+    def attending(self, choice: Choice) -> Iterator[None]:
+        """Mark the rows made in here as those of a call of attention, with its kernel."""
+        before = self.recorder.call
+        self.recorder.call = "scaled_dot_product_attention"
+        self.recorder.kernel = (choice.kernel, choice.why)
+        try:
+            yield
+        finally:
+            self.recorder.call, self.recorder.kernel = before, ("", "")
+
 
 class CastCounter(TorchDispatchMode):
     """Counts the casts between floating dtypes.
@@ -316,7 +389,7 @@ class CastCounter(TorchDispatchMode):
         self.refused: dict[str, list[str]] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
+        result = run_op(func, args, kwargs or {})
         if func is torch.ops.aten._to_copy.default:
             self.count += _changes_dtype(args[0], result)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
@@ -342,8 +415,9 @@ def follow_modules(model: nn.Module, recorder: Recorder) -> None:
         def enter(*_: Any, name: str = name) -> None:
             recorder.path.append(name)
 
-        def leave(*_: Any) -> None:
+        def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             path, error = recorder.path.pop(), sys.exc_info()[1]
+            recorder.modules.left(path, output)
             if error is not None and recorder.failed[0] is not error:
                 recorder.failed = (error, path, "")
 
@@ -370,14 +444,14 @@ def _as_input(tensor: Tensor, origin: Origin, now: int) -> Input:
 
 
 def computed_in(name: str, inputs: list[Tensor], outputs: tuple[Tensor, ...]) -> torch.dtype | None:
-    """The widest floating dtype among the inputs and the first result.
+    """The widest floating or complex dtype among the inputs and the first result.
 
     Tensors of no dimension do not count next to others, as in type promotion. Further results,
     such as attention's log-sum-exp, say nothing about the op's own arithmetic.
     """
     if name == "aten::_to_copy":
         return outputs[0].dtype
-    floats = [t for t in (*inputs, *outputs[:1]) if t.is_floating_point()]
+    floats = [t for t in (*inputs, *outputs[:1]) if has_fraction(t)]
     with_size = [t for t in floats if t.dim()] or floats
     widest: torch.dtype | None = None
     for tensor in with_size:
@@ -419,47 +493,6 @@ def _converted(name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) ->
     return int(args[0].requires_grad and _changes_dtype(args[0], outputs[0]))
 
 
-def lost_eps(
-    name: str, args: tuple[Any, ...], constants: list[float], outputs: tuple[Tensor, ...]
-) -> float | None:
-    """The positive constant that an op adds, bounds by or fills in, and the dtype cannot hold.
-
-    ``constants`` are those that arrive as tensors.
-    """
-    known = (*_ADD_EPS, *_SUBTRACT_EPS, *_FILL_EPS)
-    if name not in known or not outputs or outputs[0].dtype not in LOW:
-        return None
-    sign, place = -1 if name in _SUBTRACT_EPS else 1, _FILL_EPS.get(name, 1)
-    found = (*args[place : place + 1], *constants)
-    numbers = [sign * n for n in found if isinstance(n, int | float)]
-    limit = smallest(outputs[0].dtype) / 2
-    return next((eps for eps in numbers if 0 < eps <= limit), None)
-
-
-def _held(name: str, number: Any, dtype: torch.dtype) -> float | None:
-    """The number that a tensor is filled with; None if that raises, as past a format's end."""
-    if not isinstance(number, int | float):
-        return None
-    if name == "aten::scalar_tensor":  # which rounds it to inf
-        return float(number)
-    raises = dtype in LOW and torch.finfo(dtype).max < abs(number) < math.inf
-    return None if raises else float(number)
-
-
-def _is_complement(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether this is 1 - p, or the -p of log1p(-p)."""
-    return name == "aten::neg" or (name == "aten::rsub" and args[1] == 1)
-
-
-def _number_in(tensor: Tensor) -> float | None:
-    """The number that ``torch.tensor(number)`` wraps, if it is real and one."""
-    real = tensor.constant if isinstance(tensor, FakeTensor) else tensor
-    if real is None or real.numel() != 1 or real.is_complex() or real.device.type != "cpu":
-        return None
-    with _disable_current_modes():
-        return float(real)
-
-
 def _is_checkpointed() -> bool:
     """Whether `torch.utils.checkpoint` runs the part that makes this op."""
     frame: FrameType | None = sys._getframe(1)
@@ -470,23 +503,19 @@ def _is_checkpointed() -> bool:
     return False
 
 
-def smallest(dtype: torch.dtype) -> float:
-    """The smallest positive (subnormal) number of a dtype."""
-    info = torch.finfo(dtype)
-    return info.tiny * info.eps
-
-
 def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
     """Operations of a matrix multiplication, convolution, attention or RNN; 0 for the rest."""
     name = func._schema.name
-    if name == "aten::_scaled_dot_product_flash_attention_for_cpu":
-        return sdpa_flop_count(*(t.shape for t in args[:3]))
+    if name.startswith("aten::_scaled_dot_product_"):
+        shapes = [sizes(t) for t in args[:3]]
+        return 0 if any(UNKNOWN in shape for shape in shapes) else forward_flops(*shapes)
     if name == "aten::mkldnn_rnn_layer":
         return 2 * math.prod(args[0].shape[:-1]) * (args[1].numel() + args[2].numel())
     if name in ("aten::_cudnn_rnn", "aten::miopen_rnn"):
         return 2 * math.prod(args[0].shape[:-1]) * sum(w.numel() for w in args[1] if w.dim() > 1)
     formula = flop_registry.get(func.overloadpacket)
-    return int(formula(*args, **kwargs, out_val=result)) if formula else 0
+    count = formula(*args, **kwargs, out_val=result) if formula else 0
+    return 0 if isinstance(count, torch.SymInt) else int(count)
 
 
 def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -534,7 +563,9 @@ _CHECKPOINT = torch.utils.checkpoint.__file__
 
 
 def _changes_dtype(source: Tensor, result: Tensor) -> bool:
-    return source.dtype != result.dtype and source.is_floating_point()
+    """Whether a conversion goes from one floating dtype to another."""
+    floats = source.is_floating_point() and result.is_floating_point()
+    return floats and source.dtype != result.dtype
 
 
 def _is_quiet(func: Any, name: str) -> bool:
@@ -543,4 +574,9 @@ def _is_quiet(func: Any, name: str) -> bool:
 
 def _has_floats(args: Any, kwargs: Any, outputs: tuple[Tensor, ...]) -> bool:
     leaves = (*tree_leaves((args, kwargs)), *outputs)
-    return any(isinstance(t, Tensor) and t.is_floating_point() for t in leaves)
+    return any(isinstance(t, Tensor) and has_fraction(t) for t in leaves)
+
+
+def has_fraction(tensor: Tensor) -> bool:
+    """Whether a tensor is of floating or complex numbers."""
+    return tensor.is_floating_point() or tensor.is_complex()

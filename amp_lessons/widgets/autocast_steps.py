@@ -216,7 +216,9 @@ class AutocastSteps(anywidget.AnyWidget):
         self._refresh()
 
     def _trace(self, device: str, dtype: str) -> tuple[Step, ...]:
-        explained = explain_autocast(self._model, *self._inputs, device=device, dtype=dtype)
+        explained = explain_autocast(
+            self._model, *self._inputs, device=device, dtype=dtype, values="fake"
+        )
         found = len(explained.rows)
         if not found:
             raise TraceError(f"{explained.model} runs no op on floating-point tensors")

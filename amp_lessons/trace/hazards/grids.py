@@ -1,0 +1,66 @@
+"""Positions, coordinates and counts that need more digits than 16 bits have."""
+
+from __future__ import annotations
+
+from amp_lessons.fakes.ops import LOW
+from amp_lessons.foundations.precision import dtype_name
+from amp_lessons.trace.facts import Fact, spacing
+from amp_lessons.trace.hazards.kinds import (
+    BITS,
+    WATCH,
+    WRONG,
+    base,
+    dtype_out,
+    hazard,
+    narrowed,
+    operand,
+)
+from amp_lessons.trace.recorder import Event
+from amp_lessons.trace.rows import Hazard
+
+_MAKES = ("arange", "linspace")
+_COUNTS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3}
+
+
+def positions(event: Event) -> Hazard | None:
+    """A grid whose step is smaller than the distance of two 16-bit numbers."""
+    dtype = dtype_out(event)
+    grids = list(narrowed(event))
+    if base(event) in _MAKES and dtype in LOW and dtype is not None:
+        grids.append((event.made[0], dtype))
+    for fact, low in grids:
+        if not fact.step or not fact.bounded or fact.step >= spacing(fact.size, low):
+            continue
+        return hazard(
+            event,
+            "positions in 16 bit",
+            WRONG,
+            f"{_words(fact)} go to {fact.size:g} in {dtype_name(low)}, where neighbours are "
+            f"{spacing(fact.size, low):g} apart: several of them become one number",
+        )
+    return None
+
+
+def _words(fact: Fact) -> str:
+    return "integers" if fact.step == int(fact.step) else f"steps of {fact.step:.2g}"
+
+
+def counts(event: Event) -> Hazard | None:
+    """Ones that are added up one after another in 16 bits stop at 2048 or 256."""
+    name, dtype = base(event), dtype_out(event)
+    if name not in _COUNTS or dtype not in LOW or dtype is None:
+        return None
+    fact = operand(event, _COUNTS[name])
+    if fact is None or not fact.exact or fact.low != fact.high or not fact.low:
+        return None
+    count, most = event.args[2].numel(), 2 ** BITS[dtype]
+    if not isinstance(count, int) or count <= most:
+        return None
+    return hazard(
+        event,
+        "positions in 16 bit",
+        WATCH,
+        f"{count} times {fact.low:g} is added one by one in {dtype_name(dtype)}: a count stops "
+        f"at {most}",
+        "count in int64 or float32: torch.bincount, or a float32 tensor to add to",
+    )

@@ -1,0 +1,83 @@
+"""Sums and variances that stay in FP16 and may pass its end.
+
+A mean, a softmax and a norm add up in float32 inside the kernel and give a result of the inputs'
+size, so they are no hazard.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from amp_lessons.trace.hazards.kinds import (
+    LARGEST,
+    WATCH,
+    base,
+    brief,
+    dtype_out,
+    hazard,
+    operand,
+)
+from amp_lessons.trace.recorder import Event
+from amp_lessons.trace.rows import Hazard
+
+_SUMS = ("sum", "nansum", "cumsum", "_fft_r2c", "_fft_c2c", "_fft_c2r")
+_VARIANCES = ("var", "var_mean")
+_ORDINARY = 100.0
+"""A sum that overflows only where the elements are on average beyond this is left alone."""
+
+
+def sum_in_low(event: Event) -> Hazard | None:
+    """A sum of so many FP16 numbers that ordinary ones overflow."""
+    if base(event) not in _SUMS or dtype_out(event) not in (torch.float16, torch.complex32):
+        return None
+    fact, count = operand(event, 0), _count(event)
+    if fact is None or fact.learned or not count:
+        return None
+    limit = LARGEST / count
+    if fact.size <= limit or limit > _ORDINARY:
+        return None
+    return hazard(
+        event,
+        "reduction in 16 bit",
+        WATCH,
+        f"{base(event).strip('_')} adds up {count} numbers and gives float16: it overflows past "
+        f"65504, where they are {brief(limit)} on average",
+        overflows=True,
+    )
+
+
+def _count(event: Event) -> int:
+    """How many elements go into one of the result; 0 if that is not known."""
+    source = event.args[0]
+    name = base(event)
+    if name == "cumsum":
+        count = source.shape[event.args[1]]
+        return count if isinstance(count, int) else 0
+    if name.startswith("_fft"):
+        sizes = [source.shape[d] for d in event.args[1]]
+        total = 1
+        for size in sizes:
+            total *= size if isinstance(size, int) else 0
+        return total
+    before, after = source.numel(), event.outputs[0].numel()
+    if not isinstance(before, int) or not isinstance(after, int) or not after:
+        return 0
+    return before // after
+
+
+def variance_in_low(event: Event) -> Hazard | None:
+    """A variance in FP16 is a square of the spread."""
+    if base(event) not in _VARIANCES or dtype_out(event) != torch.float16:
+        return None
+    fact = operand(event, 0)
+    if fact is None or fact.learned or fact.size <= 256 or fact.gain <= 0.5:
+        return None
+    return hazard(
+        event,
+        "reduction in 16 bit",
+        WATCH,
+        "the variance is a square and stays in float16: it overflows past 65504, where the "
+        "spread is 256",
+        "compute it in float32: x.float().var()",
+        overflows=True,
+    )
