@@ -1,5 +1,6 @@
-"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy`, `explain`
-and `bench`. The interview room's commands are in `quiz.commands`, `lookup` in `lookup.commands`.
+"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy` and
+`bench`. `explain` and `memory` are in `model_commands`, the interview room's in `quiz.commands`,
+`lookup` in `lookup.commands`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if
@@ -8,7 +9,6 @@ goes wrong is told in one line on standard error, with a non-zero exit; a traceb
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from amp_lessons import __version__, interrupts
+from amp_lessons import __version__, interrupts, model_commands
 from amp_lessons.class_view import commands as class_page
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.grading import commands as marks
@@ -244,15 +244,25 @@ def policy(
     ] = None,
     device: Annotated[str | None, typer.Option(help="cuda or cpu. Default: both.")] = None,
     dtype: Annotated[str, typer.Option(help="fp16 or bf16.")] = "fp16",
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="Show what changed since a torch, such as 2.13."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say what autocast does to each op, asked now; CUDA's rules need no GPU.
 
     The columns give the dtype of the result for 16-bit, for float32 and for
-    mixed input.
+    mixed input. With --since they stand in brackets.
     """
-    from amp_lessons import policy as rules
     from amp_lessons import policy_record
+
+    if since is not None:
+        try:
+            policy_record.find_version(since)
+        except policy_record.PolicyRecordError as error:
+            raise typer.BadParameter(str(error)) from None
+    from amp_lessons import policy as rules
     from amp_lessons.policy import shown
 
     tables = []
@@ -262,6 +272,14 @@ def policy(
             tables.append(asked or rules.policy_table(where, dtype))
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
+    if since is not None:
+        found = [shown.since(since, table, whole=not ops) for table in tables]
+        if json:
+            _print_json({"changes": [changes.to_dict() for changes in found]})
+        else:
+            for line in (line for changes in found for line in shown.changed(changes)):
+                say(line)
+        return
     if json:
         _print_json({"tables": [shown.as_json(table) for table in tables]})
         return
@@ -277,50 +295,7 @@ def policy(
 
 # ---- explain ------------------------------------------------------------------------------------
 
-
-@app.command()
-def explain(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:FACTORY",
-            help="A function, such as amp_lessons.models:mlp, that gives a model, or a model and "
-            "a tuple of its inputs. It may also name a model.",
-        ),
-    ],
-    device: Annotated[str, typer.Option(help="cuda or cpu: their rules differ.")] = "cuda",
-    dtype: Annotated[str, typer.Option(help="float16 or bfloat16.")] = "float16",
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="SHAPE",
-            help="An input's shape, such as 32,64, or 8,128:int64 for token ids. Once for each "
-            "input; instead of the factory's own.",
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Show what autocast does to your model, op by op. Needs no GPU.
-
-    Nothing is allocated and nothing is computed: a model of any size will do.
-    """
-    from amp_lessons import trace
-    from amp_lessons.trace import target as loading
-
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what the model prints is no part of ours
-            model, inputs = loading.load(target, shapes or ())
-            explained = trace.explain_autocast(model, *inputs, device=device, dtype=dtype)
-    except trace.TraceError as error:
-        warn(str(error))
-        raise typer.Exit(1) from error
-    if json:
-        _print_json(explained.to_dict())
-    else:
-        console().print(explained.renderable())
-
-
+model_commands.register(app)
 # ---- bench --------------------------------------------------------------------------------------
 
 QUICK_LEAVES_OUT = "compiling takes longer than the rest of --quick (--mode bf16-compile runs it)"

@@ -28,7 +28,32 @@ def clean_up_first() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def end_inside_c_too() -> None:
+    """From now on Ctrl+C also ends a long call into C, where `end_at_once` has to wait for it.
+
+    Python's handlers run between two lines of Python. Filling a weight of gigabytes is one line, so
+    a thread waits for the signal's number, which Python writes to a pipe as soon as it comes.
+    """
+    if signal.getsignal(signal.SIGINT) is not _leave or os.name == "nt":
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reader,), daemon=True).start()
+
+
+def _watch(reader: int) -> None:
+    while number := os.read(reader, 1):
+        if number[0] == signal.SIGINT and signal.getsignal(signal.SIGINT) is _leave:
+            _leave(signal.SIGINT, None)
+
+
+_leaving = threading.Lock()
+
+
 def _leave(number: int, _: FrameType | None) -> None:
+    if not _leaving.acquire(blocking=False):
+        return  # the other thread is about to end the process
     try:
         os.write(2, b"\namp-lessons: stopped with Ctrl+C\n")  # wherever the interpreter is now
     finally:

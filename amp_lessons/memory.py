@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields
 from typing import Any
@@ -25,9 +25,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from amp_lessons.fakes.calls import GpuCalls, gpu_attention
-from amp_lessons.fakes.errors import TraceError, reason
+from amp_lessons.fakes.errors import TraceError, kind_of, reason
+from amp_lessons.fakes.known import KnownValues
 from amp_lessons.fakes.models import check_inputs, check_model, fake_inputs, stand_in, tensors_in
-from amp_lessons.fakes.modes import autocast_on, check_device, quiet, rng_kept
+from amp_lessons.fakes.modes import as_in_a_run, autocast_on, check_device, quiet, rng_kept
 from amp_lessons.fakes.ops import is_cached, run_op, storage_id
 from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.sizes import size
@@ -45,6 +46,10 @@ PRECISIONS = tuple(AUTOCAST)
 STATE_COPIES = {"sgd": 0, "momentum": 1, "adam": 2}
 """Tensors of a parameter's size and dtype that torch.optim's SGD, SGD with momentum, and Adam (or
 AdamW) keep for each parameter. Adam's count of steps, 4 bytes a tensor, is left out."""
+
+STEP_COPIES = {"sgd": 0, "momentum": 0, "adam": 1}
+"""Tensors of a parameter's size that ``optimizer.step()`` takes for a moment in its "foreach" form,
+CUDA's default: Adam's denominators. The tests follow real steps, operation by operation."""
 
 Loss = Callable[[Any, Any], Tensor]
 NOT_HERE = "not measured here: PyTorch finds no CUDA GPU"
@@ -87,6 +92,27 @@ class Memory:
         return "\n".join(f"{name:<12} {count:>18,}  {size(count)}" for name, count in names)
 
 
+@dataclass(frozen=True)
+class ModuleMemory:
+    """What one module adds to a step by itself, without the modules inside it, in bytes.
+
+    Attributes:
+        path: as `named_modules` gives it; "" for the model itself.
+        kind: the class's name.
+        parameters: a tensor that several modules share counts where it comes first.
+        trained: those of the parameters that need a gradient.
+        activations: what autograd saved while this module ran.
+        cast_cache: 16-bit copies of its parameters.
+    """
+
+    path: str
+    kind: str
+    parameters: int
+    trained: int
+    activations: int
+    cast_cache: int
+
+
 def training_memory(
     model: nn.Module,
     *inputs: Any,
@@ -95,6 +121,9 @@ def training_memory(
     loss: Loss | None = None,
     target: Any = None,
     device: str = "cpu",
+    kwargs: Mapping[str, Any] | None = None,
+    train: bool | None = None,
+    gpu: str | None = None,
 ) -> Memory:
     """Count the bytes of a training step, with nothing allocated and nothing changed.
 
@@ -107,35 +136,126 @@ def training_memory(
         loss: called as ``loss(output, target)`` in the autocast region; what it saves counts.
         target: tensors for the loss.
         device: whose autocast rules and kernels, "cpu" or "cuda".
+        kwargs: keyword inputs of the forward.
+        train: the mode of the copy, training or evaluation; None: as the model stands.
+        gpu: whose attention kernels run for "cuda", such as "a100" or "t4"; None for this
+            machine's GPU, or an H200 if there is none.
 
     Raises:
-        ValueError: for a precision, an optimizer or a device that is not known.
+        ValueError: for a precision, an optimizer, a device or a GPU that is not known.
         TraceError: for a model that cannot be traced.
+    """
+    return memory_by_module(
+        model,
+        *inputs,
+        precision=precision,
+        optimizer=optimizer,
+        loss=loss,
+        target=target,
+        device=device,
+        kwargs=kwargs,
+        train=train,
+        gpu=gpu,
+    )[0]
+
+
+def memory_by_module(
+    model: nn.Module,
+    *inputs: Any,
+    precision: str = "fp32",
+    optimizer: str = "sgd",
+    loss: Loss | None = None,
+    target: Any = None,
+    device: str = "cpu",
+    kwargs: Mapping[str, Any] | None = None,
+    train: bool | None = None,
+    gpu: str | None = None,
+) -> tuple[Memory, tuple[ModuleMemory, ...]]:
+    """`training_memory`, and what each module adds to it, in the order of `named_modules`.
+
+    Arguments and errors are those of `training_memory`. What the modules hold adds up to the whole:
+    parameters, activations and cast cache. What the loss and the output keep is the model's own.
     """
     _check(precision, optimizer, device)
     if loss is not None and not callable(loss):
         raise ValueError(f"loss must be called as loss(output, target); got {loss!r}")
     check_model(model)
-    check_inputs(getattr(model, "_orig_mod", model), inputs, {})
+    named = dict(kwargs or {})
+    check_inputs(getattr(model, "_orig_mod", model), inputs, named)
     check_device(device)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     floats = torch.bfloat16 if precision == "bf16" else None
     with rng_kept():
         copied = stand_in(model, mode, device, floats)
-    args, wanted = fake_inputs((inputs, target), mode, device, floats)
-    saved, casts = _forward(copied, args, loss, wanted, precision, device, mode)
+    if train is not None:
+        copied.train(train)
+    given = fake_inputs((inputs, named, target), mode, device, floats)
+    saved, casts, where = _forward(copied, given, loss, precision, device, mode, gpu)
     parameters = _bytes(copied.parameters())
     trained = _bytes(p for p in copied.parameters() if p.requires_grad)
-    batch = {storage_id(t): t for t in tensors_in((args, wanted))}
+    batch = {storage_id(t): t for t in tensors_in(given)}
     apart = batch.keys() | casts.sizes.keys()
-    return Memory(
+    activations = {key: count for key, count in saved.sizes.items() if key not in apart}
+    memory = Memory(
         parameters=parameters,
         gradients=trained,
         optimizer=STATE_COPIES[optimizer] * trained,
         data=_bytes(batch.values()),
-        activations=sum(count for key, count in saved.sizes.items() if key not in apart),
+        activations=sum(activations.values()),
         cast_cache=sum(casts.sizes.values()),
     )
+    return memory, _modules(copied, activations, casts, where)
+
+
+def _modules(
+    copied: nn.Module, activations: Mapping[int, int], casts: CastCache, where: _Where
+) -> tuple[ModuleMemory, ...]:
+    seen: set[int] = set()
+    owner: dict[int, str] = {}
+    rows = []
+    for path, module in copied.named_modules():
+        fresh = [p for p in module.parameters(recurse=False) if storage_id(p) not in seen]
+        seen.update(storage_id(p) for p in fresh)
+        owner.update((id(p), path) for p in fresh)
+        own = [count for key, count in activations.items() if where.path.get(key, "") == path]
+        rows.append((path, type(module).__name__, fresh, sum(own)))
+    copies = {path: 0 for path, *_ in rows}
+    for key, count in casts.sizes.items():
+        copies[owner.get(casts.sources.get(key, 0), "")] += count
+    return tuple(
+        ModuleMemory(
+            path,
+            kind,
+            _bytes(fresh),
+            _bytes(p for p in fresh if p.requires_grad),
+            own_activations,
+            copies[path],
+        )
+        for path, kind, fresh, own_activations in rows
+    )
+
+
+class _Where:
+    """Which module runs, and in which one a storage was first saved for backward."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.path: dict[int, str] = {}
+        self._running = [""]
+        for path, module in model.named_modules():
+            if path:
+                module.register_forward_pre_hook(self._enter(path), prepend=True)
+                module.register_forward_hook(self._leave, always_call=True)
+
+    def note(self, tensor: Tensor, _: int) -> None:
+        """Called with each tensor that brings a new storage."""
+        self.path[storage_id(tensor)] = self._running[-1]
+
+    def _enter(self, path: str) -> Callable[..., None]:
+        return lambda *_: self._running.append(path)
+
+    def _leave(self, *_: Any) -> None:
+        if len(self._running) > 1:
+            self._running.pop()
 
 
 class CastCache(TorchDispatchMode):
@@ -143,49 +263,69 @@ class CastCache(TorchDispatchMode):
 
     Attributes:
         sizes: bytes of each copy, by its storage's identity.
+        sources: the ``id`` of the parameter that was copied, by the same key.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.sizes: dict[int, int] = {}
+        self.sources: dict[int, int] = {}
         self._copies: list[Tensor] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = run_op(func, args, kwargs or {})
         if func is torch.ops.aten._to_copy.default and is_cached(args[0], result):
             self.sizes[storage_id(result)] = result.untyped_storage().nbytes()
+            self.sources[storage_id(result)] = id(args[0])
             self._copies.append(result)
         return result
 
 
-def _forward(copied, args, loss, target, precision, device, mode) -> tuple[SavedBytes, CastCache]:
+def _forward(
+    copied: nn.Module,
+    given: Any,
+    loss: Loss | None,
+    precision: str,
+    device: str,
+    mode: FakeTensorMode,
+    gpu: str | None,
+) -> tuple[SavedBytes, CastCache, _Where]:
     """One forward pass of a stand-in, and what it left behind."""
+    args, kwargs, target = given
     low = AUTOCAST[precision]
-    saved, casts = SavedBytes(copied), CastCache()
-    calls = GpuCalls(device)
+    where = _Where(copied)
+    saved, casts = SavedBytes(copied, where.note), CastCache()
+    calls = GpuCalls(device, gpu)
     with ExitStack() as stack:
-        for context in (
+        contexts: tuple[Any, ...] = (
             rng_kept(),
             quiet(),
             mode,
+            KnownValues(mode),
+            as_in_a_run(copied),
             autocast_on(device, low or torch.float16, low is not None),
-        ):
+            saved.counted(),
+            gpu_attention(calls),
+            casts,
+            calls,
+        )
+        for context in contexts:
             stack.enter_context(context)
-        for context in (saved.counted(), gpu_attention(calls), casts, calls):
-            stack.enter_context(context)
-        output = _called("the model", copied, *args)
+        output = _called("the model", copied, *args, **kwargs)
         value = output if loss is None else _called("the loss", loss, output, target)
         for tensor in tensors_in((output, value)):
             saved.add(tensor)
-    return saved, casts
+    return saved, casts, where
 
 
-def _called(what: str, function: Callable[..., Any], *args: Any) -> Any:
+def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call it; raises `TraceError` with one line if it fails."""
     try:
-        return function(*args)
+        return function(*args, **kwargs)
     except Exception as error:
-        raise TraceError(f"{what} cannot be run on fake tensors: {reason(error)}") from error
+        raise TraceError(
+            f"{what} cannot be run on fake tensors: {reason(error)}", kind=kind_of(error)
+        ) from error
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:

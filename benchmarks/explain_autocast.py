@@ -27,10 +27,11 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 torch_alone = peak()
 start = time.perf_counter()
-from amp_lessons.trace import explain_autocast, target
-model, inputs = target.load("amp_lessons.models:gpt2")
+from amp_lessons.doors import Wanted, enter
+from amp_lessons.trace import explain_autocast
+given = enter(Wanted("amp_lessons.models:gpt2"))
 built = time.perf_counter()
-explained = explain_autocast(model, *inputs, device=sys.argv[1])
+explained = explain_autocast(given.model, *given.args, device=sys.argv[1])
 done = time.perf_counter()
 print(json.dumps({
     "build_s": built - start, "trace_s": done - built, "torch_alone_mib": torch_alone,

@@ -152,8 +152,8 @@ def test_what_a_factory_prints_does_not_spoil_the_json(capsys, factories):
 @pytest.mark.parametrize(
     ("words", "cure"),
     [
-        (["factories_of_a_learner.py:talks"], "as factories_of_a_learner:talks"),
-        (["./deep/net.py:talks"], "as deep.net:talks"),
+        (["factories_of_a_lerner.py:talks"], "did you mean factories_of_a_learner.py"),
+        (["./deep/net.py:talks"], "no file ./deep/net.py"),
         (["no_such_module_here:talks"], "in its folder"),
         (["factories_of_a_learner:talks", "--input", ""], "write a shape"),
         (["factories_of_a_learner:talks", "--input", f"{10**20},3"], "that large"),

@@ -28,6 +28,7 @@ COMMANDS = (
     "grade",
     "policy",
     "explain",
+    "memory",
     "bench",
     "quiz",
     "drill",

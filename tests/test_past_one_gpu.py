@@ -164,8 +164,8 @@ def test_fsdp2_has_the_dtypes_of_the_table():
 
 def test_the_mean_loses_a_rank_without_a_reduce_dtype():
     printed = after(CELLS, 'reports["reduce"]')
-    assert "mean without reduce_dtype 128, with torch.float32 128.5" in printed
-    assert "mean without reduce_dtype 0, with torch.float32 5.96e-08" in printed
+    assert "mean in bfloat16 128, in float32 128.5" in printed
+    assert "mean in float16 0, in float32 5.96e-08" in printed
 
 
 def test_no_sync_around_the_backward_pass_saves_nothing():

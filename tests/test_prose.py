@@ -30,7 +30,6 @@ _PACKAGE = (
     "messages",
     "op_watch",
     "torch_state",
-    "policy_record",
     "widgets/quiz",
     "widgets/error_lookup",
     "widgets/mock",
@@ -77,6 +76,7 @@ RETOLD = [
             "timing",
             "bench",
             "records",
+            "policy_record",
             "profiles",
         )
         for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))

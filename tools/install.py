@@ -96,8 +96,7 @@ def install_packages(place: "Place", what: str, signals: "Signals") -> None:
     shutil.rmtree(place.scratch, ignore_errors=True)
     place.scratch.mkdir()
     command = [str(place.python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    command += ["install", "--progress-bar", "off", "--constraint", "constraints.txt"]
-    command += ["--editable", "." + EXTRAS[what]]
+    command += ["install", "--progress-bar", "off", *place.requirements(what)]
     started = time.monotonic()
     try:
         with open(place.log, "w", encoding="utf-8", errors="replace") as log:
@@ -171,6 +170,10 @@ class Place:
         for covered in {"lab", what}:  # what the tests need includes what the course needs
             text = json.dumps(self._wanted(), indent=1)
             (self.venv / ("." + covered)).write_text(text + "\n", encoding="utf-8")
+
+    def requirements(self, what: str) -> "list[str]":
+        """What pip is told to install."""
+        return ["--constraint", "constraints.txt", "--editable", "." + EXTRAS[what]]
 
     def announcement(self, what: str) -> str:
         """What pip will do, and how long that takes."""
@@ -450,7 +453,7 @@ def package(file: str) -> str:
 CURES = (
     (
         r"No space left|Errno 28|Disk quota",
-        "make room on this disk (2 GB, or 8 GB with PyTorch's CUDA build), then run it again",
+        "make room on this disk (3 GB, or 9 GB with PyTorch's CUDA build), then run it again",
     ),
     (
         r"ensurepip is not|No module named '?(venv|ensurepip)",

@@ -162,11 +162,15 @@ def reduced(
 
 
 def reduce_dtypes(device: torch.device) -> list[list[Any]]:
-    """For each case: param_dtype, the gradients of two ranks, and their mean without a
-    reduce_dtype and with FP32."""
+    """For each case: param_dtype, the gradients of two ranks, and their mean with that as
+    reduce_dtype and with FP32.
+
+    Up to torch 2.14 a reduce_dtype that is left out is the param_dtype; since 2.15 it is the
+    parameters' own dtype (`MixedPrecisionPolicy`, "versionchanged:: 2.15").
+    """
     found = []
     for param, pair in ((torch.bfloat16, (256.0, 1.0)), (torch.float16, (2.0**-24, 2.0**-24))):
-        policies = [MixedPrecisionPolicy(param, reduce) for reduce in (None, torch.float32)]
+        policies = [MixedPrecisionPolicy(param, reduce) for reduce in (param, torch.float32)]
         means = [reduced(policy, pair, device) for policy in policies]
         found.append([str(param).removeprefix("torch."), list(pair), *means])
     return found

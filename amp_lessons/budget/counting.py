@@ -1,0 +1,255 @@
+"""A training step of one model in four precisions, at two batch sizes, and what follows from them.
+
+Nothing is measured: the bytes are those of `memory.training_memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from amp_lessons.doors.batches import batch_of, of_batch, with_batch
+from amp_lessons.doors.given import DoorError, Given
+from amp_lessons.fakes.attention import gpu_named
+from amp_lessons.fakes.errors import TraceError
+from amp_lessons.memory import (
+    PRECISIONS,
+    STATE_COPIES,
+    STEP_COPIES,
+    Loss,
+    Memory,
+    ModuleMemory,
+    crossover_batch,
+    memory_by_module,
+)
+
+CARDS = (16, 24, 40, 80)
+"""Memory of common GPUs in GB, taken as 10**9 bytes each."""
+
+OPTIMIZERS = {"sgd": "sgd", "momentum": "momentum", "adam": "adam", "adamw": "adam"}
+"""What a command line may say, and which of `STATE_COPIES` it is: AdamW keeps what Adam keeps."""
+
+NOT_COUNTED = (
+    "the CUDA context",
+    "workspaces of cuBLAS and cuDNN",
+    "the allocator's rounding and fragmentation",
+    "what backward needs for a moment",
+)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Bytes of a training step by precision.
+
+    Attributes:
+        name: of the model.
+        device: whose rules and kernels.
+        optimizer: one of `OPTIMIZERS`.
+        batch: of the inputs; None where they have none that could be changed.
+        at: the memory of a step, by precision.
+        twice: of a step with twice the batch; {} where it can't be had.
+        modules: what each module adds, by precision.
+        notes: what a reader must know about the count.
+    """
+
+    name: str
+    device: str
+    optimizer: str
+    batch: int | None
+    at: Mapping[str, Memory]
+    twice: Mapping[str, Memory]
+    modules: Mapping[str, tuple[ModuleMemory, ...]]
+    notes: tuple[str, ...] = ()
+
+    def peak(self, precision: str, optimizer: str = "") -> int:
+        """The most bytes that are needed: for the whole step, or in ``optimizer.step()``.
+
+        Adam's step needs room for a moment when the activations are gone; with a small batch that
+        is the larger of the two.
+        """
+        memory = _with_optimizer(self.at[precision], optimizer or self.optimizer)
+        return max(memory.total, self._in_step(memory, optimizer or self.optimizer))
+
+    def largest_batch(self, precision: str, card: int) -> int | None:
+        """The largest batch that fits on a GPU; 0 if not even one does; None if not known.
+
+        Args:
+            precision: one of those in `at`.
+            card: GB of the GPU, each 10**9 bytes.
+        """
+        if self.batch is None or precision not in self.twice:
+            return None
+        first, second = self.at[precision].total, self.twice[precision].total
+        each = (second - first) / self.batch
+        room = card * 10**9
+        if self._in_step(self.at[precision], self.optimizer) > room or each <= 0:
+            return 0 if first > room else None
+        return max(0, int((room - first) / each + self.batch))
+
+    def crossover(self, precision: str = "amp fp16") -> int | None:
+        """The smallest batch at which a precision needs less than float32; None if none does.
+
+        Raises:
+            ValueError: if the batch could not be changed.
+        """
+        if not self.knows_batches:
+            raise ValueError("the memory of two batches is needed")
+        return crossover_batch(self._one_and_two("fp32"), self._one_and_two(precision))
+
+    @property
+    def knows_batches(self) -> bool:
+        return bool(self.batch and self.twice)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, bytes as whole numbers."""
+        known = self.knows_batches
+        return {
+            "model": self.name,
+            "device": self.device,
+            "optimizer": self.optimizer,
+            "batch": self.batch,
+            "torch": torch.__version__,
+            "precisions": {
+                name: {
+                    **asdict(memory),
+                    "total": memory.total,
+                    "peak": self.peak(name),
+                    "each_example": self.each_example(name),
+                    "largest_batch": {str(gb): self.largest_batch(name, gb) for gb in CARDS},
+                    "peak_by_optimizer": {other: self.peak(name, other) for other in STATE_COPIES},
+                    "modules": [asdict(module) for module in self.modules[name]],
+                }
+                for name, memory in self.at.items()
+            },
+            "crossover_batch": {
+                name: self.crossover(name) for name in self.at if known and name != "fp32"
+            },
+            "not_counted": list(NOT_COUNTED),
+            "notes": list(self.notes),
+        }
+
+    def each_example(self, precision: str) -> int | None:
+        """Bytes that one more example adds; None if the batch could not be changed."""
+        if not self.batch or precision not in self.twice:
+            return None
+        return (self.twice[precision].total - self.at[precision].total) // self.batch
+
+    def _in_step(self, memory: Memory, optimizer: str) -> int:
+        more = STEP_COPIES[OPTIMIZERS[optimizer]] * memory.gradients
+        return memory.model_states + memory.data + more
+
+    def _one_and_two(self, precision: str) -> list[Memory]:
+        """The memory of a batch of one and of two, on the line through those that were counted."""
+        assert self.batch is not None, "crossover has looked"
+        first, second = astuple(self.at[precision]), astuple(self.twice[precision])
+        return [
+            Memory(
+                *(
+                    round(low + (batch - self.batch) * (high - low) / self.batch)
+                    for low, high in zip(first, second, strict=True)
+                )
+            )
+            for batch in (1, 2)
+        ]
+
+
+def survey(
+    given: Given,
+    optimizer: str = "adamw",
+    device: str = "cuda",
+    loss: Loss | None = None,
+    target: Any = None,
+    train: bool | None = None,
+    precisions: tuple[str, ...] = PRECISIONS,
+    gpu: str | None = None,
+) -> Survey:
+    """Count a training step in each precision, at the batch that was given and at twice that.
+
+    Args:
+        given: the model and its inputs.
+        optimizer: one of `OPTIMIZERS`.
+        device, loss, target, train, gpu: as for `memory.training_memory`.
+        precisions: which of `memory.PRECISIONS`.
+
+    Raises:
+        DoorError: for an optimizer or a device that is not known.
+        TraceError: if no precision can be traced.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise DoorError(f"--optimizer {optimizer}: choose one of {', '.join(OPTIMIZERS)}")
+    if device not in ("cpu", "cuda"):
+        raise DoorError(f"--device {device}: choose cuda or cpu")
+    batch = batch_of(given)
+    more = with_batch(given, 2 * batch) if batch else None
+    more_target = of_batch(target, batch, 2 * batch) if batch else None
+
+    def count(what: Given, precision: str, wanted: Any) -> tuple[Memory, tuple[ModuleMemory, ...]]:
+        return memory_by_module(
+            what.model,
+            *what.args,
+            precision=precision,
+            optimizer=OPTIMIZERS[optimizer],
+            loss=loss,
+            target=wanted,
+            device=device,
+            kwargs=what.kwargs,
+            train=train,
+            gpu=gpu,
+        )
+
+    at: dict[str, Memory] = {}
+    modules: dict[str, tuple[ModuleMemory, ...]] = {}
+    twice: dict[str, Memory] = {}
+    notes = _notes(given.model, device)
+    if device == "cuda":
+        notes.append(
+            "attention, if there is any, is counted in the kernels that PyTorch 2.13 takes on "
+            f"{gpu_named(gpu)}; --gpu names another GPU"
+        )
+    for precision in precisions:
+        try:
+            at[precision], modules[precision] = count(given, precision, target)
+        except TraceError as error:
+            if precision == "fp32" or not at:
+                raise
+            notes.append(f"{precision} is left out: {error}")
+            continue
+        if precision == "amp bf16" and at.get("amp fp16") == at[precision] and twice:
+            twice[precision] = twice["amp fp16"]  # the same ops in formats of the same size
+        elif more is not None:
+            try:
+                twice[precision] = count(more, precision, more_target)[0]
+            except TraceError as error:
+                more = None
+                notes.append(f"other batch sizes can't be told: {error}")
+    if more is None:
+        twice.clear()
+    return Survey(
+        given.name, device, optimizer, batch, at, twice, modules, tuple(dict.fromkeys(notes))
+    )
+
+
+def _with_optimizer(memory: Memory, optimizer: str) -> Memory:
+    copies = STATE_COPIES[OPTIMIZERS[optimizer]]
+    return Memory(**{**asdict(memory), "optimizer": copies * memory.gradients})
+
+
+def _notes(model: nn.Module, device: str) -> list[str]:
+    notes = []
+    if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        keeps = "keeps a workspace of its own for an RNN's backward"
+        counted = "it's counted where this CPU has an RNN for the dtype"
+        notes.append(
+            f"cuDNN {keeps}; it isn't counted" if device == "cuda" else f"oneDNN {keeps}; {counted}"
+        )
+    if not any(p.requires_grad for p in model.parameters()):
+        notes.append("no parameter needs a gradient, so nothing is trained")
+    parameters = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if parameters - {torch.float32}:
+        names = ", ".join(sorted(str(dtype).partition(".")[2] for dtype in parameters))
+        notes.append(f"the parameters are in {names}, so the first columns are not pure float32")
+    return notes

@@ -1,0 +1,163 @@
+"""A survey on a terminal of 80 columns: kinds of bytes, what fits where, and the modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from amp_lessons.budget import rollup
+from amp_lessons.budget.counting import CARDS, NOT_COUNTED, OPTIMIZERS, Survey
+from amp_lessons.foundations.sizes import size
+from amp_lessons.memory import STATE_COPIES, Memory
+
+WIDEST = len("grads+optim")
+"""Columns that a number of bytes takes, or the word above it."""
+WORDS = {"data": "batch"}
+"""What a reader calls a field of `Memory`, where its name says less."""
+
+
+def renderables(
+    found: Survey, precision: str, depth: int, top: int | None, width: int = 80
+) -> Iterator[Any]:
+    """What to print, one after the other.
+
+    Args:
+        found: the survey.
+        precision: of the table by module.
+        depth: how far into the modules; 0 leaves the table out.
+        top: at most this many rows of it, those that need most.
+        width: columns of the terminal.
+    """
+    yield Text(_title(found), style="bold")
+    yield _kinds(found)
+    yield Text("")
+    yield from _fits(found)
+    yield Text("")
+    yield _optimizers(found)
+    if depth > 0:
+        yield Text("")
+        yield Text(f"By module, {precision}", style="bold")
+        yield _modules(found, precision, depth, top, width)
+    yield Text("")
+    yield Text(f"Not counted: {', '.join(NOT_COUNTED)}.")
+    for note in found.notes:
+        yield Text(f"Note: {note}.")
+
+
+def _title(found: Survey) -> str:
+    batch = f", batch {found.batch}" if found.batch else ""
+    return (
+        f"A training step of {found.name}{batch}, {found.optimizer}, by the rules of {found.device}"
+    )
+
+
+def _table(first: str, columns: Any) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(first, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _kinds(found: Survey) -> Table:
+    table = _table("", found.at)
+    for field in fields(Memory):
+        name = WORDS.get(field.name, field.name.replace("_", " "))
+        table.add_row(name, *(size(getattr(memory, field.name)) for memory in found.at.values()))
+    table.add_row("total", *(size(memory.total) for memory in found.at.values()), style="bold")
+    if any(found.peak(name) > memory.total for name, memory in found.at.items()):
+        table.add_row("peak, in step()", *(size(found.peak(name)) for name in found.at))
+    if found.knows_batches:
+        each = (found.each_example(name) for name in found.at)
+        table.add_row("one more example", *(size(count or 0) for count in each))
+    return table
+
+
+def _fits(found: Survey) -> Iterator[Any]:
+    if not found.knows_batches:
+        yield Text(_fits_at_all(found))
+        return
+    yield Text("Largest batch that fits", style="bold")
+    table = _table("GPU memory", found.at)
+    for card in CARDS:
+        batches = (found.largest_batch(name, card) for name in found.at)
+        table.add_row(f"{card} GB", *(_batch(count) for count in batches))
+    yield table
+    for name in ("amp fp16", "bf16"):
+        if name in found.at and "fp32" in found.at:
+            yield Text(_crossing(found, name))
+
+
+def _batch(count: int | None) -> str:
+    return "any" if count is None else f"{count:,}" if count else "none"
+
+
+def _crossing(found: Survey, name: str) -> str:
+    batch = found.crossover(name)
+    if batch is None:
+        return f"{name} never needs less memory than fp32 here."
+    if batch <= 1:
+        return f"{name} needs less memory than fp32 at every batch."
+    return f"{name} needs less memory than fp32 from batch {batch:,} on."
+
+
+def _fits_at_all(found: Survey) -> str:
+    """Where no batch could be changed: which cards have room for the step as it is."""
+    parts = []
+    for name in found.at:
+        card = next((gb for gb in CARDS if found.peak(name) <= gb * 10**9), None)
+        parts.append(f"{name} {f'{card} GB' if card else f'more than {CARDS[-1]} GB'}")
+    return f"The smallest GPU it fits on: {', '.join(parts)}."
+
+
+def _optimizers(found: Survey) -> Table:
+    table = _table("peak by optimizer", found.at)
+    for kind in STATE_COPIES:
+        name = "/".join(word for word, known in OPTIMIZERS.items() if known == kind)
+        table.add_row(name, *(size(found.peak(precision, kind)) for precision in found.at))
+    return table
+
+
+def _modules(found: Survey, precision: str, depth: int, top: int | None, width: int) -> Table:
+    states = 1 + STATE_COPIES[OPTIMIZERS[found.optimizer]]
+    table = _table("module", ("parameters", "grads+optim", "activations", "cast cache"))
+    table.columns[0].no_wrap, table.columns[0].overflow = True, "ellipsis"
+    # A long name gives way, a number doesn't: two spaces stand between columns.
+    table.columns[0].max_width = max(width - sum(2 + WIDEST for _ in table.columns[1:]), WIDEST)
+    root = rollup.tree(found.modules[precision])
+    lines = [*rollup.rows(root, depth)]
+    kept = _largest(lines, states, top)
+    for level, node in lines:
+        if id(node) in kept:
+            table.add_row(_name(level, node), *_cells(node, states))
+    left_out = len(lines) - len(kept)
+    if left_out:
+        table.add_row(f"… {left_out} smaller rows", style="dim")
+    own = root.own
+    if own is not None and own.activations:
+        table.add_row("output, loss", "", "", size(own.activations), "")
+    table.add_row("the model", *_cells(root, states), style="bold")
+    return table
+
+
+def _largest(lines: list[tuple[int, rollup.Node]], states: int, top: int | None) -> set[int]:
+    by_need = sorted(lines, key=lambda line: -_need(line[1], states))
+    return {id(node) for _, node in by_need[: len(lines) if top is None else top]}
+
+
+def _need(node: rollup.Node, states: int) -> int:
+    return node.parameters + states * node.trained + node.activations + node.cast_cache
+
+
+def _name(level: int, node: rollup.Node) -> Text:
+    times = f" ×{node.count}" if node.count > 1 else ""
+    return Text(f"{'  ' * level}{node.name}{times}").append(f" {node.kind}", style="dim")
+
+
+def _cells(node: rollup.Node, states: int) -> list[str]:
+    counts = (node.parameters, states * node.trained, node.activations, node.cast_cache)
+    return [size(count) if count else "" for count in counts]

@@ -1,0 +1,210 @@
+"""From the words of a command line to a model and its inputs: the doors of `explain` and `memory`.
+
+`enter` takes a function's name, a Hugging Face config or the name of a timm model, and gives the
+model with the inputs of its forward. Parameters are fake wherever that works, so a model of any
+size is built at once. What autocast does to it is told elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from amp_lessons.doors import hf, kinds, targets
+from amp_lessons.doors.batches import with_batch
+from amp_lessons.doors.cures import takes, with_cure, worth_a_real_run
+from amp_lessons.doors.given import DoorError, Given, Wanted
+from amp_lessons.doors.inputs import Spec, nested, parse_all
+from amp_lessons.doors.libraries import go_offline, library
+
+__all__ = ["DoorError", "Given", "Wanted", "enter", "with_cure", "worth_a_real_run"]
+
+CHANGE = "change them with --batch, --length, --image-size or --input"
+
+
+def enter(wanted: Wanted) -> Given:
+    """The model that a command line asks for, with its inputs.
+
+    Raises:
+        DoorError: in one line with the cure, if there is no such model, or no such input.
+    """
+    _check(wanted)
+    specs = parse_all(wanted.inputs)
+    model, args, kwargs, notes = _model(wanted)
+    name = type(model).__name__
+    own = _Own(model, args, kwargs)
+    if not args and not kwargs:
+        made = _made(model, wanted, specs)
+        if made:
+            notes.append(f"inputs: {kinds.told(made)} ({CHANGE})")
+            own = _Own(model, (), {key: spec.tensor(wanted.real) for key, spec in made.items()})
+            first = next(iter(_parameters(model)), "")
+            _check_ids(model, {**made, **{spec.name or first: spec for spec in specs}})
+    args, kwargs = own.merged(specs, wanted.real)
+    _check_values(model, kwargs)
+    note = "; ".join(filter(None, notes))
+    given = Given(model, args, nested(kwargs), name, f"{name}: {note}" if note else "")
+    return given if wanted.batch is None else with_batch(given, wanted.batch)
+
+
+class _Own:
+    """The inputs that a factory gave, or a config: what ``--input`` takes the place of."""
+
+    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.model, self.args, self.kwargs = model, args, kwargs
+        self.takes = _parameters(model)
+
+    def merged(self, specs: Sequence[Spec], real: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional inputs of the command line replace all positional ones; a name, its own."""
+        placed = tuple(spec.tensor(real) for spec in specs if not spec.name)
+        named = {spec.name: spec.tensor(real) for spec in specs if spec.name}
+        for name in (*self.kwargs, *named):
+            self._check_name(name)
+        args, kwargs = self.args, dict(self.kwargs)
+        order = list(self.takes)
+        if placed:
+            args = placed
+            kwargs = {key: v for key, v in kwargs.items() if key not in order[: len(placed)]}
+        args = tuple(named.pop(order[i], a) if i < len(order) else a for i, a in enumerate(args))
+        return args, kwargs | named
+
+    def _check_name(self, name: str) -> None:
+        """Refuse a name that the forward doesn't have. Raises `DoorError`."""
+        first = name.partition(".")[0]
+        if not self.takes or first in self.takes:
+            return
+        open_ended = any(p.kind is p.VAR_KEYWORD for p in self.takes.values())
+        names = takes(self.model)
+        close = difflib.get_close_matches(first, names, n=1)
+        if close or not open_ended:
+            hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(names)}"
+            raise DoorError(f"{type(self.model).__name__}.forward has no input {first!r}; {hint}")
+
+
+def _check(wanted: Wanted) -> None:
+    """Refuse words that contradict each other. Raises `DoorError`."""
+    doors = [word for word in (wanted.target, wanted.hf, wanted.timm) if word]
+    if not doors:
+        raise DoorError("name a model: package.module:factory, --hf config.json, or --timm NAME")
+    if wanted.timm and len(doors) > 1:
+        raise DoorError("--timm names a whole model; leave out the other one")
+    for name in ("batch", "length", "image_size"):
+        value = getattr(wanted, name)
+        if value is not None and value < 1:
+            option = name.replace("_", "-")
+            raise DoorError(f"--{option} must be at least 1, not {value}")
+
+
+def _model(wanted: Wanted) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], list[str]]:
+    """The model, the factory's own inputs, and notes for the reader."""
+    if wanted.timm:
+        return _timm(wanted), (), {}, []
+    if wanted.hf:
+        found = _named(wanted.target) if wanted.target else None
+        model, note = hf.from_config(wanted.hf, found, wanted.real)
+        return model, (), {}, [note]
+    if ":" not in wanted.target and hf.is_config(wanted.target):
+        model, note = hf.from_config(wanted.target, None, wanted.real)
+        return model, (), {}, [note]
+    target = targets.read(wanted.target)
+    if target.module.partition(".")[0] in ("transformers", "diffusers", "timm"):
+        library(target.module.partition(".")[0])
+    made = targets.make(targets.find(target), target, wanted.real)
+    if hasattr(made, "model_type") and not isinstance(made, nn.Module):  # a config of transformers
+        model, note = hf.from_config_object(made, wanted.real)
+        return model, (), {}, [note]
+    return *targets.unpacked(made, str(target)), []
+
+
+def _named(text: str) -> Any:
+    target = targets.read(text)
+    go_offline()
+    if target.module.partition(".")[0] in ("transformers", "diffusers"):
+        library(target.module.partition(".")[0])
+    return targets.find(target)
+
+
+def _timm(wanted: Wanted) -> nn.Module:
+    timm = library("timm")
+    plain = wanted.timm.partition(".")[0]
+    if not timm.is_model(plain):
+        close = timm.list_models(f"{plain}*") or difflib.get_close_matches(
+            plain, timm.list_models()
+        )
+        near = f"; did you mean {' or '.join(close[:3])}?" if close else ""
+        raise DoorError(f"timm has no model {wanted.timm!r}{near}")
+    options = {"img_size": wanted.image_size} if wanted.image_size else {}
+    try:
+        model = targets.built(lambda: timm.create_model(plain, **options), wanted.real)
+    except targets.FAILURES:  # a convolutional network takes any size, and no such argument
+        try:
+            model = targets.built(lambda: timm.create_model(plain), wanted.real)
+        except targets.FAILURES as error:
+            raise DoorError(f"timm can't build {plain}: {targets.in_words(error)}") from error
+    assert isinstance(model, nn.Module), "timm gives a model"
+    return model
+
+
+def _made(model: nn.Module, wanted: Wanted, specs: Sequence[Spec]) -> dict[str, Spec]:
+    """Inputs by the model's config, with the batch and the length of those that were given."""
+    sizes = kinds.Sizes(wanted.batch, wanted.length, wanted.image_size)
+    for spec in specs:
+        if spec.shape:
+            sizes = replace(sizes, batch=sizes.batch or spec.shape[0])
+        if len(spec.shape) == 2 and spec.name in ("", "input_ids"):
+            sizes = replace(sizes, length=sizes.length or spec.shape[1])
+        if len(spec.shape) == 4:
+            sizes = replace(sizes, image=sizes.image or spec.shape[-1])
+    if any(not spec.name for spec in specs) and not hasattr(model, "main_input_name"):
+        return {}
+    return kinds.made(model, sizes, wanted.labels)
+
+
+def _parameters(model: nn.Module) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(model.forward).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _check_ids(model: nn.Module, specs: Mapping[str, Spec]) -> None:
+    """Refuse token ids past the vocabulary, and more tokens than there are positions."""
+    rows, ids = _vocabulary(model), specs.get("input_ids")
+    if ids is None or rows is None:
+        return
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise DoorError(
+            f"input_ids are whole numbers: write --input input_ids="
+            f"{','.join(map(str, ids.shape))}:int64"
+        )
+    if ids.below is not None and ids.below > rows:
+        raise DoorError(
+            f"ids below {ids.below} don't fit an embedding of {rows} rows: the largest id is "
+            f"{rows - 1}"
+        )
+
+
+def _check_values(model: nn.Module, kwargs: Mapping[str, Any]) -> None:
+    """The same for ids whose values are known: those that a factory gave."""
+    ids, rows = kwargs.get("input_ids"), _vocabulary(model)
+    if rows is None or not isinstance(ids, Tensor) or ids.is_meta or ids.is_floating_point():
+        return
+    if type(ids) is Tensor and ids.numel() and int(ids.max()) >= rows:
+        raise DoorError(
+            f"input_ids hold {int(ids.max())}, and the embedding has {rows} rows: the largest id "
+            f"is {rows - 1}"
+        )
+
+
+def _vocabulary(model: nn.Module) -> int | None:
+    """Rows of a Hugging Face model's embedding of tokens, if it has one."""
+    try:
+        return int(model.get_input_embeddings().num_embeddings)  # type: ignore[operator]
+    except (AttributeError, NotImplementedError, TypeError):
+        return None

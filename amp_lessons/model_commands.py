@@ -1,0 +1,370 @@
+"""`amp-lessons explain` and `memory`: their options, and what they print about a model.
+
+What stands on the command line becomes a model and its inputs in one place, `_given`; the rest of a
+command is what it prints. `cli` registers both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from amp_lessons import interrupts
+from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.terminal import console, warn
+
+if TYPE_CHECKING:
+    from amp_lessons.doors import Given
+    from amp_lessons.trace import Explanation
+    from amp_lessons.trace.report.printing import Output
+
+PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
+"""Those of `memory.PRECISIONS`, which loads torch."""
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="[MODULE:FACTORY]",
+        show_default=False,
+        help="What gives the model: a function, a class or a model, as package.module:factory or "
+        "model.py:make, also with arguments: 'timm:create_model(\"resnet50\")'. A function may "
+        "return a model, (model, inputs) or (model, args, kwargs).",
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="[NAME=]SHAPE[:DTYPE]",
+        help="An input, such as 32,64 or input_ids=2,16:int64; once for each. Quoted, "
+        "'input_ids=2,16:int64<50257' bounds its values. Positional ones replace the factory's.",
+    ),
+]
+HuggingFace = Annotated[
+    str,
+    typer.Option(
+        "--hf",
+        metavar="CONFIG",
+        show_default=False,
+        help="A Hugging Face model, of transformers or diffusers: its config.json, the folder that "
+        "holds it, or a model type such as gpt2. Nothing is downloaded.",
+    ),
+]
+Timm = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", show_default=False, help="A model of timm, such as vit_base_patch16_224."
+    ),
+]
+Batch = Annotated[
+    int | None, typer.Option(metavar="N", help="Examples in the inputs made here. Default: 2.")
+]
+Length = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Tokens in them. Default: what the config allows, at most 512."),
+]
+ImageSize = Annotated[
+    int | None, typer.Option(metavar="N", help="Side of their images. Default: the config's.")
+]
+Train = Annotated[
+    bool | None,
+    typer.Option(
+        "--train/--eval",
+        help="The model's mode. Default: as it was built, which is training in PyTorch.",
+    ),
+]
+LossName = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        metavar="MODULE:FUNCTION",
+        show_default=False,
+        help="Called as loss(output, target) after the forward, such as "
+        "torch.nn.functional:mse_loss. Hugging Face models get labels instead.",
+    ),
+]
+Gpu = Annotated[
+    str,
+    typer.Option(
+        help="Whose attention kernels run on cuda: h200, a100, t4, sm86, … "
+        "Without it this machine's GPU, or an H200."
+    ),
+]
+LossTarget = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        metavar="SHAPE[:DTYPE]",
+        show_default=False,
+        help="The loss's second argument, such as 32:int64. Without it: loss(output).",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+class FailOn(StrEnum):
+    """Hazards that end `explain` with status 1."""
+
+    RAISES = "raises"
+    OVERFLOW = "overflow"
+
+
+Summary = Annotated[bool, typer.Option("--summary", help="Print the summary alone.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, help="Levels of the tree by module. Default: what fits on a screen."
+    ),
+]
+Top = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Entries of each list, and children of each module."),
+]
+Ops = Annotated[
+    bool | None,
+    typer.Option("--ops/--no-ops", help="Also print every op. Default: for up to 40 ops."),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write the report as one page, complete in itself."),
+]
+FailsOn = Annotated[
+    list[FailOn] | None,
+    typer.Option(
+        help="For CI: end with status 1 if an op raises, or a number overflows. May be repeated."
+    ),
+]
+Diff = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Print what changed since the run that wrote FILE with --json, and nothing else.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(explain)
+    app.command()(memory)
+
+
+def explain(
+    target: Target = "",
+    device: Annotated[str, typer.Option(help="cuda or cpu: their rules differ.")] = "cuda",
+    gpu: Gpu = "",
+    dtype: Annotated[str, typer.Option(help="float16 or bfloat16.")] = "float16",
+    shapes: Inputs = None,
+    hf: HuggingFace = "",
+    timm: Timm = "",
+    batch: Batch = None,
+    length: Length = None,
+    image_size: ImageSize = None,
+    train: Train = None,
+    no_grad: Annotated[
+        bool, typer.Option("--no-grad", help="Run under torch.no_grad, as for inference.")
+    ] = False,
+    loss: LossName = "",
+    loss_target: LossTarget = "",
+    values: Annotated[
+        str,
+        typer.Option(
+            help="fake: nothing is computed. real: the model is built and run on the CPU, for code "
+            "that looks at values. auto: real where fake can't follow, up to 1 GiB of parameters."
+        ),
+    ] = "auto",
+    summary: Summary = False,
+    depth: Depth = None,
+    top: Top = None,
+    ops: Ops = None,
+    html: Html = None,
+    json: Json = False,
+    fail_on: FailsOn = None,
+    diff: Diff = None,
+) -> None:
+    """Show what autocast does to your model, module by module. Needs no GPU.
+
+    Nothing is allocated and nothing is computed: a model of any size will do.
+    """
+    output = _output(summary, depth, top, ops, html, json, fail_on, diff)
+    labels = train is not False and not no_grad
+    wanted: dict[str, Any] = {
+        "target": target,
+        "inputs": tuple(shapes or ()),
+        "hf": hf,
+        "timm": timm,
+    }
+    wanted |= {"batch": batch, "length": length, "image_size": image_size, "labels": labels}
+
+    def explained(given: Given) -> Any:
+        from amp_lessons.doors import losses
+        from amp_lessons.trace import explain_autocast
+
+        called, wanted_output = losses.named(loss, loss_target)
+        return explain_autocast(
+            given.model,
+            *given.args,
+            device=device,
+            dtype=dtype,
+            kwargs=given.kwargs,
+            loss=called,
+            target=wanted_output,
+            train=train,
+            grad=not no_grad,
+            values=values,
+            gpu=gpu or None,
+        )
+
+    _show(_asked(wanted, explained, values), output)
+
+
+def memory(
+    target: Target = "",
+    device: Annotated[
+        str, typer.Option(help="cuda or cpu: their rules and kernels differ.")
+    ] = "cuda",
+    gpu: Gpu = "",
+    optimizer: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adamw",
+    shapes: Inputs = None,
+    hf: HuggingFace = "",
+    timm: Timm = "",
+    batch: Batch = None,
+    length: Length = None,
+    image_size: ImageSize = None,
+    train: Train = None,
+    loss: LossName = "",
+    loss_target: LossTarget = "",
+    precision: Annotated[
+        str, typer.Option(help="Of the table by module: fp32, amp fp16, amp bf16 or bf16.")
+    ] = "amp fp16",
+    depth: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Levels of modules to show; 0 for none.")
+    ] = 2,
+    top: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Show the N modules that need most.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Count the memory of a training step, in FP32 and in 16 bit, before you rent a GPU.
+
+    By kind, by optimizer and by module, with the largest batch that fits
+    16, 24, 40 and 80 GB. Nothing is allocated; nothing is measured.
+    """
+    if precision not in PRECISIONS:
+        raise typer.BadParameter(f"--precision {precision}: choose one of {', '.join(PRECISIONS)}")
+    wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, train is not False)
+
+    def counted(given: Given) -> Any:
+        from amp_lessons.budget import survey
+        from amp_lessons.doors import losses
+
+        called, wanted_output = losses.named(loss, loss_target)
+        return survey(given, optimizer, device, called, wanted_output, train, gpu=gpu or None)
+
+    found = _asked(wanted, counted)
+    if json:
+        _print_json(found.to_dict())
+        return
+    from amp_lessons.budget import screen
+
+    shown = precision if precision in found.at else next(iter(found.at))
+    terminal = console()
+    for part in screen.renderables(found, shown, depth, top, terminal.width):
+        terminal.print(part)
+
+
+def _wanted(
+    target: str,
+    shapes: list[str] | None,
+    hf: str,
+    timm: str,
+    batch: int | None,
+    length: int | None,
+    image_size: int | None,
+    labels: bool,
+) -> dict[str, Any]:
+    """The words of `doors.Wanted`, which both commands share."""
+    return {
+        "target": target,
+        "inputs": tuple(shapes or ()),
+        "hf": hf,
+        "timm": timm,
+        "batch": batch,
+        "length": length,
+        "image_size": image_size,
+        "labels": labels,
+    }
+
+
+def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "fake") -> Any:
+    """What a question about a model gives; with real values if it needs them.
+
+    What goes wrong is one line and exit status 1.
+    """
+    interrupts.end_inside_c_too()
+    from amp_lessons import doors
+    from amp_lessons.doors.talk import heard
+
+    try:
+        given = doors.enter(doors.Wanted(**wanted, real=values == "real"))
+        try:
+            with heard():  # what the model prints is no part of our results
+                answer = ask(given)
+        except AmpLessonsError as error:
+            if values != "auto" or not doors.worth_a_real_run(given, error):
+                raise doors.with_cure(error, given) from error
+            with heard():
+                answer = ask(doors.enter(doors.Wanted(**wanted, real=True)))
+    except AmpLessonsError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    if given.note:
+        warn(given.note)
+    return answer
+
+
+def _output(
+    summary: bool,
+    depth: int | None,
+    top: int | None,
+    ops: bool | None,
+    html: Path | None,
+    json: bool,
+    fail_on: list[FailOn] | None,
+    diff: Path | None,
+) -> Output:
+    """What to show; a file that can't be compared with is refused before anything runs."""
+    from amp_lessons.trace.report import printing
+    from amp_lessons.trace.report.text import Options
+
+    try:
+        before = printing.earlier(diff)
+    except AmpLessonsError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    options = Options(summary, depth, top, ops)
+    return printing.Output(options, json, html, before, tuple(fail_on or ()))
+
+
+def _show(explained: Explanation, output: Output) -> None:
+    """Print what `explain` found, and end with status 1 if that was asked for."""
+    from amp_lessons.trace.report import printing
+
+    try:
+        failure = printing.show(explained, output)
+    except AmpLessonsError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    if failure:
+        warn(failure)
+        raise typer.Exit(1)
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(data, indent=1, default=str))
