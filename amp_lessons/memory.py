@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from amp_lessons.fakes.calls import GpuCalls, gpu_attention
+from amp_lessons.fakes.calls import GpuCalls, on_gpu
 from amp_lessons.fakes.errors import TraceError, kind_of, reason
 from amp_lessons.fakes.known import KnownValues
 from amp_lessons.fakes.models import check_inputs, check_model, fake_inputs, stand_in, tensors_in
@@ -305,7 +305,7 @@ def _forward(
             as_in_a_run(copied),
             autocast_on(device, low or torch.float16, low is not None),
             saved.counted(),
-            gpu_attention(calls),
+            on_gpu(calls),
             casts,
             calls,
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from amp_lessons.attention import Choice, choose
+from amp_lessons.attention import Choice, capability, choose
 from amp_lessons.fakes.attention import SDPA, Attention, attend, gpu_named, settings
 from amp_lessons.fakes.known import numbers_in
 
@@ -131,12 +131,17 @@ def _as_torch_does(call: Attention) -> Tensor:
 
 
 @contextmanager
-def gpu_attention(calls: GpuCalls) -> Iterator[None]:
-    """Also reach the attention inside torch's own functions, which a function mode does not see."""
+def on_gpu(calls: GpuCalls) -> Iterator[None]:
+    """What code finds on the GPU that was asked for, and a function mode doesn't see.
+
+    The attention inside torch's own functions, and the compute capability, by which libraries
+    choose a kernel (transformers, for a mixture of experts).
+    """
     if calls.device != "cuda":
         yield
         return
-    with mock.patch.object(F, "scaled_dot_product_attention", calls.attention):
+    asked = mock.patch("torch.cuda.get_device_capability", return_value=capability(calls.gpu))
+    with mock.patch.object(F, "scaled_dot_product_attention", calls.attention), asked:
         yield
 
 

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from amp_lessons.fakes.attention import notes as kernel_notes
-from amp_lessons.fakes.calls import gpu_attention
+from amp_lessons.fakes.calls import on_gpu
 from amp_lessons.fakes.errors import (
     CANNOT_FOLLOW,
     TraceError,
@@ -111,7 +111,7 @@ class Pass:
                 stack.enter_context(as_in_a_run(self.copy))
             stack.enter_context(autocast_on(self.device, self.dtype, enabled))
             stack.enter_context(self.saved.counted())
-            stack.enter_context(gpu_attention(self.calls))
+            stack.enter_context(on_gpu(self.calls))
             stack.enter_context(self.recorder)
             stack.enter_context(self.calls)
             try:
