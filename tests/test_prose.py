@@ -45,6 +45,8 @@ _PACKAGE = (
     "gain_plots",
     "set_up",
     "pretend_gpu",
+    "memory",
+    "model_commands",
     "roofline",
 )
 RETOLD = [
@@ -78,6 +80,12 @@ RETOLD = [
             "records",
             "policy_record",
             "profiles",
+            "attention",
+            "budget",
+            "doors",
+            "fakes",
+            "monitoring",
+            "trace",
         )
         for path in sorted((ROOT / "amp_lessons" / room).rglob("*.py"))
         if path.name != "__init__.py" or room == "quiz"

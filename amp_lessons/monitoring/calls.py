@@ -185,7 +185,7 @@ def run_again(call: Call, prefix: str, *, backward: bool, underflow: bool = Fals
         Exception: whatever the model raises this time. The caller decides what that means.
     """
     module = eager(call.module)
-    log = OpLog(exact=True, underflow=underflow)
+    log = OpLog(exact=True, underflow=underflow, stop=run_again.__code__)
     result = Rerun(log, [])
     aliases = {name: _alias(p) for name, p in module.named_parameters()}
     copies = {name: b.detach().clone() for name, b in module.named_buffers()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import torch
@@ -143,12 +144,20 @@ class OpLog(TorchDispatchMode):
             results are looked at, and a GPU is not waited for.
         underflow: also count how many results became zero in float16, by computing them again in
             float32.
+        stop: the function that runs the ops. Lines above it are not theirs.
         most: after so many ops the log stops listening.
     """
 
-    def __init__(self, *, exact: bool = False, underflow: bool = False, most: int = 1 << 30):
+    def __init__(
+        self,
+        *,
+        exact: bool = False,
+        underflow: bool = False,
+        stop: CodeType | None = None,
+        most: int = 1 << 30,
+    ):
         super().__init__()
-        self.exact, self.underflow, self.most = exact, underflow, most
+        self.exact, self.underflow, self.stop, self.most = exact, underflow, stop, most
         self.ops: list[Op] = []
         self.modules: list[str] = []
         self.listening = True
@@ -223,7 +232,7 @@ class OpLog(TorchDispatchMode):
             node = None  # reentrant checkpointing: a forward pass, inside of a backward pass
         op = Op(
             name,
-            mark() if node is None else None,
+            mark(self.stop) if node is None or _is_users(node) else None,
             self.modules[-1] if self.modules else "",
             torch._C._autograd._get_sequence_nr() - 1,
             node.name() if node is not None else "",
@@ -350,6 +359,13 @@ def _is_mask(given: Given) -> bool:
 def _from_outside(op: Op, given: Given) -> Origin:
     name = given.source.name or "a tensor that the code made or loaded"
     return Origin(op, given.kind(), outside=name, on_purpose=_is_mask(given))
+
+
+def _is_users(node: Any) -> bool:
+    """Whether a node of autograd runs a `backward()` that the user's code wrote in Python."""
+    if not isinstance(node, torch.autograd.function.BackwardCFunction):
+        return False
+    return not type(node).__module__.startswith("torch.")
 
 
 # ---- arguments -------------------------------------------------------------------------------

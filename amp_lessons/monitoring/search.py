@@ -13,7 +13,7 @@ from torch import Tensor
 from amp_lessons.monitoring.calls import Call, run_again
 from amp_lessons.monitoring.findings import Fault, Phase
 from amp_lessons.monitoring.ops import Op, OpLog, Origin
-from amp_lessons.monitoring.places import Mark, look_up
+from amp_lessons.monitoring.places import Mark, Place, look_up
 from amp_lessons.monitoring.tensors import FINITE, INF, NAN, Extremes, kind, kind_of
 
 OUTPUT = "output of the model"
@@ -119,23 +119,25 @@ class Search:
 
     def _of_origin(self, origin: Origin, log: OpLog, call: Call | None, phase: Phase) -> Fault:
         op = origin.op
-        line = log.forward_of(op) if op.node else op
+        line = log.forward_of(op) if op.node and op.mark is None else op
+        place = look_up(line.mark or (call.mark if call is not None else None))
         detail = ""
         if call is not None and call.changed():
             detail = "an input was changed in place after the call; the second run saw the change"
         if origin.outside:
-            return self._of_outside(origin, line, call, detail)
+            return self._of_outside(origin, line, place, call, detail)
         name = line.name if line is not op else op.name
-        if op.node and line is op:
+        if op.node and line is op and op.mark is None:
             name = _of_node_name(op.node)
         return Fault(
-            self.step, origin.kind, phase, name, look_up(line.mark), line.module, op.always,
+            self.step, origin.kind, phase, name, place, line.module, op.always,
             detail=detail,
         )  # fmt: skip
 
-    def _of_outside(self, origin: Origin, line: Op, call: Call | None, detail: str) -> Fault:
+    def _of_outside(
+        self, origin: Origin, line: Op, place: Place, call: Call | None, detail: str
+    ) -> Fault:
         where, phase = origin.outside, "input"
-        place = look_up(line.mark)
         if where.startswith("input") and call is not None:
             place = look_up(call.mark)
         elif where.startswith(("parameter", "buffer")):
