@@ -596,3 +596,27 @@ def test_ctrl_c_ends_it():
         run.send_signal(signal.SIGINT)
         _, words = run.communicate(timeout=10)
     assert words.strip().endswith("KeyboardInterrupt")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "offsets"),
+    [((24, 8), (3, 8, 16), 3), ((8, 24), (24, 16), 3), ((3, 24, 8), (3, 8, 16), 0)],
+    ids=["an expert's rows", "a gradient of weights", "a batch"],
+)
+def test_a_grouped_product_counts_its_operations(left, right, offsets):
+    class Experts(nn.Module):
+        def forward(self, rows, weights, ends=None):
+            return torch._grouped_mm(rows, weights, ends)
+
+    ends = [torch.tensor([8, 16, 24], dtype=torch.int32)] if offsets else []
+    tensors = [torch.randn(left), torch.randn(right), *ends]
+    told = explain_autocast(Experts(), *tensors, device="cuda")
+    by_hand = {"24x8": 2 * 24 * 8 * 16, "8x24": 2 * 8 * 24 * 16, "3x24x8": 2 * 3 * 24 * 8 * 16}
+    assert told.totals.flops == by_hand["x".join(map(str, left))]
+    assert told.totals.share_16bit == 0  # autocast's lists don't name it: the experts run in FP32
+
+
+def test_without_gradients_nothing_is_cast_in_backward():
+    told = explain_autocast(nn.Linear(8, 8), torch.randn(4, 8), device="cuda", grad=False)
+    assert told.totals.casts_backward == 0
+    assert "backward: no gradients" in str(told)

@@ -104,6 +104,7 @@ class Pass:
             stack.enter_context(rng_kept())
             stack.enter_context(quiet())
             self.trains = self.asked.grad and torch.is_grad_enabled()
+            self.recorder.trains = self.trains
             stack.enter_context(torch.set_grad_enabled(self.trains))
             if self.mode is not None:
                 stack.enter_context(self.mode)

@@ -125,6 +125,7 @@ class Recorder(TorchDispatchMode):
         self.acting_as_autocast = False
         self.real = False  # real tensors: autocast does not ask them for their device
         self.autocast_is_on = False
+        self.trains = True  # whether the pass may have gradients; autocast turns them on inside
         self.recomputes = False
         self.saved: dict[int, int] = {}
         self.modules = ModuleCalls()
@@ -215,7 +216,7 @@ class Recorder(TorchDispatchMode):
             dtype_name(result.dtype),
             how,
             cached=is_cached(source, result),
-            differentiable=torch.is_grad_enabled() and source.requires_grad,
+            differentiable=self.trains and torch.is_grad_enabled() and source.requires_grad,
             bytes=nbytes(result),
             bytes_moved=nbytes(source) + nbytes(result),
         )
@@ -506,6 +507,8 @@ def _is_checkpointed() -> bool:
 def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
     """Operations of a matrix multiplication, convolution, attention or RNN; 0 for the rest."""
     name = func._schema.name
+    if name == "aten::_grouped_mm":
+        return _grouped_flops(*(sizes(t) for t in args[:2]))
     if name.startswith("aten::_scaled_dot_product_"):
         shapes = [sizes(t) for t in args[:3]]
         return 0 if any(UNKNOWN in shape for shape in shapes) else forward_flops(*shapes)
@@ -516,6 +519,14 @@ def flops_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
     formula = flop_registry.get(func.overloadpacket)
     count = formula(*args, **kwargs, out_val=result) if formula else 0
     return 0 if isinstance(count, torch.SymInt) else int(count)
+
+
+def _grouped_flops(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """Of a product for each group: each row of ``left`` meets one group's matrix."""
+    if UNKNOWN in (*left, *right):
+        return 0
+    rows = left[1:] if len(left) > len(right) else left
+    return 2 * math.prod(rows) * right[-1]
 
 
 def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -84,7 +84,7 @@ class Digest:
             ("16 bit", self._flops()),
             ("time", self._time()),
             ("FP32 ops", self._islands()),
-            ("casts a step", self._casts()),
+            ("casts a step" if self._trains() else "casts", self._casts()),
             ("sizes", self._misfits()),
             ("attention", self._attention()),
             ("saved", self._saved()),
@@ -99,13 +99,17 @@ class Digest:
             return "no matrix products or convolutions in the forward"
         low = brief(self.trace.dtype)
         share = f"{totals.share_16bit:.1%}" if totals.flops_16bit else "none"
-        return f"{share} of the forward's {flop(totals.flops)} in {low}"
+        cores = ""
+        if self.costs and low not in self.costs.gpu.dtypes:
+            cores = f"; the {self.costs.gpu.name} has no tensor cores for {low}"
+        return f"{share} of the forward's {flop(totals.flops)} in {low}{cores}"
 
     def _time(self) -> str:
         if not self.costs or not self.seconds:
             return ""
         gpu, casts = self.costs.gpu.name, self.casting.seconds / self.seconds
-        split = f"{percent(self.wide_share)} of it in FP32 ops, {percent(casts)} in casts"
+        wide = percent(self.wide_share) if self.wide_share else "none"
+        split = f"{wide} of it in FP32 ops, {percent(casts) if casts else 'none'} in casts"
         kernels = self.trace.totals.ops + self.casting.count
         if self.seconds < LAUNCH * kernels:
             return (
@@ -127,7 +131,9 @@ class Digest:
     def _casts(self) -> str:
         totals, casting = self.trace.totals, self.casting
         took = f" ({duration(casting.seconds)})" if casting.seconds else ""
-        parts = [f"{totals.casts_forward} forward, {totals.casts_backward} backward"]
+        parts = [f"{totals.casts_forward} forward"]
+        if self._trains():
+            parts[0] += f", {totals.casts_backward} backward"
         if casting.count:
             parts.append(f"forward's move {size(casting.bytes_moved)}{took}")
         if casting.repeats:
@@ -155,8 +161,15 @@ class Digest:
             for (kernel, why), count in kernels.most_common()
         )
 
+    def _trains(self) -> bool:
+        """Whether the run has a backward pass to speak of."""
+        totals = self.trace.totals
+        return bool(totals.saved_amp or totals.saved_fp32 or totals.casts_backward)
+
     def _saved(self) -> str:
         totals = self.trace.totals
+        if not self._trains():
+            return "nothing for backward: no gradients are asked for"
         text = f"{size(totals.saved_amp)} for backward"
         if totals.saved_fp32 is not None:
             text += f", {size(totals.saved_fp32)} without autocast"
