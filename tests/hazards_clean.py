@@ -443,6 +443,84 @@ def vicreg(m, x):
     return F.relu(1 - spread).mean() + covariance.pow(2).sum()
 
 
+def glow(m, x):
+    """An invertible 1x1 convolution, and its log determinant in float32."""
+    return x @ m.second.weight, torch.linalg.slogdet(m.second.weight)[1]
+
+
+def contrastive(m, x):
+    """SupCon: the maximum is subtracted, and each row's own column masked."""
+    x = F.normalize(x, dim=1)
+    logits = x @ x.t() / 0.1
+    logits = logits - logits.amax(1, keepdim=True).detach()
+    others = 1 - torch.eye(len(x), device=x.device)
+    return logits - torch.log((logits.exp() * others).sum(1, keepdim=True))
+
+
+def distances_in_float32(m, x):
+    """The nearest code of a VQ-VAE, and the distance to it."""
+    with torch.autocast(x.device.type, enabled=False):
+        x, codes = x.float(), m.second.weight
+        squares = x.pow(2).sum(1, keepdim=True) + codes.pow(2).sum(1)
+        return (squares - 2 * x @ codes.t()).clamp(min=1e-12).sqrt()
+
+
+def graph_softmax(m, x):
+    """PyG's: the maximum of each node is subtracted, the sum has 1e-16 added in float32."""
+    to = torch.arange(len(x), device=x.device) // 2
+    score = x.sum(-1)
+    most = torch.full((len(x),), -torch.inf, device=x.device, dtype=score.dtype)
+    score = (score - most.scatter_reduce(0, to, score.detach(), "amax")[to]).exp()
+    total = torch.zeros(len(x), device=x.device, dtype=score.dtype).scatter_add(0, to, score)
+    return x * (score / (total + 1e-16)[to])[:, None]
+
+
+def squashed(m, x):
+    """SAC's log probability in the form with a softplus."""
+    mean, log_std = x.float().chunk(2, -1)
+    action = mean + log_std.clamp(-20, 2).exp() * torch.randn_like(mean)
+    return torch.tanh(action), 2 * (math.log(2) - action - F.softplus(-2 * action))
+
+
+def bits(m, x):
+    """BitLinear: the largest magnitude scales to 127."""
+    scale = 127.0 / x.abs().amax(-1, keepdim=True).clamp(min=1e-5)
+    return F.linear((x * scale).round().clamp(-128, 127) / scale, m.second.weight)
+
+
+def renormalised(m, x):
+    """The weights of the best experts, divided by their sum."""
+    weights = x.sigmoid().topk(2, -1).values
+    shared = weights / (weights.mean(-1, keepdim=True) + 1e-6)
+    return shared, weights / (weights.amax(-1, keepdim=True) + 1e-6)
+
+
+def averaged(m, x):
+    """A row-normalised adjacency of many nodes, and attention over them: rows add up to 1."""
+    many = x.repeat(2048, 1)
+    return F.softmax(x @ many.t(), -1) @ many.relu()
+
+
+def encoded(m, x):
+    """NeRF's encoding of float32 coordinates, and SIREN's factor of 30."""
+    frequencies = 2.0 ** torch.arange(10, device=x.device) * math.pi
+    points = torch.rand(4, 1, device=x.device)
+    return (points * frequencies).sin(), torch.sin(30 * x)
+
+
+def rotary_by_exp(m, x):
+    """A table of angles by broadcasting in float32, used in the dtype of x."""
+    steps = torch.exp(torch.arange(8, device=x.device) * (-math.log(10000) / 8))
+    angles = torch.arange(4096, device=x.device).float()[:, None] * steps
+    return x[:, :8] * angles[: len(x)].cos().to(x.dtype)
+
+
+def margins_in_float32(m, x):
+    """The end of atanh and of a log, clamped where 1 - 1e-6 is not 1."""
+    x = x.float().clamp(-1 + 1e-6, 1 - 1e-6)
+    return torch.atanh(x), torch.log(1 - x), torch.acos(x)
+
+
 def image() -> Tensor:
     return torch.randn(2, 3, 16, 16)
 
@@ -506,6 +584,17 @@ CLEAN: dict[str, Callable[[], Made]] = {
     "slopes of relative positions": of(slopes),
     "a square of what the largest divides": of(by_the_largest),
     "VICReg": of(vicreg),
+    "an invertible convolution": of(glow),
+    "a supervised contrastive loss": of(contrastive),
+    "distances in float32": of(distances_in_float32),
+    "a softmax over a graph": of(graph_softmax),
+    "a squashed Gaussian": of(squashed),
+    "a linear layer of 8 bits": of(bits),
+    "weights divided by their mean": of(renormalised),
+    "an average over many rows": of(averaged),
+    "encodings of coordinates": of(encoded),
+    "a rotary table in float32": of(rotary_by_exp),
+    "margins in float32": of(margins_in_float32),
     "an LSTM": lambda: (nn.LSTM(16, 16, batch_first=True), (torch.randn(2, 5, 16),)),
     "a group norm and an up-convolution": lambda: (
         nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.SiLU(),

@@ -85,6 +85,43 @@ def rows_0_and_1(x):
 LOG, EPS, CONSTANT = "log of a probability", "eps vanishes", "constant beyond the format"
 GROWS, SUMS, GRID = "overflow", "reduction in 16 bit", "positions in 16 bit"
 DIFFER, KERNEL, CANCELS = "dtypes that differ", "no 16-bit kernel", "cancellation"
+VANISHES = "underflow"
+
+
+def inverse_sigmoid(x):
+    """As Deformable DETR has it."""
+    x = x.sigmoid()
+    return x.clamp(min=1e-5) / (1 - x).clamp(min=1e-5)
+
+
+def pairwise(x, y):
+    """As a triplet loss with hard mining has it."""
+    squares = x.pow(2).sum(1)[:, None] + y.pow(2).sum(1)
+    return (squares - 2 * x @ y.t()).clamp(min=1e-12).sqrt()
+
+
+def rotary(x):
+    """A rotary table whose angles are a matrix product, which autocast runs in 16 bits."""
+    positions = torch.arange(2048, device=x.device, dtype=torch.float32)
+    steps = 1.0 / 10000 ** (torch.arange(0, 8, 2, device=x.device) / 8)
+    return x.mean() * (positions[:, None] @ steps[None]).sin()
+
+
+def by_slopes(x):
+    """ALiBi with integer distances and slopes of 16 bits."""
+    return torch.arange(8192, device=x.device)[:, None] * x[0].sigmoid()
+
+
+def points(value: float) -> Tensor:
+    """A row of eight numbers that FP16 does not hold exactly."""
+    return torch.arange(8.0)[None] * 2.37 + value
+
+
+def local_variance(x):
+    """SSIM's variance, by pooling."""
+    x = x[None, None]
+    mean = F.avg_pool2d(x, 3, 1)
+    return F.avg_pool2d(x * x, 3, 1) - mean * mean
 
 
 def sine_by_hand(x):
@@ -493,4 +530,72 @@ PLANTED = (
             RAISES,
             (lambda: torch.cdist(half(1.0)[None], half(2.0)[None]),
              lambda: torch.cdist(torch.ones(1, 1), torch.full((1, 1), 2.0)), 1.0)),
+    # ---- what an attack with code from libraries and bug reports added
+    Planted("a distance by the squares", lambda x: pairwise(x, x), CANCELS, WRONG,
+            (lambda: (points(10).pow(2).sum(1) + points(10.5).pow(2).sum(1)
+                      - 2 * points(10).half() @ points(10.5).half().t()).clamp(min=1e-12).sqrt(),
+             lambda: pairwise(points(10), points(10.5)), 0.5 * 8**0.5)),
+    Planted("a distance, product first",
+            lambda x: (-2 * (x @ x.flip(0).t()) + x.pow(2).sum(1)[:, None]
+                       + x.flip(0).pow(2).sum(1)).sqrt(), CANCELS, WRONG,
+            (lambda: (-2 * points(10).half() @ points(10.5).half().t()
+                      + points(10).pow(2).sum(1) + points(10.5).pow(2).sum(1)).sqrt(),
+             lambda: torch.cdist(points(10), points(10.5)), 0.5 * 8**0.5)),
+    Planted("the variance of SSIM", lambda x: local_variance(x.sigmoid()), CANCELS, WRONG,
+            (lambda: local_variance((torch.arange(9.0).view(3, 3) / 100 + 0.9).half()),
+             lambda: local_variance(torch.arange(9.0).view(3, 3) / 100 + 0.9), 20 / 3 * 1e-4),
+            inputs=(torch.randn(8, 8),)),
+    Planted("the end of atanh", lambda x: torch.atanh(x.clamp(-1 + 1e-5, 1 - 1e-5)), EPS, WRONG,
+            (lambda: torch.atanh(half(1.0).clamp(-1 + 1e-5, 1 - 1e-5)),
+             lambda: torch.atanh(torch.ones(1).clamp(-1 + 1e-5, 1 - 1e-5)), math.atanh(1 - 1e-5))),
+    Planted("the end of a logit", lambda x: torch.logit(x.clamp(1e-6, 1 - 1e-6)), EPS, WRONG,
+            (lambda: torch.logit(half(1.0).clamp(1e-6, 1 - 1e-6)),
+             lambda: torch.logit(torch.ones(1).double().clamp(1e-6, 1 - 1e-6)),
+             math.log((1 - 1e-6) / 1e-6))),
+    Planted("the end of erfinv", lambda x: torch.erfinv(x.clamp(max=1 - 1e-4)), EPS, WRONG,
+            (lambda: torch.erfinv(half(1.0).clamp(max=1 - 1e-4).float()),
+             lambda: torch.erfinv(torch.ones(1).clamp(max=1 - 1e-4)), 2.751064)),
+    Planted("the end of a tanh", lambda x: torch.atanh(x.tanh().clamp(-1 + 1e-6, 1 - 1e-6)), EPS,
+            WRONG,
+            (lambda: torch.atanh(half(20.0).tanh().clamp(max=1 - 1e-6)),
+             lambda: torch.atanh(half(20.0).double().tanh().clamp(max=1 - 1e-6)),
+             math.atanh(1 - 1e-6))),
+    Planted("log1p at the end", lambda x: torch.log1p(-x.clamp(1e-7, 1 - 1e-7)), EPS, WRONG,
+            (lambda: torch.log1p(-half(1.0).clamp(1e-7, 1 - 1e-7)),
+             lambda: torch.log1p(-half(1.0).double().clamp(1e-7, 1 - 1e-7)), math.log(1e-7))),
+    Planted("steps beyond the format",
+            lambda x: x.mean() * torch.linspace(0, 1e5, 10, device=x.device, dtype=x.dtype),
+            CONSTANT, RAISES,
+            (lambda: torch.linspace(0, 1e5, 3, dtype=FP16),
+             lambda: torch.linspace(0, 1e5, 3)[2:], 1e5)),
+    Planted("the log of what is left", lambda x: torch.log(1 - x.clamp(0, 1 - 1e-6)), EPS, WRONG,
+            (lambda: torch.log(1 - half(1.0).clamp(0, 1 - 1e-6)),
+             lambda: torch.log(1 - torch.ones(1).double().clamp(0, 1 - 1e-6)), math.log(1e-6))),
+    Planted("an inverse sigmoid", inverse_sigmoid, GROWS, WATCH,
+            (lambda: inverse_sigmoid(half(20.0)),
+             lambda: inverse_sigmoid(torch.full((1,), 20.0)), 1e5)),
+    Planted("a tiny weight", lambda x: x * 1e-8, VANISHES, WATCH,
+            (lambda: half(1.0) * 1e-8 * 1e8, lambda: half(1.0).float() * 1e-8 * 1e8, 1.0)),
+    Planted("divided by the number of pixels", lambda x: x / (4096 * 8192), VANISHES, WATCH,
+            (lambda: half(0.5) / (4096 * 8192) * 2**26,
+             lambda: half(0.5).float() / (4096 * 8192) * 2**26, 1.0)),
+    Planted("a sum as a product with ones",
+            lambda x: x.reshape(1, -1) @ torch.ones(4096, 1, device=x.device), SUMS, WATCH,
+            (lambda: half(60.0).expand(1, 4096) @ torch.ones(4096, 1, dtype=FP16),
+             lambda: half(60.0).expand(1, 4096).float() @ torch.ones(4096, 1), 60.0 * 4096),
+            inputs=(torch.randn(512, 8),)),
+    Planted("the overlap of two masks",
+            lambda x: x.sigmoid().reshape(1, -1) @ (x > 0).to(x.dtype).reshape(-1, 1), SUMS, WATCH,
+            (lambda: torch.ones(1, 131072, dtype=FP16) @ torch.ones(131072, 1, dtype=FP16),
+             lambda: torch.ones(1, 131072) @ torch.ones(131072, 1), 131072.0),
+            inputs=(torch.randn(16384, 8),)),
+    Planted("rotary angles by a product", rotary, GRID, WRONG,
+            (lambda: (half(2047.0) * torch.tensor([0.1]).half()).float().sin(),
+             lambda: (torch.tensor([2047.0]) * 0.1).sin(), math.sin(204.7))),
+    Planted("Fourier features", lambda x: torch.sin(x * 2.0**9), GRID, WATCH,
+            (lambda: (half(0.7) * 2.0**9).sin(),
+             lambda: (torch.tensor([0.7]) * 2.0**9).sin(), math.sin(0.7 * 2**9))),
+    Planted("slopes times integers", by_slopes, GRID, WRONG,
+            (lambda: torch.tensor([4097]) * half(1.0) - 4096,
+             lambda: torch.tensor([4097]) * torch.ones(1) - 4096, 1.0)),
 )  # fmt: skip

@@ -134,7 +134,8 @@ _LIMITS = """## What the rules can't see
 - A trace has no values. Whether an activation really passes 256 is a question for
   `amp_lessons.monitor`.
 - A norm's weight is taken to be about 1, and parameters are taken to be small.
-- Products of two different tensors, such as attention scores, are not judged.
+- Products of two different tensors, such as attention scores or the area of a box, are not judged.
+- `torch.tensor(1e10, dtype=torch.float16)` is inf before an op sees it, which may be meant.
 - A sum of a few hundred FP16 numbers is left alone: it overflows only if they are above 100.
 """
 

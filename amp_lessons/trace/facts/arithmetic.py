@@ -19,7 +19,7 @@ from amp_lessons.trace.facts.fact import (
     times,
 )
 
-_STAYS = ("norm", "largest", "sum", "one minus square")
+_STAYS = ("norm", "largest", "sum", "mean", "max", "one minus square", "distance")
 """What is still known of a result after a small positive number was added to it."""
 
 
@@ -67,6 +67,8 @@ def plus(call: Call, a: Fact, b: Fact) -> Fact:
             made = replace(made, made=other.made)
         if number == 1:
             made = replace(made, made=("one plus", other.value))
+    if not numbers:
+        made = replace(made, made=distance(a, b))
     return guarded(made, (a, b))
 
 
@@ -78,7 +80,23 @@ def one_minus(call: Call, b: Fact) -> Fact:
     )  # fmt: skip
     if b.made[0] == "square":
         made = replace(made, made=("one minus square", b.made[1]))
+    if b.margin is not None and b.lost is not None and not b.source:
+        made = replace(made, lost=b.lost)
     return made
+
+
+def distance(a: Fact, b: Fact) -> tuple[str, Any]:
+    """Squared norms, less a product of 16 bits: the square of a distance, or a part of it."""
+    names = {a.made[0]: a, b.made[0]: b}
+    if set(names) == {"sum of square"}:
+        return ("two sums of squares", None)
+    less = names.get("product")
+    if less is None or (less.factor < 0) is (less.made[1] == "-") or less.rounded is None:
+        less = names.get("norm less product")
+        return ("distance", None) if less is not None and "sum of square" in names else ("", None)
+    if "two sums of squares" in names:
+        return ("distance", None)
+    return ("norm less product", None) if "sum of square" in names else ("", None)
 
 
 def neg(call: Call) -> Fact:
@@ -130,7 +148,7 @@ def times_constant(fact: Fact, factor: float) -> Fact:
 
 def rescaled(scaled: Fact, before: Fact) -> Fact:
     """A value times a constant is another value, and still a square or an exponential."""
-    kept = before.made if before.made[0] in ("square", "exp") else ("", None)
+    kept = before.made if before.made[0] in ("square", "exp", "product") else ("", None)
     return replace(scaled, value=None, source="", made=kept, unit=False)
 
 
@@ -189,10 +207,21 @@ def to_power(fact: Fact, power: float) -> Fact:
 
 def raised(call: Call) -> Fact:
     base, power = call.fact(0), call.number(1)
+    if math.isnan(power) and base.exact and base.low == base.high and base.low > 0:
+        exponent = call.fact(1)
+        ends = [power_of(base.low, x) for x in (exponent.low, exponent.high)]
+        return Fact(min(ends), max(ends), exact=exponent.exact)
     if math.isnan(power):
         share = base.low >= 0 and base.high <= 1
         return Fact(0.0 if base.low >= 0 else -math.inf, 1.0 if share else math.inf)
     return to_power(base, power)
+
+
+def power_of(base: float, exponent: float) -> float:
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf
 
 
 def square(call: Call) -> Fact:
@@ -216,6 +245,18 @@ def matmul(first: int, second: int) -> Callable[[Call], Fact]:
         a, b = call.fact(first), call.fact(second)
         if a.unit and b.unit:  # cosines
             return Fact(-1.0, 1.0, source="cosine")
-        return Fact()
+        if first:  # with another term
+            return Fact()
+        low, high = products(call.args[first].shape[-1], a, b)
+        sign = "-" if a.factor * b.factor < 0 else "+"  # of a number that multiplies one of them
+        return Fact(low, high, made=("product", sign))
 
     return rule
+
+
+def products(count: Any, a: Fact, b: Fact) -> tuple[float, float]:
+    """Bounds of a sum of so many products, where the numbers themselves are known."""
+    if not (a.exact and b.exact and isinstance(count, int)):
+        return -math.inf, math.inf
+    low, high = multiply(a, b)
+    return low * count, high * count

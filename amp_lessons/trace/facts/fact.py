@@ -35,7 +35,8 @@ class Fact:
         complement: whether it is 1 minus the result of `source`.
         rounded: the 16-bit dtype that its value passed through; None if it passed through none.
         guard: a small positive constant that was added or bounds it.
-        lost: a guard that the dtype (second) rounds to zero.
+        margin: how far below 1 a clamp keeps it, if that is little.
+        lost: a guard that the dtype (second) rounds to zero, or a margin that it rounds to 1.
         wide: the fact before the cast that made this tensor, if it was one to fewer bits.
         learned: whether it is a parameter, or made of nothing else.
         unit: whether rows were divided by their norm.
@@ -56,6 +57,7 @@ class Fact:
     complement: bool = False
     rounded: torch.dtype | None = None
     guard: float | None = None
+    margin: float | None = None
     lost: tuple[float, torch.dtype] | None = None
     wide: Fact | None = None
     learned: bool = False
@@ -83,6 +85,8 @@ class Fact:
         lost = self.lost
         if self.guard is not None and rounded(self.guard, dtype) == 0:
             lost = (self.guard, dtype)
+        if self.margin is not None and rounded(1 - self.margin, dtype) == 1:
+            lost = (self.margin, dtype)
         return replace(self, low=low, high=high, rounded=dtype, lost=lost)
 
 

@@ -91,7 +91,9 @@ def clamped(call: Call, low: float, high: float) -> Fact:
     )  # fmt: skip
     if fact.made[0] == "exp":
         made = replace(made, made=("", None))
-    return replace(made, guard=low, lost=None) if 0 < low < SMALL else made
+    if 0 < low < SMALL:
+        made = replace(made, guard=low, lost=None)
+    return replace(made, margin=1 - high, lost=None) if 0 < 1 - high < SMALL else made
 
 
 def maximum(call: Call) -> Fact:

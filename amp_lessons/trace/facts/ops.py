@@ -82,10 +82,10 @@ def of_call(call: Call) -> tuple[Fact, ...]:
 _FLAT = (  # a choice or a mean of the elements
     "gather", "index", "index_select", "take", "sort", "topk", "flip", "roll", "repeat",
     "masked_select", "unique_consecutive", "kthvalue", "median", "max_pool2d_with_indices",
-    "avg_pool2d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d", "avg_pool3d",
     "max_pool3d_with_indices", "upsample_nearest2d", "upsample_nearest1d", "upsample_bilinear2d",
     "reflection_pad2d", "replication_pad2d", "triu", "tril", "index_put", "slice_backward",
 )  # fmt: skip
+_POOLED = ("avg_pool1d", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 _RULES: dict[str, Rule] = {
     "scalar_tensor": filled(0), "full": filled(1), "full_like": filled(1),
     "new_full": filled(2), "fill": filled(1), "zeros": always(0.0), "zeros_like": always(0.0),
@@ -110,7 +110,7 @@ _RULES: dict[str, Rule] = {
     "log": rising(log_of, -math.inf, math.inf), "log2": rising(log_of, -math.inf, math.inf),
     "softplus": rising(lambda x: x if x > 20 else math.log1p(exp_of(x)), 0.0, math.inf),
     "_log_softmax": between(-math.inf, 0.0), "log_sigmoid_forward": between(-math.inf, 0.0),
-    "reciprocal": lambda call: Fact(*inverse(call.fact(0))),
+    "reciprocal": lambda call: Fact(*inverse(call.fact(0)), exact=call.fact(0).exact),
     "rsqrt": lambda call: Fact(
         0.0, math.inf if call.fact(0).low <= 0 else call.fact(0).low ** -0.5
     ),
@@ -124,4 +124,4 @@ _RULES: dict[str, Rule] = {
     "cudnn_batch_norm": batch_norm, "_native_batch_norm_legit": batch_norm,
     "logsumexp": logsumexp, "native_dropout": dropout,
     "acos": between(0.0, math.pi), "cosine_similarity": between(-1.0, 1.0, "cosine"),
-} | dict.fromkeys(_FLAT, some)  # fmt: skip
+} | dict.fromkeys(_FLAT, some) | dict.fromkeys(_POOLED, mean)  # fmt: skip

@@ -14,11 +14,12 @@ from amp_lessons.trace.hazards.constants import (
     constant_beyond_format,
     eps_vanishes,
     known_beyond_format,
+    margin_vanishes,
     masks_that_add_up,
     of_written,
 )
 from amp_lessons.trace.hazards.functions import of_functions, of_refused, without_refused
-from amp_lessons.trace.hazards.grids import counts, positions
+from amp_lessons.trace.hazards.grids import angles, counts, positions
 from amp_lessons.trace.hazards.growth import (
     exponential,
     gram,
@@ -26,6 +27,7 @@ from amp_lessons.trace.hazards.growth import (
     narrowed_growth,
     small_divisor,
     square,
+    tiny_factor,
 )
 from amp_lessons.trace.hazards.kernels import fft_in_low, solver_in_low
 from amp_lessons.trace.hazards.kinds import KINDS, Kind
@@ -49,7 +51,7 @@ from amp_lessons.trace.hazards.probabilities import (
     odds,
     variance_by_difference,
 )
-from amp_lessons.trace.hazards.reductions import sum_in_low, variance_in_low
+from amp_lessons.trace.hazards.reductions import product_as_sum, sum_in_low, variance_in_low
 from amp_lessons.trace.recorder import Event
 from amp_lessons.trace.rows import Hazard
 
@@ -78,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     variance_by_difference,
     arc_of_cosine,
     eps_vanishes,
+    margin_vanishes,
     constant_beyond_format,
     known_beyond_format,
     masks_that_add_up,
@@ -87,9 +90,12 @@ RULES: tuple[Rule, ...] = (
     exponential,
     narrowed_growth,
     small_divisor,
+    tiny_factor,
     sum_in_low,
+    product_as_sum,
     variance_in_low,
     positions,
+    angles,
     counts,
     running_average,
     dtypes_in_one_op,

@@ -31,8 +31,9 @@ _GUARDED = {
 }  # fmt: skip
 _FILLS = (
     "masked_fill", "fill", "full", "full_like", "new_full", "constant_pad_nd", "index_fill",
-    "scatter", "threshold", "fill_diagonal",
+    "scatter", "threshold", "fill_diagonal", "linspace",
 )  # fmt: skip
+_MARGINS = ("atanh", "logit", "erfinv", "special_erfinv", "acos", "asin", "log1p")
 _BOUNDS = ("clamp", "clamp_min", "clamp_max", "hardtanh")
 _ADDED = ("add", "sub", "rsub", "where", "maximum", "minimum")
 _SCALED = ("mul",)
@@ -56,6 +57,28 @@ def eps_vanishes(event: Event) -> Hazard | None:
         f"{eps:g} was added in {dtype_name(low)}, where it is 0: nothing guards "
         f"{event.row.short_op} from 0" + (f", where {harm}" if harm else ""),
         f"compute it in float32 (x.float()), or take an eps of at least {torch.finfo(low).tiny:g}",
+    )
+
+
+def margin_vanishes(event: Event) -> Hazard | None:
+    """A bound of 1 - 1e-6 that is 1 in 16 bits, under a function that has no value or slope there.
+
+    Of a cosine, `arc_of_cosine` speaks.
+    """
+    fact = operand(event, 0) if base(event) in _MARGINS else None
+    if fact is None or fact.margin is None or fact.lost is None or fact.source == "cosine":
+        return None
+    if base(event) == "log1p" and fact.made[0] != "neg":
+        return None
+    margin, low = fact.lost
+    harm = "the gradient" if base(event) in ("acos", "asin") else base(event)
+    return hazard(
+        event,
+        "eps vanishes",
+        WRONG,
+        f"a bound of 1 - {margin:.2g} was set in {dtype_name(low)}, where it is 1: {harm} is "
+        "infinite there",
+        f"clamp in float32 (x.float()), or stay {torch.finfo(low).eps:.2g} away from 1",
     )
 
 
@@ -89,7 +112,8 @@ def constant_beyond_format(event: Event) -> Hazard | None:
 
 def _numbers(event: Event) -> list[float]:
     """The constants of a call, as numbers and as tensors that were made from one."""
-    numbers = [a for a in (*event.args, *event.kwargs.values()) if isinstance(a, int | float)]
+    args = event.args[:2] if base(event) == "linspace" else event.args  # its third is a count
+    numbers = [a for a in (*args, *event.kwargs.values()) if isinstance(a, int | float)]
     return numbers + [f.number for f in event.facts if f.number is not None]
 
 

@@ -19,6 +19,10 @@ from amp_lessons.trace.recorder import Event
 from amp_lessons.trace.rows import Hazard
 
 _MAKES = ("arange", "linspace")
+_ANGLES = ("sin", "cos", "tan")
+_ROUGH = 0.25
+"""An error of an angle, in radians, from which on its sine means little."""
+_MIXES = ("mul", "add", "sub", "rsub", "div")
 _COUNTS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3}
 
 
@@ -28,6 +32,8 @@ def positions(event: Event) -> Hazard | None:
     grids = list(narrowed(event))
     if base(event) in _MAKES and dtype in LOW and dtype is not None:
         grids.append((event.made[0], dtype))
+    if base(event) in _MIXES and dtype in LOW and dtype is not None:
+        grids += [(f, dtype) for f in _integers(event)]
     for fact, low in grids:
         if not fact.step or not fact.bounded or fact.step >= spacing(fact.size, low):
             continue
@@ -39,6 +45,32 @@ def positions(event: Event) -> Hazard | None:
             f"{spacing(fact.size, low):g} apart: several of them become one number",
         )
     return None
+
+
+def _integers(event: Event) -> list[Fact]:
+    """Integer operands with dimensions: an op with 16-bit numbers converts them to 16 bits."""
+    pairs = zip(event.inputs, event.facts, strict=False)
+    return [f for (t, _), f in pairs if not (t.is_floating_point() or t.is_complex()) and t.dim()]
+
+
+def angles(event: Event) -> Hazard | None:
+    """The sine of an angle that is so large that 16 bits round it by a good part of a turn."""
+    fact = operand(event, 0) if base(event) in _ANGLES else None
+    if fact is None or fact.rounded is None:
+        return None
+    size = fact.size if fact.bounded else fact.gain
+    if spacing(size, fact.rounded) < _ROUGH:
+        return None
+    low = dtype_name(fact.rounded)
+    size_of = f"go to {size:.4g}" if fact.bounded else f"are {size:.3g} times an activation"
+    return hazard(
+        event,
+        "positions in 16 bit",
+        WRONG if fact.bounded else WATCH,
+        f"angles {size_of} in {low}, where neighbours of {size:.4g} are "
+        f"{spacing(size, fact.rounded):g} apart: the {base(event)} is noise",
+        "compute the angle in float32 from float32 positions, with autocast off for the product",
+    )
 
 
 def _words(fact: Fact) -> str:

@@ -30,8 +30,13 @@ from amp_lessons.trace.rows import Hazard
 _PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "dot": (0, 1),
              "vdot": (0, 1), "mv": (0, 1)}  # fmt: skip
 _EXPONENTIALS = {"exp": math.e, "expm1": math.e, "exp2": 2.0, "sinh": math.e, "cosh": math.e}
+_NORMALISERS = ("sum", "mean", "max", "largest", "norm", "sum of square", "mean of square")
 _LARGE_FACTOR = 1000.0
 """From here on a factor is a hazard of itself: activations of 65 are common, and overflow."""
+_TINY_FACTOR = 1e-6
+"""Below this a factor leaves an x of 1 at most four bits in FP16."""
+_LEAST, _SUBNORMAL = 2.0**-25, 2.0**-14
+"""FP16 rounds numbers below the first to 0, and has fewer digits below the second."""
 _SAFE = 500.0
 """An activation beyond this is rare: what overflows only there is not worth a word."""
 
@@ -133,6 +138,28 @@ def large_factor(event: Event) -> Hazard | None:
     )
 
 
+def tiny_factor(event: Event) -> Hazard | None:
+    """x * 1e-8 and x / (H * W) in FP16: an ordinary number falls below the least one."""
+    if dtype_out(event) != torch.float16 or base(event) not in ("mul", "div"):
+        return None
+    found = _factor(event)
+    if found is None or found[0].exact or found[0].learned or not found[0].size:
+        return None
+    fact, factor, shown = found
+    gain = (fact.size if fact.bounded else fact.gain) * abs(factor)
+    if gain >= _TINY_FACTOR or abs(factor) >= 1 or fact.source == "integers":
+        return None
+    if fact.gain < _TINY_FACTOR:
+        return None  # that op was named
+    return hazard(
+        event,
+        "underflow",
+        WATCH,
+        f"{shown} is 0 in float16 where |x| is below {brief(_LEAST / abs(factor))}, and keeps few "
+        f"digits below {brief(_SUBNORMAL / abs(factor))}",
+    )
+
+
 def _factor(event: Event) -> tuple[Fact, float, str] | None:
     """The operand that is scaled, the factor, and how to show it."""
     a, b = operand(event, 0), operand(event, 1)
@@ -198,19 +225,23 @@ def _grown(fact: Fact, asked: bool) -> tuple[str, float]:
 
 
 def small_divisor(event: Event) -> Hazard | None:
-    """1 / (x + 1e-5) in FP16: the guard is there, and its inverse is inf."""
+    """1 / (x + 1e-5) and p / q.clamp(1e-5) in FP16: the guard is there, and its inverse is inf."""
     if dtype_out(event) != torch.float16 or base(event) not in ("div", "reciprocal"):
         return None
     divides = base(event) == "div"
     above = operand(event, 0) if divides else Fact(1.0, 1.0, exact=True)
     below = operand(event, 1 if divides else 0)
-    if above is None or below is None or below.exact or not above.exact:
+    if above is None or below is None or below.exact or not above.bounded:
         return None
-    if not 0 < below.low < 1 or above.low != above.high or fits(above.low / below.low):
+    if not 0 < below.low < 1 or fits(above.size / below.low):
         return None
+    constant = above.exact and above.low == above.high
+    if not constant and below.made[0] in _NORMALISERS:
+        return None  # it grows with what is divided
+    shown = f"{above.low:g}" if constant else f"a number up to {above.size:g}"
     return _overflow(
         event,
-        f"{above.low:g} / x is inf in float16 where x is near its least value, {below.low:.2g}",
+        f"{shown} / x is inf in float16 where x is near its least value, {below.low:.2g}",
         f"compute it in float32 (x.float()), or take an eps above {brief(above.size / LARGEST)}",
     )
 

@@ -40,7 +40,7 @@ def solver_in_low(event: Event) -> Hazard | None:
 def fft_in_low(event: Event) -> Hazard | None:
     """cuFFT's half precision takes powers of two only, and a CPU has no 16-bit transform at all.
 
-    The check and its words are in aten/src/ATen/native/cuda/CuFFTPlanCache.h of torch 2.13.
+    The check is in PyTorch's aten/src/ATen/native/cuda/CuFFTPlanCache.h (`CuFFTConfig`).
     """
     name = event.row.op.partition("::")[2]
     if not name.startswith("_fft_"):

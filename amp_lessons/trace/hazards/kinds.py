@@ -83,6 +83,13 @@ _ALL = (
         "how_numbers_break",
     ),
     Kind(
+        "underflow",
+        "A factor such as 1e-8 takes ordinary activations below 6e-8, FP16's smallest number: the "
+        "result is 0.",
+        "compute it in float32 (x.float()), or scale the loss and not the activation",
+        "how_numbers_break",
+    ),
+    Kind(
         "reduction in 16 bit",
         "A sum of many FP16 numbers, or their variance, passes 65504 and becomes inf.",
         "reduce in float32: x.float().sum(), or dtype=torch.float32 where there is one",

@@ -107,8 +107,17 @@ def cancellation(event: Event) -> Hazard | None:
     if name not in _ROOTS:
         return None
     fact = operand(event, 0)
-    if fact is None or fact.rounded is None:
+    if fact is None or (fact.rounded is None and fact.made[0] != "distance"):
         return None
+    if fact.made[0] == "distance":
+        return hazard(
+            event,
+            "cancellation",
+            WRONG,
+            "a squared distance as |x|² + |y|² - 2xy, with a product of 16 bits: for close points "
+            f"only the rounding error is left, and {name} of it is far off, or nan below 0",
+            "use torch.cdist, or compute the product in float32 too, with autocast off",
+        )
     if fact.made[0] == "one minus square":
         return hazard(
             event,

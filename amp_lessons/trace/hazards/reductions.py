@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from amp_lessons.trace.facts.fact import times
 from amp_lessons.trace.hazards.kinds import (
     LARGEST,
     WATCH,
@@ -22,6 +23,9 @@ from amp_lessons.trace.rows import Hazard
 
 _SUMS = ("sum", "nansum", "cumsum", "_fft_r2c", "_fft_c2c", "_fft_c2r")
 _VARIANCES = ("var", "var_mean")
+_PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "dot": (0, 1)}
+_MANY = 4096
+"""A product of so many numbers that are at least 0 grows with their count."""
 _ORDINARY = 100.0
 """A sum that overflows only where the elements are on average beyond this is left alone."""
 
@@ -42,6 +46,39 @@ def sum_in_low(event: Event) -> Hazard | None:
         WATCH,
         f"{base(event).strip('_')} adds up {count} numbers and gives float16: it overflows past "
         f"65504, where they are {brief(limit)} on average",
+        overflows=True,
+    )
+
+
+def product_as_sum(event: Event) -> Hazard | None:
+    """A product that adds up with one sign: with ones, or of masks and probabilities."""
+    places = _PRODUCTS.get(base(event))
+    if places is None or dtype_out(event) != torch.float16:
+        return None
+    a, b = (operand(event, place) for place in places)
+    count = event.args[0].shape[-1]
+    if a is None or b is None or not isinstance(count, int) or a.learned or b.learned:
+        return None
+    if "softmax" in (a.source, b.source) or not count:
+        return None  # its rows add up to 1
+    same = [f for f in (a, b) if f.exact and f.low == f.high and f.low]
+    if not same and (min(a.low, b.low) < 0 or count < _MANY):
+        return None
+    if a.value == b.value and not same:
+        return None  # squares: `gram` says so
+    scale = abs(same[0].low) if same else 1.0
+    limit = LARGEST / count / scale
+    largest = times(a.size, b.size) / scale
+    if largest <= limit or limit > _ORDINARY:
+        return None
+    what = "numbers" if same else "products of numbers that are at least 0"
+    return hazard(
+        event,
+        "reduction in 16 bit",
+        WATCH,
+        f"{base(event)} adds up {count} {what} and gives float16: it overflows past 65504, where "
+        f"they are {brief(limit)} on average",
+        "sum in float32 with x.float().sum(), or compute the product with autocast off",
         overflows=True,
     )
 
