@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 import amp_lessons
 from amp_lessons.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format
 from amp_lessons.loss_scale import exponent_histogram, fate, fates
-from amp_lessons.monitoring import MonitorError, chart, taps
+from amp_lessons.monitoring import MonitorError, chart, counting, taps
 from amp_lessons.monitoring.counting import (
     Edges,
     Tally,
@@ -31,6 +32,7 @@ from amp_lessons.monitoring.counting import (
     largest_safe_scale,
     smallest_saving_scale,
 )
+from amp_lessons.monitoring.places import Place
 from amp_lessons.scaler_log import ScalerLog
 
 
@@ -112,6 +114,124 @@ def test_gradients_that_nobody_clears_are_told_apart():
             scaler.step(optimizer)
             scaler.update()
     assert seen.skips[1].cause.phase == "gradient"
+
+
+class Slope(torch.autograd.Function):
+    """An absolute value whose slope at 0 is 0 / 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.abs()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * x / x.abs()  # 0 / 0
+
+
+class Sloped(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return Slope.apply(x)
+
+
+def steps_of(model: nn.Module, loss: Callable[[int], Tensor], scaler: Any = None) -> Any:
+    """Five steps of plain SGD under a monitor. ``loss`` is given the number of the step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with watch(model, scaler) as seen:
+        for step in range(5):
+            optimizer.zero_grad()
+            if scaler is None:
+                loss(step).backward()
+                optimizer.step()
+            else:
+                scaler.scale(loss(step)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    return sound(seen)
+
+
+def test_a_fault_in_the_backward_of_a_custom_function_is_at_its_own_line():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), Sloped())
+    x = torch.randn(2, 4)
+    fault = steps_of(model, lambda step: model(x * (step != STRIKES)).sum()).faults[0]
+    assert (fault.op, fault.phase, fault.module) == ("div", "backward", "1")
+    assert "# 0 / 0" in fault.place.code
+
+
+def test_a_fault_between_layers_of_pytorch_is_at_the_call_of_the_model():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    with torch.no_grad():
+        model[0].weight.fill_(1e4)
+
+    def loss(step: int) -> Tensor:
+        out = model(torch.full((2, 4), 1e36 if step == STRIKES else 1.0))  # the call of the layers
+        return out.sum()
+
+    fault = steps_of(model, loss).faults[0]
+    assert (fault.op, fault.module) == ("addmm", "0")
+    assert "# the call of the layers" in fault.place.code
+
+
+def test_a_loss_that_is_nan_with_finite_gradients_is_a_fault_with_a_scaler_too():
+    model = nn.Linear(4, 4)
+
+    def loss(step: int) -> Tensor:
+        y = torch.full((2,), -100 if step == STRIKES else 1)
+        return F.cross_entropy(model(torch.ones(2, 4)), y)  # every label is ignored
+
+    seen = steps_of(model, loss, torch.amp.GradScaler("cpu", init_scale=2.0))
+    assert seen.skips == []
+    assert [(f.step, f.kind, f.phase) for f in seen.faults] == [(STRIKES, "nan", "loss")]
+    assert "# every label is ignored" in seen.faults[0].place.code
+    assert "ignore_index" in seen.alarms[0].cure
+
+
+def test_a_loss_that_only_its_scale_makes_inf_is_no_fault():
+    model = nn.Linear(1, 1)
+    with torch.no_grad():
+        model.weight.fill_(8.0)
+    losses: list[Tensor] = []
+
+    def loss(step: int) -> Tensor:
+        losses.append(model(torch.ones(1, 1)).half().reshape(1) * 1.0)
+        return losses[-1]
+
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**15)
+    seen = steps_of(model, loss, scaler)
+    assert torch.isinf(scaler.scale(losses[0])).all()
+    assert (seen.skips, seen.alarms) == ([], [])
+
+
+def test_a_parameter_that_came_broken_is_not_blamed_on_the_optimizer():
+    model = nn.Sequential(nn.Embedding(4, 2), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight[3] = math.nan
+    seen = steps_of(model, lambda step: model(torch.tensor([3 if step == STRIKES else 0])).sum())
+    assert seen.faults[0].op == "parameter 0.weight"
+    assert "checkpoint" in seen.alarms[0].cure
+    assert seen.faults[0].step == STRIKES, "no step before it needs the broken row"
+
+
+def test_the_second_optimizer_has_a_sample_in_the_first_round():
+    model = nn.ModuleDict({"one": nn.Linear(2, 2), "two": nn.Linear(2, 2)})
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in model.values()]
+    with watch(model) as seen:
+        for _ in range(3):
+            for part, optimizer in zip(model.values(), optimizers, strict=True):
+                optimizer.zero_grad()
+                part(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+    assert sound(seen).modules["two"].weights.numbers
+
+
+def test_a_line_in_a_notebook_is_told_by_its_cell(monkeypatch: pytest.MonkeyPatch):
+    names = {"/tmp/105928223.py": ("Cell", "In[3]")}
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=names.get))
+    fake = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", fake)  # type: ignore[arg-type]
+    assert str(Place("/tmp/105928223.py", 14)) == "cell In[3], line 14"
+    assert str(Place("/home/me/train.py", 14)) == "train.py:14"
 
 
 def test_a_broken_update_is_blamed_on_the_optimizer():
@@ -495,6 +615,32 @@ def test_bad_input_is_one_clear_line(arguments: Any, options: Any, told: str):
 
 
 # ---- counting --------------------------------------------------------------------------------
+
+
+def test_a_sample_of_a_large_tensor_stands_for_all_of_it(monkeypatch: pytest.MonkeyPatch):
+    generator = torch.Generator().manual_seed(0)
+    tensor = torch.randn(1024, 128, generator=generator).relu() * 2.0**-20
+    tensor[:, ::4] = 0.0  # whole columns
+    edges, part, whole = Edges.of(FP16), Tally(), Tally()
+    part.add(tensor, edges)
+    monkeypatch.setattr(counting, "MOST", 1 << 40)
+    whole.add(tensor, edges)
+    assert (part.thinned, whole.thinned) == (1, 0)
+    assert part.largest == whole.largest
+    assert part.numbers == pytest.approx(whole.numbers, rel=1e-3)
+    for name in ("zeros", "underflow", "subnormal"):
+        share = whole.share(getattr(whole, name))
+        assert part.share(getattr(part, name)) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize("broken", [7e4, math.inf, math.nan])
+def test_one_overflow_in_a_large_tensor_is_never_missed(broken: float):
+    tensor = torch.ones(1 << 18)
+    tensor[12345] = broken
+    tally = Tally()
+    tally.add(tensor, Edges.of(FP16))
+    assert tally.overflow + tally.infs + tally.nans == 1
+    assert tally.thinned == 0
 
 
 @pytest.mark.parametrize("format", [FP16, BF16, FP32, FP8_E4M3, FP8_E5M2], ids=lambda f: f.name)

@@ -1,11 +1,13 @@
 """Counting numbers by their power of two, and what a format makes of them.
 
-The counts are exact for the tensors that are looked at: zero, subnormal and overflow mean what
-`formats.Format.round` does to each number. Nothing is kept but the counts.
+Zero, subnormal and overflow mean what `formats.Format.round` does to each number. The counts are
+exact for tensors of up to `MOST` numbers. Of a larger one a sample is counted, unless something
+in it overflows. Nothing is kept but the counts.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,6 +20,11 @@ from amp_lessons.loss_scale import ExponentHistogram, Fate
 from amp_lessons.monitoring.tensors import numbers_of
 
 _BIAS = 127  # of float32, in which everything is counted
+MOST = 1 << 16
+"""Numbers. Of a tensor with more of them, a sample is counted."""
+_PIECE = 1 << 17  # numbers at once on a CPU: what is made of them fits into its cache
+# Primes: such a step doesn't stay in one column of a matrix.
+_STEPS = (3, 5, 7, 11, 17, 23, 31, 43, 61, 89, 127, 179, 251, 359, 509, 719, 1021, 2039, 4093)
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class Tally:
         largest: the largest finite magnitude, the loss scale divided out.
         dtypes: names of the dtypes that were seen.
         samples: tensors that were counted.
+        thinned: those of them of which only a sample was counted. Each number of the sample
+            stands for all that were left out up to the next, so the counts are estimates then.
     """
 
     exponents: Counter[int] = field(default_factory=Counter)
@@ -70,6 +79,7 @@ class Tally:
     largest: float = 0.0
     dtypes: set[str] = field(default_factory=set)
     samples: int = 0
+    thinned: int = 0
 
     @property
     def numbers(self) -> int:
@@ -100,61 +110,89 @@ class Tally:
             return
         self.dtypes.add(str(tensor.dtype).removeprefix("torch."))
         self.samples += 1
-        flat = found.reshape(-1).float()
+        step = _step(found, edges.overflow * scale) if found.numel() > MOST else 1
+        flat = found.reshape(-1)
+        if step > 1:
+            part = Tally(thinned=1)
+            part._count(flat[::step].float(), edges, scale)
+            self.merge(part, step)
+            self.largest = max(self.largest, _largest(flat) / scale)
+            return
+        for piece in flat.split(_PIECE if found.is_cpu else max(found.numel(), 1)):
+            self._count(piece.float(), edges, scale)
+
+    def _count(self, flat: Tensor, edges: Edges, scale: float) -> None:
         shift = round(math.log2(scale)) if scale > 0 else 0
         # The sign leaves by the top when the shifted bits become a byte.
         fields = flat.view(torch.int32).bitwise_right_shift(23).to(torch.uint8)
         counts = torch.bincount(fields, minlength=256).tolist()
-        zeros = int((flat == 0).sum()) if counts[0] else 0
-        nans = int(torch.isnan(flat).sum()) if counts[255] else 0
+        zeros = flat.numel() - int(torch.count_nonzero(flat)) if counts[0] else 0
+        nans = int(torch.count_nonzero(torch.isnan(flat))) if counts[255] else 0
         self.zeros += zeros
         self.nans += nans
         self.infs += counts[255] - nans
         counts[0] -= zeros
-        for place in range(255):
-            if counts[place]:
-                self.exponents[place - _BIAS - shift] += counts[place]
-        self._judge(flat, fields, counts, edges, 2.0**shift)
-        self.largest = max(self.largest, _largest(flat, counts) / scale)
+        for place, count in enumerate(counts[:255]):
+            if count:
+                self.exponents[place - _BIAS - shift] += count
+        self._judge(_Sizes(flat, counts, zeros), edges, 2.0**shift)
+        finite = flat[torch.isfinite(flat)] if counts[255] else flat
+        self.largest = max(self.largest, _largest(finite) / scale)
 
-    def _judge(
-        self, flat: Tensor, fields: Tensor, counts: list[int], edges: Edges, scale: float
-    ) -> None:
-        """Count the three fates: whole powers of two at once, those on an edge number by number."""
-        zero, normal, over = edges.zero * scale, edges.normal * scale, edges.overflow * scale
-        lost = _below(flat, fields, counts, zero, inclusive=True)
+    def _judge(self, sizes: _Sizes, edges: Edges, scale: float) -> None:
+        """Count the three fates."""
+        lost = sizes.below(edges.zero * scale, inclusive=True)
         self.underflow += lost
-        self.subnormal += _below(flat, fields, counts, normal, inclusive=False) - lost
-        kept = _below(flat, fields, counts, over, inclusive=edges.beyond)
-        self.overflow += sum(counts[:255]) - kept
+        self.subnormal += sizes.below(edges.normal * scale, inclusive=False) - lost
+        kept = sizes.below(edges.overflow * scale, inclusive=edges.beyond)
+        self.overflow += sum(sizes.counts[:255]) - kept
 
-    def merge(self, other: Tally) -> None:
-        """Add what another tally has counted."""
-        self.exponents.update(other.exponents)
-        for name in ("zeros", "infs", "nans", "underflow", "subnormal", "overflow", "samples"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+    def merge(self, other: Tally, times: int = 1) -> None:
+        """Add what another tally has counted, each number of it so many times."""
+        for exponent, count in other.exponents.items():
+            self.exponents[exponent] += times * count
+        for name in ("zeros", "infs", "nans", "underflow", "subnormal", "overflow"):
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+        self.samples += other.samples
+        self.thinned += other.thinned
         self.largest = max(self.largest, other.largest)
         self.dtypes |= other.dtypes
 
 
-def _below(flat: Tensor, fields: Tensor, counts: list[int], edge: float, *, inclusive: bool) -> int:
-    """How many finite, non-zero numbers have a magnitude below an edge, or at it."""
-    place = min(max(math.frexp(edge)[1] - 1 + _BIAS, 0), 255)
-    below = sum(counts[:place])
-    if place == 255 or not counts[place]:
-        return below
-    size = flat[fields == place].abs()  # the only numbers that can be on either side
-    inside = (size <= edge) if inclusive else (size < edge)
-    return below + int((inside & (size > 0)).sum())
+class _Sizes:
+    """Magnitudes, to be compared with an edge. Most edges have nothing near: then no number is
+    read, and the counts by power of two tell."""
+
+    def __init__(self, flat: Tensor, counts: list[int], zeros: int) -> None:
+        self.counts = counts
+        self._flat, self._zeros = flat, zeros
+
+    @functools.cached_property
+    def _sizes(self) -> Tensor:
+        return self._flat.abs()
+
+    def below(self, edge: float, *, inclusive: bool) -> int:
+        """How many finite, non-zero numbers have a magnitude below an edge, or at it."""
+        place = min(max(math.frexp(edge)[1] - 1 + _BIAS, 0), 255)
+        if place == 255 or not self.counts[place]:
+            return sum(self.counts[:place])
+        inside = self._sizes <= edge if inclusive else self._sizes < edge
+        return int(torch.count_nonzero(inside)) - self._zeros
 
 
-def _largest(flat: Tensor, counts: list[int]) -> float:
-    if counts[255]:
-        flat = flat[torch.isfinite(flat)]
+def _largest(flat: Tensor) -> float:
     if not flat.numel():
         return 0.0
     low, high = torch.aminmax(flat)
     return max(-float(low), float(high))
+
+
+def _step(tensor: Tensor, overflow: float) -> int:
+    """Count one number in so many of a large tensor; 1 if something in it overflows."""
+    if not _largest(tensor) < overflow / 2:  # NaN too; the scale was rounded to a power of two
+        return 1
+    least = tensor.numel() / MOST
+    return next((s for s in _STEPS if s >= least and all(n % s for n in tensor.shape)), 8191)
 
 
 # ---- loss scales -----------------------------------------------------------------------------

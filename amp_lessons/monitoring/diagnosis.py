@@ -69,8 +69,8 @@ _CURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (
         ("log", "xlogy"),
-        "Don't take the log of 0: use log_softmax or logsigmoid for probabilities, or clamp "
-        "the argument in float32 first.",
+        "The log of 0 is -inf, and of a negative number NaN. Use log_softmax or logsigmoid for "
+        "probabilities, or clamp the argument in float32 first.",
         "losses_and_ops",
     ),
     (
@@ -100,6 +100,35 @@ _CURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Make the inputs smaller before the op (normalise or scale them), or run it in float32 "
         "with autocast off. If the weights keep growing, lower the learning rate.",
         "how_numbers_break",
+    ),
+)
+
+
+# What makes NaN of finite numbers in a forward pass.
+_OF_NAN: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        ("sqrt", "rsqrt"),
+        "The root of a negative number is NaN. Rounding makes E[x^2] - E[x]^2 negative: use "
+        "torch.var, or clamp the argument at 0.",
+        "losses_and_ops",
+    ),
+    (
+        ("nll_loss",),
+        "If each target is ignored (ignore_index), the mean is 0 / 0. Leave such batches out, or "
+        'use reduction="sum" and divide by max(count, 1).',
+        "losses_and_ops",
+    ),
+    (
+        ("var", "std"),
+        "The variance of one number is 0 / 0. Pass correction=0, or leave out a last batch of "
+        "one with drop_last=True.",
+        "losses_and_ops",
+    ),
+    (
+        ("mean", "nanmean"),
+        "The mean of nothing is NaN. Check that what you selected isn't empty, or divide the "
+        "sum by max(count, 1).",
+        "losses_and_ops",
     ),
 )
 
@@ -136,7 +165,8 @@ def title(fault: Fault) -> str:
     if fault.phase == "gradient":
         return f"{step}the gradients were inf or NaN before the step began"
     if fault.phase == "parameter":
-        return f"{step}{fault.module or fault.op} already held {word} before the forward pass"
+        held = fault.module if fault.op.endswith(".step") else fault.op
+        return f"{step}{held} already held {word} before the forward pass"
     if fault.phase == "input":
         return f"{step}{fault.op} of the model already held {word}"
     if fault.kind == "underflow":
@@ -154,10 +184,15 @@ def _where(fault: Fault) -> str:
         parts.append(fault.detail)
     if fault.broken:
         names = ", ".join(fault.parameters[:2]) + (", …" if fault.broken > 2 else "")
-        parts.append(f"inf or NaN in the gradients of {fault.broken} parameters: {names}")
+        parts.append(f"inf or NaN in the gradients of {parameters(fault.broken)}: {names}")
     if fault.scale is not None and fault.phase == "backward":
         parts.append(f"loss scale {power(fault.scale)}")
     return "\n".join(parts)
+
+
+def parameters(count: int) -> str:
+    """ "1 parameter", "6 parameters"."""
+    return f"{count} parameter{'' if count == 1 else 's'}"
 
 
 def _cure(fault: Fault) -> tuple[str, str]:
@@ -172,6 +207,17 @@ def _cure(fault: Fault) -> tuple[str, str]:
             "Call optimizer.zero_grad() in each step, also after a skipped one.",
             "training_loops",
         )
+    if fault.phase == "parameter" and fault.op.startswith("parameter "):
+        return (
+            "It was there before the first step: look at the checkpoint and the initialisation.",
+            "training_loops",
+        )
+    if fault.phase == "parameter" and fault.op.startswith("buffer "):
+        return (
+            "A checkpoint or an earlier batch left it there: running statistics keep what they "
+            "were given. Reset it, and leave such batches out.",
+            "training_loops",
+        )
     if fault.phase == "parameter":
         return (
             "An earlier update broke it: lower the learning rate, clip the gradients, and look "
@@ -180,7 +226,10 @@ def _cure(fault: Fault) -> tuple[str, str]:
         )
     if fault.phase == "input":
         return "Clean the batch before the model sees it, or leave it out.", "how_numbers_break"
-    for ops, cure, lesson in _CURES:
+    table = _CURES
+    if fault.kind == "nan" and fault.phase in ("forward", "loss"):
+        table = _OF_NAN + _CURES
+    for ops, cure, lesson in table:
         if fault.op.strip("_").startswith(tuple(op.strip("_") for op in ops)):
             return cure, lesson
     return (
@@ -280,7 +329,8 @@ def scale_advice(gradients: Tally, format: Format) -> str:
     if not gradients.nonzero:
         return ""
     lost = gradients.underflow / gradients.nonzero
-    first = f"With no scale, {lost:.1%} of the non-zero gradients become 0 in {format.name}."
+    share = "none" if not lost else "less than 0.1%" if lost < 0.001 else f"{lost:.1%}"
+    first = f"With no scale, {share} of the non-zero gradients become 0 in {format.name}."
     saving = smallest_saving_scale(gradients, format)
     nearly = smallest_saving_scale(gradients, format, 0.001)
     safe = largest_safe_scale(gradients, format)

@@ -232,7 +232,7 @@ class OpLog(TorchDispatchMode):
             node = None  # reentrant checkpointing: a forward pass, inside of a backward pass
         op = Op(
             name,
-            mark(self.stop) if node is None or _is_users(node) else None,
+            mark(self.stop) if node is None or _in_python(node) else None,
             self.modules[-1] if self.modules else "",
             torch._C._autograd._get_sequence_nr() - 1,
             node.name() if node is not None else "",
@@ -361,11 +361,9 @@ def _from_outside(op: Op, given: Given) -> Origin:
     return Origin(op, given.kind(), outside=name, on_purpose=_is_mask(given))
 
 
-def _is_users(node: Any) -> bool:
-    """Whether a node of autograd runs a `backward()` that the user's code wrote in Python."""
-    if not isinstance(node, torch.autograd.function.BackwardCFunction):
-        return False
-    return not type(node).__module__.startswith("torch.")
+def _in_python(node: Any) -> bool:
+    """Whether a node of autograd runs a `backward()` written in Python, which has lines."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 # ---- arguments -------------------------------------------------------------------------------

@@ -44,10 +44,21 @@ class Place:
     function: str = ""
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}" if self.line else "unknown line"
+        if not self.line:
+            return "unknown line"
+        cell = _cell(self.file)
+        return f"{cell}, line {self.line}" if cell else f"{os.path.basename(self.file)}:{self.line}"
 
 
 NOWHERE = Place()
+
+
+def _cell(file: str) -> str:
+    """What IPython calls the cell whose code it keeps under this name: "cell In[3]". Else ""."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    found = name(file) if name is not None else None
+    return " ".join(found).replace("Cell", "cell") if found else ""
 
 
 def mark(stop: CodeType | None = None) -> Mark | None:

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from amp_lessons.foundations.states import look
-from amp_lessons.monitoring.counting import Tally, fates_by_scale
-from amp_lessons.monitoring.diagnosis import Diagnosis, diagnoses, power, title
+from amp_lessons.monitoring.counting import MOST, Tally, fates_by_scale
+from amp_lessons.monitoring.diagnosis import Diagnosis, diagnoses, parameters, power, title
 from amp_lessons.monitoring.findings import Findings, Seen, Skip
 
 WIDTH = 80
@@ -103,9 +103,13 @@ class Report(Findings):
         if left:
             lines.append(f"… and {left} more modules: seen.summary(top=…)")
         name = self.format.name
+        parts = self.modules.values()
+        thin = any(part.activations.thinned or part.all_gradients.thinned for part in parts)
+        sample = f" Of tensors with more than {MOST:,} numbers, a sample was counted."
         lines += _wrapped(
             f"zero: is 0, or becomes 0 in {name}. subn, over: becomes subnormal, overflows in "
             f"{name}. max: the largest magnitude. Gradients without the loss scale."
+            + (sample if thin else "")
         )
         return lines
 
@@ -184,12 +188,12 @@ def told_skip(skip: Skip) -> str:
     """One skipped step in words."""
     names = ", ".join(skip.parameters[:2]) + (", …" if skip.broken > 2 else "")
     text = f"step {skip.step}, scale {power(skip.scale)}: "
-    text += f"inf or NaN in the gradients of {skip.broken} parameters ({names})"
+    text += f"inf or NaN in the gradients of {parameters(skip.broken)} ({names})"
     if skip.cause is not None:
         made = title(skip.cause).partition(": ")[2]
         text += f"; {made} at {skip.cause.place}"
         if skip.cause.module:
-            text += f" in {skip.cause.module}"
+            text += f" in module {skip.cause.module}"
     return text
 
 

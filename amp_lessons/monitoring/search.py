@@ -56,6 +56,7 @@ class Search:
         stale: whether the gradients were broken before the step.
         optimizer: the name of the last optimizer that stepped, "" if none did.
         optimizer_line: where it did.
+        held: names of the parameters that were broken when the monitor began.
     """
 
     step: int
@@ -63,12 +64,14 @@ class Search:
     stale: bool
     optimizer: str
     optimizer_line: Mark | None
+    held: frozenset[str] = frozenset()
 
     def run(self, passes: list[Pass], broken: list[str]) -> Fault | None:
         """Name what broke. ``broken``: names of the parameters with a broken gradient."""
         weights = [n for n, p in self.parameters.items() if kind_of(p) != FINITE]
-        if weights:
-            return self._of_parameter(weights)
+        changed = [name for name in weights if name not in self.held]
+        if changed:
+            return self._of_parameter(changed)
         trouble = ""
         for current in passes:
             loss = any(kind(found) != FINITE for found in current.loss)
@@ -81,6 +84,13 @@ class Search:
                 if fault is not None:
                     return fault
         return self._unknown(passes[-1] if passes else Pass(), broken, trouble)
+
+    def only_scaled(self, current: Pass) -> bool:
+        """Whether the loss is inf only because it was multiplied, as by a large loss scale."""
+        origin = current.log.last_broken() if current.log is not None else None
+        if origin is None or origin.outside:
+            return False
+        return origin.op.name == "mul" and {kind(found) for found in current.loss} == {INF}
 
     def _of_parameter(self, names: list[str]) -> Fault:
         who, line = self.optimizer, self.optimizer_line
@@ -129,8 +139,9 @@ class Search:
         name = line.name if line is not op else op.name
         if op.node and line is op and op.mark is None:
             name = _of_node_name(op.node)
+        module = log.forward_of(op).module
         return Fault(
-            self.step, origin.kind, phase, name, place, line.module, op.always,
+            self.step, origin.kind, phase, name, place, module, op.always,
             detail=detail,
         )  # fmt: skip
 

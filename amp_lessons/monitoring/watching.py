@@ -102,6 +102,8 @@ class Monitor(Report):
         self.scales: list[float] = []
         self.bad_steps: list[int] = []
         self.notes: list[str] = []
+        if not isinstance(loss, bool):
+            raise MonitorError(f"loss must be True or False, not {loss!r}")
         self._watch_loss = loss
         self._reruns = reruns
         self._skip_reruns = min(reruns, 2)
@@ -114,6 +116,8 @@ class Monitor(Report):
         self._stale = False
         self._forget_step()
         self._entries: set[str] = {""}
+        self._hooked: frozenset[str] | None = None  # None: all
+        self._sample_until = 0
         self._handles: list[Any] = []
         self._sampling: list[Any] = []
         self._now: dict[str, Tally] = {}
@@ -132,6 +136,7 @@ class Monitor(Report):
         self._say_what_is_hidden()
         self._parameters = dict(self.model.named_parameters())
         self._ids = {id(p) for p in self._parameters.values()}
+        self._held = frozenset(n for n, p in self._parameters.items() if kind_of(p) != FINITE)
         _watched.update(self.model.modules())
         self.closed = False
         taps.listen(self)
@@ -210,6 +215,8 @@ class Monitor(Report):
             if not any(id(p) in self._ids for group in groups for p in group["params"]):
                 return
             self._optimizers.add(optimizer)
+            if len(self._optimizers) > 1 and not self._ends_by_update:
+                self._sample_until = self.steps + 1 + len(self._optimizers)
         self._optimizer_line = (type(optimizer).__name__, mark())
         if not self._manual and not self._ends_by_update and self._backward_since:
             self._end_step()
@@ -241,17 +248,23 @@ class Monitor(Report):
     def sampling(self) -> bool:
         """Whether the step that runs now is a sampled one.
 
-        With two optimizers, as in a GAN, two steps in a row are sampled, one of each.
+        With two optimizers, as in a GAN, two steps in a row are sampled, one of each. The
+        second is only known once it has stepped, so the first round may come a step later.
         """
-        return self.steps % self.every < max(1, len(self._optimizers))
+        count = max(1, len(self._optimizers))
+        return self.steps % self.every < count or self.steps < self._sample_until
 
     def _hook_step(self) -> None:
         """Hook every module for a sampled step, else only those that the user's code calls."""
+        wanted = None if self.sampling else frozenset(self._entries)
+        if wanted is not None and wanted == self._hooked:
+            return  # as in the step before
+        self._hooked = wanted
         for handle in self._sampling:
             handle.remove()
         self._sampling.clear()
         for path, part in self._parts():
-            if not self.sampling and path not in self._entries:
+            if wanted is not None and path not in wanted:
                 continue
             before = functools.partial(self._before_call, path)
             after = functools.partial(self._after_call, path)
@@ -407,6 +420,7 @@ class Monitor(Report):
         ]
         if not any(float(one) for one in found):
             self._stale = False
+            self._check_losses(scale)
             return
         broken = self._broken_gradients()
         cause = self._why_skipped(broken)
@@ -416,6 +430,14 @@ class Monitor(Report):
         if cause is not None and (cause.phase != "backward" or cause.always or scale <= 1):
             self.bad_steps.append(self.steps)
             self._add(cause, broken, scale)
+
+    def _check_losses(self, scale: float) -> None:
+        """A loss can be NaN while every gradient is finite, as when each label is ignored."""
+        bad = [p for p in self._passes if any(kind(found) != FINITE for found in p.loss)]
+        bad = [p for p in bad if not self._search().only_scaled(p)]
+        if bad:
+            self.bad_steps.append(self.steps)
+            self._add(self._investigate(bad, []), [], scale)
 
     def _why_skipped(self, broken: list[str]) -> Fault | None:
         """What overflowed. To skip a step is normal, so only the first few are looked into."""
@@ -453,7 +475,7 @@ class Monitor(Report):
 
     def _search(self) -> Search:
         who, line = self._optimizer_line or ("", None)
-        return Search(self.steps, self._parameters, self._stale, who, line)
+        return Search(self.steps, self._parameters, self._stale, who, line, self._held)
 
     # ---- counting ----------------------------------------------------------------------------
 
