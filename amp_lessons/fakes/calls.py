@@ -55,8 +55,9 @@ class GpuCalls(TorchFunctionMode):
             return self._bce(func, args, kwargs)
         if func is torch.tensor:
             args = (numbers_in(args[0]), *args[1:])
-        if func is F.ctc_loss:  # which reads a list's tensor in C++, where it has no data
-            args = tuple(torch.tensor(a) if isinstance(a, list | tuple) else a for a in args)
+        if func is F.ctc_loss:
+            args = tuple(_beside(a, args[0]) for a in args)
+            kwargs = {k: _beside(v, args[0]) for k, v in kwargs.items()} if args else kwargs
         return func(*args, **kwargs)
 
     def refused(self, message: str) -> None:
@@ -143,6 +144,16 @@ def on_gpu(calls: GpuCalls) -> Iterator[None]:
     asked = mock.patch("torch.cuda.get_device_capability", return_value=capability(calls.gpu))
     with mock.patch.object(F, "scaled_dot_product_attention", calls.attention), asked:
         yield
+
+
+def _beside(given: Any, scores: Tensor) -> Any:
+    """An argument of CTC on the scores' device: the kernel brings lengths to the CPU by itself.
+
+    It reads a list's tensor in C++, where a fake one has no data.
+    """
+    if isinstance(given, list | tuple):
+        given = torch.tensor(given)
+    return given.to(scores.device) if isinstance(given, Tensor) else given
 
 
 def _with_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -54,7 +54,9 @@ _REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
 )
 
 
-# What autograd says to fake CUDA tensors: in a build without CUDA, and in one with it.
+# What torch says to code that asks for the GPU itself: in a build without CUDA, and in one with it.
+_NO_GPU = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver")
+# What autograd says to fake CUDA tensors, in the same two.
 _NO_BACKWARD = ("Cannot access accelerator device", "hasPrimaryContext expects a valid device")
 
 
@@ -74,6 +76,11 @@ def reason(error: Exception) -> str:
             "the forward runs a backward (autograd.grad), which fake CUDA tensors cannot do "
             f'without a GPU; try device="cpu" [{text}]'
         )
+    if text.startswith(_NO_GPU):
+        return (
+            "the code asks for the GPU itself (torch.cuda, or an op that has no fake kernel), and "
+            f'there is none; try device="cpu" [{text}]'
+        )
     if "device" in text and ("same device" in text or "two different devices" in text.lower()):
         return f"{text}; a tensor that model.to() does not move? register it as a buffer"
     return f"{name}: {text}"
@@ -88,7 +95,8 @@ _LIMITS_IN_WORDS = (
     "saved tensor hooks", "cannot access accelerator device", "hasprimarycontext", "data pointer",
     "faketensor", "fake tensor", "fake impl", "fakes", "meta tensor", "'meta' backend",
     "meta storage", "tensor subclass", "does not have storage", "sparsetensorimpl",
-    "sparse tensors do not", "unbacked", "data-dependent",
+    "sparse tensors do not", "unbacked", "data-dependent", "not compiled with cuda",
+    "no nvidia driver", "could not run 'aten::",
 )  # fmt: skip
 
 

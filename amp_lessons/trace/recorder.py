@@ -45,7 +45,7 @@ _KEYS = {
 _CONVERSIONS = ("to", "float", "half", "bfloat16", "double", "type", "type_as")
 _NO_WORK = (
     "detach", "alias", "lift_fresh", "_unsafe_view", "device", "empty", "empty_like", "new_empty",
-    "empty_strided", "new_empty_strided",
+    "empty_strided", "new_empty_strided", "_use_cudnn_ctc_loss", "_use_miopen_ctc_loss",
 )  # fmt: skip
 _ONE_DTYPE = (
     "mm", "addmm", "addmm_", "mv", "addmv", "addmv_", "addbmm", "linalg_cross", "index_add",
