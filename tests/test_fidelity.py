@@ -469,6 +469,28 @@ def test_no_fake_tensor_stays_in_a_models_cache(values):
     assert type(model(torch.randn(2, 8))) is torch.Tensor
 
 
+KEPT: dict[int, torch.Tensor] = {}
+
+
+class Positions(nn.Module):
+    @staticmethod
+    @functools.lru_cache(maxsize=8)
+    def cached(size: int) -> torch.Tensor:
+        return torch.arange(size) / size
+
+    def forward(self, x):
+        if 8 not in KEPT:
+            KEPT[8] = torch.ones(8)
+        return x * KEPT[8] + self.cached(8)
+
+
+def test_nor_in_a_static_methods_cache_or_in_a_dict():
+    KEPT[4] = torch.ones(4)
+    explain_autocast(Positions(), torch.randn(2, 8), device="cpu", values="fake")
+    assert list(KEPT) == [4]
+    assert type(Positions()(torch.randn(2, 8))) is torch.Tensor
+
+
 def test_a_module_that_changes_its_dtype_inside_the_forward():
     def function(model, x):
         return model.second.to(torch.float32)(model.linear.to(BF16)(x))

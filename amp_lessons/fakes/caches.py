@@ -1,7 +1,7 @@
 """Caches in a model's code, which must not keep a fake tensor.
 
 A function under `functools.lru_cache` that makes positions or a mask would give the fake ones of a
-trace to the next real run of the same code.
+trace to the next real run of the same code. So would a dict in which a module or class keeps them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
 _OURS = ("torch", "amp_lessons", "builtins")
 _found: dict[str, tuple[int, list[Any]]] = {}
@@ -28,13 +30,27 @@ def caches_kept_clean(model: nn.Module) -> Iterator[None]:
     """
     packages = {type(module).__module__.partition(".")[0] for module in model.modules()}
     packages = (packages | {"__main__"}) - set(_OURS)
-    before = {id(each): each.cache_info().misses for each in _caches(packages)}
+    before = {id(each): _entries(each) for each in _caches(packages)}
     try:
         yield
     finally:
         for each in _caches(packages):
-            if each.cache_info().misses > before.get(id(each), 0):
+            if _entries(each) <= before.get(id(each), 0):
+                continue
+            if isinstance(each, dict):
+                for key in [key for key, kept in each.items() if _is_fake(kept)]:
+                    del each[key]
+            else:
                 each.cache_clear()
+
+
+def _entries(cache: Any) -> int:
+    """How much a cache has taken in so far."""
+    return len(cache) if isinstance(cache, dict) else cache.cache_info().misses
+
+
+def _is_fake(kept: Any) -> bool:
+    return any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(kept))
 
 
 def _caches(packages: set[str]) -> list[Any]:
@@ -57,9 +73,11 @@ def _in_module(name: str, module: ModuleType) -> list[Any]:
 
 def _in_values(values: Iterable[Any], module: str) -> Iterator[Any]:
     for value in values:
+        if isinstance(value, staticmethod | classmethod):
+            value = value.__func__
         if isinstance(value, type) and value.__module__ == module:
             yield from _in_values([v for v in vars(value).values() if type(v) is not type], module)
-        elif isinstance(value, _CACHE):
+        elif isinstance(value, _CACHE | dict):
             yield value
         elif isinstance(value, FunctionType) and value.__closure__:
             for cell in value.__closure__:

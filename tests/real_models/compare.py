@@ -54,7 +54,7 @@ def compare(model: Model) -> Outcome:
     with torch.set_grad_enabled(model.grad):
         on_fakes = _told(model, module, args, kwargs, "fake")
         told = on_fakes
-        if isinstance(on_fakes, TraceError):
+        if isinstance(on_fakes, TraceError) or _leaves_sizes_open(on_fakes):
             told = _told(model, module, args, kwargs, "auto")
         try:
             real: Run | Exception = recorder.run(module, args, kwargs, model.dtype)
@@ -78,6 +78,11 @@ def _told(
         )
     except TraceError as error:
         return error
+
+
+def _leaves_sizes_open(told: Explanation) -> bool:
+    """Whether the trace says that it didn't know some sizes, as ``values="auto"`` would."""
+    return any("sizes that depend on values" in note for note in told.notes)
 
 
 def _judged(told: Explanation | TraceError, real: Run | Exception) -> tuple[str, str]:
