@@ -6,6 +6,8 @@ command is what it prints. `cli` registers both.
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
+DEVICES = ("cuda", "cpu")
+WIDEST = 80
+"""Columns of what is said on standard error."""
 
 Target = Annotated[
     str,
@@ -40,7 +45,7 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="[NAME=]SHAPE[:DTYPE]",
-        help="An input, such as 32,64 or input_ids=2,16:int64; once for each. Quoted, "
+        help="An input, such as 32,64 (or 32x64) or input_ids=2,16:int64; once for each. Quoted, "
         "'input_ids=2,16:int64<50257' bounds its values. Positional ones replace the factory's.",
     ),
 ]
@@ -61,14 +66,18 @@ Timm = Annotated[
     ),
 ]
 Batch = Annotated[
-    int | None, typer.Option(metavar="N", help="Examples in the inputs made here. Default: 2.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="Examples in the inputs made here. Default: 2."),
 ]
 Length = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Tokens in them. Default: what the config allows, at most 512."),
+    typer.Option(
+        metavar="N", min=1, help="Tokens in them. Default: what the config allows, at most 512."
+    ),
 ]
 ImageSize = Annotated[
-    int | None, typer.Option(metavar="N", help="Side of their images. Default: the config's.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="Side of their images. Default: the config's."),
 ]
 Train = Annotated[
     bool | None,
@@ -188,36 +197,36 @@ def explain(
 ) -> None:
     """Show what autocast does to your model, module by module. Needs no GPU.
 
-    Nothing is allocated and nothing is computed: a model of any size will do.
+    Nothing is allocated and nothing is computed, so a model of any size will do. The exception is
+    a model that looks at values: it is built and run on the CPU, up to 1 GiB of parameters.
     """
+    _check_options(device, gpu)
+    _check_dtype(dtype)
+    if summary and ops:
+        raise typer.BadParameter("--summary prints the summary alone: leave out --ops")
     output = _output(summary, depth, top, ops, html, json, fail_on, diff)
     labels = train is not False and not no_grad
-    wanted: dict[str, Any] = {
-        "target": target,
-        "inputs": tuple(shapes or ()),
-        "hf": hf,
-        "timm": timm,
-    }
-    wanted |= {"batch": batch, "length": length, "image_size": image_size, "labels": labels}
+    wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, labels)
 
     def explained(given: Given) -> Any:
         from amp_lessons.doors import losses
         from amp_lessons.trace import explain_autocast
 
         called, wanted_output = losses.named(loss, loss_target)
-        return explain_autocast(
-            given.model,
-            *given.args,
-            device=device,
-            dtype=dtype,
-            kwargs=given.kwargs,
-            loss=called,
-            target=wanted_output,
-            train=train,
-            grad=not no_grad,
-            values=values,
-            gpu=gpu or None,
-        )
+        with losses.with_cure(loss_target):
+            return explain_autocast(
+                given.model,
+                *given.args,
+                device=device,
+                dtype=dtype,
+                kwargs=given.kwargs,
+                loss=called,
+                target=wanted_output,
+                train=train,
+                grad=not no_grad,
+                values=values,
+                gpu=gpu or None,
+            )
 
     _show(_asked(wanted, explained, values), output)
 
@@ -256,6 +265,8 @@ def memory(
     """
     if precision not in PRECISIONS:
         raise typer.BadParameter(f"--precision {precision}: choose one of {', '.join(PRECISIONS)}")
+    _check_options(device, gpu)
+    _check_optimizer(optimizer)
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, train is not False)
 
     def counted(given: Given) -> Any:
@@ -263,7 +274,8 @@ def memory(
         from amp_lessons.doors import losses
 
         called, wanted_output = losses.named(loss, loss_target)
-        return survey(given, optimizer, device, called, wanted_output, train, gpu=gpu or None)
+        with losses.with_cure(loss_target):
+            return survey(given, optimizer, device, called, wanted_output, train, gpu=gpu or None)
 
     found = _asked(wanted, counted)
     if json:
@@ -322,9 +334,46 @@ def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "f
     except AmpLessonsError as error:
         warn(str(error))
         raise typer.Exit(1) from error
-    if given.note:
-        warn(given.note)
+    for assumed in given.note.splitlines():
+        _say(f"amp-lessons: {assumed}")
     return answer
+
+
+def _say(words: str) -> None:
+    """A line on standard error, wrapped where a person reads it in a terminal."""
+    if not sys.stderr.isatty():
+        warn(words.removeprefix("amp-lessons: "))
+        return
+    width = min(console(stderr=True).width, WIDEST)
+    for part in textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False):
+        print(part, file=sys.stderr)
+
+
+def _check_options(device: str, gpu: str) -> None:
+    """Refuse a device or a GPU that is not known, as any other wrong option: with status 2."""
+    if device not in DEVICES:
+        raise typer.BadParameter(f"--device {device}: choose one of {', '.join(DEVICES)}")
+    if gpu:
+        from amp_lessons.fakes.attention import gpu_named
+
+        try:
+            gpu_named(gpu)
+        except AmpLessonsError as error:
+            raise typer.BadParameter(f"--gpu {gpu}: {error}") from error
+
+
+def _check_dtype(name: str) -> None:
+    from amp_lessons.trace import DTYPES
+
+    if name not in DTYPES:
+        raise typer.BadParameter(f"--dtype {name}: choose float16 or bfloat16")
+
+
+def _check_optimizer(name: str) -> None:
+    from amp_lessons.budget.counting import OPTIMIZERS
+
+    if name not in OPTIMIZERS:
+        raise typer.BadParameter(f"--optimizer {name}: choose one of {', '.join(OPTIMIZERS)}")
 
 
 def _output(

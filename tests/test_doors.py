@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from amp_lessons import cli
+from amp_lessons import cli, model_commands
 from amp_lessons.doors import DoorError, Given, Wanted, enter, hf, kinds, libraries, losses
 from amp_lessons.doors.batches import batch_of, with_batch
 from amp_lessons.doors.inputs import parse, parse_all
@@ -212,7 +212,7 @@ def test_a_model_of_any_size_costs_nothing():
         ("own_models:gives_four", "gives 4 things"),
         ("own_models:breaks", "ZeroDivisionError: of all things"),
         ("own_models:exits", "does not end the program"),
-        ("own_models:asks", "reads standard input"),
+        ("own_models:asks", "write the value into the call, as 'own_models:asks(width=64)'"),
         ("own_models:reads", "build the model without the file"),
         ("own_models:misnamed", "no input 'idz'; did you mean 'ids'?"),
         ("own_models:Words", "'own_models:Words(width=…)'"),
@@ -290,6 +290,37 @@ def test_batch_of_a_factory_s_inputs(own):
     assert "--batch must be at least 1" in refusal("own_models:one_input", batch=0)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "explain x:y --dtype fp8",
+        "explain x:y --device tpu",
+        "explain x:y --gpu foo",
+        "explain x:y --batch 0",
+        "explain x:y --summary --ops",
+        "memory x:y --optimizer lion",
+        "memory x:y --gpu foo",
+        "memory x:y --length 0",
+    ],
+)
+def test_a_wrong_option_ends_with_status_2(capsys, words):
+    status, out, err = command(capsys, *words.split())
+    assert (status, out) == (2, "")
+    assert words.split()[2] in err
+
+
+def test_what_was_assumed_is_wrapped_in_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    words = "amp-lessons: " + "parameters in float32, as autocast wants them " * 3
+    model_commands._say(words)
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    model_commands._say(words)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 80
+
+
 # ---- losses -------------------------------------------------------------------------------------
 
 
@@ -304,6 +335,10 @@ def test_a_loss_in_words(own):
         ("torch:sums", "", "did you mean"),
         ("torch:float32", "", "can't be called"),
         ("", "4", "goes with --loss"),
+        ("torch.nn.functional:mse_loss", "", "mse_loss takes a target: add --target SHAPE"),
+        ("torch.nn:MSELoss", "", "MSELoss takes a target"),
+        ("cross_entropy", "4", "write --loss torch.nn.functional:cross_entropy"),
+        ("CrossEntropyLoss", "4", "write --loss torch.nn:CrossEntropyLoss"),
     ):
         with pytest.raises(DoorError, match=words):
             losses.named(text, shape)
@@ -419,6 +454,62 @@ def test_the_door_says_what_it_assumed(configs):
     assert "the config names no class" not in enter(Wanted(hf="llama.json")).note
 
 
+def test_the_door_says_what_a_reader_may_not_expect(configs):
+    assert "32, but this model takes more" in enter(Wanted(hf="llama.json", length=33)).note
+    assert "takes more" not in enter(Wanted(hf="llama.json", length=32)).note
+    assert "the loss isn't counted" in enter(Wanted(hf="llama.json", labels=False)).note
+    assert "the loss isn't counted" not in enter(Wanted(hf="llama.json")).note
+    lines = enter(Wanted(hf="gpt2", length=8)).note.splitlines()
+    assert lines[0].endswith("taking transformers' default GPT2Config: 124.4 M parameters")
+    assert len(lines) == 3
+    known = enter(Wanted(hf="llama.json", inputs=("num_items_in_batch=():int64",)))
+    assert "forward does not name 'num_items_in_batch'" in known.note
+
+
+def test_a_model_of_text_and_pictures_computes_its_loss(configs):
+    width = {"hidden_size": 16, "intermediate_size": 32}
+    small = {**width, "num_hidden_layers": 1, "num_attention_heads": 2}
+    parts = {
+        "text_config": {**small, "vocab_size": 64, "max_position_embeddings": 16},
+        "vision_config": {**small, "image_size": 16, "patch_size": 8},
+    }
+    settings = {"model_type": "clip", "projection_dim": 8, **parts}
+    (configs / "clip.json").write_text(json.dumps(settings))
+    given = enter(Wanted(hf="clip.json"))
+    assert given.kwargs["return_loss"] is True
+    assert "return_loss=True" in given.note
+    explained = explain_autocast(given.model, kwargs=given.kwargs, device="cpu", dtype="bf16")
+    assert any(row.op == "aten::nll_loss_forward" for row in explained.rows)
+    assert "return_loss" not in enter(Wanted(hf="clip.json", labels=False)).kwargs
+
+
+def test_code_that_torchvision_stops_runs_once_its_ops_are_declared(monkeypatch):
+    missing = RuntimeError("operator torchvision::nms does not exist")
+    declared = []
+
+    def needs_ops():
+        if not declared:
+            raise DoorError("cannot import it") from missing
+        return "made"
+
+    monkeypatch.setattr(libraries, "_declare_vision_ops", lambda: declared.append(1))
+    assert libraries.beside_vision(needs_ops) == "made"
+    declared.clear()
+    monkeypatch.setattr(libraries, "_declare_vision_ops", lambda: None)
+    with pytest.raises(DoorError, match=r"doesn't fit this torch \(RuntimeError: .*together"):
+        libraries.beside_vision(needs_ops)
+
+
+def test_another_error_of_a_person_s_code_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(libraries, "_declare_vision_ops", lambda: pytest.fail("not asked for"))
+
+    def fails():
+        raise DoorError("of its own")
+
+    with pytest.raises(DoorError, match=r"^of its own$"):
+        libraries.beside_vision(fails)
+
+
 def test_inputs_of_the_command_line_decide_the_others_sizes(configs):
     given = enter(Wanted(hf="llama.json", inputs=("input_ids=4,8:int64<64",)))
     assert {key: tuple(value.shape) for key, value in given.kwargs.items()} == {
@@ -487,6 +578,15 @@ def test_a_model_type_without_a_file_is_the_library_s_default(configs):
         ({"hf": "llama.json", "inputs": ("input_idz=2,3:int64",)}, "did you mean 'input_ids'?"),
         ({"hf": "llama.json", "inputs": ("input_ids=2,3",)}, "write --input input_ids=2,3:int64"),
         ({"hf": "llama.json", "inputs": ("2,3:int64<65",)}, "the largest id is 63"),
+        ({"hf": "llama.json", "inputs": ("foo=2,16",)}, "no input 'foo'; it takes input_ids, "),
+        (
+            {"hf": "llama.json", "inputs": ("labels=2,17:int64",)},
+            "labels are 2,17 and input_ids are 2,32",
+        ),
+        ({"hf": "gpt2.json", "length": 33}, "--length is at most 32 here"),
+        ({"hf": "gpt2.json", "inputs": ("input_ids=2,33:int64",)}, "--length is at most 32 here"),
+        ({"hf": "nowhere/"}, "there is no folder nowhere/"),
+        ({"hf": "one/two/three"}, "there is no folder one/two/three"),
     ],
 )
 def test_a_config_that_is_refused(configs, options, words):
@@ -606,6 +706,10 @@ def test_the_command_takes_every_door(own, capsys):
         ("own_models:past_the_end", "index 12 is out of range"),
         ("own_models:model --input ids=2,3:int64<11", "index 10 is out of range"),
         ("own_models:one_input --loss torch:sums", "did you mean"),
+        (
+            "torch.nn:Linear(3,4) --input 2,3 --loss torch.nn.functional:cross_entropy --target 2",
+            "try --target 2:int64",
+        ),
         ("own_models:looks --values fake", "--values real"),
     ],
 )

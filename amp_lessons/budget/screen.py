@@ -16,6 +16,8 @@ from amp_lessons.memory import STATE_COPIES, Memory
 
 WIDEST = len("grads+optim")
 """Columns that a number of bytes takes, or the word above it."""
+MANY = 10**6
+"""Larger batches than this say no more about a model than that the GPU's memory is no limit."""
 WORDS = {"data": "batch"}
 """What a reader calls a field of `Memory`, where its name says less."""
 
@@ -82,7 +84,7 @@ def _fits(found: Survey) -> Iterator[Any]:
         yield Text(_fits_at_all(found))
         return
     yield Text("Largest batch that fits", style="bold")
-    table = _table("GPU memory", found.at)
+    table = _table("GPU memory" if found.device == "cuda" else "memory", found.at)
     for card in CARDS:
         batches = (found.largest_batch(name, card) for name in found.at)
         table.add_row(f"{card} GB", *(_batch(count) for count in batches))
@@ -93,7 +95,11 @@ def _fits(found: Survey) -> Iterator[Any]:
 
 
 def _batch(count: int | None) -> str:
-    return "any" if count is None else f"{count:,}" if count else "none"
+    if count is None:
+        return "any"
+    if count > MANY:
+        return "> 1 million"
+    return f"{count:,}" if count else "none"
 
 
 def _crossing(found: Survey, name: str) -> str:
@@ -111,7 +117,8 @@ def _fits_at_all(found: Survey) -> str:
     for name in found.at:
         card = next((gb for gb in CARDS if found.peak(name) <= gb * 10**9), None)
         parts.append(f"{name} {f'{card} GB' if card else f'more than {CARDS[-1]} GB'}")
-    return f"The smallest GPU it fits on: {', '.join(parts)}."
+    where = "GPU it fits on" if found.device == "cuda" else "memory it fits in"
+    return f"The smallest {where}: {', '.join(parts)}."
 
 
 def _optimizers(found: Survey) -> Table:
@@ -125,15 +132,15 @@ def _optimizers(found: Survey) -> Table:
 def _modules(found: Survey, precision: str, depth: int, top: int | None, width: int) -> Table:
     states = 1 + STATE_COPIES[OPTIMIZERS[found.optimizer]]
     table = _table("module", ("parameters", "grads+optim", "activations", "cast cache"))
-    table.columns[0].no_wrap, table.columns[0].overflow = True, "ellipsis"
-    # A long name gives way, a number doesn't: two spaces stand between columns.
-    table.columns[0].max_width = max(width - sum(2 + WIDEST for _ in table.columns[1:]), WIDEST)
+    # A long name is wrapped, a number isn't: two spaces stand between columns.
+    room = max(width - sum(2 + WIDEST for _ in table.columns[1:]), WIDEST)
+    table.columns[0].max_width = room
     root = rollup.tree(found.modules[precision])
     lines = [*rollup.rows(root, depth)]
     kept = _largest(lines, states, top)
     for level, node in lines:
         if id(node) in kept:
-            table.add_row(_name(level, node), *_cells(node, states))
+            table.add_row(_name(level, node, room), *_cells(node, states))
     left_out = len(lines) - len(kept)
     if left_out:
         table.add_row(f"… {left_out} smaller rows", style="dim")
@@ -153,9 +160,12 @@ def _need(node: rollup.Node, states: int) -> int:
     return node.parameters + states * node.trained + node.activations + node.cast_cache
 
 
-def _name(level: int, node: rollup.Node) -> Text:
+def _name(level: int, node: rollup.Node, room: int) -> Text:
+    """A module's name and class; the class goes below, and further in, where one line is full."""
     times = f" ×{node.count}" if node.count > 1 else ""
-    return Text(f"{'  ' * level}{node.name}{times}").append(f" {node.kind}", style="dim")
+    name = f"{'  ' * level}{node.name}{times}"
+    between = " " if len(name) + 1 + len(node.kind) <= room else f"\n{'  ' * (level + 1)}"
+    return Text(name).append(f"{between}{node.kind}", style="dim")
 
 
 def _cells(node: rollup.Node, states: int) -> list[str]:

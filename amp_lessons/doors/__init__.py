@@ -11,7 +11,7 @@ import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from amp_lessons.doors.batches import with_batch
 from amp_lessons.doors.cures import takes, with_cure, worth_a_real_run
 from amp_lessons.doors.given import DoorError, Given, Wanted
 from amp_lessons.doors.inputs import Spec, nested, parse_all
-from amp_lessons.doors.libraries import go_offline, library
+from amp_lessons.doors.libraries import beside_vision, go_offline, library
 
 __all__ = ["DoorError", "Given", "Wanted", "enter", "with_cure", "worth_a_real_run"]
 
@@ -42,13 +42,20 @@ def enter(wanted: Wanted) -> Given:
     if not args and not kwargs:
         made = _made(model, wanted, specs)
         if made:
-            notes.append(f"inputs: {kinds.told(made)} ({CHANGE})")
-            own = _Own(model, (), {key: spec.tensor(wanted.real) for key, spec in made.items()})
             first = next(iter(_parameters(model)), "")
-            _check_ids(model, {**made, **{spec.name or first: spec for spec in specs}})
+            changed = {**made, **{spec.name or first: spec for spec in specs}}
+            _check_ids(model, changed)
+            _check_labels(made, changed)
+            tensors = {key: spec.tensor(wanted.real) for key, spec in made.items()}
+            more, notes_on_loss = _loss_of(model, wanted)
+            own = _Own(model, (), tensors | more)
+            words = " ".join((kinds.told(made), *(f"{key}={value}" for key, value in more.items())))
+            notes += [f"inputs: {words} ({CHANGE})", notes_on_loss]
+            notes.append(kinds.past_the_config(model, _sizes(wanted, specs)))
     args, kwargs = own.merged(specs, wanted.real)
+    notes += own.unnamed(specs)
     _check_values(model, kwargs)
-    note = "; ".join(filter(None, notes))
+    note = "\n".join(filter(None, notes))
     given = Given(model, args, nested(kwargs), name, f"{name}: {note}" if note else "")
     return given if wanted.batch is None else with_batch(given, wanted.batch)
 
@@ -79,12 +86,33 @@ class _Own:
         first = name.partition(".")[0]
         if not self.takes or first in self.takes:
             return
-        open_ended = any(p.kind is p.VAR_KEYWORD for p in self.takes.values())
         names = takes(self.model)
         close = difflib.get_close_matches(first, names, n=1)
-        if close or not open_ended:
+        if close or not self._takes_any(first):
             hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(names)}"
             raise DoorError(f"{type(self.model).__name__}.forward has no input {first!r}; {hint}")
+
+    def _takes_any(self, name: str) -> bool:
+        """Whether the forward's ``**kwargs`` may have a use for it.
+
+        Those of transformers drop what they don't know in silence. A typed dict names the others.
+        """
+        rest = next((p for p in self.takes.values() if p.kind is p.VAR_KEYWORD), None)
+        if rest is None:
+            return False
+        if all(kind.__name__ != "PreTrainedModel" for kind in type(self.model).__mro__):
+            return True
+        known = (getattr(each, "__annotations__", {}) for each in get_args(rest.annotation))
+        return name in self.kwargs or any(name in names for names in known)
+
+    def unnamed(self, specs: Sequence[Spec]) -> list[str]:
+        """A line for each input of the command line that only ``**kwargs`` takes."""
+        names = dict.fromkeys(spec.name.partition(".")[0] for spec in specs if spec.name)
+        return [
+            f"forward does not name {name!r}: its **kwargs take it"
+            for name in names
+            if self.takes and name not in self.takes
+        ]
 
 
 def _check(wanted: Wanted) -> None:
@@ -115,7 +143,7 @@ def _model(wanted: Wanted) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], 
     target = targets.read(wanted.target)
     if target.module.partition(".")[0] in ("transformers", "diffusers", "timm"):
         library(target.module.partition(".")[0])
-    made = targets.make(targets.find(target), target, wanted.real)
+    made = beside_vision(lambda: targets.make(targets.find(target), target, wanted.real))
     if hasattr(made, "model_type") and not isinstance(made, nn.Module):  # a config of transformers
         model, note = hf.from_config_object(made, wanted.real)
         return model, (), {}, [note]
@@ -127,7 +155,7 @@ def _named(text: str) -> Any:
     go_offline()
     if target.module.partition(".")[0] in ("transformers", "diffusers"):
         library(target.module.partition(".")[0])
-    return targets.find(target)
+    return beside_vision(lambda: targets.find(target))
 
 
 def _timm(wanted: Wanted) -> nn.Module:
@@ -153,6 +181,13 @@ def _timm(wanted: Wanted) -> nn.Module:
 
 def _made(model: nn.Module, wanted: Wanted, specs: Sequence[Spec]) -> dict[str, Spec]:
     """Inputs by the model's config, with the batch and the length of those that were given."""
+    if any(not spec.name for spec in specs) and not hasattr(model, "main_input_name"):
+        return {}
+    return kinds.made(model, _sizes(wanted, specs), wanted.labels)
+
+
+def _sizes(wanted: Wanted, specs: Sequence[Spec]) -> kinds.Sizes:
+    """What the options and the inputs of the command line say about the others' sizes."""
     sizes = kinds.Sizes(wanted.batch, wanted.length, wanted.image_size)
     for spec in specs:
         if spec.shape:
@@ -161,9 +196,17 @@ def _made(model: nn.Module, wanted: Wanted, specs: Sequence[Spec]) -> dict[str, 
             sizes = replace(sizes, length=sizes.length or spec.shape[1])
         if len(spec.shape) == 4:
             sizes = replace(sizes, image=sizes.image or spec.shape[-1])
-    if any(not spec.name for spec in specs) and not hasattr(model, "main_input_name"):
-        return {}
-    return kinds.made(model, sizes, wanted.labels)
+    return sizes
+
+
+def _loss_of(model: nn.Module, wanted: Wanted) -> tuple[dict[str, bool], str]:
+    """What asks a Hugging Face model for its loss, beside labels; and a line where nothing does."""
+    asks = {"labels", "return_loss"} & _parameters(model).keys()
+    if not asks or not hasattr(model, "main_input_name"):
+        return {}, ""
+    if not wanted.labels:
+        return {}, "no labels in eval mode or with --no-grad: the loss isn't counted"
+    return ({"return_loss": True} if "return_loss" in asks else {}), ""
 
 
 def _parameters(model: nn.Module) -> Mapping[str, inspect.Parameter]:
@@ -187,6 +230,19 @@ def _check_ids(model: nn.Module, specs: Mapping[str, Spec]) -> None:
         raise DoorError(
             f"ids below {ids.below} don't fit an embedding of {rows} rows: the largest id is "
             f"{rows - 1}"
+        )
+
+
+def _check_labels(made: Mapping[str, Spec], changed: Mapping[str, Spec]) -> None:
+    """Refuse labels of another shape than the tokens that they are for. Raises `DoorError`."""
+    tokens = next((name for name in ("decoder_input_ids", "input_ids") if name in made), "")
+    if not tokens or "labels" not in made or made["labels"].shape != made[tokens].shape:
+        return
+    labels, ids = (",".join(map(str, changed[name].shape)) for name in ("labels", tokens))
+    if labels != ids:
+        raise DoorError(
+            f"labels are {labels} and {tokens} are {ids}: give both the same shape, as --input "
+            f"{tokens}={labels}:int64"
         )
 
 

@@ -57,7 +57,7 @@ class Given:
         args: positional inputs.
         kwargs: keyword inputs.
         name: such as "GPT2LMHeadModel".
-        note: what was assumed and can be changed, in one line; "" for nothing.
+        note: what was assumed and can be changed, a line for each thing; "" for nothing.
     """
 
     model: nn.Module

@@ -58,18 +58,21 @@ def from_config(where: str, found: Any = None, real: bool = False) -> tuple[nn.M
     if "_class_name" in settings:
         model = _diffusers(settings, found, where, real)
         return model, note
-    config = settings.pop("config", None) or _config(settings, where)
+    defaulted = "model_type" not in settings
+    config = settings["config"] if defaulted else _config(settings, where)
     chosen, why = _chosen(config, found, where)
-    note = "; ".join(filter(None, (note, why, _narrow(config))))
     build = chosen.from_config if chosen.__name__.startswith("Auto") else chosen
-    return _built(lambda: build(config), chosen.__name__, where, real), note
+    model = _built(lambda: build(config), chosen.__name__, where, real)
+    if defaulted:
+        note += f": {in_short(sum(p.numel() for p in model.parameters()))} parameters"
+    return model, "\n".join(filter(None, (note, why, _narrow(config))))
 
 
 def from_config_object(config: Any, real: bool = False) -> tuple[nn.Module, str]:
     """A model from a config that a factory gave."""
     chosen, why = _chosen(config, None, type(config).__name__)
     model = _built(lambda: chosen(config), chosen.__name__, type(config).__name__, real)
-    return model, "; ".join(filter(None, (why, _narrow(config))))
+    return model, "\n".join(filter(None, (why, _narrow(config))))
 
 
 def read_config(where: str) -> tuple[dict[str, Any], str]:
@@ -84,10 +87,20 @@ def read_config(where: str) -> tuple[dict[str, Any], str]:
         return _read(path), ""
     if path.suffix in (".json", *WEIGHTS) or where.startswith((".", "/", "~")):
         raise DoorError(f"there is no file or folder {where}: give a model's config.json")
+    if where.endswith(("/", "\\")) or where.count("/") > 1:  # a hub's names have one slash
+        raise DoorError(f"there is no folder {where}: give one that holds a model's config.json")
     cached = _cached(where)
     if cached is not None:
         return _read(cached), f"config of {where} from this machine's Hugging Face cache"
     return _default(where)
+
+
+def in_short(count: int) -> str:
+    """A number of parameters, such as "6.7 B"."""
+    for unit, name in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return str(count)
 
 
 def is_config(target: str) -> bool:

@@ -25,6 +25,8 @@ PER_EXAMPLE = ("SequenceClassification", "ImageClassification", "AudioClassifica
 FEATURES = ("input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins")
 OFFSET = ("roberta", "camembert", "longformer", "mpnet", "data2vec-text", "ibert", "esm", "xmod")
 """Model types whose positions begin after the padding id, so that fewer tokens fit."""
+PADDING_ROWS = 2
+"""More rows than positions in some tables: BART's and OPT's begin at the third, RoBERTa's too."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,19 @@ def made(model: nn.Module, sizes: Sizes, labels: bool) -> dict[str, Spec]:
     else:
         return {}
     return _positions(whole, model, specs)
+
+
+def past_the_config(model: nn.Module, sizes: Sizes) -> str:
+    """A line if a text is longer than what a model of transformers was made for; else ""."""
+    config = getattr(model, "config", None)
+    if config is None or getattr(model, "main_input_name", "") != "input_ids":
+        return ""
+    most = _Text(model, config, sizes, labels=False).past_the_config()
+    return (
+        f"{sizes.length} tokens: its config names {most}, but this model takes more"
+        if most is not None
+        else ""
+    )
 
 
 def told(specs: Mapping[str, Spec]) -> str:
@@ -124,18 +139,34 @@ class _Text:
         )
 
     def _length(self, decoder: bool = False) -> int:
-        if self.sizes.length is not None:
-            return self.sizes.length
+        most = self._most(decoder)
+        asked = self.sizes.length
+        if asked is None:
+            return min(most or LENGTH, LENGTH)
+        if most is not None and asked > most and _looks_up_positions(self.model, most):
+            raise DoorError(
+                f"{asked} tokens are too many: --length is at most {most} here, for the model has "
+                "no more positions"
+            )
+        return asked
+
+    def _most(self, decoder: bool = False) -> int | None:
+        """How many tokens the config has positions for; None if it doesn't say."""
         names = ["max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length"]
         if decoder:
             names.insert(0, "max_target_positions")
-        most = next((n for n in (getattr(self.text, a, None) for a in names) if n), LENGTH)
+        most = next((n for n in (getattr(self.text, a, None) for a in names) if n), None)
         if not isinstance(most, int) or most < 1:
-            return LENGTH
+            return None
         kind = str(getattr(self.text, "model_type", ""))
-        if any(name in kind for name in OFFSET) and most < LENGTH + 2:
+        if any(name in kind for name in OFFSET):
             most -= (getattr(self.text, "pad_token_id", 0) or 0) + 1
-        return max(1, min(most, LENGTH))
+        return max(1, most)
+
+    def past_the_config(self) -> int | None:
+        """The config's positions, if more tokens than these were asked for."""
+        most, asked = self._most(), self.sizes.length
+        return most if most is not None and asked is not None and asked > most else None
 
     def _ids(self, decoder: bool = False) -> Spec:
         owner = self.text
@@ -265,6 +296,16 @@ def _timm(model: nn.Module, sizes: Sizes) -> dict[str, Spec]:
     if sizes.image:
         height = width = sizes.image
     return {"x": Spec((sizes.examples, channels, height, width))}
+
+
+def _looks_up_positions(model: nn.Module, most: int) -> bool:
+    """Whether the positions are rows of a table, so that there are no others."""
+    return any(
+        isinstance(module, nn.Embedding)
+        and ("pos" in name.rpartition(".")[2] or name.endswith("wpe"))
+        and most <= module.num_embeddings <= most + PADDING_ROWS
+        for name, module in model.named_modules()
+    )
 
 
 def _positions(whole: nn.Module, model: nn.Module, specs: dict[str, Spec]) -> dict[str, Spec]:

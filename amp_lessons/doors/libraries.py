@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -65,6 +67,42 @@ def part_of(name: str, attribute: str) -> object:
     except FAILURES as error:
         root = error.__cause__ or error
         raise DoorError(f"cannot import {name}.{attribute}: {in_words(root)}") from error
+
+
+def beside_vision(make: Callable[[], Any]) -> Any:
+    """What a person's own code gives; once more with torchvision's ops declared if it needs them.
+
+    Raises:
+        DoorError: that of the code, or one that says how to repair torchvision.
+    """
+    try:
+        return make()
+    except DoorError as error:
+        if not _of_vision(error):
+            raise
+    try:
+        with heard():
+            _declare_vision_ops()
+        return make()
+    except FAILURES as error:
+        root = _of_vision(error)
+        if root is None:
+            raise
+        raise DoorError(
+            f"torchvision doesn't fit this torch ({in_words(root)}): reinstall the two together"
+        ) from error
+
+
+def _of_vision(error: BaseException) -> BaseException | None:
+    """The error of torchvision's compiled ops behind another one, if there is one."""
+    return next((each for each in _chain(error) if "torchvision::" in str(each)), None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The innermost error first."""
+    if error is not None:
+        yield from _chain(error.__cause__ or error.__context__)
+        yield error
 
 
 def _declare_vision_ops() -> None:

@@ -102,7 +102,7 @@ def make(found: Any, target: Target, real: bool = False) -> Any:
     try:
         return built(build, real)
     except FAILURES as error:
-        raise DoorError(f"{target} failed: {in_words(error)}{_cure(error)}") from error
+        raise DoorError(f"{target} failed: {in_words(error)}{_cure(error, target)}") from error
 
 
 def built(build: Any, real: bool = False) -> Any:
@@ -174,7 +174,7 @@ def _import(target: Target) -> ModuleType:
     except DoorError:
         raise
     except FAILURES as error:
-        raise DoorError(f"cannot import {name}: {in_words(error)}{_cure(error)}") from error
+        raise DoorError(f"cannot import {name}: {in_words(error)}{_cure(error, target)}") from error
 
 
 def _from_path(name: str) -> ModuleType:
@@ -264,11 +264,14 @@ def _instead(text: str) -> str:
     return ""
 
 
-def _cure(error: BaseException) -> str:
+def _cure(error: BaseException, target: Target) -> str:
     if isinstance(error, FileNotFoundError):
         return "; shapes are enough here, so build the model without the file, or run in its folder"
     if isinstance(error, EOFError):
-        return "; it reads standard input, which is empty here: give it what it asks for"
+        return (
+            "; it reads standard input, which is closed to it here; write the value into the "
+            f"call, as '{target}(width=64)'"
+        )
     if isinstance(error, SystemExit):
         return "; name a function that builds the model and does not end the program"
     if "offline" in str(error).lower() or type(error).__name__ == "OfflineModeIsEnabled":
