@@ -450,6 +450,7 @@ def judge(order: Order) -> call_order.Outcome:
     return outcome
 
 
+@pytest.mark.long
 def test_no_order_one_move_away_is_misjudged():
     orders = one_move_away()
     assert len(orders) == 94

@@ -47,6 +47,7 @@ def test_a_fifth_is_too_small_and_all_are_lost(lesson):
     assert lost(lesson, lesson["big"]) == 1
 
 
+@pytest.mark.long
 def test_half_of_the_gradients_are_not_enough_and_most_of_them_are(lesson):
     assert lost(lesson, 30_000_000) == pytest.approx(0.49, abs=0.01)
     half_lost, last = lesson["half_lost"], lesson["fp32"][-1]
@@ -59,6 +60,7 @@ def test_half_of_the_gradients_are_not_enough_and_most_of_them_are(lesson):
     assert few_lost[-1] == pytest.approx(last, abs=0.002)
 
 
+@pytest.mark.long
 def test_the_scales_that_cure_a_and_b(lesson):
     last, train, autoencoder = (lesson[name] for name in ("fp32", "train", "autoencoder"))
     assert lesson["scaled"][-1] == pytest.approx(last[-1], abs=0.001)

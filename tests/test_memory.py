@@ -204,6 +204,7 @@ def test_bytes_alive_are_those_of_the_tensors_that_are_alive():
     assert alive.peak == max(peak for _, peak in alive.peaks())
 
 
+@pytest.mark.long
 def test_ben_s_peak_is_in_the_optimizer_and_anna_s_is_not():
     """The numbers of lesson 09, by a formula of their own."""
     with torch.device("meta"):

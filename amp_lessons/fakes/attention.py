@@ -43,10 +43,8 @@ _IN_WORDS = {
     "cudnn": "cuDNN's kernel",
     "math": "the plain form (math), which keeps the whole attention matrix",
 }
-_WHOSE = (
-    "the kernels of attention are those that PyTorch 2.13 takes on {gpu}; name another GPU with "
-    "gpu=, or --gpu on the command line"
-)
+_WHOSE = "the kernels of attention are those that PyTorch 2.13 takes on {gpu}"
+_ANOTHER = "; name another GPU with gpu=, or --gpu on the command line"
 
 
 @dataclass(frozen=True)
@@ -251,14 +249,18 @@ def _order_set() -> tuple[str, ...]:
     return () if order in _DEFAULT_ORDERS else tuple(_NUMBERS[number] for number in order)
 
 
-def notes(choices: Iterable[Choice], gpu: str) -> list[str]:
-    """Which kernels were assumed, on which GPU and why: a line for each kernel."""
+def notes(choices: Iterable[Choice], gpu: str, named: bool = False) -> list[str]:
+    """Which kernels were assumed, on which GPU and why: a line for each kernel.
+
+    ``named`` says that the GPU was asked for by name.
+    """
     reasons: dict[str, Counter[str]] = {}
     for choice in choices:
         if choice.kernel in LABELS:
             reasons.setdefault(choice.kernel, Counter())[choice.why] += 1
     lines = [_note(kernel, whys, gpu) for kernel, whys in reasons.items()]
-    return [*lines, _WHOSE.format(gpu=gpu)] if lines else []
+    whose = _WHOSE.format(gpu=gpu) + ("" if named else _ANOTHER)
+    return [*lines, whose] if lines else []
 
 
 def _note(kernel: str, whys: Counter[str], gpu: str) -> str:

@@ -161,7 +161,9 @@ class Pass:
             *rules.without_refused(rules.find(events), self.calls.refusals),
             *self.functions,
         ]
-        notes = [*kernel_notes(self.calls.choices, self.calls.gpu), *_notes(events, self.device)]
+        named = self.asked.gpu is not None
+        kernels = kernel_notes(self.calls.choices, self.calls.gpu, named)
+        notes = [*kernels, *_notes(events, self.device)]
         if self.recorder.recomputes and self.backward_casts is None:
             notes.append("a checkpointed part casts again in backward; that is not counted")
         trouble = plain.trouble() if plain is not None else ""

@@ -103,7 +103,8 @@ class MemoryCalculator(anywidget.AnyWidget):
             self.kind, self.layers, self.width, self.batch, self.length
         )
         other = "amp fp16" if self.against == "amp" else "bf16"
-        rest = {"optimizer": self.optimizer, "loss": loss, "target": target, "device": "cuda"}
+        rest = {"optimizer": self.optimizer, "loss": loss, "target": target}
+        rest |= {"device": "cuda", "gpu": "h200"}
         fp32, beside = (
             training_memory(model, batch, precision=precision, **rest)
             for precision in ("fp32", other)

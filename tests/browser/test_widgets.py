@@ -233,6 +233,7 @@ ON_ONE_PAGE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_no_widget_changes_the_look_of_another(notebook: Notebook) -> None:
     """Each brings style sheets along, in the order in which the cells run."""
