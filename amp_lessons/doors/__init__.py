@@ -258,9 +258,9 @@ def _check_values(model: nn.Module, kwargs: Mapping[str, Any]) -> None:
         )
 
 
-def _vocabulary(model: nn.Module) -> int | None:
+def _vocabulary(model: Any) -> int | None:
     """Rows of a Hugging Face model's embedding of tokens, if it has one."""
     try:
-        return int(model.get_input_embeddings().num_embeddings)  # type: ignore[operator]
+        return int(model.get_input_embeddings().num_embeddings)
     except (AttributeError, NotImplementedError, TypeError):
         return None

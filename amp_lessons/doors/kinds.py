@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -53,9 +53,9 @@ def made(model: nn.Module, sizes: Sizes, labels: bool) -> dict[str, Spec]:
     Raises:
         DoorError: for an input that has no rule here.
     """
-    whole = model
+    whole, adapted = model, cast(Any, model)
     if hasattr(model, "get_base_model"):  # peft's: its forward takes what the base model's does
-        model = model.get_base_model()  # type: ignore[operator]
+        model = adapted.get_base_model()
     of = {part for kind in type(model).__mro__ for part in [kind.__module__.partition(".")[0]]}
     config = getattr(model, "config", None)
     if "transformers" in of and config is not None and hasattr(model, "main_input_name"):
@@ -93,12 +93,12 @@ def told(specs: Mapping[str, Spec]) -> str:
 class _Text:
     """Inputs of a model of transformers: text, pictures, sound, and labels."""
 
-    def __init__(self, model: nn.Module, config: Any, sizes: Sizes, labels: bool) -> None:
+    def __init__(self, model: Any, config: Any, sizes: Sizes, labels: bool) -> None:
         self.model, self.sizes, self.labels = model, sizes, labels
         self.config = config
         text = getattr(config, "get_text_config", lambda **_: config)
         self.text = text()
-        self.main: str = model.main_input_name  # type: ignore[assignment]
+        self.main: str = model.main_input_name
         self.parameters = inspect.signature(model.forward).parameters
 
     def specs(self) -> dict[str, Spec]:
@@ -290,8 +290,8 @@ def _cross(config: Any) -> int:
     return int(width[0] if isinstance(width, list | tuple) else width)
 
 
-def _timm(model: nn.Module, sizes: Sizes) -> dict[str, Spec]:
-    config: Mapping[str, Any] = model.default_cfg  # type: ignore[assignment]
+def _timm(model: Any, sizes: Sizes) -> dict[str, Spec]:
+    config: Mapping[str, Any] = model.default_cfg
     channels, height, width = config.get("input_size") or (3, IMAGE, IMAGE)
     if sizes.image:
         height = width = sizes.image

@@ -91,6 +91,7 @@ class Attention:
         three, mask = (self.query, self.key, self.value), self.mask
         query, key, value = (_sizes(t.shape) for t in three)
         first, second, third = (_known(t.stride(-1), 1) for t in three)
+        starts = [_known(t.storage_offset(), 0) for t in three]
         return Call(
             query,
             key,
@@ -105,7 +106,7 @@ class Attention:
             needs_grad=self.needs_grad,
             last_strides=(first, second, third),
             mask_last_stride=1 if mask is None else _known(mask.stride(-1), 1),
-            offsets=tuple(_known(t.storage_offset(), 0) for t in three),  # type: ignore[arg-type]
+            offsets=(starts[0], starts[1], starts[2]),
         )
 
 

@@ -55,7 +55,12 @@ def learn(fake: Tensor, real: Tensor, floats: bool = False) -> None:
         return
     with _disable_current_modes(), torch.no_grad():
         copied = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype)
-        fake._known_value = copied.copy_(real.detach())  # type: ignore[attr-defined]
+        _give(fake, copied.copy_(real.detach()))
+
+
+def _give(fake: Any, value: Tensor) -> None:
+    """Put a value where `value_of` finds it, on the fake itself, so that both end together."""
+    fake._known_value = value
 
 
 _DRAWN = ("aten::rand", "aten::rand_like")
@@ -94,7 +99,7 @@ class KnownValues(TorchDispatchMode):
         result = self._fakes(func, args, kwargs, tensors, real)
         for fake, value in zip(tree_leaves(result), tree_leaves(real), strict=True):
             if isinstance(fake, Tensor) and self._is_kept(value) and fake.shape == value.shape:
-                fake._known_value = value  # type: ignore[attr-defined]
+                _give(fake, value)
         return result
 
     def _is_known(self, func: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> bool:

@@ -7,6 +7,7 @@ of the parameters. So it leaves no gradient, no statistic and no random number b
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -261,10 +262,7 @@ def _paths(module: nn.Module, prefix: str, log: OpLog) -> Iterator[None]:
     try:
         for name, part in module.named_modules():
             path = _join(prefix, name) if name else prefix
-            before = part.register_forward_pre_hook(
-                lambda *_, path=path: enter(path),
-                prepend=True,  # type: ignore[misc]
-            )
+            before = part.register_forward_pre_hook(functools.partial(enter, path), prepend=True)
             after = part.register_forward_hook(leave, always_call=True)
             handles += [before, after]
         yield

@@ -11,7 +11,7 @@ import linecache
 import os
 import sys
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 
 import torch
 
@@ -66,7 +66,7 @@ def mark(stop: CodeType | None = None) -> Mark | None:
 
     ``stop`` is a function to look no further than: above it, the lines belong to other work.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not stop:
         name = frame.f_code.co_filename
         skipped = _is_skipped.get(name)
@@ -75,7 +75,7 @@ def mark(stop: CodeType | None = None) -> Mark | None:
             _is_skipped[name] = skipped
         if not skipped:
             return frame.f_code, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
