@@ -19,8 +19,10 @@ MEMORY = stopped("(the answer to decode_bits) took more than")
 ENDED = stopped("(the answer to decode_bits) ended the process")
 ENOUGH = """
 def plenty():
-    'The machine keeps 6 GiB for others, whatever happens here.'
-    return os.sysconf('SC_AVPHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') > 6 * 2**30
+    'The machine keeps 3 GiB for others, whatever happens here. Caches of files count as free.'
+    with open('/proc/meminfo') as told:
+        available = next(line for line in told if line.startswith('MemAvailable'))
+    return int(available.split()[1]) > 3 * 2**20
 """
 LIBC = """
 import ctypes
@@ -222,9 +224,9 @@ RESOURCES = [
         "memory",
         "eight processes that take all the memory they get",
         f"{ENOUGH}{HELD}"
-        "def work():\n    held = []\n    for _ in range(20):\n        if plenty():\n"
-        "            held.append(bytearray(os.urandom(4096)) * (64 * 256))\n"
-        "    return 64 * len(held)\n"
+        "held = []\ndef work():\n    try:\n        for _ in range(20):\n            if plenty():\n"
+        "                held.append(bytearray(os.urandom(4096)) * (64 * 256))\n"
+        "    except MemoryError: pass\n    return 64 * len(held)\n"
         "mebibytes = workers(8, work)\nattempt('MiB', lambda: mebibytes > 700 and mebibytes)\ntime.sleep(1)",
         MEMORY,
         dangerous=True,
