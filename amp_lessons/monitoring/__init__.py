@@ -4,8 +4,9 @@
 tells; the rest is how it finds out.
 """
 
+from amp_lessons.monitoring.arguments import MonitorError
 from amp_lessons.monitoring.diagnosis import Diagnosis
 from amp_lessons.monitoring.findings import Fault, Sample, Seen, Skip
-from amp_lessons.monitoring.watching import Monitor, MonitorError
+from amp_lessons.monitoring.watching import Monitor
 
 __all__ = ["Diagnosis", "Fault", "Monitor", "MonitorError", "Sample", "Seen", "Skip"]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from amp_lessons.monitoring import taps
-from amp_lessons.monitoring.ops import OpLog
+from amp_lessons.monitoring.ops import CantRunAgain, OpLog
 from amp_lessons.monitoring.places import Mark
 from amp_lessons.monitoring.tensors import replaced, tensors_in
 
@@ -162,6 +162,12 @@ def eager(module: nn.Module) -> nn.Module:
         module = inner
 
 
+def is_sharded(module: nn.Module) -> bool:
+    """Whether FSDP or tensor parallelism spreads the parameters over several processes."""
+    wrapped = any(type(part).__name__ == "FullyShardedDataParallel" for part in module.modules())
+    return wrapped or any(type(p).__name__ == "DTensor" for p in module.parameters())
+
+
 class _Around(nn.Module):
     """Holds a module, so that `functional_call` also covers what is done with its result."""
 
@@ -183,9 +189,12 @@ def run_again(call: Call, prefix: str, *, backward: bool, underflow: bool = Fals
         underflow: count what becomes zero in float16.
 
     Raises:
+        CantRunAgain: its parameters are spread over several processes.
         Exception: whatever the model raises this time. The caller decides what that means.
     """
     module = eager(call.module)
+    if is_sharded(module):
+        raise CantRunAgain("its parameters are sharded, and the other processes don't run it again")
     log = OpLog(exact=True, underflow=underflow, stop=run_again.__code__)
     result = Rerun(log, [])
     aliases = {name: _alias(p) for name, p in module.named_parameters()}

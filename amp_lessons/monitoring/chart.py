@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from amp_lessons.monitoring.findings import Findings
 from amp_lessons.plots import _STYLE, COLOURS, DASHES, INK, MARKERS, QUIET, Picture
@@ -49,6 +50,8 @@ def _draw_steps(axes: Axes, seen: Findings) -> None:
         axes.axhline(top, color=INK, lw=1, ls=":")
         corner = axes.get_yaxis_transform()
         axes.text(1.0, top, f"{seen.format.name} ends", ha="right", va="top", transform=corner)
+    axes.set_xlim(-0.5, max(seen.steps, 1) + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("step")
     axes.set_ylabel("power of two")
     axes.legend(fontsize=8, loc="best")

@@ -1,4 +1,4 @@
-"""What the findings mean, in words: what happened, what to do, and which lesson explains it."""
+"""What the findings mean, in words: what happened and where. `cures` says what to do about it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from amp_lessons.course import Lesson, lesson_called
 from amp_lessons.formats import BF16, FP32, Format
 from amp_lessons.monitoring.counting import Tally, largest_safe_scale, smallest_saving_scale
+from amp_lessons.monitoring.cures import cure_of
 from amp_lessons.monitoring.findings import Fault, Findings
 
 NEAR = 4
@@ -45,94 +46,6 @@ class Diagnosis:
         return lesson_called(self.lesson)
 
 
-_PRODUCTS = (
-    "mm", "addmm", "bmm", "baddbmm", "linear", "convolution", "mv", "dot", "addmv", "matmul",
-    "mkldnn_linear", "mkldnn_convolution", "_scaled_dot_product", "mul", "square", "pow", "einsum",
-)  # fmt: skip
-# The first line whose ops begin the name of the op wins. Each: ops, cure, lesson.
-_CURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        ("binary_cross_entropy_with", "log_sigmoid"),
-        "Look at the logits: they are not finite, or too large to be compared.",
-        "losses_and_ops",
-    ),
-    (
-        ("binary_cross_entropy",),
-        "Drop the sigmoid, and use binary_cross_entropy_with_logits.",
-        "losses_and_ops",
-    ),
-    (
-        ("logsumexp", "_log_softmax", "_softmax", "_safe_softmax", "_scaled_dot_product"),
-        "Keep at least one position of each row unmasked, or fill the mask with "
-        "torch.finfo(scores.dtype).min. Scores that overflow belong in float32.",
-        "how_numbers_break",
-    ),
-    (
-        ("log", "xlogy"),
-        "The log of 0 is -inf, and of a negative number NaN. Use log_softmax or logsigmoid for "
-        "probabilities, or clamp the argument in float32 first.",
-        "losses_and_ops",
-    ),
-    (
-        ("div", "reciprocal", "rsqrt"),
-        "Divide in float32, by a number that can't be 0 there: an eps below 6e-8 is 0 in FP16.",
-        "losses_and_ops",
-    ),
-    (
-        ("exp", "expm1", "sinh", "cosh"),
-        "Subtract the maximum before exp, or use softmax or logsumexp. In FP16 exp overflows "
-        "above 11.09.",
-        "how_numbers_break",
-    ),
-    (
-        ("sqrt", "linalg_vector_norm", "norm", "dist", "_cdist", "acos", "asin"),
-        "The slope is infinite there. Add an eps inside the root, sqrt(x + eps), or keep the "
-        "argument away from the end of the function's range.",
-        "losses_and_ops",
-    ),
-    (
-        ("cumsum", "sum", "mean", "cumprod", "prod", "var", "std"),
-        "Add up in float32: x.cumsum(0, dtype=torch.float32), or x.float().sum().",
-        "how_numbers_break",
-    ),
-    (
-        _PRODUCTS,
-        "Make the inputs smaller before the op (normalise or scale them), or run it in float32 "
-        "with autocast off. If the weights keep growing, lower the learning rate.",
-        "how_numbers_break",
-    ),
-)
-
-
-# What makes NaN of finite numbers in a forward pass.
-_OF_NAN: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        ("sqrt", "rsqrt"),
-        "The root of a negative number is NaN. Rounding makes E[x^2] - E[x]^2 negative: use "
-        "torch.var, or clamp the argument at 0.",
-        "losses_and_ops",
-    ),
-    (
-        ("nll_loss",),
-        "If each target is ignored (ignore_index), the mean is 0 / 0. Leave such batches out, or "
-        'use reduction="sum" and divide by max(count, 1).',
-        "losses_and_ops",
-    ),
-    (
-        ("var", "std"),
-        "The variance of one number is 0 / 0. Pass correction=0, or leave out a last batch of "
-        "one with drop_last=True.",
-        "losses_and_ops",
-    ),
-    (
-        ("mean", "nanmean"),
-        "The mean of nothing is NaN. Check that what you selected isn't empty, or divide the "
-        "sum by max(count, 1).",
-        "losses_and_ops",
-    ),
-)
-
-
 def diagnoses(seen: Findings) -> list[Diagnosis]:
     """Everything there is to say about a run, the worst first."""
     found = [of_fault(fault) for fault in seen.faults]
@@ -147,7 +60,7 @@ def diagnoses(seen: Findings) -> list[Diagnosis]:
 
 def of_fault(fault: Fault) -> Diagnosis:
     """One fault in words."""
-    cure, lesson = _cure(fault)
+    cure, lesson = cure_of(fault)
     return Diagnosis("wrong numbers", title(fault), _where(fault), cure, lesson)
 
 
@@ -162,13 +75,19 @@ def title(fault: Fault) -> str:
     """One line: which op made what, in which step."""
     step = f"Step {fault.step}: "
     word = {"nan": "NaN", "inf": "inf"}.get(fault.kind, fault.kind)
+    if fault.phase == "use":
+        return f"{step}{fault.op}"
+    if fault.phase == "buffer":
+        return f"{step}{fault.op} became {word}"
     if fault.phase == "gradient":
         return f"{step}the gradients were inf or NaN before the step began"
     if fault.phase == "parameter":
-        held = fault.module if fault.op.endswith(".step") else fault.op
+        named = fault.op.startswith(("parameter ", "buffer "))
+        held = fault.op if named else fault.module
         return f"{step}{held} already held {word} before the forward pass"
     if fault.phase == "input":
-        return f"{step}{fault.op} of the model already held {word}"
+        owner = " of the model" if fault.op.startswith("input") else ""
+        return f"{step}{fault.op}{owner} already held {word}"
     if fault.kind == "underflow":
         return f"{step}gradients underflow to 0 in {fault.op} {_PLACES[fault.phase]}"
     return f"{step}{fault.op} made {word} {_PLACES[fault.phase]}"
@@ -178,14 +97,17 @@ def _where(fault: Fault) -> str:
     parts = []
     if fault.place.line:
         parts.append(f"{fault.place}   {fault.place.code}".rstrip())
-    if fault.module and fault.phase not in ("parameter", "gradient"):
+    if fault.module and fault.phase not in ("parameter", "gradient", "buffer"):
         parts.append(f"in module {fault.module}")
     if fault.detail:
         parts.append(fault.detail)
+    if fault.reached >= 1e4:
+        reached = f"{fault.reached:,.0f}" if fault.reached < 1e9 else f"{fault.reached:.3g}"
+        parts.append(f"its inputs reach {reached}; its result is {fault.dtype}")
     if fault.broken:
         names = ", ".join(fault.parameters[:2]) + (", …" if fault.broken > 2 else "")
         parts.append(f"inf or NaN in the gradients of {parameters(fault.broken)}: {names}")
-    if fault.scale is not None and fault.phase == "backward":
+    if fault.scale is not None and fault.phase in ("backward", "use"):
         parts.append(f"loss scale {power(fault.scale)}")
     return "\n".join(parts)
 
@@ -193,50 +115,6 @@ def _where(fault: Fault) -> str:
 def parameters(count: int) -> str:
     """ "1 parameter", "6 parameters"."""
     return f"{count} parameter{'' if count == 1 else 's'}"
-
-
-def _cure(fault: Fault) -> tuple[str, str]:
-    if fault.kind == "underflow":
-        return (
-            "Scale the loss: torch.amp.GradScaler multiplies it before backward() and divides "
-            "the gradients after. BF16 doesn't need it.",
-            "grad_scaler",
-        )
-    if fault.phase == "gradient":
-        return (
-            "Call optimizer.zero_grad() in each step, also after a skipped one.",
-            "training_loops",
-        )
-    if fault.phase == "parameter" and fault.op.startswith("parameter "):
-        return (
-            "It was there before the first step: look at the checkpoint and the initialisation.",
-            "training_loops",
-        )
-    if fault.phase == "parameter" and fault.op.startswith("buffer "):
-        return (
-            "A checkpoint or an earlier batch left it there: running statistics keep what they "
-            "were given. Reset it, and leave such batches out.",
-            "training_loops",
-        )
-    if fault.phase == "parameter":
-        return (
-            "An earlier update broke it: lower the learning rate, clip the gradients, and look "
-            "at the optimizer's eps.",
-            "training_loops",
-        )
-    if fault.phase == "input":
-        return "Clean the batch before the model sees it, or leave it out.", "how_numbers_break"
-    table = _CURES
-    if fault.kind == "nan" and fault.phase in ("forward", "loss"):
-        table = _OF_NAN + _CURES
-    for ops, cure, lesson in table:
-        if fault.op.strip("_").startswith(tuple(op.strip("_") for op in ops)):
-            return cure, lesson
-    return (
-        "Run the op in float32 (with torch.autocast(..., enabled=False) and x.float()), and "
-        "look at what goes into it.",
-        "how_numbers_break",
-    )
 
 
 # ---- the scaler ------------------------------------------------------------------------------
@@ -310,6 +188,8 @@ def _what_the_format_would_do(seen: Findings) -> list[Diagnosis]:
             )
         )
     text = scale_advice(seen.gradients, format)
+    if text and any(fault.kind == "underflow" for fault in seen.faults):
+        text += " Gradients that were 0 before they could be counted are left out of this."
     if text:
         found.append(Diagnosis("note", f"Loss scales for {format.name}", text, "", "grad_scaler"))
     return found

@@ -9,7 +9,7 @@ from amp_lessons.formats import Format
 from amp_lessons.monitoring.counting import Tally
 from amp_lessons.monitoring.places import NOWHERE, Place
 
-Phase = Literal["forward", "loss", "backward", "input", "parameter", "gradient"]
+Phase = Literal["forward", "loss", "backward", "input", "parameter", "gradient", "buffer", "use"]
 
 
 @dataclass(frozen=True)
@@ -18,18 +18,21 @@ class Fault:
 
     Attributes:
         step: number of the step, from 0.
-        kind: "inf", "nan" or "underflow".
+        kind: "inf", "nan", "underflow", or "scale" for gradients with a wrong loss scale in them.
         phase: where it broke: in the model's forward pass, in the code between the model and
             `backward()`, in the backward pass, or before: in an input, in a parameter, or in a
-            gradient that was not cleared.
-        op: the operation, as torch calls it, such as "log" or "_softmax".
+            gradient that was not cleared. "buffer": in running statistics. "use": the scaler's
+            methods were called in a wrong order.
+        op: the operation, as torch calls it, such as "log" or "_softmax"; for "use", the call.
         place: the line of the user's code. For a backward pass, the line of the forward op.
         module: path of the module that ran the op, "" for the model itself or for code outside it.
         always: whether it would break in float64 too; None if nobody knows.
         parameters: names of parameters whose gradients were inf or NaN, the first ones.
         broken: how many parameters had such a gradient.
         scale: the loss scale of the step; None without a scaler.
-        detail: one more thing to know, "" if there is none.
+        detail: more to know, one thing a line; "" if there is nothing.
+        dtype: of the op's result or of the parameter, such as "float16"; "" if nobody knows.
+        reached: the largest finite magnitude that went into the op; 0.0 if nobody knows.
     """
 
     step: int
@@ -43,6 +46,8 @@ class Fault:
     broken: int = 0
     scale: float | None = None
     detail: str = ""
+    dtype: str = ""
+    reached: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from amp_lessons.monitoring.tensors import (
     Extremes,
     extremes,
     kind,
+    largest,
     only_minus_inf,
     replaced,
 )
@@ -38,6 +39,10 @@ _CONSTANT = (
 )  # fmt: skip
 _SMALL = 1 << 24
 """Numbers. The result of a larger op isn't computed again in higher precision."""
+
+
+class CantRunAgain(Exception):
+    """A second run would harm the first. The message says why."""
 
 
 class _Source:
@@ -75,6 +80,12 @@ class Given:
         last = next(self.writers(), None)
         return last.kind() if last else kind(self.source.before)
 
+    def largest(self) -> float:
+        """The largest finite magnitude that it held."""
+        last = next(self.writers(), None)
+        held = [self.found] if self.found or last is None else list(last.found)
+        return max(largest(one or self.source.before) for one in held or [None])
+
 
 @dataclass(eq=False)
 class Op:
@@ -90,6 +101,7 @@ class Op:
         given: its tensors.
         found: the extremes of its result.
         constant: whether a number among its arguments is inf.
+        beyond: a number among its arguments that float16 can't hold, where its result is float16.
         always: whether the result would break in float64 too. None if that was not tried.
         lost: share of the non-zero results that became zero in 16 bits; only where asked for.
         dtype: name of the result's dtype.
@@ -104,6 +116,7 @@ class Op:
     given: list[Given] = field(default_factory=list)
     found: list[Extremes] = field(default_factory=list)
     constant: bool = False
+    beyond: float | None = None
     always: bool | None = None
     lost: float = 0.0
     dtype: str = ""
@@ -176,6 +189,8 @@ class OpLog(TorchDispatchMode):
         kwargs = kwargs or {}
         if not self.listening or func.is_view or len(self.ops) >= self.most:
             return func(*args, **kwargs)
+        if self.exact and "c10d" in func.namespace:
+            raise CantRunAgain("the model talks to other processes, which don't run it again")
         inputs = list(_inputs(args, kwargs))
         given = [self._given(tensor) for tensor in inputs]
         again = self._again(func, args, kwargs, inputs)
@@ -243,6 +258,8 @@ class OpLog(TorchDispatchMode):
             number=len(self.ops),
             dtype=str(written[0].dtype).removeprefix("torch.") if written else "",
         )
+        if op.dtype == "float16":
+            op.beyond = next(filter(_beyond_half, _flat(args)), None)
         if again is not None:
             self._look_closer(op, results, again)
         self.ops.append(op)
@@ -311,6 +328,11 @@ class OpLog(TorchDispatchMode):
         return _origin(last, set()) if last else None
 
 
+def origin_of(op: Op) -> Origin:
+    """Where the first broken number among an op's inputs came from, or its result."""
+    return _origin(op, set())
+
+
 def _breaker(given: Given) -> Op | None:
     """The op that wrote what is broken into a tensor, or None if it came broken."""
     for op in given.writers():
@@ -357,7 +379,7 @@ def _is_mask(given: Given) -> bool:
 
 
 def _from_outside(op: Op, given: Given) -> Origin:
-    name = given.source.name or "a tensor that the code made or loaded"
+    name = given.source.name or "a tensor from outside the model"
     return Origin(op, given.kind(), outside=name, on_purpose=_is_mask(given))
 
 
@@ -390,6 +412,10 @@ def _is_infinite(value: Any) -> bool:
     if isinstance(value, Tensor) and value.dim() == 0 and value.is_floating_point():
         return bool(torch.isinf(value)) if value.is_cpu else False
     return False
+
+
+def _beyond_half(value: Any) -> bool:
+    return isinstance(value, int | float) and 65504 < abs(value) < math.inf
 
 
 def _storage(tensor: Tensor) -> int | None:

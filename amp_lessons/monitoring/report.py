@@ -81,10 +81,11 @@ class Report(Findings):
             f"Loss scale: {power(self.scales[0])} at first, {power(self.scales[-1])} in the last "
             f"step; {len(self.skips)} of {len(self.scales)} steps skipped."
         )
-        for skip in self.skips[:5]:
-            lines += _wrapped(told_skip(skip), "  ")
-        if len(self.skips) > 5:
-            lines.append(f"  … and {len(self.skips) - 5} more")
+        runs = list(_alike(self.skips))
+        for alike in runs[:5]:
+            lines += _wrapped(told_skips(alike), "  ")
+        if len(runs) > 5:
+            lines.append(f"  … and {sum(map(len, runs[5:]))} more")
         return [*lines, ""]
 
     def _table(self, top: int) -> list[str]:
@@ -184,10 +185,36 @@ class Report(Findings):
         return picture(self)
 
 
-def told_skip(skip: Skip) -> str:
-    """One skipped step in words."""
+def _alike(skips: Iterable[Skip]) -> Iterable[list[Skip]]:
+    """Skipped steps that follow each other for one reason, together."""
+    run: list[Skip] = []
+    for skip in skips:
+        if run and (skip.step != run[-1].step + 1 or not _same_reason(run[0], skip)):
+            yield run
+            run = []
+        run.append(skip)
+    if run:
+        yield run
+
+
+def _same_reason(first: Skip, skip: Skip) -> bool:
+    """Whether the same gradients broke, and nothing else was found to be the cause."""
+    if (first.parameters, first.broken) != (skip.parameters, skip.broken):
+        return False
+    one, two = first.cause, skip.cause
+    if one is None or two is None:
+        return two is None
+    return (one.phase, one.kind, one.op, one.place) == (two.phase, two.kind, two.op, two.place)
+
+
+def told_skips(skips: list[Skip]) -> str:
+    """One skipped step in words, or several that are alike."""
+    skip, last = skips[0], skips[-1]
     names = ", ".join(skip.parameters[:2]) + (", …" if skip.broken > 2 else "")
     text = f"step {skip.step}, scale {power(skip.scale)}: "
+    if last is not skip:
+        text = f"steps {skip.step} to {last.step}, scale {power(skip.scale)} to "
+        text += f"{power(last.scale)}: "
     text += f"inf or NaN in the gradients of {parameters(skip.broken)} ({names})"
     if skip.cause is not None:
         made = title(skip.cause).partition(": ")[2]

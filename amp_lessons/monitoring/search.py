@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 from amp_lessons.monitoring.calls import Call, run_again
 from amp_lessons.monitoring.findings import Fault, Phase
-from amp_lessons.monitoring.ops import Op, OpLog, Origin
-from amp_lessons.monitoring.places import Mark, Place, look_up
+from amp_lessons.monitoring.ops import CantRunAgain, Op, OpLog, Origin, origin_of
+from amp_lessons.monitoring.places import NOWHERE, Mark, Place, look_up
 from amp_lessons.monitoring.tensors import FINITE, INF, NAN, Extremes, kind, kind_of
 
 OUTPUT = "output of the model"
@@ -45,6 +46,11 @@ class Pass:
     order: list[int] = field(default_factory=list)
     backward: bool = False
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether gradients were made without `backward()`, as by `torch.autograd.grad`."""
+        return not self.backward and any(call.gradients for call in self.calls)
+
 
 @dataclass(frozen=True)
 class Search:
@@ -68,6 +74,10 @@ class Search:
 
     def run(self, passes: list[Pass], broken: list[str]) -> Fault | None:
         """Name what broke. ``broken``: names of the parameters with a broken gradient."""
+        if passes and passes[-1].by_hand:
+            return next(filter(None, map(self._in_loss, passes)), None) or self._unknown(
+                passes[-1], broken, "no backward() ran: the monitor can't follow such gradients"
+            )
         weights = [n for n, p in self.parameters.items() if kind_of(p) != FINITE]
         changed = [name for name in weights if name not in self.held]
         if changed:
@@ -78,6 +88,9 @@ class Search:
             for search in (self._in_forward, self._in_loss) if loss else (self._in_backward,):
                 try:
                     fault = search(current)
+                except CantRunAgain as error:
+                    trouble = f"the step isn't run again to find the op: {error}"
+                    continue
                 except Exception as error:
                     trouble = f"the step can't be run again: {type(error).__name__}: {error}"
                     continue
@@ -93,11 +106,17 @@ class Search:
         return origin.op.name == "mul" and {kind(found) for found in current.loss} == {INF}
 
     def _of_parameter(self, names: list[str]) -> Fault:
-        who, line = self.optimizer, self.optimizer_line
-        detail = f"{names[0]} was broken before this step"
-        op = f"{who}.step" if who else "parameter"
-        found = kind_of(self.parameters[names[0]])
-        return Fault(self.step, found, "parameter", op, look_up(line), names[0], detail=detail)
+        held = self.parameters[names[0]]
+        op, place = "other code", NOWHERE
+        detail = "it is frozen, so no optimizer broke it: other code wrote it between the steps"
+        if held.requires_grad:
+            op = f"{self.optimizer}.step" if self.optimizer else "other code"
+            place = look_up(self.optimizer_line)
+            detail = f"{names[0]} was broken before this step"
+        return Fault(
+            self.step, kind_of(held), "parameter", op, place, names[0],
+            detail=detail, dtype=str(held.dtype).removeprefix("torch."),
+        )  # fmt: skip
 
     def _in_forward(self, current: Pass) -> Fault | None:
         for call in current.calls:
@@ -136,13 +155,16 @@ class Search:
             detail = "an input was changed in place after the call; the second run saw the change"
         if origin.outside:
             return self._of_outside(origin, line, place, call, detail)
+        if op.beyond is not None:
+            detail = f"{op.beyond:g} is beyond float16, which ends at 65504"
+        detail = detail or _of_large_parameter(op)
         name = line.name if line is not op else op.name
         if op.node and line is op and op.mark is None:
             name = _of_node_name(op.node)
         module = log.forward_of(op).module
         return Fault(
-            self.step, origin.kind, phase, name, place, module, op.always,
-            detail=detail,
+            self.step, origin.kind, phase, name, place, module, op.always, detail=detail,
+            dtype=op.dtype, reached=max((one.largest() for one in op.given), default=0.0),
         )  # fmt: skip
 
     def _of_outside(
@@ -153,6 +175,8 @@ class Search:
             place = look_up(call.mark)
         elif where.startswith(("parameter", "buffer")):
             phase = "parameter"
+        elif call is None:
+            where = "a tensor given to the loss"
         return Fault(
             self.step, origin.kind, phase, where, place, line.module,  # type: ignore[arg-type]
             detail=detail or f"it first met {line.name}",
@@ -160,6 +184,9 @@ class Search:
 
     def _of_node(self, current: Pass, node: Node) -> Fault:
         op = current.log.line_of(node.sequence) if current.log is not None else None
+        if op is not None:  # an inf that it was given in the forward pass is the real reason
+            origin = origin_of(op)
+            op = op if origin.outside or origin.on_purpose else origin.op
         name = op.name if op is not None else _of_node_name(node.name)
         place = look_up(op.mark if op is not None else current.loss_mark)
         grads = [kind_of(g) for call in current.calls for g in call.grads.values()]
@@ -173,6 +200,8 @@ class Search:
         if any(call.too_large for call in current.calls):
             trouble = trouble or "the model's outputs are too large to keep their gradients"
         detail = trouble or "when the step ran once more, everything stayed finite"
+        if not trouble and _processes() > 1:
+            detail += ": look at the other processes, whose gradients are averaged with these"
         loss = any(kind(found) != FINITE for found in current.loss)
         phase: Phase = "forward" if loss else "backward"
         place = look_up(current.loss_mark)
@@ -197,6 +226,17 @@ class Search:
                 fault = self._of_origin(Origin(op, "underflow"), again.log, call, "backward")
                 return replace(fault, detail=f"{op.lost:.0%} of its results became zero")
         return None
+
+
+def _of_large_parameter(op: Op) -> str:
+    """A word about a parameter that is too large for the format it is cast to."""
+    names = [one.source.name for one in op.given if one.source.name.startswith("parameter ")]
+    return f"it was given {names[0]}" if names and op.name == "_to_copy" else ""
+
+
+def _processes() -> int:
+    ready = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if ready else 1
 
 
 def _breaking_node(current: Pass) -> Node | None:

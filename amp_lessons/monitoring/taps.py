@@ -1,4 +1,4 @@
-"""Listening to what PyTorch has no hook for: `backward()`, and GradScaler's `update()`.
+"""Listening to what PyTorch has no hook for: `backward()`, clipping, and GradScaler's `update()`.
 
 A tap replaces one function by another that calls it and then its listeners. It exists once,
 however many monitors listen, and goes when the last one stops. Whatever order they stop in, the
@@ -23,9 +23,11 @@ MOST_LOSS_OPS = 512
 class Listener(Protocol):
     """What a monitor does when the program reaches one of these points."""
 
-    def before_backward(self, roots: list[torch.Tensor]) -> None: ...
+    def before_backward(self, roots: list[torch.Tensor], seeded: bool) -> None: ...
 
     def after_backward(self) -> None: ...
+
+    def before_clip(self, what: str, parameters: list[Any], bound: float) -> None: ...
 
 
 # ---- backward --------------------------------------------------------------------------------
@@ -46,6 +48,8 @@ def listen(listener: Listener) -> None:
         _original = torch.autograd.backward
         torch.autograd.backward = _backward  # type: ignore[assignment]
         _installed = True
+    if not _listeners:
+        _tap_clipping()
     _listeners.append(listener)
 
 
@@ -54,6 +58,7 @@ def stop_listening(listener: Listener) -> None:
     global _installed
     _listeners.remove(listener)
     if not _listeners:
+        _untap_clipping()
         between.forget()
         if torch.autograd.backward is _backward:  # else somebody has wrapped ours: it stays inert
             torch.autograd.backward = _original  # type: ignore[assignment]
@@ -67,9 +72,11 @@ def _backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
     if depth or quiet or not _listeners:
         return _original(tensors, *args, **kwargs)
     roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    seeds = args[0] if args else kwargs.get("grad_tensors")
+    seeded = any(s is not None for s in (seeds if isinstance(seeds, list | tuple) else [seeds]))
     between.close()
     for listener in list(_listeners):
-        listener.before_backward(roots)
+        listener.before_backward(roots, seeded)
     depth += 1
     try:
         result = _original(tensors, *args, **kwargs)
@@ -89,6 +96,47 @@ def unheard() -> Iterator[None]:
         yield
     finally:
         quiet -= 1
+
+
+# ---- clipping --------------------------------------------------------------------------------
+
+# Each: where the name stands, the name, what the user calls it. The first is what clip_grad_norm_
+# itself calls, so it is met however that was imported.
+_CLIPPING = (
+    (torch.nn.utils.clip_grad, "_clip_grads_with_norm_", "clip_grad_norm_"),
+    (torch.nn.utils.clip_grad, "clip_grad_value_", "clip_grad_value_"),
+    (torch.nn.utils, "clip_grad_value_", "clip_grad_value_"),
+)
+_clipping: list[tuple[Any, str, Any, Any]] = []
+
+
+def _tap_clipping() -> None:
+    for owner, name, told in _CLIPPING:
+        original = getattr(owner, name, None)
+        if original is not None:
+            ours = _clip_tap(original, told)
+            setattr(owner, name, ours)
+            _clipping.append((owner, name, original, ours))
+
+
+def _untap_clipping() -> None:
+    for owner, name, original, ours in _clipping:
+        if getattr(owner, name) is ours:  # else somebody has wrapped ours: it stays inert
+            setattr(owner, name, original)
+    _clipping.clear()
+
+
+def _clip_tap(original: Any, told: str) -> Any:
+    @functools.wraps(original)
+    def clip(parameters: Any, bound: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(parameters, torch.Tensor):
+            parameters = list(parameters)  # a generator runs only once
+        for listener in [] if quiet else list(_listeners):
+            one = isinstance(parameters, torch.Tensor)
+            listener.before_clip(told, [parameters] if one else parameters, bound)
+        return original(parameters, bound, *args, **kwargs)
+
+    return clip
 
 
 # ---- between the model and backward ----------------------------------------------------------
@@ -141,6 +189,25 @@ between = Between()
 # ---- the scaler ------------------------------------------------------------------------------
 
 
+class _Update:
+    """A scaler's `update()` with listeners. A copy of the scaler gets the plain method."""
+
+    def __init__(self, tap: ScalerTap) -> None:
+        self.tap, self.original = tap, tap.scaler.update
+        functools.update_wrapper(self, self.original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for before, _ in list(self.tap.listeners):
+            before()
+        result = self.original(*args, **kwargs)
+        for _, after in list(self.tap.listeners):
+            after()
+        return result
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.tap.scaler, "update")
+
+
 class ScalerTap:
     """Calls ``before`` and ``after`` around a GradScaler's `update()`."""
 
@@ -160,18 +227,7 @@ class ScalerTap:
         return tap
 
     def _install(self) -> None:
-        original = self.scaler.update
-
-        @functools.wraps(original)
-        def update(*args: Any, **kwargs: Any) -> Any:
-            for before, _ in list(self.listeners):
-                before()
-            result = original(*args, **kwargs)
-            for _, after in list(self.listeners):
-                after()
-            return result
-
-        self.scaler.update = update  # type: ignore[method-assign]
+        self.scaler.update = _Update(self)  # type: ignore[method-assign]
 
     def add(self, before: Callable[[], None], after: Callable[[], None]) -> None:
         self.listeners.append((before, after))

@@ -53,10 +53,12 @@ def replaced(value: Any, by: Any, depth: int = DEEPEST) -> Any:
 
 def numbers_of(tensor: Tensor) -> Tensor | None:
     """The stored floating-point numbers, detached: those of a sparse tensor, both parts of complex
-    ones. None if there are none, or if they can't be read."""
+    ones, this process's share of a DTensor. None if there are none, or if they can't be read."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
         return None
     found = tensor.detach()
+    if hasattr(found, "to_local"):  # sharded over processes: the share of this one
+        found = found.to_local()
     if found.layout is torch.sparse_coo:
         found = found._values()
     elif found.layout is not torch.strided:
@@ -94,6 +96,12 @@ def kind(found: Extremes | None) -> str:
 def kind_of(tensor: Tensor) -> str:
     """What a tensor holds: "nan", "inf" or "finite"."""
     return kind(extremes(tensor))
+
+
+def largest(found: Extremes | None) -> float:
+    """The largest magnitude that is finite, of the two ends; 0.0 if neither is."""
+    ends = [abs(float(end)) for end in found or ()]
+    return max((end for end in ends if math.isfinite(end)), default=0.0)
 
 
 def only_minus_inf(found: Extremes | None) -> bool:

@@ -331,6 +331,32 @@ plots.scaler_path(log.records, title="An overflow in the forward pass")
 # a run whose scale falls below 1, or which skips 50 steps in a row, and look. You write such an alarm
 # in the [[exercises grad_scaler|exercises]].
 #
+# ## Let a monitor find the op
+#
+# In a large network you don't have to look for the first inf by hand. `amp_lessons.monitor` watches a
+# training loop and names the op that made it, with its line. Your loop doesn't change. Here the monitor
+# watches the layer from above.
+
+# %%
+import amp_lessons
+
+scaler = GradScaler(device)
+with amp_lessons.monitor(layer, scaler) as seen:
+    for _ in range(20):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=torch.float16):
+            loss = mse_loss(layer(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+print(*(alarm.title for alarm in seen.alarms), sep="\n")
+print("line:", seen.faults[0].place.code)
+
+# %% [markdown]
+# Look at the words "in the forward pass": no loss scale can help, so change the line that is named.
+# `print(seen)` shows the whole report. It also counts which gradients underflow, and says which loss
+# scales would keep them.
+#
 # ## Error messages, and what they mean
 #
 # A `GradScaler` checks how you use it. Each line below makes one backward pass with a new scaler, then

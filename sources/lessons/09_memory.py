@@ -382,6 +382,9 @@ for name, parts in {
 # | Weights, gradients and averages, in fine-tuning | LoRA: the model is frozen in 16 bits, and you train a small FP32 adapter beside it | you train fewer parameters |
 # | Weights, gradients and averages, on one GPU | a model stored in BF16: 8 bytes per parameter, not 16 | small updates are lost ([[lesson amp_from_scratch]]), unless the optimizer is made for it |
 #
+# To see what fills the memory for your own model, type `amp-lessons memory train.py:make --input 32,64` in
+# a terminal. It needs no GPU, counts each module, and says which batch fits in 16, 24, 40 and 80 GB.
+#
 # ## Read your GPU's numbers
 #
 # - `torch.cuda.memory_allocated()` is what your tensors hold now, and `max_memory_allocated()` the peak

@@ -195,6 +195,30 @@ print(patients.compared(patients.run_d))
 # | explodes within a few steps | none, since nothing checks | stays, since nothing updates it | `optimizer.step()` in place of `scaler.step(optimizer)`; then the learning rate |
 # | falls as it should | none, or a few | stays, or moves around one value | nothing: this is a healthy run |
 #
+# ## Let a monitor name the line
+#
+# `amp_lessons.monitor` watches a loop of yours and names the line where a number broke. It also notices
+# when the scaler's calls come in a wrong order. Here it watches the five runs again.
+
+# %%
+import amp_lessons
+
+pictures = digits.train_images[:600]
+for name, loop in {"healthy": patients.healthy, **loops}.items():
+    model, scaler = autoencoder().to(device), GradScaler(device)
+    rate = patients.BIG / pictures.numel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+    with amp_lessons.monitor(model, scaler) as seen:
+        loop(model, optimizer, scaler, pictures)
+    print(f"run {name}:", seen.alarms[0].title if seen.alarms else "no alarm")
+    if seen.faults:
+        print("    line:", seen.faults[0].place.code)
+
+# %% [markdown]
+# Look at the line of code under each alarm: that is where you begin. Run a raises no alarm, because
+# each of its numbers is finite and each call stands in its place. For such a run you still need the
+# three numbers. In a loop of your own, `print(seen)` shows the whole report, with a cure for each alarm.
+#
 # ## One broken batch, and one skipped step
 #
 # The next network classifies digits and has a BatchNorm layer. In step 20 one batch is broken: its
