@@ -1,7 +1,7 @@
 """Calls of attention, each with the kernel that CUDA takes and the line that decides it.
 
-Written from the source of PyTorch 2.13.0. `docs/attention.md` shows this table, and
-`attention_recorded.json` beside it holds what PyTorch's own C++ answered for the same calls.
+Written from the source of PyTorch 2.13.0. `docs/attention.md` shows this table, and the files
+`attention_recorded_….json` hold what the C++ of two versions answered for the same calls.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from attention_calls import TABLE, Told, as_markdown, same
+from attention_calls import TABLE, Told, as_markdown, grouped, same
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional as F
@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from amp_lessons.attention import (
     CAPABILITIES,
+    RULES_OF,
     AttentionError,
     Call,
     Settings,
@@ -33,13 +34,24 @@ from amp_lessons.memory import training_memory
 from amp_lessons.trace import explain_autocast
 
 HERE = Path(__file__).parent
-RECORD = json.loads((HERE / "attention_recorded.json").read_text())
-ROWS = list(zip(TABLE, RECORD["answers"], strict=True))
-SILENT = ("sdp_utils_cpp.h:275", "sdp_utils_cpp.h:297", "sdp_utils_cpp.h:301")
+RECORDS = {
+    version: json.loads((HERE / f"attention_recorded_{version}.json").read_text())
+    for version in RULES_OF
+}
+ROWS = [
+    (version, told, answer)
+    for version, record in RECORDS.items()
+    for told, answer in zip(TABLE, record["answers"], strict=True)
+]
+RULES = Settings.for_torch(torch.__version__).torch
+"""Whose rules a trace shows here: those of the torch that is installed."""
+SILENT = [f"sdp_utils_cpp.h:{line}" for line in (275, 297, 301, 293, 315, 319)]
 
 
 def name(told: object) -> str:
-    return f"{told.what}, {told.gpu}" if isinstance(told, Told) else ""
+    if isinstance(told, Told):
+        return f"{told.what}, {told.gpu}"
+    return told if told in RULES_OF else ""
 
 
 # ---- the choice ---------------------------------------------------------------------------------
@@ -52,23 +64,76 @@ def test_the_table(told):
     assert choice.source[told.refuses or told.kernel] == told.line
 
 
-@pytest.mark.parametrize(("told", "answer"), ROWS, ids=name)
-def test_pytorchs_own_code_says_the_same(told, answer):
+@pytest.mark.parametrize(("version", "told", "answer"), ROWS, ids=name)
+def test_pytorchs_own_code_says_the_same(version, told, answer):
     assert (answer["what"], answer["gpu"]) == (told.what, told.gpu), "record_attention.py is due"
-    choice = choose(told.call, told.gpu, told.switches)
-    assert choice.kernel == answer["kernel"]
+    choice = choose(told.call, told.gpu, under(version, told))
+    assert (choice.kernel, choice.torch) == (answer["kernel"], version)
     if choice.kernel == "none":  # there the filters are not asked
         return
+    if version == "2.15" and told.what == "3 dimensions":  # the filters were asked before the
+        return  # call got its fourth
     lines = {kernel: choice.source[kernel] for kernel in choice.refused if kernel != "math"}
     silent = {kernel for kernel, line in lines.items() if line in SILENT}
     assert lines | dict.fromkeys(silent, "silent") == answer["lines"]
 
 
-def test_the_table_covers_each_kernel_and_the_record_is_of_2_13():
+def under(version: str, told: Told) -> Settings:
+    """A row's switches, with the rules and the cuDNN of a version."""
+    switches = told.switches
+    return Settings.for_torch(
+        version, enabled=switches.enabled, deterministic=switches.deterministic
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "rules", "cudnn"),
+    [
+        ("2.13.0+cpu", "2.13", 92000),
+        ("2.13.1", "2.13", 92000),
+        ("2.14.1+cu130", "2.15", 92600),
+        ("2.15.0+cu132", "2.15", 92600),
+        ("3.0.0a0", "2.15", 92600),
+    ],
+)
+def test_each_torch_has_its_rules(version, rules, cudnn):
+    settings = Settings.for_torch(version)
+    assert (settings.torch, settings.cudnn) == (rules, cudnn)
+
+
+@pytest.mark.parametrize(
+    ("call", "gpu", "kernel", "why"),
+    [
+        (grouped(8), "t4", "efficient", "flash needs compute capability 8.0 or newer"),
+        (grouped(1, gqa=False), "a100", "flash", "PyTorch tries it first"),
+        (same(256), "b200", "cudnn", "PyTorch tries it first"),
+        (same(200), "h200", "flash", "cuDNN has no backward for head size 200"),
+        (Call(*[(8, 128, 64)] * 3, mask=(8, 128, 128)), "h200", "cudnn", "PyTorch tries it"),
+    ],
+    ids=["grouped", "one key head", "256", "200", "3 dimensions"],
+)
+def test_what_2_15_does_in_another_way(call, gpu, kernel, why):
+    new = choose(call, gpu, Settings.for_torch("2.15.0"))
+    assert new.kernel == kernel
+    assert why in new.why
+    old = choose(call, gpu)
+    assert (old.kernel, old.why) != (new.kernel, new.why)
+
+
+def test_an_older_cudnn_keeps_128_on_blackwell():
+    settings = Settings.for_torch("2.15.0", cudnn=92200)
+    assert choose(same(256), "b200", settings).refused["cudnn"].endswith("up to 128 here, not 256")
+
+
+def test_the_table_covers_each_kernel_and_the_records_are_of_their_versions():
     assert {told.kernel for told in TABLE} == {"cudnn", "flash", "efficient", "math", "none", ""}
     assert len(TABLE) >= 40
     assert len({(told.what, told.gpu) for told in TABLE}) == len(TABLE)
-    assert RECORD["build"].startswith("torch 2.13.0+cu130 (cf30153c)")
+    builds = [record["build"] for record in RECORDS.values()]
+    assert builds == [
+        "torch 2.13.0+cu130 (cf30153c), cuDNN 9.20.0",
+        "torch 2.15.0+cu132 (d0f2af8b), cuDNN 9.26.0",
+    ]
 
 
 def test_the_docs_show_the_table():
@@ -183,8 +248,10 @@ def saved(call: Call, kernel: str) -> int:
     return sum(sizes.values())
 
 
-@pytest.mark.parametrize(("told", "answer"), ROWS, ids=name)
-def test_saved_bytes_are_those_of_pytorchs_own_code(told, answer):
+@pytest.mark.parametrize(
+    ("version", "told", "answer"), [row for row in ROWS if row[0] == RULES], ids=name
+)
+def test_saved_bytes_are_those_of_pytorchs_own_code(version, told, answer):
     if answer["kernel"] == "":
         with pytest.raises(RuntimeError, match="No available kernel"):
             saved(told.call, "")
@@ -276,7 +343,13 @@ def kernels(explained) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "kernel"), [(None, "cudnn"), ("h100", "cudnn"), ("a100", "flash"), ("t4", "math")]
+    ("gpu", "kernel"),
+    [
+        (None, "cudnn"),
+        ("h100", "cudnn"),
+        ("a100", "flash"),
+        ("t4", "math" if RULES == "2.13" else "efficient"),
+    ],
 )
 def test_a_trace_says_which_kernel_and_why(gpu, kernel):
     explained = explain_autocast(Grouped(), torch.randn(2, 16, 64), gpu=gpu)
@@ -284,6 +357,7 @@ def test_a_trace_says_which_kernel_and_why(gpu, kernel):
     assert explained.gpu == (gpu or "h200")
     notes = [note for note in explained.notes if note.startswith("attention runs in")]
     assert len(notes) == 1
+    assert any(f"PyTorch {RULES} " in note for note in explained.notes)
     why = next(row.kernel_why for row in explained.rows if row.kernel)
     assert explained.gpu in notes[0]
     assert why in notes[0]
@@ -291,10 +365,10 @@ def test_a_trace_says_which_kernel_and_why(gpu, kernel):
 
 
 def test_math_is_float32_and_gives_back_16_bit():
-    explained = explain_autocast(Grouped(), torch.randn(2, 16, 64), gpu="t4")
+    explained = explain_autocast(Grouped(), torch.randn(2, 16, 64), dtype=torch.bfloat16, gpu="t4")
     products = [row for row in explained.rows if row.op == "aten::bmm"]
     assert [row.computed_in for row in products] == ["float32", "float32"]
-    assert explained.rows[-1].dtype_out == "float16"
+    assert explained.rows[-1].dtype_out == "bfloat16"
     # two for each projection, the second time of the activation from nothing: none for attention
     assert [cast.what for row in explained.rows if row.kernel for cast in row.casts] == []
 
@@ -322,10 +396,10 @@ def test_sdpa_kernel_inside_a_model_is_followed():
             with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
                 return super().forward(x)
 
-    explained = explain_autocast(Chosen(), torch.randn(2, 16, 64), gpu="a100")
+    explained = explain_autocast(Chosen(20), torch.randn(2, 16, 64), gpu="a100")
     assert kernels(explained) == ["math"]
     why = next(row.kernel_why for row in explained.rows if row.kernel)
-    assert why.startswith("flash is switched off; efficient takes no grouped queries")
+    assert why.startswith("flash is switched off; efficient needs head sizes")
 
 
 @pytest.mark.parametrize(
@@ -349,7 +423,7 @@ def test_torchs_own_words_for_a_call_that_it_refuses(change, message):
 def test_saved_bytes_in_training_memory_depend_on_the_gpu():
     model, x = Grouped(), torch.randn(2, 256, 64)
     told = {
-        gpu: training_memory(model, x, precision="amp fp16", device="cuda", gpu=gpu).activations
+        gpu: training_memory(model, x, precision="amp bf16", device="cuda", gpu=gpu).activations
         for gpu in ("h200", "a100", "t4")
     }
     assert 0 <= told["a100"] - told["h200"] < 64  # flash keeps a few more random numbers

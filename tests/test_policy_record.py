@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import record_policy
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 from amp_lessons import cli, policy, policy_record
 from amp_lessons.policy import shown
 from amp_lessons.policy_record import PolicyRecordError, RecordedPolicy, compared, differences
-from amp_lessons.policy_record.changes import BUILD_ONLY, KINDS, kind_of, since
+from amp_lessons.policy_record.changes import BUILD_ONLY, KINDS, Changes, kind_of, since
 
 RELEASE = policy_record.release(torch.__version__)
 CASES = [(device, dtype) for device in policy.DEVICES for dtype in ("float16", "bfloat16")]
@@ -54,15 +56,21 @@ def test_versions_are_releases_the_newest_last():
         assert (kept["torch"], kept["columns"]) == (version, list(policy_record.COLUMNS))
 
 
-@pytest.mark.parametrize("text", ["2.13", "2.13.0", "2.13.0+cu130", " 2.13 "])
+@pytest.mark.parametrize("text", ["2.13", "2.13.0", "2.13.0+cu130", " 2.13 ", "v2.13"])
 def test_a_version_may_be_shortened(text):
     assert policy_record.find_version(text) == "2.13.0"
 
 
 @pytest.mark.parametrize("text", ["", "2.1", "13", "2.13.", "2.13.00", "new", "../../x"])
 def test_an_unknown_version_is_answered_with_the_known_ones(text):
-    with pytest.raises(PolicyRecordError, match=r"not recorded; recorded: .*2\.13\.0, .*2\.15\.0"):
+    what = "is not recorded" if text else "^name a version of torch"
+    with pytest.raises(PolicyRecordError, match=rf"{what}; recorded: .*2\.13\.0, .*2\.15\.0"):
         policy_record.find_version(text)
+
+
+def test_a_version_with_another_last_number_is_answered_with_the_one_there_is():
+    with pytest.raises(PolicyRecordError, match=r"2\.15\.0; of torch 2\.12 it is 2\.12\.1$"):
+        policy_record.find_version("2.12.0")
 
 
 def test_a_difference_is_told_in_one_line(live):
@@ -105,14 +113,19 @@ def test_the_tool_writes_what_the_module_reads():
 # ---- what changed between two versions ----------------------------------------------------------
 
 
-def rows(device: str, dtype: str, version: str) -> list[dict]:
-    """A recorded table as if a torch of that version had been asked now."""
-    return [vars(each) for each in policy_record.table(device, dtype, version).values()]
+def compare(before: str, now: str, device: str, dtype: str, rules: bool = True) -> Changes:
+    """Two recorded versions, as if a torch of the second had been asked now."""
+    live = policy_record.rules(device, now) if rules else None
+    return since(before, f"{now}+cpu", rows(device, dtype, now), live, where=(device, dtype))
+
+
+def rows(device: str, dtype: str, version: str, *ops: str) -> list[dict]:
+    table = policy_record.table(device, dtype, version)
+    return [vars(table[op]) for op in ops or table]
 
 
 def test_since_the_same_version_nothing_changed():
-    rules = policy_record.rules("cuda", "2.13.0")
-    found = since("2.13", "2.13.0+cpu", rows("cuda", "float16", "2.13.0"), rules)
+    found = compare("2.13", "2.13.0", "cuda", "float16")
     assert not found
     assert found.to_dict()["ops"] == []
     assert shown.changed(found) == [
@@ -122,8 +135,7 @@ def test_since_the_same_version_nothing_changed():
 
 def test_since_2_13_torch_2_15_has_a_new_op_and_two_are_gone():
     """torch.linalg.matrix_sqrth and its rule came with 2.14, which removed cholesky and qr."""
-    rules = policy_record.rules("cpu", "2.15.0")
-    found = since("2.13", "2.15.0+cu132", rows("cpu", "bfloat16", "2.15.0"), rules)
+    found = compare("2.13", "2.15.0", "cpu", "bfloat16")
     assert [(each.op, kind_of(each)) for each in found.ops] == [
         ("linalg_matrix_sqrth", "new"),
         ("cholesky", "gone"),
@@ -145,8 +157,7 @@ def test_since_2_13_torch_2_15_has_a_new_op_and_two_are_gone():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_since_2_9_rms_norm_has_a_rule_on_cuda(dtype):
     """In torch 2.11 it stayed low; the rule came with 2.12 (see docs/versions.md)."""
-    rules = policy_record.rules("cuda", "2.13.0")
-    found = since("2.9", "2.13.0", rows("cuda", dtype, "2.13.0"), rules)
+    found = compare("2.9", "2.13.0", "cuda", dtype)
     (rms_norm,) = found.of_kind("rule")
     assert rms_norm.op == "rms_norm"
     assert (rms_norm.recorded.low, rms_norm.now.low) == (dtype, "float32")
@@ -154,9 +165,26 @@ def test_since_2_9_rms_norm_has_a_rule_on_cuda(dtype):
     assert {each.op for each in found.of_kind("runs")} >= {"scaled_dot_product_attention"}
 
 
+def test_the_page_tells_of_each_op_that_changed():
+    page = (Path(__file__).parent.parent / "docs" / "versions.md").read_text(encoding="utf-8")
+    words = {"fft_": "Fourier", "gru": "GRU", "_multi_head": "nn.MultiheadAttention"}
+    recorded = policy_record.versions()
+    changed = {
+        found.op
+        for before, now in pairwise(recorded)
+        for device, dtype in CASES
+        for found in compare(before, now, device, dtype).ops
+    }
+    assert len(changed) >= 25
+    for op in changed:
+        named = [word for mark, word in words.items() if mark in f"_{op}".lower()]
+        name = named[0] if named else op.removeprefix("linalg_")
+        assert name in page, op
+
+
 def test_a_result_that_only_the_op_changed_is_told_apart():
     """torch 2.14's FFT takes bfloat16 on CUDA. Autocast leaves it alone, as before."""
-    found = since("2.13", "2.15.0", rows("cuda", "bfloat16", "2.15.0"), set())
+    found = compare("2.13", "2.15.0", "cuda", "bfloat16")
     ops = {each.op: kind_of(each) for each in found.ops}
     assert ops["fft_fft"] == "result"
     assert ops["GRUCell"] == "runs"
@@ -164,9 +192,38 @@ def test_a_result_that_only_the_op_changed_is_told_apart():
 
 
 def test_a_few_ops_say_nothing_of_the_others():
-    few = [row for row in rows("cpu", "float16", "2.15.0") if row["op"] in ("mm", "softmax")]
-    found = since("2.13", "2.15.0", few)
+    where = ("cpu", "float16")
+    few = rows(*where, "2.15.0", "mm", "softmax")
+    found = since("2.13", "2.15.0", few, where=where)
     assert (found.asked, bool(found)) == (2, False)
+    # an op that was asked too, and that only the recorded torch has
+    found = since("2.13", "2.15.0", few, where=where, missing=["qr"])
+    assert [(each.op, kind_of(each)) for each in found.ops] == [("qr", "gone")]
+
+
+def test_a_newer_version_is_compared_the_right_way_round():
+    """On torch 2.13, --since 2.15 shows what an upgrade changes: cholesky goes, it doesn't come."""
+    found = compare("2.13", "2.15.0", "cuda", "float16")
+    turned = compare("2.15", "2.13.0", "cuda", "float16")
+    assert (turned.before, turned.now, turned.installed) == ("2.13.0", "2.15.0", "2.13.0")
+    assert dataclasses.replace(turned, installed="2.15.0", asked=found.asked) == found
+    assert shown.older(found) == []
+    assert shown.older(turned) == [
+        "This is what changes from torch 2.13.0, which is installed, to 2.15.0."
+    ]
+
+
+def test_what_both_dtypes_have_in_common_is_said_once():
+    half, brain = (compare("2.13", "2.15.0", "cuda", low) for low in ("float16", "bfloat16"))
+    lines = shown.all_changed([half, brain])
+    (second,) = [i for i, line in enumerate(lines) if "bfloat16)" in line and "beside" in line]
+    assert lines[second].endswith(": 24 ops differ; besides those above:")
+    ops = [line.split(":")[0].removeprefix("- ") for line in lines[second:] if line[:2] == "- "]
+    assert "fft_fft" in ops
+    assert {"GRUCell", "cholesky"}.isdisjoint(ops)
+    assert not any("a rule for" in line for line in lines[second:])
+    cpu = [compare("2.13", "2.15.0", "cpu", low) for low in ("float16", "bfloat16")]
+    assert shown.all_changed(cpu)[-1].endswith("3 ops differ, as in float16")
 
 
 def run(*words: str) -> Result:
@@ -174,7 +231,7 @@ def run(*words: str) -> Result:
 
 
 def test_the_command_compares_with_a_version():
-    done = run("--since", "2.9", "--device", "cuda")
+    done = run("--since", "2.9", "--device", "cuda", "--dtype", "fp16")
     assert done.exit_code == 0
     assert f"torch {RELEASE} beside 2.9.1: " in done.output
     assert "- rms_norm: as given (float16, float32, float16) → float32 " in done.output
@@ -186,6 +243,15 @@ def test_the_command_gives_json():
     assert (found["before"], found["now"], found["asked"]) == ("2.9.1", RELEASE, 2)
     assert [(each["op"], each["kind"]) for each in found["ops"]] == [("rms_norm", "rule")]
     assert found["ops"][0]["before"]["group"] == "as given"
+
+
+def test_the_command_asks_both_dtypes_and_tells_of_an_op_that_only_the_record_has():
+    gone, there = ("qr", "2.13") if "qr" not in policy.OPS else ("linalg_matrix_sqrth", "2.15")
+    done = run(gone, "mm", "--since", there, "--device", "cpu")
+    assert done.exit_code == 0
+    assert f"- {gone}: float32 (float32, float32, -)" in done.output
+    assert "autocast('cpu', bfloat16)" in done.output
+    assert done.output.endswith("1 op differs, as in float16\n")
 
 
 def test_the_command_knows_which_versions_there_are():

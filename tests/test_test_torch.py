@@ -78,6 +78,18 @@ def test_the_environment_is_used_again(project):
     assert not (project / "called").exists()
 
 
+def test_an_environment_may_be_a_link(project, tmp_path_factory):
+    """It used to count as one that had moved, and was made again: 7 GB."""
+    run(project, "2.15.0")
+    disk = tmp_path_factory.mktemp("disk")
+    link = project / ".venvs" / "torch-2.15.0"
+    place = tool.TorchPlace(project, disk, "2.15.0")
+    link.rename(place.venv)
+    link.symlink_to(place.venv)
+    place.note_ready("tests")  # it was made there
+    assert "which is up to date" in run(project, "2.15").stdout
+
+
 @pytest.mark.parametrize(
     ("asked", "tested"),
     [
@@ -126,19 +138,24 @@ def test_what_is_no_version_is_one_line(text, message):
         tool.read_version(text)
 
 
-@pytest.mark.parametrize("text", ["2.13.0", "2.15", " 2.15.0 ", "2.16.0rc1", "2.13.0+cpu"])
+@pytest.mark.parametrize("text", ["2.13.0", " 2.15.0 ", "2.16.0rc1", "2.13.0+cpu"])
 def test_a_version_is_taken_as_it_is(text):
     assert tool.read_version(text) == text.strip()
+
+
+def test_a_version_without_its_last_number_shares_an_environment():
+    assert tool.read_version("2.15") == "2.15.0"
 
 
 def test_the_ends_of_the_range_are_those_of_pyproject():
     least, below = tool.supported()
     assert f'"torch>={least},<{below}"' in (ROOT / "pyproject.toml").read_text()
-    assert tool.read_version(least) == least
+    assert tool.read_version(least) == f"{least}.0"
 
 
 def test_what_it_runs_is_there():
     assert {"test_policy", "test_policy_record", "test_trace"} <= set(tool.TESTS)
+    assert list(tool.TESTS) == sorted(tool.TESTS)
     assert [name for name in tool.TESTS if not (ROOT / "tests" / f"{name}.py").exists()] == []
 
 

@@ -2,8 +2,9 @@
 
 The CUDA build of PyTorch chooses a kernel from shapes, dtypes and the GPU's compute capability. It
 does so for fake tensors too, once something answers for the GPU: a small library that is loaded
-before CUDA's own and tells any capability. No kernel runs. The answers go to
-tests/attention_recorded.json, against which tests/test_attention.py holds the course's rules.
+before CUDA's own and tells any capability. No kernel runs. The answers go to the version's file
+among tests/attention_recorded_….json, against which tests/test_attention.py holds the course's
+rules.
 
     python tools/record_attention.py /path/to/python-with-torch-2.13.0-for-CUDA
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-RECORD = ROOT / "tests" / "attention_recorded.json"
+RECORDS = ROOT / "tests"
 
 RUNTIME = r"""
 #include <cuda_runtime_api.h>
@@ -86,8 +87,10 @@ def main(python: str) -> None:
             for i, answer in zip(asked, found, strict=True):
                 answers[i] = {"what": TABLE[i].what, "gpu": TABLE[i].gpu, **answer}
     rows = ",\n  ".join(json.dumps(answer) for answer in answers)
-    RECORD.write_text(f'{{"build": {json.dumps(build)},\n "answers": [\n  {rows}\n ]}}\n')
-    print(f"{len(answers)} answers of {build} in {RECORD.relative_to(ROOT)}")
+    version = re.match(r"torch (\d+\.\d+)", build)[1]
+    file = RECORDS / f"attention_recorded_{version}.json"
+    file.write_text(f'{{"build": {json.dumps(build)},\n "answers": [\n  {rows}\n ]}}\n')
+    print(f"{len(answers)} answers of {build} in {file.name}")
 
 
 def _pretend(python: str, folder: Path) -> dict[str, str]:
@@ -168,7 +171,7 @@ def _answered(call: dict[str, Any]) -> dict[str, Any]:
         return {"kernel": "", "lines": lines, "saved": 0}
     names = " ".join(ops)
     fused = (name for name in ("cudnn", "flash", "efficient") if f"product_{name}" in names)
-    plain = "none" if names.startswith("zeros") else "math"
+    plain = "none" if "zeros" in ops and "bmm" not in ops else "math"
     return {"kernel": next(fused, plain), "lines": lines, "saved": sum(saved.values())}
 
 
@@ -223,7 +226,7 @@ def _stderr_of(run: Any) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("give the Python of an environment with PyTorch 2.13.0 for CUDA")
+        sys.exit("give the Python of an environment with a PyTorch for CUDA, 2.13.0 or 2.15.0")
     if sys.argv[1] == "--answer":
         answer()
     else:

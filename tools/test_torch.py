@@ -20,8 +20,11 @@ from install import InstallError, Place, say
 ROOT = install.ROOT
 TESTS = (
     "test_attention",
+    "test_budget",
+    "test_doors",
     "test_fidelity",
     "test_hazards",
+    "test_lookup_entries",
     "test_memory",
     "test_monitor",
     "test_policy",
@@ -30,7 +33,8 @@ TESTS = (
     "test_report",
     "test_trace",
 )
-"""Files of `tests/` about what torch does: the policy, the traces, and what stands on them."""
+"""Files of `tests/` about what torch does and says: the policy, the traces and what stands on them,
+and the messages that `lookup` knows."""
 
 BEFORE = "print('torch', __import__('torch').__version__)"
 
@@ -39,7 +43,8 @@ class TorchPlace(Place):
     """An environment with a torch of its own; everything else is as `constraints.txt` pins it."""
 
     def __init__(self, root: Path, folder: Path, version: str) -> None:
-        super().__init__(root, folder / f"torch-{version}")
+        # A link may lead to a larger disk. `trouble` would take it for a folder that has moved.
+        super().__init__(root, (folder / f"torch-{version}").resolve())
         self.version = version
 
     def requirements(self, what: str) -> "list[str]":
@@ -100,12 +105,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def read_version(text: str, root: Path = ROOT) -> str:
-    """The version as it was given, without blanks.
+    """The version as it was given, without blanks; "2.15" is "2.15.0", as pip sees it.
 
     Raises:
         InstallError: for what is no version, and for one outside the range of pyproject.toml.
     """
-    version = text.strip()
+    version = re.sub(r"^(\d+\.\d+)$", r"\1.0", text.strip())
     if not version:
         raise InstallError("Name a version of torch: make test-torch TORCH=2.15.0")
     if not re.fullmatch(r"\d+\.\d+(\.\d+)?((a|b|rc)\d+)?(\+[\w.]+)?", version):

@@ -1,12 +1,14 @@
 """Which kernel `scaled_dot_product_attention` takes on CUDA: flash, efficient, cuDNN or math.
 
-The rules are those of PyTorch 2.13.0's C++, restated on shapes, dtypes and flags: no tensor, no
-torch and no GPU is needed. How a kernel is then run on fake tensors is `fakes.attention`'s matter.
+The rules are those of PyTorch 2.13.0's or 2.15.0's C++, restated on shapes, dtypes and flags: no
+tensor, no torch and no GPU is needed. How a kernel is then run on fake tensors is left to
+`fakes.attention`.
 """
 
 from amp_lessons.attention.calls import (
     KERNELS,
     LABELS,
+    RULES_OF,
     AttentionError,
     Call,
     Choice,
@@ -22,6 +24,7 @@ __all__ = [
     "DEFAULT_GPU",
     "KERNELS",
     "LABELS",
+    "RULES_OF",
     "AttentionError",
     "Call",
     "Choice",

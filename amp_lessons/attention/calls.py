@@ -5,8 +5,10 @@ Plain data, so that a call can be written in a table or read from a file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from amp_lessons.foundations.errors import AmpLessonsError
 
@@ -17,6 +19,9 @@ KERNELS = ("flash", "efficient", "cudnn", "math")
 
 LABELS = {"flash": "flash", "efficient": "efficient", "cudnn": "cuDNN", "math": "math"}
 """The kernels as prose writes them."""
+
+RULES_OF = ("2.13", "2.15")
+"""The versions of PyTorch whose C++ was asked: 2.13.0+cu130 and 2.15.0+cu132."""
 
 
 class AttentionError(AmpLessonsError, ValueError):
@@ -63,23 +68,38 @@ class Call:
 class Settings:
     """The switches that the choice depends on, as PyTorch 2.13.0 has them by default.
 
+    `for_torch` gives those of another version.
+
     Attributes:
+        torch: whose rules: a version of `RULES_OF`.
         enabled: kernels that are switched on, by ``torch.backends.cuda.enable_…_sdp`` or
             ``torch.nn.attention.sdpa_kernel``.
         order: kernels in the order of ``sdpa_kernel(..., set_priority=True)``; () for torch's own.
         deterministic: ``torch.use_deterministic_algorithms(True)``, without ``warn_only``.
         cudnn_first: False if the environment has ``TORCH_CUDNN_SDPA_DEPRIORITIZED=1``.
         cudnn: the cuDNN that runs, as ``torch.backends.cudnn.version()`` says it. PyTorch 2.13.0's
-            build for CUDA 13.0 comes with 9.20.0.
+            build for CUDA 13.0 comes with 9.20.0, and 2.15.0's for CUDA 13.2 with 9.26.0.
         cuda: the major version of the CUDA that torch was built with.
     """
 
+    torch: str = "2.13"
     enabled: frozenset[str] = frozenset(KERNELS)
     order: tuple[str, ...] = ()
     deterministic: bool = False
     cudnn_first: bool = True
     cudnn: int = 92000
     cuda: int = 13
+
+    @classmethod
+    def for_torch(cls, version: str, **switches: Any) -> Settings:
+        """The rules and the cuDNN of a version of PyTorch, such as "2.15.0+cu132".
+
+        PyTorch 2.14 gets the rules of 2.15: the header of its packages has the same changes for
+        heads and dimensions. Its cuDNN rules were not asked.
+        """
+        numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+        newer = numbers >= [2, 14]
+        return cls(**{"torch": "2.15", "cudnn": 92600, **switches} if newer else switches)
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,7 @@ class Refusal:
 
     Attributes:
         why: goes on from the kernel's name, such as "takes no mask".
-        line: file and line of PyTorch 2.13.0 that refuses.
+        line: file and line of PyTorch 2.13.0 that refuses; of 2.15.0 for a rule that is new there.
     """
 
     why: str
@@ -118,8 +138,9 @@ class Choice:
         gpu: the name that was asked about.
         why: one clause.
         refused: for each fused kernel that does not take the call, the reason.
-        source: for the kernel that is taken and for each that refuses, file and line of PyTorch
-            2.13.0's ``aten/src/ATen/native/transformers`` that decides it.
+        source: for the kernel that is taken and for each that refuses, file and line below
+            ``aten/src/ATen/native/transformers`` that decides it, in PyTorch 2.13.0 or 2.15.0.
+        torch: the version whose rules were asked, one of `RULES_OF`.
     """
 
     kernel: str
@@ -127,3 +148,4 @@ class Choice:
     why: str
     refused: Mapping[str, str] = field(default_factory=dict)
     source: Mapping[str, str] = field(default_factory=dict)
+    torch: str = "2.13"

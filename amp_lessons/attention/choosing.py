@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amp_lessons.attention import rules
 from amp_lessons.attention.calls import KERNELS, LABELS, Call, Case, Choice, Refusal, Settings
 from amp_lessons.attention.gpus import DEFAULT_GPU, capability
@@ -11,6 +13,7 @@ _PLAIN = ("flash", "efficient", "math", "cudnn")  # Context.h: sdp_priority_orde
 _HOPPER = ("cudnn", "flash", "efficient", "math")
 _TAKEN = {"cudnn": 1069, "flash": 1074, "efficient": 1079, "math": 1084}
 _NONE = 1110
+_SELECT = f"{CPP} select_sdp_backend"
 _ENTRY = "scaled_dot_product_attention"
 _EMPTY = "an input has no elements, so the result is zeros without a kernel"
 
@@ -38,21 +41,22 @@ def order(sm: tuple[int, int], settings: Settings | None = None) -> tuple[str, .
 def choose(call: Call, gpu: str = DEFAULT_GPU, settings: Settings | None = None) -> Choice:
     """Which kernel ``scaled_dot_product_attention`` takes for a call on a GPU.
 
-    Source: ``select_sdp_backend`` in sdp_utils.cpp of PyTorch 2.13.0. Nested tensors are not
-    followed.
+    Source: ``select_sdp_backend`` in sdp_utils.cpp of PyTorch 2.13.0 or 2.15.0. Nested tensors are
+    not followed.
 
     Args:
         call: after autocast's casts.
         gpu: a name or a compute capability, as `gpus.capability` takes it.
-        settings: the switches; None for torch's defaults.
+        settings: the rules and switches; None for those of PyTorch 2.13.0.
 
     Raises:
         AttentionError: for a GPU that is not known.
     """
     settings = settings or Settings()
     if any(0 in shape for shape in (call.query, call.key, call.value)):
-        return Choice("none", gpu, _EMPTY, source={"none": f"attention.cpp {_ENTRY}"})
-    case = Case(call, capability(gpu), settings)
+        source = {"none": f"attention.cpp {_ENTRY}"}
+        return Choice("none", gpu, _EMPTY, source=source, torch=settings.torch)
+    case = Case(_batched(call, settings), capability(gpu), settings)
     refusals = {name: found for name in rules.RULES if (found := rules.first_refusal(name, case))}
     if "math" not in settings.enabled:
         refusals["math"] = Refusal("is switched off", f"{CPP}:1083")
@@ -60,18 +64,34 @@ def choose(call: Call, gpu: str = DEFAULT_GPU, settings: Settings | None = None)
     kernel = next((name for name in tried if name not in refusals), "")
     source = {name: refusal.line for name, refusal in refusals.items()}
     source[kernel] = f"{CPP}:{_TAKEN.get(kernel, _NONE)}"
+    if settings.torch == "2.15":
+        source = {name: rules.LINES_2_15.get(line, line) for name, line in source.items()}
+        source[kernel] = _SELECT
     return Choice(
         kernel,
         gpu,
         _why(kernel, tried, refusals),
         {name: refusal.why for name, refusal in refusals.items()},
         {name: source[name] for name in (*KERNELS, "") if name in source},
+        settings.torch,
     )
+
+
+def _batched(call: Call, settings: Settings) -> Call:
+    """Since 2.14 a call of 3 dimensions gets a batch of 1, and its mask 4 dimensions.
+
+    Source: ``normalize_unbatched_input`` in sdp_utils_cpp.h.
+    """
+    if settings.torch == "2.13" or {len(s) for s in (call.query, call.key, call.value)} != {3}:
+        return call
+    mask = None if call.mask is None else (1,) * (4 - len(call.mask)) + call.mask
+    query, key, value = ((1, *shape) for shape in (call.query, call.key, call.value))
+    return replace(call, query=query, key=key, value=value, mask=mask)
 
 
 def _why(kernel: str, tried: tuple[str, ...], refusals: dict[str, Refusal]) -> str:
     """The reasons of the kernels that come first, in one clause."""
     before = tried[: tried.index(kernel)] if kernel else tried
     if not before:
-        return "it is tried first here, and it takes the call"
+        return "PyTorch tries it first on this GPU"
     return "; ".join(f"{LABELS[name]} {refusals[name].why}" for name in before)

@@ -1,9 +1,10 @@
-"""The filters of PyTorch 2.13.0's ``sdp_utils``, each with the line that refuses.
+"""The filters of PyTorch's ``sdp_utils`` in 2.13.0 and in 2.15.0, each with the line that refuses.
 
 A function here is one ``check_…`` of the C++, asked in its order: the first that refuses decides.
 `CPP` is ``cuda/sdp_utils.cpp`` and `HEADER` is ``sdp_utils_cpp.h``, both under
 ``aten/src/ATen/native/transformers`` at the tag v2.13.0 (commit cf30153c). The line is where the
 warning stands that torch prints for the refusal, or the ``return false`` where it prints none.
+`LINES_2_15` has the same lines at v2.15.0 (commit d0f2af8b), as its compiled code prints them.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ def _gpu_from(lowest: tuple[int, int], line: str) -> Rule:
     def check_hardware_support(case: Case) -> Refusal | None:
         if lowest <= case.sm <= (12, 1):
             return None
-        limit = f"needs sm{lowest[0]}{lowest[1]} or newer" if case.sm < lowest else "ends at sm121"
-        return Refusal(f"{limit}, and this GPU is sm{case.sm[0]}{case.sm[1]}", line)
+        limit = "ends at compute capability 12.1"
+        if case.sm < lowest:
+            limit = f"needs compute capability {_dotted(lowest)} or newer"
+        return Refusal(f"{limit}, and this GPU has {_dotted(case.sm)}", line)
 
     return check_hardware_support
 
@@ -81,8 +84,9 @@ def _flash_backward(case: Case) -> Refusal | None:
     size, dropout = case.call.query[-1], case.call.dropout > 0
     if not (case.call.needs_grad and small and size > 192 and (size <= 224 or dropout)):
         return None
-    reason = f"of head size {size}" + (" with dropout" if size > 224 else "")
-    return Refusal(f"has no backward {reason} on sm{case.sm[0]}{case.sm[1]}", f"{CPP}:537")
+    reason = f"for head size {size}" + (" with dropout" if size > 224 else "")
+    where = f"on compute capability {_dotted(case.sm)}"
+    return Refusal(f"has no backward {reason} {where}", f"{CPP}:537")
 
 
 def _flash_causal(case: Case) -> Refusal | None:
@@ -102,18 +106,37 @@ def _one_of(case: Case, dtypes: tuple[str, ...]) -> Refusal | None:
     """check_tensor_dtype"""
     if case.call.dtype in dtypes:
         return None
-    on = f" on sm{case.sm[0]}{case.sm[1]}" if case.call.dtype == "bfloat16" else ""
+    low = case.call.dtype == "bfloat16"
+    on = f" on compute capability {_dotted(case.sm)}" if low else ""
     return Refusal(f"does not take {case.call.dtype}{on}", f"{HEADER}:91")
+
+
+def _flash_grid(case: Case) -> Refusal | None:
+    """check_flash_attention_grid_size, which is new in 2.15"""
+    if _is_2_15(case) and max(case.call.query[:2]) > 65535:
+        return Refusal("takes at most 65,535 batches and heads", f"{CPP}:717")
+    return None
 
 
 # ---- what the three have in common --------------------------------------------------------------
 
 
+def _is_2_15(case: Case) -> bool:
+    return case.settings.torch == "2.15"
+
+
+def _dotted(sm: tuple[int, int]) -> str:
+    return f"{sm[0]}.{sm[1]}"
+
+
 def _batch_and_heads(grouped: bool, kv_alike: bool = True) -> Rule:
     """check_batch_size_and_num_heads_dense and, with ``enable_gqa``, check_grouped_query_attention.
 
+    Since 2.14 each kernel takes fewer key and value heads, and also a single one that is broadcast
+    without ``enable_gqa`` (pull request 191085).
+
     Args:
-        grouped: whether the kernel takes fewer key and value heads than query heads.
+        grouped: whether the kernel of 2.13 takes fewer key and value heads than query heads.
         kv_alike: whether key and value then need the same number.
     """
 
@@ -123,11 +146,12 @@ def _batch_and_heads(grouped: bool, kv_alike: bool = True) -> Rule:
         if len(batches) > 1:
             return Refusal("needs one batch size, and does not broadcast", f"{HEADER}:417")
         query, key, value = (shape[-3] for shape in shapes)
-        if case.call.gqa and grouped:
+        if case.call.gqa and (grouped or _is_2_15(case)):
             return _groups(query, key, value, kv_alike)
-        if query == key == value:
+        if query == key == value or (_is_2_15(case) and key == value == 1):
             return None
-        heads = f"{query} query heads and {key} key heads" if query != key else "unequal heads"
+        counts = f"{query} query heads, {key} key head{'s' if key != 1 else ''}"
+        heads = counts if query != key else "unequal heads"
         wants = "takes no grouped queries" if case.call.gqa else "needs enable_gqa"
         return Refusal(f"{wants} ({heads})", f"{HEADER}:437")
 
@@ -231,11 +255,13 @@ def _cudnn_mask(case: Case) -> Refusal | None:
     if mask is None:
         return None
     if call.mask_needs_grad:
-        return Refusal("gives a mask no gradient", f"{HEADER}:275")
+        return Refusal("computes no gradient for a mask", f"{HEADER}:275")
     if len(mask) < 2 or mask[-2] not in (1, call.query[2]):
-        return Refusal("needs a mask as long as the query, or 1", f"{HEADER}:297")
+        where = "in its second to last dimension"
+        return Refusal(f"needs a mask with the query's length or 1 {where}", f"{HEADER}:297")
     if mask[-1] not in (1, call.key[2]):
-        return Refusal("needs a mask as long as the key, or 1", f"{HEADER}:301")
+        where = "in its last dimension"
+        return Refusal(f"needs a mask with the key's length or 1 {where}", f"{HEADER}:301")
     batch, heads = call.query[:2]
     if len(mask) == 2 or (len(mask) == 4 and mask[0] in (1, batch) and mask[1] in (1, heads)):
         return None
@@ -248,7 +274,7 @@ def _cudnn_dropout(case: Case) -> Refusal | None:
     """check_cudnn_dropout"""
     if case.call.dropout * 16 == int(case.call.dropout * 16):
         return None
-    return Refusal("takes dropout in sixteenths only", f"{CPP}:590")
+    return Refusal(f"needs dropout in steps of 1/16, not {case.call.dropout:g}", f"{CPP}:590")
 
 
 def _cudnn_shapes(case: Case) -> Refusal | None:
@@ -265,17 +291,36 @@ def _cudnn_shapes(case: Case) -> Refusal | None:
     if odd:
         return Refusal(f"needs head sizes that are a multiple of 8, not {odd[0]}", f"{CPP}:653")
     if call.key[2] == 1:
-        return Refusal("takes no key of length 1", f"{CPP}:680")
+        return Refusal("takes no single key", f"{CPP}:680")
     if length == 1 and call.dropout:
         return Refusal("takes no query of length 1 with dropout", f"{CPP}:686")
     return None
 
 
 def _cudnn_limit(case: Case, sizes: tuple[int, int]) -> int:
-    """256 on sm90; on sm10x 128, and DeepSeek's pair of 192 and 128; elsewhere 128."""
-    if case.sm == (9, 0):
+    """256 on sm90; on sm10x 128, and DeepSeek's pair of 192 and 128; elsewhere 128. With 2.15 and
+    its cuDNN it is 256 on sm10x too."""
+    if case.sm == (9, 0) or _cudnn_takes_256(case):
         return 256
     return 192 if case.sm[0] == 10 and sizes == (192, 128) else 128
+
+
+def _cudnn_takes_256(case: Case) -> bool:
+    """``supports_d256`` of check_cudnn_d256_bprop_head_dim, which is new in 2.15"""
+    new = _is_2_15(case) and case.settings.cudnn > 92200
+    waits = case.sm == (10, 7) and case.settings.cudnn <= 92500
+    return new and (case.sm == (9, 0) or case.sm[0] == 10) and not waits
+
+
+def _cudnn_backward(case: Case) -> Refusal | None:
+    """check_cudnn_d256_bprop_head_dim, which is new in 2.15"""
+    sizes = query, value = case.call.query[3], case.call.value[3]
+    if not case.call.needs_grad or not _cudnn_takes_256(case):
+        return None
+    if max(sizes) <= 128 or sizes in ((192, 128), (256, 256)):
+        return None
+    told = f"head size {query}" if query == value else f"head size {query} with values of {value}"
+    return Refusal(f"has no backward for {told}", f"{CPP}:915")
 
 
 def _head_sizes(case: Case) -> tuple[int, int, int]:
@@ -296,6 +341,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _batch_and_heads(grouped=True),
         _some_length,
         _dense_rows(single_too=True),
+        _flash_grid,
     ),
     "efficient": (
         _enabled("efficient", f"{HEADER}:571"),
@@ -321,6 +367,43 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _dense_rows(single_too=True),
         _batch_and_heads(grouped=True, kv_alike=False),
         _cudnn_shapes,
+        _cudnn_backward,
     ),
 }
 """For each fused kernel the filters in the order of can_use_…_attention in sdp_utils.cpp."""
+
+LINES_2_15 = {
+    f"{CPP}:199": f"{CPP}:292",
+    f"{CPP}:285": f"{CPP}:388",
+    f"{CPP}:356": f"{CPP}:460",
+    f"{CPP}:443": f"{CPP}:547",
+    f"{CPP}:503": f"{CPP} check_mem_efficient_hardware_support",
+    f"{CPP}:537": f"{CPP}:643",
+    f"{CPP}:558": f"{CPP}:666",
+    f"{CPP}:590": f"{CPP}:699",
+    f"{CPP}:605": f"{CPP}:735",
+    f"{CPP}:647": f"{CPP}:806",
+    f"{CPP}:653": f"{CPP}:813",
+    f"{CPP}:680": f"{CPP}:843",
+    f"{CPP}:686": f"{CPP}:849",
+    f"{CPP}:772": f"{CPP}:1006",
+    f"{CPP}:831": f"{CPP}:1065",
+    f"{CPP}:843": f"{CPP}:1077",
+    f"{CPP}:1083": f"{CPP} select_sdp_backend",
+    f"{HEADER}:91": f"{HEADER}:108",
+    f"{HEADER}:262": f"{HEADER}:279",
+    f"{HEADER}:275": f"{HEADER}:293",
+    f"{HEADER}:297": f"{HEADER}:315",
+    f"{HEADER}:301": f"{HEADER}:319",
+    f"{HEADER}:314": f"{HEADER}:332",
+    f"{HEADER}:327": f"{HEADER}:345",
+    f"{HEADER}:365": f"{HEADER}:383",
+    f"{HEADER}:381": f"{HEADER}:409",
+    f"{HEADER}:417": f"{HEADER}:446",
+    f"{HEADER}:437": f"{HEADER}:478",
+    f"{HEADER}:502": f"{HEADER}:545",
+    f"{HEADER}:546": f"{HEADER}:593",
+    f"{HEADER}:559": f"{HEADER}:606",
+    f"{HEADER}:571": f"{HEADER}:618",
+}
+"""Lines of 2.13.0, and where the same refusal stands in 2.15.0."""

@@ -78,13 +78,23 @@ def find_version(text: str) -> str:
     """The recorded version that is meant: ``"2.13"`` is the newest of 2.13.
 
     Raises:
-        PolicyRecordError: if none is; the message lists those that are recorded.
+        PolicyRecordError: if none is; the message lists those that are recorded, and names the one
+            that differs in the last number only.
     """
-    wanted = release(text).strip()
-    found = [each for each in versions() if f"{each}.".startswith(f"{wanted}.")]
-    if not wanted or not found:
-        raise PolicyRecordError(f"torch {text} is not recorded; recorded: {', '.join(versions())}")
-    return found[-1]
+    wanted, there = release(text).strip().removeprefix("v"), ", ".join(versions())
+    if not wanted:
+        raise PolicyRecordError(f"name a version of torch; recorded: {there}")
+    if found := _of(wanted):
+        return found[-1]
+    minor, _, patch = wanted.rpartition(".")
+    near = _of(minor) if "." in minor and patch.isdigit() else []
+    hint = f"; of torch {minor} it is {near[-1]}" if near else ""
+    raise PolicyRecordError(f"torch {wanted} is not recorded; recorded: {there}{hint}")
+
+
+def _of(beginning: str) -> list[str]:
+    """The recorded versions that begin with these numbers, the newest last."""
+    return [each for each in versions() if f"{each}.".startswith(f"{beginning}.")]
 
 
 def table(device: str, dtype: str, version: str | None = None) -> dict[str, RecordedPolicy]:
