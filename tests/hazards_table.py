@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import hazards_clean
+import hazards_held_out
+import hazards_planted
 import torch
-from hazards_clean import CLEAN
-from hazards_planted import PLANTED, Planted
+from hazards_planted import Planted
 from torch import nn
 
 from amp_lessons.course import lesson_called
@@ -20,6 +22,8 @@ from amp_lessons.trace import Hazard
 from amp_lessons.trace.hazards import KINDS
 from amp_lessons.trace.passes import Asked, Pass
 
+PLANTED = (*hazards_planted.PLANTED, *hazards_held_out.PLANTED)
+CLEAN = hazards_clean.CLEAN | hazards_held_out.CLEAN
 RUNS = (("cuda", torch.float16), ("cpu", torch.bfloat16))
 """How the clean models are explained. FP16 on CUDA is the default of `explain`."""
 
@@ -118,15 +122,16 @@ Each hazard has a severity:
 
 - **raises**: the op ends your program.
 - **wrong numbers**: the result is inf, NaN, zero or far off for values that occur in training.
-- **watch**: it goes wrong from a bound on, and the message names that bound.
+- **watch**: it goes wrong once values pass a bound, which the message names.
 
-The rules follow what is known of each value: a sigmoid lies between 0 and 1, a clamp has bounds,
+The rules use what is known about each value: a sigmoid lies between 0 and 1, a clamp has bounds,
 `x - x.max()` is at most 0. Where a value is bounded, they say nothing.
 """
 _COUNTS = """## How many it finds
 
 We planted each mistake in a small model, in several spellings. Most come with a value that shows
-the wrong number on a CPU, and with the cure that gives the right one."""
+the wrong number on a CPU, and with the cure that gives the right one. The rules were written with
+these mistakes in view, so expect them to miss more in code that they have not seen."""
 _PLANTED = "## The planted mistakes"
 _CLEAN = "## The clean models"
 _LIMITS = """## What the rules can't see
@@ -134,8 +139,8 @@ _LIMITS = """## What the rules can't see
 - A trace has no values. Whether an activation really passes 256 is a question for
   `amp_lessons.monitor`.
 - A norm's weight is taken to be about 1, and parameters are taken to be small.
-- Products of two different tensors, such as attention scores or the area of a box, are not judged.
-- `torch.tensor(1e10, dtype=torch.float16)` is inf before an op sees it, which may be meant.
+- Products of two different tensors, such as attention scores, are not judged. Two columns of one
+  tensor are, such as the sides of a box.
 - A sum of a few hundred FP16 numbers is left alone: it overflows only if they are above 100.
 """
 

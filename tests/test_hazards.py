@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hazards_clean import CLEAN
-from hazards_planted import BF16, FP16, PLANTED, RAISES, Of
-from hazards_table import RUNS, counted, page, told
+from hazards_planted import BF16, FP16, RAISES, WRONG, Of
+from hazards_table import CLEAN, PLANTED, RUNS, counted, page, told
 from torch import nn
 
 from amp_lessons.course import LESSONS
@@ -188,6 +187,48 @@ def test_a_half_model_is_a_hazard_only_if_it_is_trained():
         assert severities() == []
     model.train().requires_grad_(False)
     assert severities() == []
+
+
+def assign_one(x):
+    x[0, 0] = -1e9
+
+
+def assign_row(x):
+    x[0] = -1e9
+
+
+def assign_where(x):
+    x[x > 0] = -1e9
+
+
+def assign_at(x):
+    x[[0, 1], [2, 3]] = -1e9
+
+
+def fill_one(x):
+    x[0, :1].fill_(-1e9)
+
+
+def fill_row(x):
+    x[0].fill_(-1e9)
+
+
+@pytest.mark.parametrize(
+    "write", [assign_one, assign_row, assign_where, assign_at, fill_one, fill_row]
+)
+def test_a_number_past_the_end_is_told_as_this_torch_writes_it(write):
+    x = torch.ones(4, 8, dtype=FP16)
+    try:
+        write(x)
+    except RuntimeError:
+        expected = RAISES
+    else:
+        assert torch.isinf(x).any()
+        expected = WRONG
+    (found,) = hazards(lambda x: write(x) or x, device="cpu")
+    assert (found.kind, found.severity) == ("constant beyond the format", expected)
+    if expected == WRONG:
+        assert "-inf" in found.message
 
 
 def test_a_float64_tensor_is_named_where_it_comes_in():

@@ -4,7 +4,8 @@
 them, so that they stay silent where a value is bounded, and speak where it is not.
 """
 
+from amp_lessons.trace.facts.elements import is_mask
 from amp_lessons.trace.facts.fact import Fact, rounded, spacing
 from amp_lessons.trace.facts.values import Values
 
-__all__ = ["Fact", "Values", "rounded", "spacing"]
+__all__ = ["Fact", "Values", "is_mask", "rounded", "spacing"]

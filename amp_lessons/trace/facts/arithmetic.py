@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
 from amp_lessons.trace.facts.call import Call
-from amp_lessons.trace.facts.elements import guarded
+from amp_lessons.trace.facts.elements import guarded, is_mask
 from amp_lessons.trace.facts.fact import (
     Fact,
     add,
@@ -19,7 +19,8 @@ from amp_lessons.trace.facts.fact import (
     times,
 )
 
-_STAYS = ("norm", "largest", "sum", "mean", "max", "one minus square", "distance")
+_STAYS = ("norm", "largest", "sum", "mean", "max", "one minus square", "one minus exp", "distance",
+          "spread", "root", "abs", "masked", "lgamma")  # fmt: skip
 """What is still known of a result after a small positive number was added to it."""
 
 
@@ -44,11 +45,20 @@ def rsub(call: Call) -> Fact:
 
 def minus(call: Call, a: Fact, b: Fact) -> Fact:
     made = plus(call, a, times_constant(b, -1.0))
+    if b.made == ("mean", a.value):
+        return replace(made, made=("centred", a.value))
     if b.made in (("max", a.value), ("logsumexp", a.value)):
         return replace(made, high=0.0)
+    if part_of(a) is not None and part_of(a) == part_of(b):
+        return replace(made, made=("extent", part_of(a)))
     if a.made[0] == "mean of square" and b.made == ("square of mean", a.made[1]):
         return replace(made, made=("variance by difference", a.made[1]))
     return made
+
+
+def part_of(fact: Fact) -> Hashable:
+    """The value that a view shows a part of; None for a whole tensor."""
+    return fact.value[0] if isinstance(fact.value, tuple) else None
 
 
 def plus(call: Call, a: Fact, b: Fact) -> Fact:
@@ -67,8 +77,14 @@ def plus(call: Call, a: Fact, b: Fact) -> Fact:
             made = replace(made, made=other.made)
         if number == 1:
             made = replace(made, made=("one plus", other.value))
+        if other.low < 0 <= low < 0.5:  # (1 + tanh(x)) / 2 is a probability
+            made = replace(made, source=other.source)
     if not numbers:
         made = replace(made, made=distance(a, b))
+        if source := both_shares(a, b):
+            made = replace(made, source=source, rounded=a.rounded)
+    if any(is_mask(f) or f.made[0] == "masked" for f in (a, b)):
+        made = replace(made, made=("masked", None))
     return guarded(made, (a, b))
 
 
@@ -78,8 +94,8 @@ def one_minus(call: Call, b: Fact) -> Fact:
         low, high, source=b.source, complement=not b.complement, rounded=b.rounded,
         made=("one minus", b.value),
     )  # fmt: skip
-    if b.made[0] == "square":
-        made = replace(made, made=("one minus square", b.made[1]))
+    if b.made[0] in ("square", "exp"):
+        made = replace(made, made=(f"one minus {b.made[0]}", b.made[1]))
     if b.margin is not None and b.lost is not None and not b.source:
         made = replace(made, lost=b.lost)
     return made
@@ -88,7 +104,7 @@ def one_minus(call: Call, b: Fact) -> Fact:
 def distance(a: Fact, b: Fact) -> tuple[str, Any]:
     """Squared norms, less a product of 16 bits: the square of a distance, or a part of it."""
     names = {a.made[0]: a, b.made[0]: b}
-    if set(names) == {"sum of square"}:
+    if set(names) == {"sum of square"} or are_diagonals(a, b):
         return ("two sums of squares", None)
     less = names.get("product")
     if less is None or (less.factor < 0) is (less.made[1] == "-") or less.rounded is None:
@@ -99,11 +115,28 @@ def distance(a: Fact, b: Fact) -> tuple[str, Any]:
     return ("norm less product", None) if "sum of square" in names else ("", None)
 
 
+def both_shares(a: Fact, b: Fact) -> str:
+    """The source of p * y + (1 - p) * (1 - y), which is a probability again; "" for another sum."""
+    shares = [f.made[1] for f in (a, b) if f.made[0] == "share" and isinstance(f.made[1], tuple)]
+    if len(shares) < 2 or shares[0][1] == shares[1][1]:
+        return ""
+    return str(shares[0][0])
+
+
+def are_diagonals(a: Fact, b: Fact) -> bool:
+    """Whether both are parts of one product, such as its diagonal and the transpose of that."""
+    if a.made[0] == "diagonal":
+        return a.made == b.made
+    products = a.made[0] == b.made[0] == "product" and part_of(a) is not None
+    return products and part_of(a) == part_of(b) and a.factor > 0 and b.factor > 0
+
+
 def neg(call: Call) -> Fact:
     fact = call.fact(0)
     low, high = negative(fact)
+    made = {"distance": fact.made, "exp": ("minus exp", fact.made[1])}.get(fact.made[0])
     return replace(
-        fact, low=low, high=high, value=None, number=None, made=("neg", fact.value),
+        fact, low=low, high=high, value=None, number=None, made=made or ("neg", fact.value),
         root=fact.of, factor=-fact.factor,
     )  # fmt: skip
 
@@ -116,7 +149,12 @@ def summed(call: Call) -> Fact:
     if call.name == "cumsum":
         return running(call, fact)
     made = ("sum of square", fact.made[1]) if fact.made[0] == "square" else ("sum", fact.value)
-    return Fact(low, high, made=made, learned=fact.learned)
+    if fact.made[0] == "unit product":
+        return Fact(-1.0, 1.0, source="cosine", rounded=fact.rounded)
+    if fact.made[0] == "lgamma":
+        return Fact(made=fact.made, rounded=fact.rounded)
+    gain = fact.gain * count if fact.low >= 0 else 1.0  # with one sign the sum grows with the count
+    return Fact(low, high, made=made, learned=fact.learned, gain=gain)
 
 
 def running(call: Call, fact: Fact) -> Fact:
@@ -136,6 +174,10 @@ def length(call: Call) -> Fact:
     return Fact(0.0, math.inf, made=("norm", fact.value), learned=fact.learned)
 
 
+_SCALED = ("square", "exp", "product", "distance", "masked", "lgamma")
+"""What a value still is after it was multiplied with a number."""
+
+
 def times_constant(fact: Fact, factor: float) -> Fact:
     low, high = multiply(fact, constant(factor))
     gain = fact.gain * abs(factor) if factor else 1.0
@@ -148,8 +190,9 @@ def times_constant(fact: Fact, factor: float) -> Fact:
 
 def rescaled(scaled: Fact, before: Fact) -> Fact:
     """A value times a constant is another value, and still a square or an exponential."""
-    kept = before.made if before.made[0] in ("square", "exp", "product") else ("", None)
-    return replace(scaled, value=None, source="", made=kept, unit=False)
+    kept = before.made if before.made[0] in _SCALED else ("", None)
+    source = "scaled integers" if before.source.endswith("integers") else before.source
+    return replace(scaled, value=None, source=source, made=kept, unit=False)
 
 
 def mul(call: Call) -> Fact:
@@ -157,6 +200,8 @@ def mul(call: Call) -> Fact:
     for one, other in ((a, b), (b, a)):
         if one.exact and one.low == one.high:
             scaled = times_constant(other, one.low)
+            if one.low <= -1000 and other.made[0] == "one minus" and not other.bounded:
+                return Fact(one.low, 0.0)  # (1 - mask) * -65504: a mask is 0 or 1
             return rescaled(scaled, other)
     if a.value == b.value:
         return replace(to_power(a, 2.0), root=a.of, power=2 * a.power, factor=a.factor * a.factor)
@@ -164,6 +209,16 @@ def mul(call: Call) -> Fact:
         return Fact(*multiply(a, b), made=("one minus square", a.made[1]), rounded=a.rounded)
     low, high = multiply(a, b)
     made = Fact(low, high, learned=a.learned and b.learned, exact=a.exact and b.exact)
+    if a.source.endswith("integers") or b.source.endswith("integers"):
+        made = replace(made, source="scaled integers")
+    if a.source == b.source in ("sigmoid", "softmax"):  # a probability of both
+        made = replace(made, source=a.source, complement=a.complement and b.complement)
+    for one, other in ((a, b), (b, a)):
+        if one.source in ("sigmoid", "softmax") and not other.source and not other.bounded:
+            share = ("share", (one.source, one.complement))
+            return replace(made, made=share, rounded=one.rounded)
+    if a.unit and b.unit:
+        return replace(made, low=-1.0, high=1.0, made=("unit product", None))
     if a.of is not None and a.of == b.of:
         power, factor = a.power + b.power, a.factor * b.factor
         return replace(made, root=a.of, power=power, factor=factor)
@@ -177,6 +232,8 @@ def div(call: Call) -> Fact:
         return rescaled(scaled, a)
     if b.made == ("norm", a.value):
         return Fact(-1.0, 1.0, unit=True)
+    if a.made[0] == "centred" and b.made == ("spread", a.made[1]):
+        return Fact(made=("standard", a.made[1]))
     if b.made in (("sum", a.value),) and a.low >= 0:
         return Fact(0.0, 1.0)
     if b.made == ("largest", a.value):
@@ -233,23 +290,27 @@ def sqrt(call: Call) -> Fact:
     if fact.low < 0:
         made = Fact(0.0, math.sqrt(fact.high) if fact.high >= 0 else math.inf)
         return replace(made, made=root_of(fact))
-    return replace(to_power(fact, 0.5), made=root_of(fact))
+    made = to_power(fact, 0.5)
+    return replace(made, made=root_of(fact), margin=fact.margin)
 
 
 def root_of(fact: Fact) -> tuple[str, Any]:
-    return ("norm", fact.made[1]) if fact.made[0] == "sum of square" else ("", None)
+    known = {"sum of square": ("norm", fact.made[1]), "spread": fact.made}
+    return known.get(fact.made[0], ("root", fact.value))
 
 
 def matmul(first: int, second: int) -> Callable[[Call], Fact]:
     def rule(call: Call) -> Fact:
         a, b = call.fact(first), call.fact(second)
         if a.unit and b.unit:  # cosines
-            return Fact(-1.0, 1.0, source="cosine")
+            return Fact(-1.0, 1.0, source="cosine", made=("product", "+"))
         if first:  # with another term
             return Fact()
         low, high = products(call.args[first].shape[-1], a, b)
         sign = "-" if a.factor * b.factor < 0 else "+"  # of a number that multiplies one of them
-        return Fact(low, high, made=("product", sign))
+        known = next((f for f in (a, b) if f.exact and not f.learned), None)
+        gain = max(1.0, known.size) * a.gain * b.gain if known is not None else 1.0
+        return Fact(low, high, made=("product", sign), gain=gain)
 
     return rule
 

@@ -14,6 +14,8 @@ import torch
 
 LOW = (torch.float16, torch.bfloat16)
 _LIMITS = {dtype: torch.finfo(dtype) for dtype in LOW}
+LITTLE = 0.01
+"""A guard or a margin is smaller than this."""
 _BITS = {torch.float16: 11, torch.bfloat16: 8}  # of the significand, with the leading one
 
 
@@ -31,11 +33,12 @@ class Fact:
         gain: product of the constant factors since an activation of unknown size.
         root, power, factor: it is factor * root ** power; a root of None stands for itself.
         source: "sigmoid", "softmax", "tanh", "rand" or "cosine", as long as it is that op's result,
-            or 1 minus it; "integers" for what was converted from an integer dtype.
+            or 1 minus it; "integers" for what was converted from an integer dtype, and
+            "scaled integers" for that times another number.
         complement: whether it is 1 minus the result of `source`.
         rounded: the 16-bit dtype that its value passed through; None if it passed through none.
         guard: a small positive constant that was added or bounds it.
-        margin: how far below 1 a clamp keeps it, if that is little.
+        margin: how far from 1 a clamp or known numbers keep it, if that is little.
         lost: a guard that the dtype (second) rounds to zero, or a margin that it rounds to 1.
         wide: the fact before the cast that made this tensor, if it was one to fewer bits.
         learned: whether it is a parameter, or made of nothing else.
@@ -82,12 +85,18 @@ class Fact:
         if dtype not in LOW:
             return self
         low, high = rounded(self.low, dtype), rounded(self.high, dtype)
-        lost = self.lost
-        if self.guard is not None and rounded(self.guard, dtype) == 0:
-            lost = (self.guard, dtype)
-        if self.margin is not None and rounded(1 - self.margin, dtype) == 1:
-            lost = (self.margin, dtype)
-        return replace(self, low=low, high=high, rounded=dtype, lost=lost)
+        lost, guard = self.lost, self.guard
+        if guard is None and self.exact and 0 < self.low < LITTLE:
+            guard = self.low
+        if guard is not None and rounded(guard, dtype) == 0:
+            lost = (guard, dtype)
+        margin = self.margin
+        if margin is None and self.exact and 0 < 1 - self.high < LITTLE:
+            margin = 1 - self.high
+        side = 1 if self.low >= 1 else -1
+        if margin is not None and rounded(1 + side * margin, dtype) == 1:
+            lost = (margin, dtype)
+        return replace(self, low=low, high=high, rounded=dtype, margin=margin, lost=lost)
 
 
 def constant(number: float) -> Fact:

@@ -10,8 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from amp_lessons.trace.facts.call import Call
-from amp_lessons.trace.facts.elements import SMALL, guarded, some
+from amp_lessons.trace.facts.elements import guarded, some
 from amp_lessons.trace.facts.fact import (
+    LITTLE,
     Fact,
     constant,
     union,
@@ -84,26 +85,38 @@ def hardtanh(call: Call) -> Fact:
 
 
 def clamped(call: Call, low: float, high: float) -> Fact:
-    fact = call.fact(0)
+    return clamp_of(call.fact(0), low, high)
+
+
+def clamp_of(fact: Fact, low: float, high: float) -> Fact:
+    """A fact of the value between two bounds."""
     made = replace(
         fact, low=min(max(fact.low, low), high), high=max(min(fact.high, high), low), exact=False,
         value=None, number=None, step=0.0,
     )  # fmt: skip
     if fact.made[0] == "exp":
         made = replace(made, made=("", None))
-    if 0 < low < SMALL:
+    if 0 < low < LITTLE:
         made = replace(made, guard=low, lost=None)
-    return replace(made, margin=1 - high, lost=None) if 0 < 1 - high < SMALL else made
+    if 0 < low - 1 < LITTLE:
+        return replace(made, margin=low - 1, lost=None)
+    return replace(made, margin=1 - high, lost=None) if 0 < 1 - high < LITTLE else made
 
 
 def maximum(call: Call) -> Fact:
     a, b = call.fact(0), call.fact(1)
+    for fact, bound in ((a, b), (b, a)):
+        if bound.number is not None:
+            return clamp_of(fact, bound.number, math.inf)
     made = Fact(max(a.low, b.low), max(a.high, b.high), made=a.made)
     return guarded(made, (a, b))
 
 
 def minimum(call: Call) -> Fact:
     a, b = call.fact(0), call.fact(1)
+    for fact, bound in ((a, b), (b, a)):
+        if bound.number is not None:
+            return clamp_of(fact, -math.inf, bound.number)
     return Fact(min(a.low, b.low), min(a.high, b.high))
 
 
@@ -128,6 +141,30 @@ def batch_norm(call: Call) -> tuple[Fact, ...]:
 def normed(call: Call, count: int) -> tuple[Fact, ...]:
     bound = math.sqrt(count) if isinstance(count, int) and count else math.inf
     return (Fact(-bound, bound), *(Fact() for _ in call.outputs[1:]))
+
+
+def above(low: float) -> Callable[[Call], Fact]:
+    """An activation function that keeps large values and has a least one."""
+
+    def rule(call: Call) -> Fact:
+        fact = call.fact(0)
+        return Fact(max(low, min(fact.low, 0.0)), max(0.0, fact.high), gain=fact.gain)
+
+    return rule
+
+
+def elu(call: Call) -> Fact:
+    return above(-call.number(1, 1.0) * call.number(2, 1.0))(call)
+
+
+def spread(call: Call) -> tuple[Fact, ...]:
+    """A variance or a standard deviation: it grows with what it is taken of."""
+    made = Fact(0.0, math.inf, made=("spread", call.fact(0).value))
+    return (made, *(Fact() for _ in call.outputs[1:]))
+
+
+def lgamma(call: Call) -> Fact:
+    return Fact(made=("lgamma", call.fact(0).value))
 
 
 def logsumexp(call: Call) -> Fact:

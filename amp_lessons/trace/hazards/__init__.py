@@ -19,8 +19,10 @@ from amp_lessons.trace.hazards.constants import (
     of_written,
 )
 from amp_lessons.trace.hazards.functions import of_functions, of_refused, without_refused
-from amp_lessons.trace.hazards.grids import angles, counts, positions
+from amp_lessons.trace.hazards.grids import angles, counter, counts, ids, positions
 from amp_lessons.trace.hazards.growth import (
+    area,
+    before_softmax,
     exponential,
     gram,
     large_factor,
@@ -47,6 +49,7 @@ from amp_lessons.trace.hazards.probabilities import (
     arc_of_cosine,
     bce_after_sigmoid,
     cancellation,
+    gamma_by_difference,
     log_of_probability,
     odds,
     variance_by_difference,
@@ -78,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     odds,
     cancellation,
     variance_by_difference,
+    gamma_by_difference,
     arc_of_cosine,
     eps_vanishes,
     margin_vanishes,
@@ -85,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     known_beyond_format,
     masks_that_add_up,
     square,
+    area,
     gram,
     large_factor,
     exponential,
@@ -97,6 +102,8 @@ RULES: tuple[Rule, ...] = (
     positions,
     angles,
     counts,
+    ids,
+    counter,
     running_average,
     dtypes_in_one_op,
     mixed_in_place,
@@ -109,12 +116,13 @@ RULES: tuple[Rule, ...] = (
 def find(events: Iterable[Event]) -> list[Hazard]:
     """All hazards of the ops, in their order."""
     events = list(events)
-    meant = came_back(events)
+    meant, attends = came_back(events), before_softmax(events)
     return [
         hazard
         for event in events
         for rule in RULES
         if (hazard := rule(event)) is not None
+        if not (rule is gram and event.row.number in attends)
         if not (rule is float64 and event.row.op == "aten::_to_copy" and event.row.path in meant)
     ]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import cache
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from amp_lessons.fakes.ops import LOW
 from amp_lessons.foundations.precision import dtype_name
+from amp_lessons.trace.facts import is_mask
 from amp_lessons.trace.hazards.kinds import (
     RAISES,
     WATCH,
@@ -33,9 +32,10 @@ _FILLS = (
     "masked_fill", "fill", "full", "full_like", "new_full", "constant_pad_nd", "index_fill",
     "scatter", "threshold", "fill_diagonal", "linspace",
 )  # fmt: skip
-_MARGINS = ("atanh", "logit", "erfinv", "special_erfinv", "acos", "asin", "log1p")
+_ONE_BY_ONE = ("fill", "full", "full_like", "new_full")
+_MARGINS = ("acosh", "atanh", "logit", "erfinv", "special_erfinv", "acos", "asin", "log1p")
 _BOUNDS = ("clamp", "clamp_min", "clamp_max", "hardtanh")
-_ADDED = ("add", "sub", "rsub", "where", "maximum", "minimum")
+_ADDED = ("nan_to_num", "add", "sub", "rsub", "where", "maximum", "minimum")
 _SCALED = ("mul",)
 
 
@@ -49,15 +49,30 @@ def eps_vanishes(event: Event) -> Hazard | None:
     if name == "pow" and not (isinstance(power, int | float) and power < 1 and power != 0):
         return None
     eps, low = fact.lost
-    harm = "the gradient is inf at 0" if name in ("sqrt", "pow") and power > 0 else ""
+    op, root = event.row.short_op, name in ("sqrt", "pow") and power > 0
+    if fact.made[0] == "one minus":
+        lost = f"x may be 1 - {eps:.2g}, which is 1 in {dtype_name(low)}: then {op} gets 1 - x = 0"
+    else:
+        lost = f"{eps:g} is 0 in {dtype_name(low)}, so it does not keep {op} away from 0"
     return hazard(
         event,
         "eps vanishes",
         WRONG,
-        f"{eps:g} was added in {dtype_name(low)}, where it is 0: nothing guards "
-        f"{event.row.short_op} from 0" + (f", where {harm}" if harm else ""),
-        f"compute it in float32 (x.float()), or take an eps of at least {torch.finfo(low).tiny:g}",
+        lost + (", where its gradient is inf" if root else ""),
+        _BEFORE if fact.made[0] == "one minus" else _at_least(low),
     )
+
+
+_BEFORE = "compute 1 - x in float32 (x.float()), before anything is rounded to 16 bits"
+
+
+def _at_least(low: torch.dtype) -> str:
+    """The cure for a guard: float32, or a guard that is a normal number of the 16-bit format."""
+    return f"compute it in float32 (x.float()), or take an eps of at least {_TINY[low]}"
+
+
+_TINY = {torch.float16: "6.2e-05", torch.bfloat16: "1.2e-38"}
+"""The least normal number, rounded up to two digits."""
 
 
 def margin_vanishes(event: Event) -> Hazard | None:
@@ -71,13 +86,14 @@ def margin_vanishes(event: Event) -> Hazard | None:
     if base(event) == "log1p" and fact.made[0] != "neg":
         return None
     margin, low = fact.lost
-    harm = "the gradient" if base(event) in ("acos", "asin") else base(event)
+    op = base(event)
+    harm = f"the gradient of {op}" if op in ("acos", "asin", "acosh") else op
+    sign = "+" if base(event) == "acosh" else "-"
     return hazard(
         event,
         "eps vanishes",
         WRONG,
-        f"a bound of 1 - {margin:.2g} was set in {dtype_name(low)}, where it is 1: {harm} is "
-        "infinite there",
+        f"a bound of 1 {sign} {margin:.2g} is 1 in {dtype_name(low)}, where {harm} is infinite",
         f"clamp in float32 (x.float()), or stay {torch.finfo(low).eps:.2g} away from 1",
     )
 
@@ -92,11 +108,14 @@ def constant_beyond_format(event: Event) -> Hazard | None:
     if value is None:
         return None
     # On CUDA the bounds are compared in float32: there they do no harm.
-    raises = name in _FILLS or (name in _BOUNDS and event.outputs[0].device.type == "cpu")
+    on_cpu = event.outputs[0].device.type == "cpu"
+    raises = name in _FILLS or (name in _BOUNDS and on_cpu)
+    if on_cpu and name in _ONE_BY_ONE and event.outputs[0].numel() == 1:
+        raises = False  # ATen/native/Fill.cpp (`fill_out`) writes one element without the check
     if raises:
-        what, severity = "raises: value cannot be converted without overflow", RAISES
-    elif name in _ADDED:
-        what, severity = "gives inf", WRONG
+        what, severity = "raises (value cannot be converted without overflow)", RAISES
+    elif name in (*_ADDED, *_ONE_BY_ONE):
+        what, severity = f"gives {'-' * (value < 0)}inf", WRONG
     elif name in _SCALED:
         what, severity = f"gives inf where |x| is above {limit / abs(value):.2g}", WATCH
     else:
@@ -106,8 +125,16 @@ def constant_beyond_format(event: Event) -> Hazard | None:
         "constant beyond the format",
         severity,
         f"{value:g} does not fit {dtype_name(dtype)} (largest: {limit:g}); {name} {what}",
+        _cure(value),
         overflows=not raises,
     )
+
+
+def _cure(number: float) -> str:
+    """What to write instead of a number past the end. Most that are negative belong to a mask."""
+    if number < 0:
+        return ""  # the kind's
+    return "keep it in float32, or stay below torch.finfo(x.dtype).max"
 
 
 def _numbers(event: Event) -> list[float]:
@@ -129,7 +156,8 @@ def known_beyond_format(event: Event) -> Hazard | None:
             "constant beyond the format",
             WRONG if fact.exact else WATCH,
             f"{value:g} does not fit {dtype_name(dtype)} (largest: {limit:g}); the conversion "
-            "gives inf",
+            f"gives {'-' * (value < 0)}inf",
+            _cure(value),
             overflows=True,
         )
     return None
@@ -141,8 +169,14 @@ def masks_that_add_up(event: Event) -> Hazard | None:
     if base(event) != "add" or dtype not in LOW or dtype is None or len(event.facts) != 2:
         return None
     limit = torch.finfo(dtype).max
-    total = sum(fact.low for fact in event.facts)
-    if not all(-limit <= f.low < -limit / 2 and f.high <= 0 for f in event.facts):
+    a, b = event.facts
+    masks = [f.low for f in (a, b) if is_mask(f) and f.low >= -limit]
+    if dtype == torch.bfloat16 and any(low > -limit / 2 for low in masks):
+        return None
+    if not masks or (len(masks) == 1 and "masked" not in (a.made[0], b.made[0])):
+        return None
+    total = sum(masks) if len(masks) == 2 else 2 * masks[0]
+    if total >= -limit:
         return None
     return hazard(
         event,
@@ -155,35 +189,30 @@ def masks_that_add_up(event: Event) -> Hazard | None:
     )
 
 
-@cache
-def _assignments_raise() -> bool:
-    """Whether this torch refuses to assign a number that 16 bits cannot hold."""
-    with _disable_current_modes():
-        try:
-            torch.zeros(2, dtype=torch.float16)[:] = 1e9  # a single element takes another way
-        except RuntimeError:
-            return True
-    return False
+def of_written(
+    written: Iterable[tuple[str, str, str, float, torch.dtype]], found: Iterable[Hazard]
+) -> list[Hazard]:
+    """Numbers that become inf on their way into a 16-bit tensor, before any op sees them.
 
-
-def of_written(written: Iterable[tuple[str, str, float, torch.dtype]]) -> list[Hazard]:
-    """Numbers that an assignment to a part of a 16-bit tensor turns into inf.
-
-    Newer versions of torch refuse the number instead (2.15 does). There the op below the
-    assignment, a fill, is the hazard, and nothing is added here.
+    From 2.14 on torch gives some of them to an op that refuses them. That op is among the hazards
+    ``found`` then, and nothing is added here.
     """
-    if _assignments_raise():
-        return []
+    told = {(h.paths, h.where) for h in found if h.kind == "constant beyond the format"}
     return [
         made(
             "constant beyond the format",
             WRONG,
             path,
-            "__setitem__",
+            call,
             where,
-            f"{number:g} does not fit {dtype_name(dtype)} (largest: "
-            f"{torch.finfo(dtype).max:g}); written into a part of a tensor it becomes inf",
+            f"{number:g} does not fit {dtype_name(dtype)} (largest: {torch.finfo(dtype).max:g}); "
+            f"{_WRITES.get(call, 'the new tensor holds')} {'-' * (number < 0)}inf",
+            fix=_cure(number),
             overflows=True,
         )
-        for path, where, number, dtype in written
+        for path, where, call, number, dtype in written
+        if ((path,), (where,)) not in told
     ]
+
+
+_WRITES = {"__setitem__": "the assignment writes"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from amp_lessons.fakes.ops import LOW
 from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.facts import Fact, spacing
@@ -23,6 +25,7 @@ _ANGLES = ("sin", "cos", "tan")
 _ROUGH = 0.25
 """An error of an angle, in radians, from which on its sine means little."""
 _MIXES = ("mul", "add", "sub", "rsub", "div")
+_INTEGERS = (torch.int64, torch.int32, torch.int16)
 _COUNTS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3}
 
 
@@ -41,8 +44,8 @@ def positions(event: Event) -> Hazard | None:
             event,
             "positions in 16 bit",
             WRONG,
-            f"{_words(fact)} go to {fact.size:g} in {dtype_name(low)}, where neighbours are "
-            f"{spacing(fact.size, low):g} apart: several of them become one number",
+            f"{_words(fact)} up to {fact.size:g} are stored in {dtype_name(low)}, where numbers "
+            f"of that size are {spacing(fact.size, low):g} apart: several become the same",
         )
     return None
 
@@ -58,18 +61,73 @@ def angles(event: Event) -> Hazard | None:
     fact = operand(event, 0) if base(event) in _ANGLES else None
     if fact is None or fact.rounded is None:
         return None
+    if fact.source.endswith("integers") and not fact.bounded:
+        return _angles_of_integers(event, fact.rounded)
     size = fact.size if fact.bounded else fact.gain
     if spacing(size, fact.rounded) < _ROUGH:
         return None
     low = dtype_name(fact.rounded)
-    size_of = f"go to {size:.4g}" if fact.bounded else f"are {size:.3g} times an activation"
+    size_of = f"up to {size:.4g}" if fact.bounded else f"of {size:.3g} times an activation"
     return hazard(
         event,
         "positions in 16 bit",
         WRONG if fact.bounded else WATCH,
-        f"angles {size_of} in {low}, where neighbours of {size:.4g} are "
-        f"{spacing(size, fact.rounded):g} apart: the {base(event)} is noise",
+        f"angles {size_of} are stored in {low}, where numbers around {size:.4g} are "
+        f"{spacing(size, fact.rounded):g} apart: their {base(event)} is noise",
         "compute the angle in float32 from float32 positions, with autocast off for the product",
+    )
+
+
+def _angles_of_integers(event: Event, low: torch.dtype) -> Hazard:
+    """Timesteps or positions whose size no trace knows, in 16 bits."""
+    rough = 2.0 ** (BITS[low] - 1)
+    return hazard(
+        event,
+        "positions in 16 bit",
+        WATCH,
+        f"angles are computed from integers in {dtype_name(low)}: above {rough:g} they are at "
+        f"least 1 radian apart, and their {base(event)} is noise",
+        "compute the angle in float32 from integer positions (t.float()), with autocast off for "
+        "a product",
+    )
+
+
+def ids(event: Event) -> Hazard | None:
+    """Ids or positions that went through 16 bits and became integers again."""
+    dtype = dtype_out(event)
+    if base(event) != "_to_copy" or dtype not in _INTEGERS:
+        return None
+    (source, _), *_ = event.inputs
+    fact = operand(event, 0)
+    if fact is None or source.dtype not in LOW or fact.source != "integers":
+        return None
+    return hazard(
+        event,
+        "positions in 16 bit",
+        WATCH,
+        f"integers were stored in {dtype_name(source.dtype)} and are read back: above "
+        f"{2 ** BITS[source.dtype]} some of them became their neighbours",
+        "keep ids and positions in an integer tensor of their own, or in float32",
+    )
+
+
+def counter(event: Event) -> Hazard | None:
+    """A 16-bit buffer that is counted up by 1 stops at 2048, or at 256."""
+    dtype = dtype_out(event)
+    if base(event) != "add" or dtype not in LOW or dtype is None or not event.inputs:
+        return None
+    step, (_, origin) = operand(event, 1), event.inputs[0]
+    if not origin.name or step is None or not event.func._schema.is_mutable:
+        return None
+    if step.number is None or step.number < 1 or step.number != int(step.number):
+        return None
+    return hazard(
+        event,
+        "positions in 16 bit",
+        WRONG,
+        f"{origin.name} is {dtype_name(dtype)} and counts up by {step.number:g}: it stops at "
+        f"{2 ** BITS[dtype] * step.number:g}",
+        "keep the counter in int64: register_buffer(name, torch.zeros((), dtype=torch.int64))",
     )
 
 
@@ -92,7 +150,6 @@ def counts(event: Event) -> Hazard | None:
         event,
         "positions in 16 bit",
         WATCH,
-        f"{count} times {fact.low:g} is added one by one in {dtype_name(dtype)}: a count stops "
-        f"at {most}",
+        f"{fact.low:g} is added {count} times in {dtype_name(dtype)}: the count stops at {most}",
         "count in int64 or float32: torch.bincount, or a float32 tensor to add to",
     )

@@ -7,9 +7,11 @@ gives. BF16 has float32's range, so only FP16 is looked at.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
+from amp_lessons.fakes.ops import storage_id
 from amp_lessons.trace.facts import Fact
 from amp_lessons.trace.facts.fact import times
 from amp_lessons.trace.hazards.kinds import (
@@ -29,14 +31,22 @@ from amp_lessons.trace.rows import Hazard
 
 _PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "dot": (0, 1),
              "vdot": (0, 1), "mv": (0, 1)}  # fmt: skip
-_EXPONENTIALS = {"exp": math.e, "expm1": math.e, "exp2": 2.0, "sinh": math.e, "cosh": math.e}
-_NORMALISERS = ("sum", "mean", "max", "largest", "norm", "sum of square", "mean of square")
+_EXPONENTIALS = {"exp": math.log(LARGEST), "expm1": math.log(LARGEST), "exp2": 16.0,
+                 "sinh": math.log(2 * LARGEST), "cosh": math.log(2 * LARGEST), "i0": 13.3,
+                 "special_i0": 13.3, "special_i1": 13.3}  # fmt: skip
+"""The x from which on each of them passes 65504."""
+_NORMALISERS = (
+    "sum", "mean", "max", "largest", "norm", "sum of square", "mean of square", "spread", "root",
+    "abs", "product",
+)  # fmt: skip
 _LARGE_FACTOR = 1000.0
 """From here on a factor is a hazard of itself: activations of 65 are common, and overflow."""
 _TINY_FACTOR = 1e-6
 """Below this a factor leaves an x of 1 at most four bits in FP16."""
 _LEAST, _SUBNORMAL = 2.0**-25, 2.0**-14
 """FP16 rounds numbers below the first to 0, and has fewer digits below the second."""
+_COLUMNS = 8
+"""A tensor of boxes or points has at most so many columns."""
 _SAFE = 500.0
 """An activation beyond this is rare: what overflows only there is not worth a word."""
 
@@ -57,7 +67,7 @@ def square(event: Event) -> Hazard | None:
     return _overflow(
         event,
         f"{shown} is inf in float16 where |x| is above {brief(limit)}",
-        "square in float32 (x.float() ** 2), or divide before you square",
+        f"compute it in float32 (x.float() ** {power:g}), or scale x down first",
     )
 
 
@@ -97,18 +107,37 @@ def gram(event: Event) -> Hazard | None:
     if fact is None or other is None or fact.value is None or fact.value != other.value:
         return None
     count = event.args[first].shape[-1]
-    if fact.learned or fact.unit or not isinstance(count, int) or not count:
+    known = fact.learned or fact.unit or fact.made[0] == "standard"
+    if known or not isinstance(count, int) or not count:
         return None
     limit = math.sqrt(LARGEST / count)
     if fact.size <= limit or limit / fact.gain >= 250:
         return None
     return _overflow(
         event,
-        f"a product of a tensor with itself adds up {count} squares in float16: inf where |x| is "
-        f"above {brief(limit)} throughout",
+        f"the product of a tensor with itself adds up {count} squares in float16: inf once all "
+        f"|x| are about {brief(limit)}",
         "normalise or scale the tensor before the product, or compute it in float32 with "
         "autocast off",
     )
+
+
+def before_softmax(events: Sequence[Event]) -> set[int]:
+    """Rows whose result goes to a softmax, past scales and masks: scores of attention.
+
+    They overflow as other scores do, and of those no rule speaks.
+    """
+    wanted: set[int] = set()
+    for event in reversed(events):
+        name = base(event)
+        if name in _SOFTMAX or (event.row.number in wanted and name in _KEEPS_SCORES):
+            wanted.update(origin.made_by for _, origin in event.inputs[:2])
+    return wanted
+
+
+_SOFTMAX = ("_softmax", "_safe_softmax")
+_KEEPS_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where", "_to_copy", "fill", "copy",
+                 "index_put", "native_dropout", "clone")  # fmt: skip
 
 
 def large_factor(event: Event) -> Hazard | None:
@@ -127,7 +156,7 @@ def large_factor(event: Event) -> Hazard | None:
         return None  # `constant_beyond_format` says so
     if fact.exact and fact.low == fact.high:
         return None  # the constant itself: said where it is used
-    if factor < 0 and (fact.source == "integers" or fact.made[0] == "one minus"):
+    if fact.made[0] == "one minus" or (factor < 0 and fact.source == "integers"):
         return None  # (1 - mask) * -1e4: a mask is 0 or 1
     limit = LARGEST / abs(factor)
     return _overflow(
@@ -179,12 +208,12 @@ def exponential(event: Event) -> Hazard | None:
     name = base(event)
     if name not in _EXPONENTIALS or dtype_out(event) != torch.float16:
         return None
-    fact, limit = operand(event, 0), math.log(LARGEST, _EXPONENTIALS[name])
+    fact, limit = operand(event, 0), _EXPONENTIALS[name]
     if fact is None or fact.learned or fact.high <= limit or limit > 100 * fact.gain:
         return None
     return _overflow(
         event,
-        f"{name} is inf in float16 where x is above {brief(limit)}",
+        f"{name.removeprefix('special_')} is inf in float16 where x is above {brief(limit)}",
         "subtract the maximum first (softmax, logsumexp), clamp, or compute it in float32",
         certain=fact.exact,
     )
@@ -199,8 +228,10 @@ def narrowed_growth(event: Event) -> Hazard | None:
         if what:
             return _overflow(
                 event,
-                f"{what} is brought to float16: inf where x is above {brief(limit)}",
-                "keep the result in float32, or bound it first (clamp, subtract the maximum)",
+                f"{what} is converted to float16: inf where {_above(what)} {brief(limit)}"
+                + (f", and 0 where x is below {math.log(_LEAST):.0f}" if "exp" in what else ""),
+                "keep the result in float32, with autocast off for a product of it, or bound it "
+                "first (clamp, subtract the maximum)",
             )
     return None
 
@@ -214,14 +245,20 @@ def _grown(fact: Fact, asked: bool) -> tuple[str, float]:
     if asked and made in ("mean of square", "sum of square"):
         return f"a {made}s", math.sqrt(LARGEST)
     if made == "exp":
-        return "an exponential", math.log(LARGEST)
+        return "exp(x)", math.log(LARGEST)
     if made == "square":
-        return "a square", math.sqrt(LARGEST)
+        return "x * x", math.sqrt(LARGEST)
     if made == "power" and isinstance(power, float):
-        return f"a power of {power:g}", LARGEST ** (1 / power)
+        return f"x ** {power:g}", LARGEST ** (1 / power)
+    if fact.gain >= _LARGE_FACTOR and made == "sum":
+        return f"a sum of {fact.gain:.4g} numbers of one sign", LARGEST / fact.gain
     if fact.gain >= _LARGE_FACTOR:
-        return f"a value times {fact.gain:g}", LARGEST / fact.gain
+        return f"{fact.gain:g} * x", LARGEST / fact.gain
     return "", 0.0
+
+
+def _above(what: str) -> str:
+    return "they are on average above" if what.startswith("a sum") else "x is above"
 
 
 def small_divisor(event: Event) -> Hazard | None:
@@ -231,19 +268,65 @@ def small_divisor(event: Event) -> Hazard | None:
     divides = base(event) == "div"
     above = operand(event, 0) if divides else Fact(1.0, 1.0, exact=True)
     below = operand(event, 1 if divides else 0)
-    if above is None or below is None or below.exact or not above.bounded:
+    if above is None or below is None or below.exact or not 0 < below.low < 1:
         return None
-    if not 0 < below.low < 1 or fits(above.size / below.low):
+    if not above.bounded:
+        return _any_number_divided(event, above, below)
+    if fits(above.size / below.low):
         return None
     constant = above.exact and above.low == above.high
     if not constant and below.made[0] in _NORMALISERS:
         return None  # it grows with what is divided
-    shown = f"{above.low:g}" if constant else f"a number up to {above.size:g}"
+    shown = f"{above.low:g} / x" if constant else f"a / x, with an a up to {above.size:g},"
     return _overflow(
         event,
-        f"{shown} / x is inf in float16 where x is near its least value, {below.low:.2g}",
+        f"{shown} is inf in float16 where x is near its least value, {below.low:.2g}",
         f"compute it in float32 (x.float()), or take an eps above {brief(above.size / LARGEST)}",
     )
+
+
+def _any_number_divided(event: Event, above: Fact, below: Fact) -> Hazard | None:
+    """a / (relu(b) + 1e-7): ordinary numbers over a guard that is not 0 and still too small."""
+    limit = LARGEST * below.low
+    if below.made[0] in _NORMALISERS or above.of == below.of or limit >= 1:
+        return None
+    return _overflow(
+        event,
+        f"a / b is inf in float16 where b is at its least value, {below.low:.2g}, and a is above "
+        f"{brief(limit)}",
+        f"compute it in float32 (x.float()), or take an eps of at least {1 / LARGEST:.1g}",
+    )
+
+
+def area(event: Event) -> Hazard | None:
+    """(x2 - x1) * (y2 - y1), or width * height, of boxes in FP16."""
+    if base(event) != "mul" or dtype_out(event) != torch.float16 or len(event.facts) != 2:
+        return None
+    a, b = event.facts
+    if a.bounded or b.bounded or a.value == b.value or min(a.gain, b.gain) < 0.5:
+        return None
+    extents = a.made[0] == b.made[0] == "extent" and a.made[1] == b.made[1]
+    if not extents and not _two_columns(event):
+        return None
+    return _overflow(
+        event,
+        "width * height, or a product of two other columns of one tensor, is inf in float16 where "
+        "both are above 256",
+        "compute it in float32 (boxes.float()), or from coordinates between 0 and 1",
+    )
+
+
+def _two_columns(event: Event) -> bool:
+    """Whether two columns of one tensor are multiplied, such as ``wh[:, 0] * wh[:, 1]``."""
+    (a, _), (b, _) = event.inputs
+    if not a.dim() or a.shape != b.shape or a.stride() != b.stride():
+        return False
+    if storage_id(a) != storage_id(b):
+        return False
+    first, second, step = a.storage_offset(), b.storage_offset(), a.stride()[-1]
+    if not (isinstance(first, int) and isinstance(second, int) and isinstance(step, int)):
+        return False
+    return bool(0 < abs(first - second) < step <= _COLUMNS)
 
 
 def _overflow(event: Event, message: str, fix: str, certain: bool = False) -> Hazard:

@@ -28,12 +28,12 @@ def solver_in_low(event: Event) -> Hazard | None:
     dtype = next((t.dtype for t, _ in event.inputs if t.dtype in LOW), None)
     if dtype is None:
         return None
+    op = event.row.short_op.strip("_").removesuffix("_ex")
     return hazard(
         event,
         "no 16-bit kernel",
         RAISES,
-        f"{event.row.short_op.strip('_')} gets {dtype_name(dtype)}, for which torch has no "
-        "kernel: it raises",
+        f"{op} gets {dtype_name(dtype)}, for which torch has no kernel: it raises",
     )
 
 

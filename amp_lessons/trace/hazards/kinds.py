@@ -111,7 +111,8 @@ _ALL = (
     ),
     Kind(
         "dtypes that differ",
-        "The op takes one dtype, gets two, and raises. Autocast casts nothing here.",
+        "The op needs equal dtypes, gets two different ones, and raises. Autocast casts nothing "
+        "here.",
         "bring both to one dtype by hand: x.float() before a region where autocast is off, "
         "value.to(target.dtype) before a write",
         "autocast_ops",
@@ -131,7 +132,7 @@ _ALL = (
     ),
     Kind(
         "16-bit parameters",
-        "GradScaler refuses FP16 gradients, and a BF16 weight loses updates below 2**-8 of it.",
+        "GradScaler refuses FP16 gradients, and a BF16 weight loses updates below 2**-9 of it.",
         "keep parameters in float32 (model.float()) and let autocast cast them",
         "amp_from_scratch",
     ),
@@ -222,8 +223,14 @@ def narrowed(event: Event) -> Iterator[tuple[Fact, torch.dtype]]:
         if fact is not None and source.dtype not in LOW:
             yield fact, low
     for (tensor, origin), fact in zip(event.inputs, event.facts, strict=False):
-        if origin.row == event.row.number and tensor.dtype in LOW and fact.wide is not None:
+        cast = origin.row == event.row.number or (origin.row >= 0 and _is_attention(event))
+        if cast and tensor.dtype in LOW and fact.wide is not None:
             yield fact.wide, tensor.dtype
+
+
+def _is_attention(event: Event) -> bool:
+    """Whether this is a step of attention, for which as a whole its mask was cast."""
+    return event.row.call == "scaled_dot_product_attention"
 
 
 def brief(number: float) -> str:

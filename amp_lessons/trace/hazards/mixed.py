@@ -29,7 +29,7 @@ def of_raised(refused: Iterable[Refusal]) -> list[Hazard]:
 
 
 def _raised(refusal: Refusal) -> Hazard:
-    op = refusal.op.strip("_")
+    op = refusal.op.strip("_").removesuffix("_ex")
     if len(refusal.dtypes) > 1:
         kind = "dtypes that differ"
         message = f"{_meeting(list(refusal.dtypes), op)}: it raises ({refusal.message})"
@@ -57,7 +57,7 @@ def of_backward(refused: Mapping[str, list[str]]) -> list[Hazard]:
 
 
 def _meeting(dtypes: list[str], op: str) -> str:
-    return f"{' and '.join(dtypes)} meet in {op.strip('_')}, which takes one dtype"
+    return f"{op.strip('_')} takes one dtype and gets {' and '.join(dtypes)}"
 
 
 def mixed_in_place(event: Event) -> Hazard | None:
@@ -75,8 +75,9 @@ def mixed_in_place(event: Event) -> Hazard | None:
         event,
         "in-place or out= mix",
         WATCH,
-        f"{', '.join(others)} is written into a {dtype_name(written.dtype)} tensor: autocast "
-        "leaves in-place and out= alone, the result is rounded to what is there",
+        f"a {', '.join(others)} value is written into a {dtype_name(written.dtype)} tensor: "
+        "autocast leaves in-place ops and out= alone, so the result is rounded to "
+        f"{dtype_name(written.dtype)}",
     )
 
 

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+import math
+
 from amp_lessons.fakes.ops import LOW
 from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.facts import Fact
-from amp_lessons.trace.hazards.kinds import WATCH, WRONG, base, hazard, operand
+from amp_lessons.trace.hazards.kinds import BITS, WATCH, WRONG, base, hazard, operand
 from amp_lessons.trace.recorder import Event
 from amp_lessons.trace.rows import Hazard
 
 _LOGS = ("log", "log2", "log10", "log1p", "logit", "special_xlog1py", "xlogy", "atanh")
+_NEAREST = ("argmin", "argmax", "min", "amin", "max", "amax", "topk", "sort", "_softmax", "exp")
 _ROOTS = ("sqrt", "rsqrt", "pow", "log", "log2", "log10", "reciprocal")
 _BETTER = {
     "sigmoid": "use torch.nn.functional.logsigmoid",
     "softmax": "use torch.nn.functional.log_softmax",
-    "tanh": "keep the value that tanh was taken of",
+    "tanh": "use torch.nn.functional.logsigmoid(2 * x), for (1 + tanh(x)) / 2 is sigmoid(2 * x)",
+    "erf": "use torch.special.log_ndtr",
     "rand": "draw the noise in float32 (dtype=torch.float32) and keep it from 0 with clamp",
 }
 
@@ -44,12 +48,16 @@ def log_of_probability(event: Event) -> Hazard | None:
     fact = operand(event, place) if name in _LOGS else None
     if fact is None or fact.rounded is None or fact.lost is not None:
         return None
+    if name == "xlogy" and event.facts[0].value == fact.value:
+        return None  # p * log(p): xlogy(0, 0) is 0
     if name in ("log1p", "special_xlog1py"):
         return _of_minus(event, fact)
     if name in ("logit", "atanh"):
         return _inverse(event, fact)
-    if fact.source not in _BETTER or fact.low > 0 or (fact.source == "tanh" and fact.low < 0):
+    if fact.source not in _BETTER or fact.low > 0 or -math.inf < fact.low < 0:
         return None
+    if fact.source in ("tanh", "erf"):
+        return _log(event, fact, "-1 or 1 gives log(0) = -inf")
     return _log(event, fact, "1 gives log(0) = -inf" if fact.complement else "0 gives -inf")
 
 
@@ -73,6 +81,8 @@ def _inverse(event: Event, fact: Fact) -> Hazard | None:
 
 def _log(event: Event, fact: Fact, ends: str, complement: bool = False) -> Hazard:
     better = _BETTER[fact.source]
+    if base(event) in ("atanh", "logit"):
+        better = f"keep the value that {fact.source} was taken of"
     if (complement or fact.complement) and fact.source == "sigmoid":
         better = "use torch.nn.functional.logsigmoid(-x), for 1 - sigmoid(x) is sigmoid(-x)"
     what = "uniform noise" if fact.source == "rand" else f"the {fact.source}"
@@ -103,32 +113,78 @@ def odds(event: Event) -> Hazard | None:
 
 def cancellation(event: Event) -> Hazard | None:
     """A root or a log of 1 - c * c, with a c that has 11 or 8 bits."""
-    name = base(event)
-    if name not in _ROOTS:
-        return None
-    fact = operand(event, 0)
-    if fact is None or (fact.rounded is None and fact.made[0] != "distance"):
+    name, fact = base(event), operand(event, 0)
+    if fact is None or name not in (*_ROOTS, *_NEAREST, "log1p", "div"):
         return None
     if fact.made[0] == "distance":
-        return hazard(
-            event,
-            "cancellation",
-            WRONG,
-            "a squared distance as |x|² + |y|² - 2xy, with a product of 16 bits: for close points "
-            f"only the rounding error is left, and {name} of it is far off, or nan below 0",
-            "use torch.cdist, or compute the product in float32 too, with autocast off",
-        )
+        return _distance(event, name)
+    if fact.rounded is None:
+        return None
+    if fact.made[0] == "minus exp" and name == "log1p":
+        return _one_minus_exp(event, fact)
+    if name not in (*_ROOTS, "div") or fact.low > _APART:
+        return None
+    if fact.made[0] == "one minus exp":
+        return _one_minus_exp(event, fact)
+    if name == "div":
+        return None
     if fact.made[0] == "one minus square":
         return hazard(
             event,
             "cancellation",
             WRONG,
-            f"1 - c * c of a c that was rounded to {_words(fact)}: near |c| = 1 only the rounding "
-            f"error is left, and {name} of it is far off, or nan below 0",
+            f"c was rounded to {_words(fact)} before 1 - c * c: near |c| = 1 only the rounding "
+            f"error is left, and its {name} is far off, or nan",
             "compute the cosine itself in float32, with autocast off, or use "
             "torch.linalg.cross or atan2 for the sine",
         )
     return None
+
+
+_APART = 0.02
+"""A difference beyond this has a few digits left after its operands were rounded."""
+
+
+def _distance(event: Event, name: str) -> Hazard:
+    """|x|² + |y|² - 2xy, where the product was rounded to 16 bits."""
+    roots = name in _ROOTS
+    harm = f"its {name} is far off, or nan" if roots else "the nearest one may be another"
+    return hazard(
+        event,
+        "cancellation",
+        WRONG if roots else WATCH,
+        "a squared distance is computed as |x|² + |y|² - 2xy, with a product in 16 bits: for close "
+        f"points only the rounding error is left, and {harm}",
+        "use torch.cdist, or compute the product in float32 too, with autocast off",
+    )
+
+
+def _one_minus_exp(event: Event, fact: Fact) -> Hazard:
+    return hazard(
+        event,
+        "cancellation",
+        WRONG,
+        f"exp(x) was rounded to {_words(fact)} before 1 - exp(x): for small |x| only the rounding "
+        "error is left, or 0",
+        "compute 1 - exp(x) in float32 as -torch.expm1(x)",
+    )
+
+
+def gamma_by_difference(event: Event) -> Hazard | None:
+    """lgamma(a + b) - lgamma(a) in 16 bits: both are large, and their difference is not."""
+    if base(event) not in ("sub", "add", "rsub") or len(event.facts) != 2:
+        return None
+    a, b = event.facts
+    if a.made[0] != "lgamma" or b.made[0] != "lgamma" or a.rounded is None or b.rounded is None:
+        return None
+    return hazard(
+        event,
+        "cancellation",
+        WATCH,
+        f"a difference of two lgamma in {_words(a)}: both are large (lgamma(200) is 858), and "
+        "the rounding error of each stays in the difference",
+        "compute it in float32: torch.lgamma(x.float())",
+    )
 
 
 def variance_by_difference(event: Event) -> Hazard | None:
@@ -144,8 +200,8 @@ def variance_by_difference(event: Event) -> Hazard | None:
         event,
         "cancellation",
         WRONG,
-        f"the mean square minus the squared mean, rounded to {dtype_name(low[0])}: where the mean "
-        "is large, the difference is mostly rounding error and may be negative",
+        f"a variance is computed as mean(x * x) - mean(x)**2, with means in {dtype_name(low[0])}: "
+        "where the mean is large it is mostly rounding error, and may be negative",
         "use x.float().var(), or subtract the mean first",
     )
 
@@ -161,8 +217,8 @@ def arc_of_cosine(event: Event) -> Hazard | None:
         event,
         "cancellation",
         WATCH,
-        f"a cosine from a product in {_words(fact)} has an error of 2**-11 and may pass 1, where "
-        f"{base(event)} is nan",
+        f"a cosine that was rounded to {_words(fact)} is off by 2**-{BITS[fact.rounded]} and may "
+        f"reach 1 or pass it, where the gradient of {base(event)} is infinite or nan",
         "compute the cosine in float32, with autocast off, and clamp it inside -1 and 1",
     )
 

@@ -6,6 +6,8 @@ size, so they are no hazard.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from amp_lessons.trace.facts.fact import times
@@ -44,8 +46,8 @@ def sum_in_low(event: Event) -> Hazard | None:
         event,
         "reduction in 16 bit",
         WATCH,
-        f"{base(event).strip('_')} adds up {count} numbers and gives float16: it overflows past "
-        f"65504, where they are {brief(limit)} on average",
+        f"{base(event).strip('_')} adds up {count} numbers into float16: inf once they are above "
+        f"{brief(limit)} on average",
         overflows=True,
     )
 
@@ -62,7 +64,9 @@ def product_as_sum(event: Event) -> Hazard | None:
     if "softmax" in (a.source, b.source) or not count:
         return None  # its rows add up to 1
     same = [f for f in (a, b) if f.exact and f.low == f.high and f.low]
-    if not same and (min(a.low, b.low) < 0 or count < _MANY):
+    at_least_0 = sum(f.low >= 0 for f in (a, b))
+    enough = {2: _MANY, 1: LARGEST}.get(at_least_0, math.inf)
+    if not same and count < enough:
         return None
     if a.value == b.value and not same:
         return None  # squares: `gram` says so
@@ -71,13 +75,13 @@ def product_as_sum(event: Event) -> Hazard | None:
     largest = times(a.size, b.size) / scale
     if largest <= limit or limit > _ORDINARY:
         return None
-    what = "numbers" if same else "products of numbers that are at least 0"
+    what = "numbers" if same else "products"
     return hazard(
         event,
         "reduction in 16 bit",
         WATCH,
-        f"{base(event)} adds up {count} {what} and gives float16: it overflows past 65504, where "
-        f"they are {brief(limit)} on average",
+        f"{base(event)} adds up {count} {what} into float16: inf once they are above "
+        f"{brief(limit)} on average",
         "sum in float32 with x.float().sum(), or compute the product with autocast off",
         overflows=True,
     )
@@ -113,8 +117,7 @@ def variance_in_low(event: Event) -> Hazard | None:
         event,
         "reduction in 16 bit",
         WATCH,
-        "the variance is a square and stays in float16: it overflows past 65504, where the "
-        "spread is 256",
+        "the variance is stored in float16: inf where the standard deviation is above 256",
         "compute it in float32: x.float().var()",
         overflows=True,
     )
