@@ -243,17 +243,21 @@ def policy(
         typer.Argument(metavar="OP...", help="Ops, such as softmax. Default: the whole table."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cuda or cpu. Default: both.")] = None,
-    dtype: Annotated[str, typer.Option(help="fp16 or bf16.")] = "fp16",
+    dtype: Annotated[
+        str | None, typer.Option(help="fp16 or bf16. Default: fp16; with --since both.")
+    ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="VERSION", help="Show what changed since a torch, such as 2.13."),
+        typer.Option(
+            metavar="VERSION", help="Show only what changed since an earlier PyTorch, such as 2.11."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what autocast does to each op, asked now; CUDA's rules need no GPU.
+    """Show what autocast does to each op, in the installed PyTorch. CUDA's rules need no GPU.
 
     The columns give the dtype of the result for 16-bit, for float32 and for
-    mixed input. With --since they stand in brackets.
+    mixed inputs. With --since these three are in brackets.
     """
     from amp_lessons import policy_record
 
@@ -265,21 +269,24 @@ def policy(
     from amp_lessons import policy as rules
     from amp_lessons.policy import shown
 
-    tables = []
+    devices = [device] if device else rules.DEVICES
     try:
-        for where in [device] if device else rules.DEVICES:
-            asked = [rules.op_policy(op, where, dtype) for op in ops or ()]
-            tables.append(asked or rules.policy_table(where, dtype))
+        if since is not None:
+            dtypes = [dtype] if dtype else ("float16", "bfloat16")
+            pairs = [(where, low) for where in devices for low in dtypes]
+            found = [shown.since(since, *pair, ops or ()) for pair in pairs]
+            if json:
+                _print_json({"changes": [changes.to_dict() for changes in found]})
+            else:
+                for line in shown.all_changed(found):
+                    say(line)
+            return
+        tables = []
+        for where in devices:
+            asked = [rules.op_policy(op, where, dtype or "fp16") for op in ops or ()]
+            tables.append(asked or rules.policy_table(where, dtype or "fp16"))
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
-    if since is not None:
-        found = [shown.since(since, table, whole=not ops) for table in tables]
-        if json:
-            _print_json({"changes": [changes.to_dict() for changes in found]})
-        else:
-            for line in (line for changes in found for line in shown.changed(changes)):
-                say(line)
-        return
     if json:
         _print_json({"tables": [shown.as_json(table) for table in tables]})
         return

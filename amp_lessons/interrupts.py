@@ -60,6 +60,59 @@ def _leave(number: int, _: FrameType | None) -> None:
         os._exit(128 + number)
 
 
+_waiting: list[int] = []
+
+
+@contextmanager
+def held(callbacks: tuple[str, ...] = ()) -> Iterator[None]:
+    """Let Ctrl+C wait for a safe moment: the end of what stands inside, or a `heard`.
+
+    An import that ends in the middle leaves modules behind that are half made. And a
+    KeyboardInterrupt in a function that C++ called back may end the process, or get lost there.
+    Does nothing where Ctrl+C is not Python's own, or outside the main thread.
+
+    Args:
+        callbacks: names of functions that C++ calls. With names, Ctrl+C waits only while one of
+            them runs; without, all the time. What waits must be short.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    ours = getattr(before, "__name__", "") == "came"  # one inside another
+    if not main or not (ours or before is signal.default_int_handler):
+        yield
+        return
+
+    def came(number: int, frame: FrameType | None) -> None:
+        if callbacks and not _runs(frame, callbacks):
+            raise KeyboardInterrupt
+        _waiting.append(number)
+
+    signal.signal(signal.SIGINT, came)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        waited = bool(_waiting)
+        _waiting.clear()
+    if waited:
+        raise KeyboardInterrupt
+
+
+def heard() -> None:
+    """Raise KeyboardInterrupt if Ctrl+C waits."""
+    if _waiting:
+        _waiting.clear()
+        raise KeyboardInterrupt
+
+
+def _runs(frame: FrameType | None, names: tuple[str, ...]) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name in names:
+            return True
+        frame = frame.f_back
+    return False
+
+
 class TooSlow(BaseException):
     """A learner's code does not come to an end. No ``except Exception`` of theirs catches it."""
 

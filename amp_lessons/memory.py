@@ -25,10 +25,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from amp_lessons.fakes.calls import GpuCalls, on_gpu
-from amp_lessons.fakes.errors import TraceError, kind_of, reason
+from amp_lessons.fakes.errors import MODEL_RAISES, TraceError, kind_of, reason
 from amp_lessons.fakes.known import KnownValues
-from amp_lessons.fakes.models import check_inputs, check_model, fake_inputs, stand_in, tensors_in
-from amp_lessons.fakes.modes import as_in_a_run, autocast_on, check_device, quiet, rng_kept
+from amp_lessons.fakes.models import (
+    check_inputs,
+    check_loss,
+    check_model,
+    fake_inputs,
+    stand_in,
+    tensors_in,
+)
+from amp_lessons.fakes.modes import (
+    as_in_a_run,
+    autocast_on,
+    check_device,
+    ctrl_c_between_ops,
+    fake_mode,
+    quiet,
+    rng_kept,
+)
 from amp_lessons.fakes.ops import is_cached, run_op, storage_id
 from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.sizes import size
@@ -61,7 +76,7 @@ class Memory:
 
     Attributes:
         parameters: of the model, each storage once.
-        gradients: of the parameters that need one, in their dtype.
+        gradients: of the parameters that get one, in their dtype.
         optimizer: the state that stays between steps.
         data: the batch: inputs and target.
         activations: what autograd saved for backward, the output and the loss, without the four
@@ -183,16 +198,18 @@ def memory_by_module(
     named = dict(kwargs or {})
     check_inputs(getattr(model, "_orig_mod", model), inputs, named)
     check_device(device)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake_mode()
     floats = torch.bfloat16 if precision == "bf16" else None
     with rng_kept():
         copied = stand_in(model, mode, device, floats)
+        if isinstance(loss, nn.Module):  # a weighted one, which a program moves to the GPU too
+            loss = stand_in(loss, mode, device, floats)
     if train is not None:
         copied.train(train)
     given = fake_inputs((inputs, named, target), mode, device, floats)
     saved, casts, where = _forward(copied, given, loss, precision, device, mode, gpu)
     parameters = _bytes(copied.parameters())
-    trained = _bytes(p for p in copied.parameters() if p.requires_grad)
+    trained = _bytes(p for p in copied.parameters() if id(p) in where.trained)
     batch = {storage_id(t): t for t in tensors_in(given)}
     apart = batch.keys() | casts.sizes.keys()
     activations = {key: count for key, count in saved.sizes.items() if key not in apart}
@@ -227,7 +244,7 @@ def _modules(
             path,
             kind,
             _bytes(fresh),
-            _bytes(p for p in fresh if p.requires_grad),
+            _bytes(p for p in fresh if id(p) in where.trained),
             own_activations,
             copies[path],
         )
@@ -236,10 +253,16 @@ def _modules(
 
 
 class _Where:
-    """Which module runs, and in which one a storage was first saved for backward."""
+    """Which module runs, and in which one a storage was first saved for backward.
+
+    Attributes:
+        path: of the module that saved a storage first, by the storage's identity.
+        trained: the ``id`` of each parameter that gets a gradient.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.path: dict[int, str] = {}
+        self.trained: set[int] = set()
         self._running = [""]
         for path, module in model.named_modules():
             if path:
@@ -298,11 +321,12 @@ def _forward(
     calls = GpuCalls(device, gpu)
     with ExitStack() as stack:
         contexts: tuple[Any, ...] = (
+            ctrl_c_between_ops(),
             rng_kept(),
             quiet(),
             mode,
             KnownValues(mode),
-            as_in_a_run(copied),
+            as_in_a_run(copied, loss),
             autocast_on(device, low or torch.float16, low is not None),
             saved.counted(),
             on_gpu(calls),
@@ -313,19 +337,44 @@ def _forward(
             stack.enter_context(context)
         output = _called("the model", copied, *args, **kwargs)
         value = output if loss is None else _called("the loss", loss, output, target)
+        if loss is not None:
+            check_loss(value)
         for tensor in tensors_in((output, value)):
             saved.add(tensor)
+    where.trained = _trained(copied, tensors_in(value))
     return saved, casts, where
+
+
+def _trained(model: nn.Module, results: list[Tensor]) -> set[int]:
+    """The ``id`` of each parameter that a backward pass from these results gives a gradient.
+
+    A function of the model's own, such as that of a checkpoint, may hide parameters. Where there is
+    one, or no graph at all, every parameter counts that needs a gradient.
+    """
+    wanted = {id(p) for p in model.parameters() if p.requires_grad}
+    nodes: list[Any] = [t.grad_fn for t in results if t.grad_fn is not None]
+    seen, found = set(nodes), set()
+    if not nodes:
+        return wanted
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            return wanted
+        found.add(id(getattr(node, "variable", None)))
+        following = {each for each, _ in node.next_functions if each is not None} - seen
+        seen |= following
+        nodes += following
+    return wanted & found
 
 
 def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call it; raises `TraceError` with one line if it fails."""
     try:
         return function(*args, **kwargs)
-    except Exception as error:
-        raise TraceError(
-            f"{what} cannot be run on fake tensors: {reason(error)}", kind=kind_of(error)
-        ) from error
+    except (Exception, SystemExit) as error:
+        kind = kind_of(error)
+        does = "raises" if kind == MODEL_RAISES else "cannot be run on fake tensors"
+        raise TraceError(f"{what} {does}: {reason(error)}", kind=kind) from error
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
 DEVICES = ("cuda", "cpu")
+VALUES = ("auto", "fake", "real")
 WIDEST = 80
 """Columns of what is said on standard error."""
 
@@ -35,9 +36,10 @@ Target = Annotated[
     typer.Argument(
         metavar="[MODULE:FACTORY]",
         show_default=False,
-        help="What gives the model: a function, a class or a model, as package.module:factory or "
-        "model.py:make, also with arguments: 'timm:create_model(\"resnet50\")'. A function may "
-        "return a model, (model, inputs) or (model, args, kwargs).",
+        help="Where the model comes from: a function, a class or a model, such as "
+        "my_package.models:make or train.py:make. Arguments in brackets are passed on: "
+        "'timm:create_model(\"resnet50\")'. A function may return a model, (model, inputs) or "
+        "(model, args, kwargs).",
     ),
 ]
 Inputs = Annotated[
@@ -45,8 +47,9 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="[NAME=]SHAPE[:DTYPE]",
-        help="An input, such as 32,64 (or 32x64) or input_ids=2,16:int64; once for each. Quoted, "
-        "'input_ids=2,16:int64<50257' bounds its values. Positional ones replace the factory's.",
+        help="An input's shape, such as 32,64 or ids=2,16:int64. Repeat it for each input. "
+        "'ids=2,16:int64<50257', in quotes, keeps whole numbers below a bound. Positional inputs "
+        "replace those that the function returns.",
     ),
 ]
 HuggingFace = Annotated[
@@ -67,17 +70,23 @@ Timm = Annotated[
 ]
 Batch = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Examples in the inputs made here. Default: 2."),
+    typer.Option(
+        metavar="N", min=1, help="Batch size, where inputs are made from a config. Default: 2."
+    ),
 ]
 Length = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Tokens in them. Default: what the config allows, at most 512."
+        metavar="N",
+        min=1,
+        help="Tokens per example, likewise. Default: what the config allows, at most 512.",
     ),
 ]
 ImageSize = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Side of their images. Default: the config's."),
+    typer.Option(
+        metavar="N", min=1, help="Height and width of images, likewise. Default: the config's."
+    ),
 ]
 Train = Annotated[
     bool | None,
@@ -92,15 +101,15 @@ LossName = Annotated[
         "--loss",
         metavar="MODULE:FUNCTION",
         show_default=False,
-        help="Called as loss(output, target) after the forward, such as "
-        "torch.nn.functional:mse_loss. Hugging Face models get labels instead.",
+        help="A loss to add, called as loss(output, target), such as train.py:loss. Hugging "
+        "Face models need none: they get labels.",
     ),
 ]
 Gpu = Annotated[
     str,
     typer.Option(
-        help="Whose attention kernels run on cuda: h200, a100, t4, sm86, … "
-        "Without it this machine's GPU, or an H200."
+        help="The GPU to assume on cuda: h200, a100, t4, sm86, … It decides the attention "
+        "kernels. Default: this machine's GPU, or an H200."
     ),
 ]
 LossTarget = Annotated[
@@ -109,7 +118,8 @@ LossTarget = Annotated[
         "--target",
         metavar="SHAPE[:DTYPE]",
         show_default=False,
-        help="The loss's second argument, such as 32:int64. Without it: loss(output).",
+        help="Shape of the loss's second argument, such as 32:int64. Without it, the loss is "
+        "called as loss(output).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -122,36 +132,38 @@ class FailOn(StrEnum):
     OVERFLOW = "overflow"
 
 
-Summary = Annotated[bool, typer.Option("--summary", help="Print the summary alone.")]
+Summary = Annotated[bool, typer.Option("--summary", help="Print only the summary.")]
 Depth = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=0, help="Levels of the tree by module. Default: what fits on a screen."
+        metavar="N", min=0, help="Levels of modules to show. Default: what fits on a screen."
     ),
 ]
 Top = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Entries of each list, and children of each module."),
+    typer.Option(metavar="N", min=1, help="Show the N largest entries of each list and module."),
 ]
 Ops = Annotated[
     bool | None,
-    typer.Option("--ops/--no-ops", help="Also print every op. Default: for up to 40 ops."),
+    typer.Option("--ops/--no-ops", help="Print every op. Default: if there are 40 or fewer."),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Also write the report as one page, complete in itself."),
+    typer.Option(
+        metavar="FILE", help="Also write an HTML page: the report, or with --diff what changed."
+    ),
 ]
 FailsOn = Annotated[
     list[FailOn] | None,
     typer.Option(
-        help="For CI: end with status 1 if an op raises, or a number overflows. May be repeated."
+        help="For CI: exit with status 1 if an op raises, or a number overflows. May be repeated."
     ),
 ]
 Diff = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Print what changed since the run that wrote FILE with --json, and nothing else.",
+        help="Print only what changed since an earlier run, which wrote FILE with --json.",
     ),
 ]
 
@@ -175,15 +187,16 @@ def explain(
     image_size: ImageSize = None,
     train: Train = None,
     no_grad: Annotated[
-        bool, typer.Option("--no-grad", help="Run under torch.no_grad, as for inference.")
+        bool, typer.Option("--no-grad", help="Run under torch.no_grad(), as in inference.")
     ] = False,
     loss: LossName = "",
     loss_target: LossTarget = "",
     values: Annotated[
         str,
         typer.Option(
-            help="fake: nothing is computed. real: the model is built and run on the CPU, for code "
-            "that looks at values. auto: real where fake can't follow, up to 1 GiB of parameters."
+            help="fake: tensors have shapes and no numbers. real: the model runs on the CPU, for "
+            "code that looks at numbers. auto: fake, and real where fake can't follow, up to 1 GiB "
+            "of parameters."
         ),
     ] = "auto",
     summary: Summary = False,
@@ -197,11 +210,12 @@ def explain(
 ) -> None:
     """Show what autocast does to your model, module by module. Needs no GPU.
 
-    Nothing is allocated and nothing is computed, so a model of any size will do. The exception is
-    a model that looks at values: it is built and run on the CPU, up to 1 GiB of parameters.
+    The model runs on fake tensors, which have shapes and no numbers, so any size will do.
     """
     _check_options(device, gpu)
     _check_dtype(dtype)
+    if values not in VALUES:
+        raise typer.BadParameter(f"--values {values}: choose one of {', '.join(VALUES)}")
     if summary and ops:
         raise typer.BadParameter("--summary prints the summary alone: leave out --ops")
     output = _output(summary, depth, top, ops, html, json, fail_on, diff)
@@ -248,10 +262,10 @@ def memory(
     loss: LossName = "",
     loss_target: LossTarget = "",
     precision: Annotated[
-        str, typer.Option(help="Of the table by module: fp32, amp fp16, amp bf16 or bf16.")
+        str, typer.Option(help="For the table by module: fp32, amp fp16, amp bf16 or bf16.")
     ] = "amp fp16",
     depth: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Levels of modules to show; 0 for none.")
+        int, typer.Option(min=0, metavar="N", help="Levels of modules to show. 0 shows none.")
     ] = 2,
     top: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Show the N modules that need most.")
@@ -260,8 +274,8 @@ def memory(
 ) -> None:
     """Count the memory of a training step, in FP32 and in 16 bit, before you rent a GPU.
 
-    By kind, by optimizer and by module, with the largest batch that fits
-    16, 24, 40 and 80 GB. Nothing is allocated; nothing is measured.
+    Shows where the bytes go, and the largest batch that fits 16, 24, 40 and 80 GB.
+    The model runs on fake tensors: nothing is allocated, and nothing is measured.
     """
     if precision not in PRECISIONS:
         raise typer.BadParameter(f"--precision {precision}: choose one of {', '.join(PRECISIONS)}")

@@ -59,6 +59,13 @@ def gives_four(): return Words(8), IDS, {}, 1
 def breaks(): raise ZeroDivisionError("of all\\nthings")
 def exits(): sys.exit("usage: own.py")
 def asks(): return Words(int(input("width? ")))
+def on_gpu(): return Words(8).cuda(), IDS
+def downloads(): raise type("URLError", (OSError,), {})("Name or service not known")
+def panics(): raise BaseException("a panic in Rust")
+def several(): raise ExceptionGroup("two", [ValueError("the first of them"), TypeError("b")])
+def empty(): raise ValueError
+async def later(): return Words(8)
+def nothing(output): pass
 def reads(): return torch.load("weights.pt")
 def own_words(): return Words(8), (IDS,), {"scale": float(len(sys.argv))}
 def talks():
@@ -214,6 +221,12 @@ def test_a_model_of_any_size_costs_nothing():
         ("own_models:exits", "does not end the program"),
         ("own_models:asks", "write the value into the call, as 'own_models:asks(width=64)'"),
         ("own_models:reads", "build the model without the file"),
+        ("own_models:on_gpu", "build it on the CPU"),
+        ("own_models:downloads", "nothing is downloaded here"),
+        ("own_models:panics", "own_models:panics failed: RuntimeError: BaseException: a panic"),
+        ("own_models:several", "the first: ValueError: the first of them"),
+        ("own_models:empty", "own_models:empty failed: ValueError"),
+        ("own_models:later", "gives coroutine"),
         ("own_models:misnamed", "no input 'idz'; did you mean 'ids'?"),
         ("own_models:Words", "'own_models:Words(width=…)'"),
         ("own_models:Words(8", "not of the form"),
@@ -296,6 +309,7 @@ def test_batch_of_a_factory_s_inputs(own):
         "explain x:y --dtype fp8",
         "explain x:y --device tpu",
         "explain x:y --gpu foo",
+        "explain x:y --values maybe",
         "explain x:y --batch 0",
         "explain x:y --summary --ops",
         "memory x:y --optimizer lion",
@@ -397,6 +411,27 @@ SMALL = {
         "suppress_tokens": None,
         "begin_suppress_tokens": None,
     },
+    "clap": {
+        "text_config": {
+            "hidden_size": 16,
+            "intermediate_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "vocab_size": 64,
+            "max_position_embeddings": 34,
+        },
+        "audio_config": {
+            "spec_size": 32,
+            "num_mel_bins": 8,
+            "window_size": 2,
+            "patch_embeds_hidden_size": 8,
+            "hidden_size": 16,
+            "depths": [1, 1],
+            "num_attention_heads": [2, 2],
+            "num_classes": 3,
+        },
+        "projection_dim": 8,
+    },
 }
 
 
@@ -446,6 +481,14 @@ def test_a_config_gives_a_model_and_inputs_that_it_takes(configs, kind, name, in
     without = enter(Wanted(hf=f"{kind}.json", labels=False, batch=3))
     assert "labels" not in without.kwargs
     assert {value.shape[0] for value in without.kwargs.values()} == {3}
+
+
+def test_a_model_of_text_and_sound(configs):
+    given = enter(Wanted(hf="clap.json"))
+    shapes = {key: tuple(v.shape) for key, v in given.kwargs.items() if key != "return_loss"}
+    assert shapes == {"input_ids": (2, 32), "input_features": (2, 1, 128, 8)}
+    explained = explain_autocast(given.model, kwargs=given.kwargs, device="cpu", dtype="bf16")
+    assert explained.rows[-1].shape_out == ()  # the loss
 
 
 def test_the_door_says_what_it_assumed(configs):
@@ -706,6 +749,8 @@ def test_the_command_takes_every_door(own, capsys):
         ("own_models:past_the_end", "index 12 is out of range"),
         ("own_models:model --input ids=2,3:int64<11", "index 10 is out of range"),
         ("own_models:one_input --loss torch:sums", "did you mean"),
+        ("own_models:one_input --loss own_models:nothing --target 2", "leave out --target"),
+        ("own_models:one_input --loss own_models:nothing", "the loss gives NoneType"),
         (
             "torch.nn:Linear(3,4) --input 2,3 --loss torch.nn.functional:cross_entropy --target 2",
             "try --target 2:int64",

@@ -420,6 +420,87 @@ def test_a_sparse_matrix_is_followed_on_the_cpu():
     assert caught.value.kind == CANNOT_FOLLOW
 
 
+class Tagger(nn.Module):
+    """A recurrent network over texts of different lengths, as tutorials write it."""
+
+    def __init__(self, kind, in_order):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(10, 8), nn.Linear(12, 3)
+        self.layers, self.in_order = kind(8, 12, batch_first=True), in_order
+
+    def forward(self, ids, lengths):
+        pack, unpack = nn.utils.rnn.pack_padded_sequence, nn.utils.rnn.pad_packed_sequence
+        packed = pack(
+            self.embed(ids), lengths.cpu(), batch_first=True, enforce_sorted=self.in_order
+        )
+        return self.head(unpack(self.layers(packed)[0], batch_first=True, total_length=7)[0])
+
+
+@pytest.mark.parametrize(("kind", "in_order"), [(nn.LSTM, False), (nn.GRU, True)])
+def test_packed_sequences_are_followed_on_fake_tensors(kind, in_order):
+    model, ids = Tagger(kind, in_order), torch.randint(10, (3, 6))
+    lengths = torch.tensor([6, 4, 4] if in_order else [2, 6, 3])
+    explained = agree(model, ids, lengths, values="fake")
+    with torch.autocast("cpu", BF16):
+        output = model(ids, lengths)
+    with Watch() as backward:
+        output.backward(torch.ones_like(output))
+    assert explained.totals.casts_backward == backward.casts
+    on_cuda = explain_autocast(model, ids, lengths, values="fake")
+    assert on_cuda.rows[-1].shape_out[-1] == 3
+    packed = nn.utils.rnn.pack_sequence([torch.randn(5, 8), torch.randn(3, 8)])
+    agree(model.layers, packed, values="fake")
+    assert explain_autocast(model.layers, packed).device == "cuda"
+
+
+MASK = torch.tensor([[True, False, True, True], [False, False, True, False]])
+FOLLOWED = {
+    "elements at a known mask": lambda m, x: F.softmax(m.linear(x)[MASK.to(x.device)], -1),
+    "selected by a known mask": lambda m, x: x.masked_select(MASK.to(x.device)[..., None]).exp(),
+    "bags of words": lambda m, x: F.embedding_bag(
+        torch.tensor([1, 2, 3]), m.linear.weight, torch.tensor([0, 1, 3]), mode="sum",
+        per_sample_weights=x[0, 0, :3], include_last_offset=True,
+    ),
+    "bags' means": lambda m, x: F.embedding_bag(torch.tensor([[1, 2]]), m.linear.weight),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_shapes_that_known_values_decide(name):
+    agree(Of(FOLLOWED[name]), torch.randn(2, 4, 8), values="fake")
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_fast_path_of_an_encoder_is_one_op_on_the_cpu(padded):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 4, 8)
+    mask = torch.tensor([[False] * 4, [False] * 2 + [True] * 2]) if padded else None
+    with torch.no_grad():
+        explained = agree(model, x, None, mask)
+        assert explained.totals.casts_forward == 0
+        assert explained.values == ("real" if padded else "fake")
+        on_cuda = explain_autocast(model, x)  # there autocast forbids it
+    assert on_cuda.totals.casts_forward > 0
+
+
+def test_values_beside_cuda_tensors_go_on_after_a_softmax():
+    def function(model, x):
+        chosen = model.linear(x).softmax(-1).argmax(-1)
+        scale = float(model.linear(x).detach().cpu().numpy().max())
+        return torch.cat([model.second(x[chosen == n]) for n in range(8)]) * scale
+
+    explained = explain_autocast(Of(function), torch.randn(5, 8))
+    assert (explained.device, explained.values) == ("cuda", "real")
+    rows = [row.shapes_in[1][0] for row in explained.rows if row.call == "linear"]
+    assert sum(rows[2:]) == 5
+
+
+def test_a_branch_of_torch_cond_is_a_branch():
+    model = Of(lambda m, x: torch.cond(x.sum() > 0, m.linear, m.second, (x,)))
+    explained = explain_autocast(model, torch.ones(2, 8), device="cpu", dtype=BF16)
+    assert [row.op for row in explained.rows if row.call == "linear"] == ["aten::addmm"]
+
+
 class Restless(nn.Module):
     """Changes its inputs, its buffers, its parameters and the random numbers."""
 
@@ -491,6 +572,47 @@ def test_nor_in_a_static_methods_cache_or_in_a_dict():
     assert type(Positions()(torch.randn(2, 8))) is torch.Tensor
 
 
+LATEST, ALL = None, []
+
+
+class Keeper:
+    """What hooks write into, as notebooks have it."""
+
+    shared = None
+
+    def __init__(self):
+        self.last, self.all = None, []
+
+    def hook(self, module, inputs, output):
+        self.last = output
+        self.all.append(output)
+
+
+def test_nor_anywhere_else_that_code_keeps_it():
+    keeper, seen, kept = Keeper(), {}, None
+
+    def marks(size):
+        if not hasattr(marks, "made"):
+            marks.made = torch.ones(size)
+        return marks.made
+
+    def function(model, x, cache={}):  # noqa: B006
+        global LATEST
+        nonlocal kept
+        LATEST, kept = x, x * 2
+        ALL.append(x)
+        Keeper.shared = x
+        cache["x"] = x
+        return model.linear(x) * marks(8)
+
+    model = Of(function)
+    model.linear.register_forward_hook(keeper.hook)
+    model.linear.register_forward_hook(lambda m, i, o: seen.update(o=o))
+    explain_autocast(model, torch.ones(2, 8), device="cpu", values="fake")
+    assert (LATEST, ALL, Keeper.shared, keeper.last, keeper.all) == (None, [], None, None, [])
+    assert (seen, kept, function.__defaults__, vars(marks)) == ({}, None, ({},), {})
+
+
 def test_a_module_that_changes_its_dtype_inside_the_forward():
     def function(model, x):
         return model.second.to(torch.float32)(model.linear.to(BF16)(x))
@@ -509,10 +631,15 @@ def opens_a_file(model, x):
 OUTCOMES = {
     "a branch on a value": (lambda m, x: x if x.sum() > 0 else -x, CANNOT_FOLLOW, "cannot follow"),
     "shapes that don't fit": (lambda m, x: m.linear(x[:, :3]), MODEL_RAISES, "the model raises"),
+    "an array of a GPU's tensor": (
+        lambda m, x: x.numpy() if x.device.type == "cuda" else {}["key"], MODEL_RAISES,
+        "the model raises",
+    ),
+    "the end of the program": (lambda m, x: sys.exit(3), MODEL_RAISES, "let it return instead"),
     "its own error": (lambda m, x: {}["key"], MODEL_RAISES, "the model raises"),
     "a missing file": (opens_a_file, MODEL_RAISES, "No such file"),
-    "values in NumPy": (lambda m, x: x + float(m.linear(x).detach().numpy().sum()), CANNOT_FOLLOW,
-                        "cannot follow"),
+    "values in NumPy": (lambda m, x: x + float(m.linear(x).detach().cpu().numpy().sum()),
+                        CANNOT_FOLLOW, "cannot follow"),
 }  # fmt: skip
 
 
@@ -525,7 +652,7 @@ def test_a_limit_of_the_trace_is_told_from_a_model_that_raises(name, device):
     assert caught.value.kind == kind
     assert "\n" not in str(caught.value)
     if kind == MODEL_RAISES:
-        with pytest.raises(Exception, match=r".+"), torch.autocast("cpu", BF16):
+        with pytest.raises((Exception, SystemExit)), torch.autocast("cpu", BF16):
             Of(function)(torch.randn(2, 8))
         with pytest.raises(TraceError) as caught:
             explain_autocast(Of(function), torch.randn(2, 8), device=device)
@@ -565,8 +692,20 @@ def test_the_loss_is_part_of_the_step():
     assert same.totals.saved_amp == really(Of(lambda m, x: F.mse_loss(m.linear(x), x)), x)[2]
 
 
-def test_an_error_of_the_loss_is_the_models():
-    with pytest.raises(TraceError, match="the model raises") as caught:
+def test_a_loss_that_is_a_module_moves_with_the_model():
+    loss = nn.CrossEntropyLoss(torch.ones(8), label_smoothing=0.1)
+    model, x, target = nn.Linear(8, 8), torch.randn(4, 8), torch.tensor([1, 2, 3, 0])
+    explained = explain_autocast(model, x, device="cpu", dtype=BF16, loss=loss, target=target)
+    assert told(explained) == really(Of(lambda m, x: loss(model(x), target)), x)
+    assert explain_autocast(model, x, loss=loss, target=target).device == "cuda"
+    assert training_memory(model, x, loss=loss, target=target, device="cuda").total > 0
+    assert loss.weight.tolist() == [1] * 8
+    with pytest.raises(TraceError, match="the loss gives NoneType, not a tensor"):
+        explain_autocast(model, x, loss=lambda out, y: None)
+
+
+def test_an_error_of_the_loss_is_told_as_such():
+    with pytest.raises(TraceError, match="the loss raises: stopped in the loss") as caught:
         explain_autocast(
             nn.Linear(8, 8), torch.randn(4, 8), loss=lambda out, y: out @ y, target=torch.ones(3)
         )
@@ -618,6 +757,24 @@ def test_ctrl_c_ends_it():
         run.send_signal(signal.SIGINT)
         _, words = run.communicate(timeout=10)
     assert words.strip().endswith("KeyboardInterrupt")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_waits_for_the_end_of_what_cpp_called(monkeypatch):
+    """An exception there ended the whole process now and then, or was lost."""
+    before, ended = signal.getsignal(signal.SIGINT), []
+
+    def pressed(func, args, kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        result = func(*args, **kwargs)
+        ended.append(func)
+        return result
+
+    monkeypatch.setattr("amp_lessons.trace.recorder.run_op", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        explain_autocast(nn.Sequential(nn.ReLU(), nn.Sigmoid()), torch.ones(2), device="cpu")
+    assert [func._schema.name for func in ended] == ["aten::relu"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from amp_lessons.memory import (
     allocator_check,
     crossover_batch,
     gpt_steps,
+    memory_by_module,
     optimizer_bytes,
     training_memory,
 )
@@ -112,6 +113,29 @@ def test_frozen_tied_and_16_bit_parameters():
     assert counted.gradients == 4 * (64 + 8)
     assert counted.optimizer == 2 * counted.gradients
     assert counted.cast_cache == 2 * (64 + 8)
+
+
+class Part(nn.Module):
+    """Uses the first of two layers; "checkpoint" hides it from the graph."""
+
+    def __init__(self, hides):
+        super().__init__()
+        self.used, self.unused, self.hides = nn.Linear(8, 8), nn.Linear(8, 8), hides
+
+    def forward(self, x):
+        if self.hides:
+            return torch.utils.checkpoint.checkpoint(self.used, x, use_reentrant=True)
+        return self.used(x)
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_layer_that_the_loss_does_not_reach_has_no_gradient(hides):
+    x = torch.randn(3, 8, requires_grad=True)
+    counted, modules = memory_by_module(Part(hides), x, optimizer="adam")
+    layers = 2 if hides else 1  # what is hidden counts as a whole
+    assert counted.gradients == layers * 4 * (64 + 8)
+    assert counted.optimizer == 2 * counted.gradients
+    assert [module.trained for module in modules[1:]] == [4 * 72, (layers - 1) * 4 * 72]
 
 
 def test_crossover_is_where_the_totals_cross():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shlex
 from collections import Counter
 from dataclasses import fields, replace
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,12 +20,13 @@ from torch.nn import functional as F
 from amp_lessons import cli, models
 from amp_lessons.roofline import find_gpu
 from amp_lessons.trace import explain_autocast
-from amp_lessons.trace.report import Explanation, data
+from amp_lessons.trace.report import Explanation, changes_page, data
 from amp_lessons.trace.report.alignment import find_misfits
 from amp_lessons.trace.report.casting import casting_of
 from amp_lessons.trace.report.changes import OtherModel, compare
 from amp_lessons.trace.report.changes_text import lines_of as lines_of_changes
 from amp_lessons.trace.report.costs import Costs, costs_of
+from amp_lessons.trace.report.digest import made_with
 from amp_lessons.trace.report.islands import find_islands
 from amp_lessons.trace.report.names import duration, flop, pattern, percent, ranges, short
 from amp_lessons.trace.report.printing import first_failure
@@ -225,7 +230,10 @@ def test_least_times_by_hand():
 
 def test_a_cpu_and_an_unknown_gpu_have_no_times():
     assert costs_of(explained("mlp", "cpu")) is None
-    assert costs_of(replace(as_trace(explained("mlp")), gpu="no such thing")) is None
+    unknown = replace(as_trace(explained("mlp")), gpu="sm86")
+    assert costs_of(unknown) is None
+    assert made_with(unknown, None).endswith("; no times: its peak rates aren't known here")
+    assert "no times" not in made_with(as_trace(explained("mlp", "cpu")), None)
     assert costs_of(replace(as_trace(explained("mlp")), gpu="t4")).gpu.name == "T4"
     assert "time" not in dict(explained("mlp", "cpu").digest.summary())
     assert explained("mlp", "cpu").to_dict()["estimate"] is None
@@ -266,7 +274,7 @@ def test_attention_is_named_by_its_kernel():
     x = torch.randn(2, 8, 64)
     model = nn.Sequential(*(Attends(64, 4, batch_first=True) for _ in range(2)))
     words = dict(explain_autocast(model, x, gpu="a100").digest.summary())["attention"]
-    assert words.startswith("flash kernel ×2")
+    assert words.startswith("flash kernel ×2, because ")
     labels = [n.own_ops for n in explain_autocast(model, x, gpu="a100").digest.tree.walk()]
     assert sum("attention [flash]" in label for label in labels) > 0
     masked = Of(lambda m, x: F.scaled_dot_product_attention(x, x, x, x[..., :1] > 0))
@@ -277,6 +285,55 @@ def test_attention_is_named_by_its_kernel():
     assert "attention runs in" not in said  # the summary says it
     assert all(note in said for note in trace.digest.notes)
     assert "[math]" not in trace.text()
+
+
+def as_if_larger(trace: Explanation, factor: int) -> Explanation:
+    """The same ops with more work in each."""
+    rows = tuple(
+        replace(row, flops=row.flops * factor, bytes_moved=row.bytes_moved * factor)
+        for row in trace.rows
+    )
+    return Explanation(**{f.name: getattr(trace, f.name) for f in fields(Trace)} | {"rows": rows})
+
+
+def test_where_launches_decide_no_time_is_told():
+    small, large = explained("gpt"), as_if_larger(explained("gpt"), 10**6)
+    assert small.digest.launches_decide
+    assert not large.digest.launches_decide
+    unit = re.compile(r"\d (ns|µs|ms|s)\b")
+    told = dict(small.digest.summary())
+    assert told.pop("time").startswith("kernel launches decide")
+    assert not any(map(unit.search, told.values()))
+    told = dict(large.digest.summary())
+    assert " or more for a forward on one H200" in told["time"]
+    assert unit.search(told["casts a step"])
+    for form in (Explanation.text, Explanation.to_html):
+        parts = [form(t).partition("FP32 islands")[2] for t in (small, large)]
+        assert [bool(unit.search(part)) for part in parts] == [False, True]
+    (time,) = (f for f in compare(small, large).figures if "peak" in f.name)
+    assert time.before == "launches decide on H200" != time.after
+
+
+def test_saved_bytes_without_a_ratio_are_still_a_sentence():
+    trace = explained("mlp")
+    told = {}
+    for fp32 in (None, 0, trace.totals.saved_amp * 2):
+        totals = replace(trace.totals, saved_fp32=fp32)
+        told[fp32] = dict(replace(trace, totals=totals).digest.summary())["saved"]
+    assert [words.partition(" for backward")[2] for words in told.values()] == [
+        "",
+        ", 0 bytes without autocast",
+        ", 0.50 times the 109.0 KiB without autocast",
+    ]
+
+
+def test_values_beside_fake_tensors_are_not_called_real():
+    told = [
+        replace(as_trace(explained("mlp", device)), values="real") for device in ("cuda", "cpu")
+    ]
+    cuda, cpu = (made_with(trace, None) for trace in told)
+    assert "fake CUDA tensors, with real numbers on the CPU beside them" in cuda
+    assert "real tensors" in cpu
 
 
 def test_no_islands_without_a_16_bit_sea():
@@ -303,9 +360,8 @@ def test_sizes_that_tensor_cores_do_not_like():
     ]
     assert found[0].modules == ("0",)
     assert sizes_of(explain_autocast(model, torch.randn(24, 16), device="cpu")) == {}
-    assert sizes_of(explain_autocast(nn.Linear(16, 8), torch.randn(591, 16))) == {
-        "rows": (591, 592, 1)
-    }
+    # Rows aren't contiguous in memory, so cuBLAS asks nothing of them.
+    assert sizes_of(explain_autocast(nn.Linear(16, 8), torch.randn(591, 16))) == {}
     assert sizes_of(explain_autocast(nn.Linear(16, 8), torch.randn(1, 16))) == {}
     assert sizes_of(explain_autocast(nn.Linear(16, 8).double(), torch.randn(9, 16).double())) == {}
 
@@ -408,7 +464,7 @@ def test_every_hazard_stands_with_its_fix_and_lesson():
     assert "Fix: do this" in text
     assert re.search(r"Lesson 08: \w+", text)
     assert text.count("Lesson") == 1
-    assert "1 raises, 1 to watch" in text
+    assert "1 raises an error, 1 to watch" in text
     assert 'href="08_losses_and_ops.ipynb"' in trace._repr_html_()
     assert "href" not in trace.to_html()
 
@@ -640,6 +696,8 @@ def test_hazards_gone_and_new():
     changes = compare(bad, fill)
     assert [h.kind for h in changes.hazards_new] == [h.kind for h in fill.hazards]
     assert [h.kind for h in compare(fill, bad).hazards_gone] == [h.kind for h in fill.hazards]
+    assert f"Fix: {fill.hazards[0].fix}" in " ".join(diff_text(bad, fill).split())
+    assert "Fix: " not in diff_text(fill, bad)  # it is gone
     assert "New hazards" in diff_text(bad, fill)
     assert "Hazards that are gone" in diff_text(fill, bad)
     assert compare(fill, fill).empty
@@ -673,6 +731,55 @@ def test_a_difference_fits_on_a_screen():
     assert [set(change) for change in told["dtypes"]] == [
         {"module", "op", "before", "after", "count"}
     ] * len(told["dtypes"])
+
+
+def test_the_page_of_a_difference_holds_both_reports():
+    before, after = explained("gpt"), explained("gpt", "cpu")
+    changes = compare(before, after)
+    markup = changes_page.whole(changes)
+    parser = parsed(markup)
+    assert parser.tags["html"] == parser.tags["style"] - 1 == parser.tags["h1"] == 1
+    assert parser.tags["details"] == parser.tags["summary"]
+    assert markup.count('<tr class="op"') == len(before.rows) + len(after.rows)
+    assert "http" not in markup
+    assert "<script" not in markup
+    words = "".join(parser.words)
+    top = words.partition("Before: ")[0]
+    for figure in (*changes.figures, *changes.casts, *changes.saved):
+        assert figure.before in top
+        assert figure.after in top
+    assert all(change.op in top for change in changes.dtypes)
+    order = [words.index(title) for title in ("Totals that differ", "Before: GPT", "After: GPT")]
+    assert order == sorted(order)
+
+
+def test_the_page_of_a_difference_names_hazards_and_swaps():
+    bad = blocks(lambda x: x.masked_fill(x > 0, -1e9))
+    fine = blocks(torch.relu, dtype=torch.bfloat16)
+    words = "".join(parsed(changes_page.whole(compare(bad, fine))).words)
+    gone, new = words.partition("Before: ")[0], changes_page.whole(compare(fine, bad))
+    assert "Hazards that are gone: 1" in gone
+    assert bad.hazards[0].fix in gone
+    assert "New hazards: 1" in new
+    for title in ("Ops that are gone", "New ops", "Ops in another dtype"):
+        assert title in gone
+    assert "the whole model" in gone
+    same = changes_page.whole(compare(bad, bad))
+    assert "Nothing changed" in same
+    assert "Totals that differ" not in same
+
+
+def test_the_page_of_a_difference_escapes_every_word():
+    evil = "<b onmouseover='x()'>&\""
+    trace = explained("mlp")
+    rows = tuple(replace(r, path=evil, op=f"aten::{evil}", call="") for r in trace.rows)
+    hazard = Hazard(evil, "raises", (evil,), evil, (evil,), evil, evil)
+    bad = replace(
+        as_trace(trace), rows=rows, hazards=(hazard,), modules=(Module(evil, evil, 1),), torch=evil
+    )
+    markup = changes_page.whole(compare(as_trace(trace), bad))
+    assert parsed(markup).tags["b"] == 0
+    assert "<b " not in markup
 
 
 # ---- the command --------------------------------------------------------------------------------
@@ -735,6 +842,11 @@ def test_the_command_writes_a_page_and_compares(capsys, bad_model, tmp_path):
     assert "Nothing changed" in run(capsys, bad_model, "--diff", "a.json")[1]
     status, out, _ = run(capsys, bad_model, "--diff", "a.json", "--dtype", "bfloat16")
     assert "Hazards that are gone" in out
+    words = (bad_model, "--diff", "a.json", "--dtype", "bfloat16", "--html", "diff.html")
+    assert run(capsys, *words)[1] == out
+    page = (tmp_path / "diff.html").read_text()
+    assert "What changed in Bad" in page
+    assert page.count("Bad under autocast") == 2  # a title to unfold for each
     told = json.loads(run(capsys, bad_model, "--diff", "a.json", "--json")[1])
     assert told["empty"] is True
 
@@ -759,3 +871,80 @@ def test_a_pipe_gets_plain_lines(capsys, bad_model):
     assert max(map(len, out.splitlines())) <= 80
     _, again, _ = run(capsys, bad_model, "--depth", "0", "--top", "1", "--no-ops")
     assert len(again) < len(out)
+
+
+# ---- the page of command lines ------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[1] / "docs" / "explain.md"
+
+
+def blocks_of_code(page: str) -> list[str]:
+    """The indented blocks of a page, without their indent."""
+    found = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", page, re.MULTILINE)
+    return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE).strip("\n") for block in found]
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """Each command of the page with the output that stands below it."""
+    page = PAGE.read_text(encoding="utf-8").replace("\\\n", "")
+    blocks = [block for block in blocks_of_code(page) if block.startswith("$ amp-lessons")]
+    both = (part.partition("\n") for block in blocks for part in block.split("$ amp-lessons ")[1:])
+    return [(command, output) for command, _, output in both]
+
+
+def param_of(command: str) -> Any:
+    """The command as a test; those that build a large model are long."""
+    large = "config.json" in command or "--timm" in command
+    return pytest.param(command, marks=[pytest.mark.long] if large else [], id=command[:60])
+
+
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="the page shows 2.13")
+@pytest.mark.parametrize("command", [param_of(command) for command, _ in shown_commands()])
+def test_the_page_shows_what_the_commands_print(command, capsys, tmp_path, monkeypatch):
+    blocks = blocks_of_code(PAGE.read_text(encoding="utf-8"))
+    (train,) = (block for block in blocks if block.startswith("import torch"))
+    (config,) = (block for block in blocks if block.startswith('{"architectures"'))
+    (tmp_path / "train.py").write_text(train)
+    (tmp_path / "config.json").write_text(config)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    with contextlib.suppress(SystemExit):
+        cli.main(shlex.split(command))
+    printed = capsys.readouterr()
+    words = " ".join(f"{printed.out} {printed.err}".split())
+    for part in filter(str.strip, re.split(r"^…$", dict(shown_commands())[command], flags=re.M)):
+        before, found, words = words.partition(" ".join(part.split()))
+        assert found, f"not printed: {part}\nbut: {before}"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="the page shows 2.13")
+def test_the_report_page_shows_what_the_commands_print(capsys, tmp_path, monkeypatch):
+    blocks = blocks_of_code(PAGE.with_name("report.md").read_text(encoding="utf-8"))
+    (config,) = (
+        b for b in blocks_of_code(PAGE.read_text(encoding="utf-8")) if "LlamaFor" in b[:40]
+    )
+    (summary,) = (block for block in blocks if block.startswith("LlamaForCausalLM under"))
+    (diff,) = (block for block in blocks if block.startswith("$ amp-lessons"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "config.json").write_text(config)
+    words = "--hf", "config.json", "--length", "2048", "--dtype", "bf16", "--summary"
+    assert " ".join(summary.split()) in " ".join(run(capsys, *words)[1].split())
+    gpt2 = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
+    for folder, kind in (("old", "gelu_new"), ("new", "gelu_pytorch_tanh")):
+        (tmp_path / folder).mkdir()
+        about = gpt2 | {"activation_function": kind}
+        (tmp_path / folder / "config.json").write_text(json.dumps(about))
+    _, before, after = diff.split("$ amp-lessons explain ")
+    told = run(capsys, *shlex.split(before.partition(">")[0]))[1]
+    (tmp_path / "before.json").write_text(told)
+    command, _, shown = after.partition("\n")
+    printed = " ".join(run(capsys, *shlex.split(command))[1].split())
+    for part in re.split(r"^…$", shown, flags=re.M):
+        assert " ".join(part.split()) in printed
+
+
+def test_the_page_shows_ten_commands():
+    assert len(shown_commands()) == 11  # the last of the ten examples has two
+    assert sum(bool(output) for _, output in shown_commands()) == 11

@@ -492,6 +492,19 @@ def test_a_branch_on_data_says_where(function, device):
     assert [row.path for row in error.explanation.rows][:2] == ["0", "1.linear"]
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to ask")
+@pytest.mark.parametrize(
+    "ask",
+    [lambda: torch.Generator("cuda"), torch.cuda.Stream, torch.cuda.mem_get_info],
+    ids=["generator", "stream", "memory"],
+)
+def test_code_that_needs_a_gpu_is_not_told_as_the_models_fault(ask):
+    error = error_of(nn.Sequential(Of(lambda x: (ask(), x)[1])), torch.randn(4, 8))
+    assert error.kind == "cannot follow"
+    assert "ask torch.cuda.is_available() in the code first" in str(error)
+    assert "ATen_cuda library. PyTorch" not in str(error)  # of torch's words the first sentence
+
+
 def test_an_error_in_the_models_own_code_says_where():
     def function(x):
         raise KeyError("oops")

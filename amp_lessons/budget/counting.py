@@ -14,7 +14,7 @@ from torch import nn
 
 from amp_lessons.doors.batches import batch_of, of_batch, with_batch
 from amp_lessons.doors.given import DoorError, Given
-from amp_lessons.fakes.attention import gpu_named
+from amp_lessons.fakes.attention import gpu_named, settings
 from amp_lessons.fakes.errors import TraceError
 from amp_lessons.memory import (
     PRECISIONS,
@@ -37,7 +37,7 @@ NOT_COUNTED = (
     "the CUDA context",
     "workspaces of cuBLAS and cuDNN",
     "the allocator's rounding and fragmentation",
-    "what backward needs for a moment",
+    "temporary tensors of the backward",
 )
 
 
@@ -207,8 +207,8 @@ def survey(
     notes = _notes(given.model, device)
     if device == "cuda":
         notes.append(
-            "attention, if there is any, is counted in the kernels that PyTorch 2.13 takes on "
-            f"{gpu_named(gpu)}; --gpu names another GPU"
+            f"attention is counted as PyTorch {settings().torch} runs it on the "
+            f"{gpu_named(gpu).upper()}; --gpu names another GPU"
         )
     for precision in precisions:
         try:

@@ -18,6 +18,7 @@ WIDEST = len("grads+optim")
 """Columns that a number of bytes takes, or the word above it."""
 MANY = 10**6
 """Larger batches than this say no more about a model than that the GPU's memory is no limit."""
+_PRECISIONS = "amp: autocast, with parameters in FP32. bf16: parameters in BF16, no autocast."
 WORDS = {"data": "batch"}
 """What a reader calls a field of `Memory`, where its name says less."""
 
@@ -36,6 +37,7 @@ def renderables(
     """
     yield Text(_title(found), style="bold")
     yield _kinds(found)
+    yield Text(_PRECISIONS, style="dim")
     yield Text("")
     yield from _fits(found)
     yield Text("")
@@ -45,16 +47,14 @@ def renderables(
         yield Text(f"By module, {precision}", style="bold")
         yield _modules(found, precision, depth, top, width)
     yield Text("")
-    yield Text(f"Not counted: {', '.join(NOT_COUNTED)}.")
+    yield Text(f"Not counted, so leave room for it: {', '.join(NOT_COUNTED)}.")
     for note in found.notes:
         yield Text(f"Note: {note}.")
 
 
 def _title(found: Survey) -> str:
     batch = f", batch {found.batch}" if found.batch else ""
-    return (
-        f"A training step of {found.name}{batch}, {found.optimizer}, by the rules of {found.device}"
-    )
+    return f"Memory of a training step of {found.name}{batch}, {found.optimizer}, on {found.device}"
 
 
 def _table(first: str, columns: Any) -> Table:

@@ -39,12 +39,14 @@ def enter(wanted: Wanted) -> Given:
     model, args, kwargs, notes = _model(wanted)
     name = type(model).__name__
     own = _Own(model, args, kwargs)
+    made_here: set[str] = set()
     if not args and not kwargs:
         made = _made(model, wanted, specs)
         if made:
             first = next(iter(_parameters(model)), "")
-            changed = {**made, **{spec.name or first: spec for spec in specs}}
-            _check_ids(model, changed)
+            named = {spec.name or first: spec for spec in specs}
+            changed, made_here = {**made, **named}, made.keys() - named.keys()
+            _check_ids(model, named)
             _check_labels(made, changed)
             tensors = {key: spec.tensor(wanted.real) for key, spec in made.items()}
             more, notes_on_loss = _loss_of(model, wanted)
@@ -54,7 +56,7 @@ def enter(wanted: Wanted) -> Given:
             notes.append(kinds.past_the_config(model, _sizes(wanted, specs)))
     args, kwargs = own.merged(specs, wanted.real)
     notes += own.unnamed(specs)
-    _check_values(model, kwargs)
+    _check_values(model, {key: kwargs[key] for key in kwargs.keys() - made_here})
     note = "\n".join(filter(None, notes))
     given = Given(model, args, nested(kwargs), name, f"{name}: {note}" if note else "")
     return given if wanted.batch is None else with_batch(given, wanted.batch)
@@ -183,7 +185,16 @@ def _made(model: nn.Module, wanted: Wanted, specs: Sequence[Spec]) -> dict[str, 
     """Inputs by the model's config, with the batch and the length of those that were given."""
     if any(not spec.name for spec in specs) and not hasattr(model, "main_input_name"):
         return {}
-    return kinds.made(model, _sizes(wanted, specs), wanted.labels)
+    try:
+        return kinds.made(model, _sizes(wanted, specs), wanted.labels)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DoorError):
+            raise
+        first = next(iter(takes(model)), "x")
+        raise DoorError(
+            f"no inputs could be made from the config of {type(model).__name__} "
+            f"({targets.in_words(error)}): give them with --input {first}=SIZES"
+        ) from error
 
 
 def _sizes(wanted: Wanted, specs: Sequence[Spec]) -> kinds.Sizes:

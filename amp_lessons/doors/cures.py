@@ -28,6 +28,11 @@ def with_cure(error: AmpLessonsError, given: Given) -> AmpLessonsError:
     text, cure = str(error), ""
     if "indices" in text and "Long" in text:
         cure = "token ids are whole numbers: write --input input_ids=2,16:int64"
+    elif "out of range for an embedding" in text and "inputs:" in given.note:
+        cure = (
+            "the tokens made here don't fit: take a smaller --length, or bound them as in "
+            "--input 'input_ids=2,16:int64<1000'"
+        )
     elif isinstance(error, TraceError) and error.kind == CANNOT_FOLLOW and "--values" not in text:
         cure = "on the command line, --values real builds the model and runs it on the CPU"
     elif not given.args and not given.kwargs and "--input" not in text:

@@ -39,6 +39,10 @@ TASKS = (
     "CTC",
     "AUDIO_CLASSIFICATION",
     "IMAGE_TEXT_TO_TEXT",
+    "DEPTH_ESTIMATION",
+    "UNIVERSAL_SEGMENTATION",
+    "TIME_SERIES_PREDICTION",
+    "TEXT_TO_WAVEFORM",
 )
 """The head that a config gets which names no class: the first of these that its type has."""
 
@@ -87,6 +91,10 @@ def read_config(where: str) -> tuple[dict[str, Any], str]:
         return _read(path), ""
     if path.suffix in (".json", *WEIGHTS) or where.startswith((".", "/", "~")):
         raise DoorError(f"there is no file or folder {where}: give a model's config.json")
+    if "://" in where:
+        raise DoorError(
+            f"nothing is downloaded, so {where} can't be read: save the config, and take --hf DIR"
+        )
     if where.endswith(("/", "\\")) or where.count("/") > 1:  # a hub's names have one slash
         raise DoorError(f"there is no folder {where}: give one that holds a model's config.json")
     cached = _cached(where)

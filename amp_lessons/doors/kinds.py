@@ -20,10 +20,16 @@ from amp_lessons.doors.inputs import Spec
 BATCH, LENGTH, IMAGE, SAMPLES, FRAMES = 2, 512, 224, 16_000, 8
 """Defaults: of a batch, a text's tokens, an image's side, a second of sound, a video's pictures."""
 
+CLAP_FRAMES = 1001
+"""Ten seconds at 48 kHz, a frame for each 480 samples, as CLAP's feature extractor makes them."""
+COMPARED = ("input_ids", "pixel_values", "input_features")
+"""What a model with two towers compares: texts with pictures or with sound."""
+
 PER_TOKEN = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration")
 PER_EXAMPLE = ("SequenceClassification", "ImageClassification", "AudioClassification")
 FEATURES = ("input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins")
-OFFSET = ("roberta", "camembert", "longformer", "mpnet", "data2vec-text", "ibert", "esm", "xmod")
+OFFSET = ("roberta", "camembert", "longformer", "mpnet", "data2vec-text", "ibert", "esm", "xmod",
+          "layoutlmv3", "clap")  # fmt: skip
 """Model types whose positions begin after the padding id, so that fewer tokens fit."""
 PADDING_ROWS = 2
 """More rows than positions in some tables: BART's and OPT's begin at the third, RoBERTa's too."""
@@ -103,8 +109,8 @@ class _Text:
 
     def specs(self) -> dict[str, Spec]:
         names = [self.main, *self._required()]
-        if hasattr(self.model, "logit_scale"):  # a text and a picture, to be compared
-            names += [name for name in ("input_ids", "pixel_values") if name in self.parameters]
+        if self._compares():
+            names += [name for name in COMPARED if name in self.parameters]
         found = {name: self._one(name) for name in dict.fromkeys(names)}
         if self.labels and "labels" in self.parameters:
             found |= self._wanted()
@@ -113,6 +119,12 @@ class _Text:
         ):
             found["decoder_input_ids"] = self._ids(decoder=True)
         return found
+
+    def _compares(self) -> bool:
+        """Whether a text comes with a picture or a sound, and not only if somebody has one."""
+        towers = hasattr(self.model, "text_model") and hasattr(self.model, "vision_model")
+        scaled = hasattr(self.model, "logit_scale") or hasattr(self.model, "logit_scale_a")
+        return towers or scaled or getattr(self.config, "model_type", "") == "vilt"
 
     def _required(self) -> list[str]:
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -190,11 +202,17 @@ class _Text:
     def _picture(self) -> Spec:
         height, width = _pair(self.sizes.image or self._vision("image_size", IMAGE))
         shape: tuple[int, ...] = (self._vision("num_channels", 3), height, width)
-        if "Video" in type(self.model).__name__ or hasattr(self.config, "tubelet_size"):
+        several = any(hasattr(self.config, name) for name in ("tubelet_size", "num_frames"))
+        if "Video" in type(self.model).__name__ or several:
             shape = (self._vision("num_frames", FRAMES), *shape)
         return Spec((self.sizes.examples, *shape))
 
     def _features(self) -> Spec:
+        sound = getattr(self.config, "audio_config", self.config)
+        if hasattr(sound, "spec_size") and hasattr(sound, "num_mel_bins"):  # CLAP's: a picture
+            parts = 4 if getattr(sound, "enable_fusion", False) else 1
+            frames = min(CLAP_FRAMES, sound.spec_size**2 // sound.num_mel_bins)
+            return Spec((self.sizes.examples, parts, frames, sound.num_mel_bins))
         mel = getattr(self.config, "num_mel_bins", None)
         if mel and hasattr(self.config, "max_source_positions") and self._conv_halves():
             frames = self.sizes.length or 2 * self.config.max_source_positions
@@ -211,7 +229,11 @@ class _Text:
         if hasattr(self.config, "num_mel_bins") and hasattr(self.config, "max_length"):
             shape = (self.sizes.length or self.config.max_length, self.config.num_mel_bins)
             return Spec((self.sizes.examples, *shape))
-        return Spec((self.sizes.examples, self.sizes.length or SAMPLES))
+        samples = self.sizes.length or SAMPLES
+        channels = getattr(self.config, "audio_channels", None)
+        if channels or getattr(self.config, "model_type", "") == "dac":  # codecs of sound
+            return Spec((self.sizes.examples, channels or 1, samples))
+        return Spec((self.sizes.examples, samples))
 
     def _wanted(self) -> dict[str, Spec]:
         name, count = type(self.model).__name__, getattr(self.config, "num_labels", 2)

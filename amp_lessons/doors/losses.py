@@ -55,6 +55,8 @@ def with_cure(target: str) -> Iterator[None]:
     try:
         yield
     except AmpLessonsError as error:
+        if target and "takes 1 positional argument but 2 were given" in str(error):
+            raise DoorError(f"{error}; leave out --target") from error
         if not target or "Expected dtype int32/int64 for index" not in str(error):
             raise
         sizes = ",".join(map(str, parse(target).shape))

@@ -60,7 +60,12 @@ def heard() -> Iterator[Talk]:
         mock.patch.object(sys, "argv", sys.argv[:1]),
         _descriptor_aside(),
     ):
-        yield talk
+        try:
+            yield talk
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # such as a panic in a library that is written in Rust
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
     sys.stderr.write(talk.text())
     sys.stderr.flush()
 

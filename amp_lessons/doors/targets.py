@@ -21,13 +21,13 @@ from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 from amp_lessons.doors.given import DoorError
 from amp_lessons.doors.talk import heard
+from amp_lessons.fakes.errors import wants_gpu
 from amp_lessons.fakes.known import KnownValues, value_of
-from amp_lessons.fakes.modes import quiet, rng_kept
+from amp_lessons.fakes.modes import fake_mode, quiet, rng_kept
 
 FAILURES = (Exception, SystemExit)
 """A script that calls sys.exit() must not end ours unheard."""
@@ -108,7 +108,7 @@ def make(found: Any, target: Target, real: bool = False) -> Any:
 def built(build: Any, real: bool = False) -> Any:
     """What a function gives among fake tensors; among real ones where it fails there."""
     if not real:
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        mode = fake_mode()
         try:
             with heard(), rng_kept(), quiet(), mode, KnownValues(mode):
                 return build()
@@ -127,6 +127,8 @@ def unpacked(made: Any, target: str) -> tuple[nn.Module, tuple[Any, ...], dict[s
     parts = tuple(made) if isinstance(made, tuple | list) else (made,)
     model: Any = parts[0] if parts else None
     if not isinstance(model, nn.Module):
+        if inspect.iscoroutine(made):
+            made.close()
         what = f"the class {model.__name__}" if isinstance(model, type) else type(made).__name__
         raise DoorError(
             f"{target} gives {what}; it must give an nn.Module, (model, inputs) or "
@@ -154,8 +156,10 @@ def _known(tensor: Tensor) -> Tensor:
 
 def in_words(error: BaseException) -> str:
     """An error's name and its text, in one line of at most about 300 characters."""
-    text = " ".join(str(error).split()).rstrip(".")
-    return f"{type(error).__name__}: {text if len(text) < 300 else text[:297] + '...'}"
+    name, text = type(error).__name__, " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, BaseExceptionGroup):
+        text += f"; the first: {in_words(error.exceptions[0])}"
+    return f"{name}: {text if len(text) < 300 else text[:297] + '...'}" if text else name
 
 
 def _import(target: Target) -> ModuleType:
@@ -274,9 +278,14 @@ def _cure(error: BaseException, target: Target) -> str:
         )
     if isinstance(error, SystemExit):
         return "; name a function that builds the model and does not end the program"
-    if "offline" in str(error).lower() or type(error).__name__ == "OfflineModeIsEnabled":
-        return "; nothing is downloaded here: build it from a config"
+    if wants_gpu(error):
+        return "; build it on the CPU: --device says whose rules are told, and no GPU is needed"
+    if "offline" in str(error).lower() or type(error).__name__ in _DOWNLOADS:
+        return "; nothing is downloaded here: build it from a config, or without the weights"
     return ""
+
+
+_DOWNLOADS = ("OfflineModeIsEnabled", "URLError", "ConnectionError", "ConnectError")
 
 
 def _near(owner: Any, name: str) -> str:

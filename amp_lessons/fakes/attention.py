@@ -43,8 +43,8 @@ _IN_WORDS = {
     "cudnn": "cuDNN's kernel",
     "math": "the plain form (math), which keeps the whole attention matrix",
 }
-_WHOSE = "the kernels of attention are those that PyTorch 2.13 takes on {gpu}"
-_ANOTHER = "; name another GPU with gpu=, or --gpu on the command line"
+_WHOSE = "attention is counted as PyTorch {torch} runs it on the {gpu}"
+_ANOTHER = "; name another GPU with --gpu (in Python: gpu=)"
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,16 @@ class Attention:
 def attend(call: Attention, kernel: str) -> Tensor:
     """The result of a call in one of the kernels, with what autograd saves.
 
+    A fused kernel takes 3 dimensions since PyTorch 2.14: they get a batch of 1 (pull request
+    192271).
+
     Source: ``scaled_dot_product_attention`` in attention.cpp of PyTorch 2.13.0.
 
     Raises:
         RuntimeError: with torch's words, if no kernel that is switched on takes the call.
     """
+    if kernel in ("flash", "efficient", "cudnn") and call.query.dim() == 3:
+        return attend(_batched(call), kernel).squeeze(0)
     if kernel == "flash":
         return _flash(call)
     if kernel == "efficient":
@@ -129,6 +134,15 @@ def attend(call: Attention, kernel: str) -> Tensor:
     if kernel == "none":
         return SDPA(call.query, call.key, call.value)
     raise RuntimeError("No available kernel. Aborting execution.")
+
+
+def _batched(call: Attention) -> Attention:
+    """With a batch of 1, and a mask of 4 dimensions."""
+    query, key, value = (t.unsqueeze(0) for t in (call.query, call.key, call.value))
+    mask = call.mask
+    while mask is not None and mask.dim() < 4:
+        mask = mask.unsqueeze(0)
+    return replace(call, query=query, key=key, value=value, mask=mask)
 
 
 def _flash(call: Attention) -> Tensor:
@@ -212,7 +226,8 @@ def gpu_named(gpu: str | None) -> str:
 
 
 def settings() -> Settings:
-    """The switches as they stand now, inside ``sdpa_kernel`` for instance."""
+    """The installed torch's rules, and the switches as they stand now, inside ``sdpa_kernel`` for
+    instance."""
     backends = torch.backends.cuda
     switches = {
         "flash": backends.flash_sdp_enabled(),
@@ -222,7 +237,8 @@ def settings() -> Settings:
     }
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     version, cuda = _libraries()
-    return Settings(
+    return Settings.for_torch(
+        torch.__version__,
         enabled=frozenset(name for name, on in switches.items() if on),
         order=_order_set(),
         deterministic=torch.are_deterministic_algorithms_enabled() and not warns,
@@ -234,7 +250,7 @@ def settings() -> Settings:
 
 def _libraries() -> tuple[int, int]:
     """The versions of cuDNN and CUDA: this machine's if it has a GPU, else those of the rules."""
-    own = Settings()
+    own = Settings.for_torch(torch.__version__)
     if not torch.cuda.is_available():
         return own.cudnn, own.cuda
     try:
@@ -256,11 +272,13 @@ def notes(choices: Iterable[Choice], gpu: str, named: bool = False) -> list[str]
     ``named`` says that the GPU was asked for by name.
     """
     reasons: dict[str, Counter[str]] = {}
+    rules = ""
     for choice in choices:
+        rules = choice.torch
         if choice.kernel in LABELS:
             reasons.setdefault(choice.kernel, Counter())[choice.why] += 1
     lines = [_note(kernel, whys, gpu) for kernel, whys in reasons.items()]
-    whose = _WHOSE.format(gpu=gpu) + ("" if named else _ANOTHER)
+    whose = _WHOSE.format(torch=rules, gpu=gpu.upper()) + ("" if named else _ANOTHER)
     return [*lines, whose] if lines else []
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from amp_lessons.attention import Choice, capability, choose
 from amp_lessons.fakes.attention import SDPA, Attention, attend, gpu_named, settings
-from amp_lessons.fakes.known import numbers_in
+from amp_lessons.fakes.known import is_stale, numbers_in, value_of
+from amp_lessons.fakes.packed import PAD_PACKED, can_unpack, unpacked
+from amp_lessons.interrupts import heard
 
 
 class GpuCalls(TorchFunctionMode):
@@ -35,12 +39,19 @@ class GpuCalls(TorchFunctionMode):
         self.device = device
         self.gpu = gpu_named(gpu) if device == "cuda" else ""
         self.choices: list[Choice] = []
+        self._depth = 0  # of calls in calls: torch writes some of its own in Python
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         if getattr(func, "__name__", "") == "__get__":  # reading .dtype, .shape, .device
             return func(*args, **kwargs)
-        return self.run(func, args, kwargs)
+        self._depth += 1
+        try:
+            return self.run(func, args, kwargs)
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                heard()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one call."""
@@ -53,6 +64,10 @@ class GpuCalls(TorchFunctionMode):
             return self.attention(*args, **kwargs)
         if func is F.binary_cross_entropy:
             return self._bce(func, args, kwargs)
+        if func in _TO_NUMPY and isinstance(args[0], FakeTensor):
+            return _in_numpy(func, args, kwargs)
+        if func is PAD_PACKED and can_unpack(args):
+            return unpacked(*args, **kwargs)
         if func is torch.tensor:
             args = (numbers_in(args[0]), *args[1:])
         if func is F.ctc_loss:
@@ -133,17 +148,53 @@ def _as_torch_does(call: Attention) -> Tensor:
 
 @contextmanager
 def on_gpu(calls: GpuCalls) -> Iterator[None]:
-    """What code finds on the GPU that was asked for, and a function mode doesn't see.
+    """What code finds where it runs, on the GPU that was asked for, and a function mode can't see.
 
     The attention inside torch's own functions, and the compute capability, by which libraries
     choose a kernel (transformers, for a mixture of experts).
     """
-    if calls.device != "cuda":
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch("torch.overrides.has_torch_function", _overrides))
+        stack.enter_context(mock.patch("torch.cond", _cond))
+        if calls.device == "cuda":
+            attention = mock.patch.object(F, "scaled_dot_product_attention", calls.attention)
+            major_minor = capability(calls.gpu)
+            asked = mock.patch("torch.cuda.get_device_capability", return_value=major_minor)
+            stack.enter_context(attention)
+            stack.enter_context(asked)
         yield
-        return
-    asked = mock.patch("torch.cuda.get_device_capability", return_value=capability(calls.gpu))
-    with mock.patch.object(F, "scaled_dot_product_attention", calls.attention), asked:
-        yield
+
+
+def _overrides(tensors: Iterable[Any]) -> bool:
+    """Whether a tensor is of a class that overrides functions, as a fake one does not.
+
+    `nn.TransformerEncoder` and `nn.MultiheadAttention` ask, and take no fast path if so. Torch's
+    own answer is yes wherever somebody looks on.
+    """
+    plain = (Tensor, nn.Parameter, FakeTensor)
+    return any(isinstance(each, Tensor) and type(each) not in plain for each in tensors)
+
+
+def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    """`torch.cond` as a branch, which it is when nothing compiles it."""
+    return (true_fn if pred else false_fn)(*operands)
+
+
+_TO_NUMPY = (Tensor.numpy, Tensor.__array__)
+
+
+def _in_numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A fake tensor whose values are known as an array of NumPy; what torch refuses stays so."""
+    tensor, known = args[0], value_of(args[0])
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        if tensor.device.type != "cpu" and not kwargs.get("force"):
+            raise TypeError(
+                f"can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to "
+                "copy the tensor to host memory first."
+            )
+        if known is not None and not is_stale(known) and not tensor.requires_grad:
+            return func(known, *args[1:], **kwargs)
+    return func(*args, **kwargs)
 
 
 def _beside(given: Any, scores: Tensor) -> Any:

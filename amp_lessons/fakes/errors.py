@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -55,14 +56,26 @@ _REASONS: tuple[tuple[Callable[[str], bool], str], ...] = (
 
 
 # What torch says to code that asks for the GPU itself: in a build without CUDA, and in one with it.
-_NO_GPU = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver")
+_NO_GPU = (
+    "torch not compiled with cuda", "requires cuda support", "cannot get cuda generator",
+    "dummy base class", "nvtx functions not installed", "has no attribute '_cuda_",
+    "no nvidia driver", "cuda driver version is insufficient", "no cuda gpus are available",
+    "no cuda-capable device",
+)  # fmt: skip
 # What autograd says to fake CUDA tensors, in the same two.
 _NO_BACKWARD = ("Cannot access accelerator device", "hasPrimaryContext expects a valid device")
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Why a model cannot be traced, in one line with the cure where one is known."""
     name, text = type(error).__name__, first_line(error)
+    if isinstance(error, SystemExit):
+        return f"the code ends the program (sys.exit, status {error.code}): let it return instead"
+    if isinstance(error, FileNotFoundError):
+        return (
+            f"{name}: {text}; shapes are enough here, so leave the file out, or run this in the "
+            "folder that has it"
+        )
     for matches, words in _REASONS:
         if matches(name):
             return f"{words} [{text}]"
@@ -71,19 +84,52 @@ def reason(error: Exception) -> str:
             "torch.func's derivatives inside the forward do not go with the hooks that count what "
             f"is saved for backward; explain the function that they take by itself [{text}]"
         )
+    for words, cure in _PARTS:
+        if words in text.lower() or (words == _FLEX and _passed_through(error, "flex_attention")):
+            return f"{cure} [{text}]"
     if text.startswith(_NO_BACKWARD):
         return (
             "the forward runs a backward (autograd.grad), which fake CUDA tensors cannot do "
             f'without a GPU; try device="cpu" [{text}]'
         )
-    if text.startswith(_NO_GPU):
+    if wants_gpu(error):
         return (
             "the code asks for the GPU itself (torch.cuda, or an op that has no fake kernel), and "
-            f'there is none; try device="cpu" [{text}]'
+            "there is none; ask torch.cuda.is_available() in the code first, or try "
+            f'device="cpu" [{text.partition(". ")[0]}]'
         )
     if "device" in text and ("same device" in text or "two different devices" in text.lower()):
-        return f"{text}; a tensor that model.to() does not move? register it as a buffer"
+        return (
+            f"{text}; a tensor made in the forward? make it with device=x.device; one that the "
+            "model keeps, and model.to() does not move? register it as a buffer"
+        )
     return f"{name}: {text}"
+
+
+_FLEX = "flexattention does not support backward"
+# Torch's own words where one of its parts cannot run on what a trace runs on, with the cure.
+_PARTS = (
+    (
+        _FLEX,
+        "flex_attention has no backward on a CPU, and none on fake tensors: explain the forward "
+        "alone (grad=False, --no-grad), or take scaled_dot_product_attention",
+    ),
+    (
+        "higherorderoperator",
+        "the code uses one of torch's higher-order ops, whose inside a trace does not see: write "
+        "it as a loop or a branch in Python",
+    ),
+    (
+        "shape_env must not be none",
+        "the code makes a nested tensor, whose lengths fake tensors do not know: give padded ones",
+    ),
+)
+
+
+def _passed_through(error: BaseException, function: str) -> bool:
+    """Whether a function of this name was running where the error came up."""
+    steps = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code.co_name == function for frame, _ in steps)
 
 
 _LIMITS = (
@@ -95,8 +141,9 @@ _LIMITS_IN_WORDS = (
     "saved tensor hooks", "cannot access accelerator device", "hasprimarycontext", "data pointer",
     "faketensor", "fake tensor", "fake impl", "fakes", "meta tensor", "'meta' backend",
     "meta storage", "tensor subclass", "does not have storage", "sparsetensorimpl",
-    "sparse tensors do not", "unbacked", "data-dependent", "not compiled with cuda",
-    "no nvidia driver", "could not run 'aten::",
+    "sparse tensors do not", "unbacked", "data-dependent", "could not run 'aten::",
+    "its data is not allocated", *_NO_GPU, _FLEX, "higherorderoperator",
+    "shape_env must not be none", "nestedtensorimpl",
 )  # fmt: skip
 
 
@@ -109,11 +156,17 @@ def kind_of(error: BaseException) -> str:
     return CANNOT_FOLLOW if limit else MODEL_RAISES
 
 
+def wants_gpu(error: BaseException) -> bool:
+    """Whether torch refused because this machine has no GPU, in a build with CUDA or without."""
+    text = str(error).lower()
+    return any(words in text for words in _NO_GPU)
+
+
 def depends_on_values(error: BaseException) -> bool:
     """Whether fake tensors stopped because the model asks for a value."""
     return type(error).__name__ in _LIMITS[:3]
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

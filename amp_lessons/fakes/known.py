@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+
+from amp_lessons.fakes.packed import PACK, packed
 
 MOST_INTEGERS = 2**20
 MOST_FLOATS = 2**12
@@ -31,6 +34,15 @@ _ATTENTION = (
 def value_of(tensor: Any) -> Tensor | None:
     """The real tensor beside a fake one, on the CPU; None where its values are not known."""
     return getattr(tensor, "_known_value", None)
+
+
+_stale: dict[int, Any] = {}
+"""Storages of values that were overwritten with what nobody knows, in the run that is going on."""
+
+
+def is_stale(value: Tensor) -> bool:
+    """Whether a known value was overwritten since, so that it is no longer known."""
+    return value.layout is torch.strided and value.untyped_storage()._cdata in _stale
 
 
 def numbers_in(data: Any) -> Any:
@@ -81,15 +93,16 @@ class KnownValues(TorchDispatchMode):
     def __init__(self, mode: FakeTensorMode, floats: bool = False) -> None:
         super().__init__()
         self.mode, self.floats = mode, floats
-        self._stale: dict[int, Any] = {}  # storages whose values are no longer known
+        _stale.clear()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        _check_range(func, args, self._value)
+        _check_range(func, args, self.value)
         if not self._is_known(func, tensors, args, kwargs):
             self._forget_written(func, args, kwargs)
-            return func(*args, **kwargs)
+            shaped = _SHAPED_BY.get(func)
+            return shaped(self, func, args) if shaped and not kwargs else func(*args, **kwargs)
         real = self._compute(func, args, kwargs)
         if real is None:
             self._forget_written(func, args, kwargs)
@@ -98,7 +111,7 @@ class KnownValues(TorchDispatchMode):
             return real
         result = self._fakes(func, args, kwargs, tensors, real)
         for fake, value in zip(tree_leaves(result), tree_leaves(real), strict=True):
-            if isinstance(fake, Tensor) and self._is_kept(value) and fake.shape == value.shape:
+            if isinstance(fake, FakeTensor) and self._is_kept(value) and fake.shape == value.shape:
                 _give(fake, value)
         return result
 
@@ -107,12 +120,12 @@ class KnownValues(TorchDispatchMode):
         if func._schema.name.startswith("prim::"):
             return False
         if tensors:
-            return all(self._value(tensor) is not None for tensor in tensors)
+            return all(self.value(tensor) is not None for tensor in tensors)
         if any(isinstance(leaf, torch.Generator) for leaf in tree_leaves((args, kwargs))):
             return False
         return self.floats or _room(args, kwargs) <= MOST_INTEGERS
 
-    def _value(self, tensor: Tensor) -> Tensor | None:
+    def value(self, tensor: Tensor) -> Tensor | None:
         """What is known of a tensor. A real one that the model made itself is known."""
         if not isinstance(tensor, FakeTensor):
             small = self.floats or tensor.numel() <= MOST_INTEGERS
@@ -120,7 +133,7 @@ class KnownValues(TorchDispatchMode):
         value = value_of(tensor)
         if value is None or value.layout is not torch.strided:
             return value
-        return None if value.untyped_storage()._cdata in self._stale else value
+        return None if is_stale(value) else value
 
     def _is_kept(self, value: Any) -> bool:
         if not isinstance(value, Tensor) or value.layout is not torch.strided:
@@ -133,7 +146,7 @@ class KnownValues(TorchDispatchMode):
 
         def real(leaf: Any) -> Any:
             if isinstance(leaf, Tensor):
-                return self._value(leaf)
+                return self.value(leaf)
             return _CPU if isinstance(leaf, torch.device) else leaf
 
         args, kwargs = tree_map(real, (args, kwargs))
@@ -142,7 +155,7 @@ class KnownValues(TorchDispatchMode):
             try:
                 if func._schema.name in _ATTENTION:
                     return _attention(func, args, kwargs)
-                result = func(*args, **kwargs)
+                result = _on_the_cpu(func, args, kwargs)
                 if func._schema.name in _DRAWN and not self.floats:
                     result.fill_(0.5)
                 return result
@@ -151,12 +164,14 @@ class KnownValues(TorchDispatchMode):
 
     def _fakes(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor], real: Any) -> Any:
         """The op's fake results; where only values tell their shapes, like the real ones."""
+        if func is PACK:
+            return _packed(self, func, args)
         if torch.Tag.dynamic_output_shape not in func.tags:
             return func(*args, **kwargs)
         place = next((t.device for t in tensors if isinstance(t, FakeTensor)), _CPU)
-        return tree_map(lambda leaf: self._like(leaf, place), real)
+        return tree_map(lambda leaf: self.like(leaf, place), real)
 
-    def _like(self, leaf: Any, place: torch.device) -> Any:
+    def like(self, leaf: Any, place: torch.device) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf
         with _disable_current_modes(), torch.device("meta"):
@@ -175,7 +190,7 @@ class KnownValues(TorchDispatchMode):
                 value = value_of(tensor)
                 if value is not None and value.layout is torch.strided:
                     storage = value.untyped_storage()
-                    self._stale[storage._cdata] = storage
+                    _stale[storage._cdata] = storage
 
 
 def _is_float(tensor: Tensor) -> bool:
@@ -187,6 +202,31 @@ def _room(args: Any, kwargs: Any) -> int:
     sizes = [x for x in tree_leaves((args, kwargs)) if isinstance(x, int | float)]
     big = [abs(x) for x in sizes if math.isfinite(x) and abs(x) > 1]
     return int(min(math.prod(big), 2**62))
+
+
+def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
+    """An op's result. What a GPU computes in 16 bits and a CPU does not, is computed in float32."""
+    if func in _SOFTMAXES and args[2]:  # from 16 bits to float32 in one kernel, on a GPU alone
+        return func(args[0].float(), args[1], False)
+    try:
+        return func(*args, **kwargs)
+    except (RuntimeError, NotImplementedError):
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        dtypes = {tensor.dtype for tensor in tensors if _is_float(tensor)}
+        low = next(iter(dtypes)) if len(dtypes) == 1 else None
+        if low not in (torch.float16, torch.bfloat16) or func._schema.is_mutable:
+            raise
+        wide, more = tree_map_only(Tensor, _widened, (args, kwargs))
+        return tree_map_only(
+            Tensor, lambda t: t.to(low) if t.is_floating_point() else t, func(*wide, **more)
+        )
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+_SOFTMAXES = (torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default)
 
 
 def _attention(func: Any, args: Any, kwargs: Any) -> Any:
@@ -223,3 +263,43 @@ def check_indices(indices: Tensor, rows: int) -> None:
     if low < 0 or high >= rows:
         wrong = low if low < 0 else high
         raise IndexError(f"index {wrong} is out of range for an embedding of {rows} rows")
+
+
+# ---- results whose shape follows from values that are known, and whose numbers do not -----------
+
+
+def _index(known: KnownValues, func: Any, args: Any) -> Any:
+    """``x[mask]``: each mask whose values are known becomes the indices that it stands for."""
+    tensor, indices, found = args[0], args[1], []
+    for index in indices:
+        is_mask = isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8)
+        mask = known.value(index) if is_mask else None
+        if mask is None:
+            found.append(index)
+            continue
+        with _disable_current_modes():
+            columns = mask.nonzero().unbind(1)
+        found += [known.like(column, tensor.device) for column in columns]
+    return func(tensor, found)
+
+
+def _masked_select(known: KnownValues, func: Any, args: Any) -> Any:
+    """As many elements as the mask has True, if that is known."""
+    tensor, mask = args[0], known.value(args[1])
+    if mask is None:
+        return func(*args)
+    with _disable_current_modes():
+        count = int(mask.expand(torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
+    return tensor.new_empty(count)
+
+
+def _packed(known: KnownValues, func: Any, args: Any) -> Any:
+    lengths = known.value(args[1])
+    return func(*args) if lengths is None else packed(args[0], lengths, args[2])
+
+
+_SHAPED_BY: dict[Any, Callable[[KnownValues, Any, Any], Any]] = {
+    torch.ops.aten.index.Tensor: _index,
+    torch.ops.aten.masked_select.default: _masked_select,
+    PACK: _packed,
+}

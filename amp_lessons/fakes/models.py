@@ -16,6 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_leaves, tree_map
 
 from amp_lessons.fakes.doubles import Doubles
@@ -52,6 +53,9 @@ def fake_inputs(
     def convert(value: Any, memo: Any = None) -> Any:
         if isinstance(value, Tensor):
             return doubles(value, device)
+        if isinstance(value, PackedSequence):  # it wants batch sizes on the CPU, with values
+            data, sizes, *order = value
+            return PackedSequence(convert(data), sizes.cpu(), *map(convert, order))
         if value is None or callable(value) or isinstance(value, _PLAIN):
             return value
         try:
@@ -62,7 +66,12 @@ def fake_inputs(
             return value
 
     with mock.patch.object(Tensor, "__deepcopy__", convert):
-        return tree_map(convert, inputs)
+        try:
+            return tree_map(convert, inputs, is_leaf=lambda leaf: isinstance(leaf, PackedSequence))
+        except TraceError:
+            raise
+        except Exception as error:  # of a container's own making
+            raise TraceError(f"the inputs cannot be copied: {error}") from error
 
 
 def tensors_in(value: Any, _seen: set[int] | None = None) -> list[Tensor]:
@@ -150,7 +159,10 @@ def check_model(model: Any) -> None:
     places: dict[str, str] = {}
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if nn.parameter.is_lazy(tensor):
-            raise TraceError(f"{name} has no shape yet; run the lazy model once on real inputs")
+            raise TraceError(
+                f"{name} has no shape yet; give the layer its sizes, or run the model once on real "
+                "inputs where it is built"
+            )
         if tensor.device.type != "meta":
             places.setdefault(str(tensor.device), name)
     if len(places) > 1:
@@ -171,6 +183,12 @@ def check_inputs(model: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, An
         ) from error
     except ValueError:  # no signature to look at
         pass
+
+
+def check_loss(value: Any) -> None:
+    """Refuse a loss that gives no tensor, for want of a ``return``. Raises `TraceError`."""
+    if not tensors_in(value):
+        raise TraceError(f"the loss gives {type(value).__name__}, not a tensor; let it return one")
 
 
 def has_values(model: nn.Module, inputs: Any) -> bool:

@@ -6,17 +6,38 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from amp_lessons.fakes.caches import caches_kept_clean
 from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
 from amp_lessons.fakes.errors import TraceError
 from amp_lessons.fakes.known import value_of
+from amp_lessons.interrupts import held
+
+
+def fake_mode(sizes: Any = None) -> FakeTensorMode:
+    """A mode in which tensors are fake, and real ones that a model brings along are taken too.
+
+    For the first one torch imports its compiler, which takes half a second. Ctrl+C waits for that:
+    otherwise half of the compiler would be left, and every later mode would fail.
+
+    Args:
+        sizes: a `ShapeEnv`, if sizes may depend on values.
+    """
+    with held():
+        return FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
+
+
+def ctrl_c_between_ops() -> AbstractContextManager[None]:
+    """While it is open, Ctrl+C stops a run between two calls of torch and not inside one."""
+    return held(("__torch_function__", "__torch_dispatch__", "_backward", "add", "__del__"))
 
 
 def check_device(device: str) -> None:
@@ -43,12 +64,13 @@ def autocast_on(device: str, dtype: torch.dtype, enabled: bool) -> Iterator[None
 
 
 @contextmanager
-def as_in_a_run(model: nn.Module) -> Iterator[None]:
+def as_in_a_run(model: nn.Module, *functions: Any) -> Iterator[None]:
     """Have a model on fake tensors go the way of a real run, and leave nothing fake behind.
 
     transformers leaves out its looks at a mask's values where it sees a fake tensor, and then
     builds masks that a real run does without. Fakes whose values are known can be looked at.
     ``module.to(dtype)`` inside a forward swaps fake parameters, which torch refuses for most.
+    ``functions`` run beside the model, such as a loss.
     """
     with ExitStack() as stack:
         library = sys.modules.get("transformers.utils.import_utils")
@@ -59,7 +81,7 @@ def as_in_a_run(model: nn.Module) -> Iterator[None]:
             )
             stack.enter_context(known)
         stack.enter_context(mock.patch.object(nn.Module, "_apply", _apply))
-        stack.enter_context(caches_kept_clean(model))
+        stack.enter_context(caches_kept_clean(model, *functions))
         yield
 
 

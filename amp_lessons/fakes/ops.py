@@ -119,7 +119,42 @@ def _recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (*results, space if count is None else space.new_empty(count))
 
 
+def _embedding_bag(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+    """A CPU's kernel makes two of its lists one longer than needed, and then cuts them to size.
+
+    They are each index's bag and, if the last offset is given too, each bag's size.
+    """
+    result, bags, sizes, most = func(*args, **kwargs)
+    if bags.device.type == "cpu":
+        bags = bags.new_empty(bags.numel() + 1)[:-1] if bags.numel() else bags
+        sizes = sizes.new_empty(args[2].numel())[: sizes.numel()]
+    return result, bags, sizes, most
+
+
+def _encoder_layer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """The layer of `nn.TransformerEncoder` in one op, its fast path; it has no fake kernel."""
+    return torch.empty_like(args[0])
+
+
+def _multi_head(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """The fast path of `nn.MultiheadAttention`: its output, and the weights if they are wanted.
+
+    Source: ``native_multi_head_attention_cpu`` in aten/src/ATen/native/transformers/attention.cpp.
+    """
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    query, key, heads = given["query"], given["key"], given["num_head"]
+    shape: tuple[int, ...] = (query.shape[0], query.shape[1], key.shape[1])
+    if not given.get("average_attn_weights", True):
+        shape = (shape[0], heads, *shape[1:])
+    weights = query.new_empty(shape if given.get("need_weights", True) else 0)
+    return torch.empty_like(query), weights
+
+
 _OWN: dict[str, Callable[..., Any]] = {
+    "_embedding_bag": _embedding_bag,
+    "_native_multi_head_attention": _multi_head,
+    "_transformer_encoder_layer_fwd": _encoder_layer,
     "_thnn_fused_gru_cell": _gru_cell,
     "native_batch_norm": _norm,
     "native_group_norm": _norm,

@@ -46,6 +46,8 @@ class SavedBytes:
             self._storages.append(storage)  # while it lives, no other storage can have its key
             if self._heard is not None:
                 self._heard(tensor, self.sizes[key])
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor  # a real one stays real: a packed sequence's sizes are read in C++
         return tensor.detach()
 
     @contextmanager

@@ -24,7 +24,12 @@ _PICK = ("embedding", "index_select", "gather", "index", "_embedding_bag", "take
 
 
 def sizes(tensor: Tensor) -> tuple[int, ...]:
-    """The shape in plain numbers: `UNKNOWN` for a size that no one knows before the run."""
+    """The shape in plain numbers: `UNKNOWN` for a size that no one knows before the run.
+
+    The parts of a nested tensor have a shape each; it has none itself but the number of parts.
+    """
+    if tensor.is_nested and tensor.layout is torch.strided:
+        return (tensor.size(0), *[UNKNOWN] * (tensor.dim() - 1))
     return tuple(n if isinstance(n, int) else _hint(n) for n in tensor.shape)
 
 
@@ -35,6 +40,8 @@ def _hint(size: Any) -> int:
 
 def nbytes(tensor: Tensor) -> int:
     """Bytes of the elements; 0 if a size is unknown."""
+    if tensor.is_nested and tensor.layout is torch.strided:
+        return tensor.untyped_storage().nbytes()
     count = 1
     for size in sizes(tensor):
         count *= max(size, 0)

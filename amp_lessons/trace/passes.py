@@ -26,8 +26,15 @@ from amp_lessons.fakes.errors import (
     reason,
 )
 from amp_lessons.fakes.known import KnownValues
-from amp_lessons.fakes.models import fake_inputs, stand_in, tensors_in
-from amp_lessons.fakes.modes import as_in_a_run, autocast_on, quiet, rng_kept
+from amp_lessons.fakes.models import check_loss, fake_inputs, stand_in, tensors_in
+from amp_lessons.fakes.modes import (
+    as_in_a_run,
+    autocast_on,
+    ctrl_c_between_ops,
+    fake_mode,
+    quiet,
+    rng_kept,
+)
 from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace import hazards as rules
@@ -81,6 +88,7 @@ class Pass:
         self.mode = _mode(asked.device, values)
         with rng_kept():
             self.copy = stand_in(self.model, self.mode, self.device, values=values == REAL)
+            self.loss = self._loss(asked.loss)
         if asked.train is not None:
             self.copy.train(asked.train)
         self.recorder = Recorder(self.copy, self.device)
@@ -88,10 +96,17 @@ class Pass:
         self.recorder.values.learn(self.model, self.copy)
         self.calls = Calls(self.device, self.recorder, asked.gpu)
         self.saved = SavedBytes(self.copy, self.recorder.keep)
-        self.error: Exception | None = None
+        self.error: Exception | SystemExit | None = None
         self.functions: list[Hazard] = []
         self.backward_casts: int | None = None
         self.trains = False
+        self.in_loss = False  # whether the forward is done, and the loss is computed
+
+    def _loss(self, loss: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any] | None:
+        """The loss; of one that is a module, such as a weighted one, a stand-in on the device."""
+        if not isinstance(loss, nn.Module):
+            return loss
+        return stand_in(loss, self.mode, self.device, values=self.values == REAL)
 
     def run(self, enabled: bool) -> None:
         """Run the forward and the loss; what they raise is kept in `error`."""
@@ -99,17 +114,16 @@ class Pass:
         real = self.values == REAL
         args, named, target = fake_inputs(given, self.mode, self.device, values=real)
         self.recorder.name_arguments(self.copy.forward, args, named)
+        self.trains = self.recorder.trains = self.asked.grad and torch.is_grad_enabled()
         follow_modules(self.copy, self.recorder)
         with ExitStack() as stack:
             stack.enter_context(rng_kept())
             stack.enter_context(quiet())
-            self.trains = self.asked.grad and torch.is_grad_enabled()
-            self.recorder.trains = self.trains
             stack.enter_context(torch.set_grad_enabled(self.trains))
             if self.mode is not None:
                 stack.enter_context(self.mode)
                 stack.enter_context(KnownValues(self.mode, floats=real))
-                stack.enter_context(as_in_a_run(self.copy))
+                stack.enter_context(as_in_a_run(self.copy, self.loss))
             stack.enter_context(autocast_on(self.device, self.dtype, enabled))
             stack.enter_context(self.saved.counted())
             stack.enter_context(on_gpu(self.calls))
@@ -117,9 +131,12 @@ class Pass:
             stack.enter_context(self.calls)
             try:
                 output = forward_pass(self.copy, args, named)
-                if self.asked.loss is not None:
-                    output = self.asked.loss(output, target)
-            except Exception as error:
+                if self.loss is not None:
+                    self.in_loss = True
+                    output = _loss_of(self.loss, output, target)
+            except TraceError:
+                raise
+            except (Exception, SystemExit) as error:
                 self.error = error
                 return
         self.recorder.modules.left("", output)
@@ -153,12 +170,13 @@ class Pass:
     def explanation(self, plain: Pass | None) -> Explanation:
         """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
         events = self.recorder.events
+        of_ops = rules.find(events)
         found = [
             *rules.of_parameters(self.copy, self.trains),
             *rules.of_refused(self.calls.refusals),
-            *rules.of_written(self.calls.written),
+            *rules.of_written(self.calls.written, of_ops),
             *rules.of_raised(self.recorder.refused),
-            *rules.without_refused(rules.find(events), self.calls.refusals),
+            *rules.without_refused(of_ops, self.calls.refusals),
             *self.functions,
         ]
         named = self.asked.gpu is not None
@@ -191,19 +209,21 @@ class Pass:
             path, op = "", ""
         assert self.error is not None, "a pass that ended well has no error to tell"
         where, kind = caller_of(self.error), kind_of(self.error)
-        place = path or "the model itself"
+        place = path or ("the loss" if self.in_loss else "the model itself")
         if path:
             place += f" ({type(self.copy.get_submodule(path)).__name__})"
         at = f", op {op}" if op else ""
         code = f" ({where})" if where else ""
-        who = "the trace cannot follow this model" if kind == CANNOT_FOLLOW else "the model raises"
+        what = "loss" if self.in_loss and not path else "model"
+        raises = f"the {what} raises"
+        who = f"the trace cannot follow this {what}" if kind == CANNOT_FOLLOW else raises
         message = f"{who}: stopped in {place}{at}{code}: {reason(self.error)}"
         return TraceError(message, path, op, where, self.explanation(None), kind)
 
 
 def explained(asked: Asked, values: str = FAKE) -> Explanation:
     """What a pass under autocast shows, beside one without. Raises `TraceError` if it stops."""
-    with _no_inference_mode():
+    with _no_inference_mode(), ctrl_c_between_ops():
         amp = Pass(asked, values)
         amp.run(enabled=True)
         if amp.error is not None:
@@ -213,11 +233,17 @@ def explained(asked: Asked, values: str = FAKE) -> Explanation:
         return amp.explanation(plain)
 
 
+def _loss_of(loss: Callable[[Any, Any], Any], output: Any, target: Any) -> Any:
+    """The loss's value. Raises `TraceError` where it is not a tensor, for nothing could learn."""
+    value = forward_pass(loss, (output, target), {})
+    check_loss(value)
+    return value
+
+
 def _mode(device: str, values: str) -> FakeTensorMode | None:
     if values == REAL and device == "cpu":
         return None
-    sizes = ShapeEnv() if values == UNBACKED else None
-    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
+    return fake_mode(ShapeEnv() if values == UNBACKED else None)
 
 
 @contextmanager

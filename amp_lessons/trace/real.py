@@ -61,7 +61,8 @@ def _after(asked: Asked, stopped: TraceError) -> Explanation:
     try:
         return _really(asked)
     except TraceError as error:
-        if stopped.kind == MODEL_RAISES or error.kind == CANNOT_FOLLOW:
+        only_stops = error.kind == CANNOT_FOLLOW and asked.device == "cpu"
+        if stopped.kind == MODEL_RAISES or only_stops:
             raise stopped from error
         raise
 
@@ -77,10 +78,20 @@ def _really(asked: Asked) -> Explanation:
         except TraceError as error:
             if error.kind != CANNOT_FOLLOW:
                 raise
-            cause = str(error)
-        note = f"{_ON_THE_CPU}, for CUDA's could not be followed ({cause})"
-        return _noted(explained(replace(asked, device="cpu"), REAL), note)
+            return _by_the_cpus_rules(asked, error)
     return _noted(explained(asked, REAL), _ON_THE_CPU)
+
+
+def _by_the_cpus_rules(asked: Asked, stopped: TraceError) -> Explanation:
+    """The CPU's answer to a question about CUDA. What raises there need not raise on a GPU."""
+    try:
+        found = explained(replace(asked, device="cpu"), REAL)
+    except TraceError as error:
+        if error.kind == CANNOT_FOLLOW:
+            raise stopped from stopped.__cause__
+        message = f"{stopped}; nor could it run on the CPU instead: {error}"
+        raise _saying(message, stopped) from stopped.__cause__
+    return _noted(found, f"{_ON_THE_CPU}, for CUDA's could not be followed ({stopped})")
 
 
 def _with_unknown_sizes(asked: Asked, stopped: TraceError, possible: bool) -> Explanation:
@@ -96,9 +107,12 @@ def _with_unknown_sizes(asked: Asked, stopped: TraceError, possible: bool) -> Ex
 
 
 def _with_cure(error: TraceError) -> TraceError:
-    return TraceError(
-        f"{error}; {_CURE}", error.path, error.op, error.where, error.explanation, error.kind
-    )
+    return _saying(f"{error}; {_CURE}", error)
+
+
+def _saying(message: str, error: TraceError) -> TraceError:
+    """The same error in other words."""
+    return TraceError(message, error.path, error.op, error.where, error.explanation, error.kind)
 
 
 def _noted(explanation: Explanation, note: str) -> Explanation:

@@ -52,7 +52,9 @@ _ONE_DTYPE = (
     "index_add_", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put", "convolution",
     "index_copy", "index_copy_", "index_reduce", "index_reduce_", "put", "put_", "heaviside",
     "heaviside_", "complex", "polar", "grid_sampler_2d", "grid_sampler_3d", "_embedding_bag",
+    "_embedding_bag_forward_only",
 )  # fmt: skip
+_NEW_TENSORS = (torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor)
 _NORMS = ("native_layer_norm", "native_group_norm", "native_batch_norm")
 
 
@@ -191,7 +193,11 @@ class Recorder(TorchDispatchMode):
         elif name == "aten::lift_fresh":
             self._remember(result, Origin(result.dtype))
             self.values.note(func, args, kwargs, outputs)
-        elif not _is_quiet(func, name) and _has_floats(args, kwargs, outputs):
+        elif (
+            not _is_quiet(func, name)
+            and not name.startswith("prim::")
+            and _has_floats(args, kwargs, outputs)
+        ):
             self._note_op(func, name, args, kwargs, outputs, flops_of(func, args, kwargs, result))
         else:
             self.values.note(func, args, kwargs, outputs)
@@ -302,22 +308,25 @@ class Calls(GpuCalls):
 
     Attributes:
         refusals: (module path, where, torch's message) of each BCE that autocast refuses.
-        written: (module path, where, number, dtype) of each ``x[mask] = number`` that becomes inf:
-            below, it is a tensor that holds inf already.
+        written: (module path, where, call, number, dtype) of each ``x[mask] = number`` and
+            ``torch.tensor(number, dtype=...)`` that becomes inf: the op below gets inf already.
     """
 
     def __init__(self, device: str, recorder: Recorder, gpu: str | None = None) -> None:
         super().__init__(device, gpu)
         self.recorder = recorder
         self.refusals: list[tuple[str, str, str]] = []
-        self.written: list[tuple[str, str, float, torch.dtype]] = []
+        self.written: list[tuple[str, str, str, float, torch.dtype]] = []
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = "" if isinstance(func, FunctionType) else getattr(func, "__name__", "")
         self.recorder.call = name
         self.recorder.autocast_is_on = torch.is_autocast_enabled(self.device)
         if func is Tensor.__setitem__:
-            self._note_number(args[0], args[2])
+            self._note_number(name, args[0].dtype, args[2])
+        elif func in _NEW_TENSORS:
+            of = args[0].dtype if func is Tensor.new_tensor else torch.get_default_dtype()
+            self._note_number(name, kwargs.get("dtype") or of, args[-1] if args else None)
         rows = len(self.recorder.events)
         try:
             return super().run(func, args, kwargs)
@@ -348,12 +357,14 @@ class Calls(GpuCalls):
     def refused(self, message: str) -> None:
         self.refusals.append((self.recorder.path[-1], caller()[0], message))
 
-    def _note_number(self, target: Tensor, number: Any) -> None:
-        if target.dtype not in LOW or not isinstance(number, int | float):
+    def _note_number(self, call: str, dtype: torch.dtype, data: Any) -> None:
+        if dtype not in LOW:
             return
-        if torch.finfo(target.dtype).max < abs(number) < math.inf:
+        numbers = [n for n in tree_leaves(data) if isinstance(n, int | float)]
+        largest = max(numbers, key=abs, default=0)
+        if torch.finfo(dtype).max < abs(largest) < math.inf:
             path = self.recorder.path[-1]
-            self.written.append((path, caller()[0], float(number), target.dtype))
+            self.written.append((path, caller()[0], call, float(largest), dtype))
 
     @contextmanager
     def casting(self, call: str) -> Iterator[None]:
@@ -408,9 +419,13 @@ class CastCounter(TorchDispatchMode):
 
 
 def follow_modules(model: nn.Module, recorder: Recorder) -> None:
-    """Keep `Recorder.path` at the module whose forward runs. Adds hooks: give it a stand-in."""
+    """Keep `Recorder.path` at the module whose forward runs. Adds hooks: give it a stand-in.
+
+    A module with a fast path on a CPU gets none, nor what is inside it: with hooks it takes none.
+    """
+    hidden = set(_with_fast_path(model, recorder))
     for name, module in model.named_modules():
-        if not name:
+        if not name or module in hidden:
             continue
 
         def enter(*_: Any, name: str = name) -> None:
@@ -424,6 +439,18 @@ def follow_modules(model: nn.Module, recorder: Recorder) -> None:
 
         module.register_forward_pre_hook(enter, prepend=True)
         module.register_forward_hook(leave, always_call=True)
+
+
+def _with_fast_path(model: nn.Module, recorder: Recorder) -> Iterator[nn.Module]:
+    """Modules that run as one op in evaluation, with those inside. On a GPU autocast forbids it."""
+    if recorder.trains or recorder.key is not _KEYS["cpu"]:
+        return
+    for module in model.modules():
+        if isinstance(module, _FAST) and not module.training:
+            yield from module.modules()
+
+
+_FAST = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 
 # ---- reading one op -----------------------------------------------------------------------------
@@ -529,8 +556,8 @@ def _grouped_flops(left: tuple[int, ...], right: tuple[int, ...]) -> int:
     return 2 * math.prod(rows) * right[-1]
 
 
-def forward_pass(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the model. Its frame tells the recorder where the model's own code begins."""
+def forward_pass(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the model, or the loss. Its frame tells the recorder where their own code begins."""
     return model(*args, **kwargs)
 
 

@@ -27,21 +27,22 @@ PACKAGES = (
 HEAD = """\
 # Models that `explain_autocast` was compared on
 
-Each line is a class from a public package, made small from a config with random weights. The
-table compares `explain_autocast(model, ..., device="cpu")` with a real training step on the CPU
-under `torch.autocast("cpu")`. A recorder that shares no code with the course's watches that step.
-*Agree* means that all of this is equal:
+How far can you trust what `explain` says? We compared it with real training steps. Each line of the
+table is a class from a public package, made small from a config, with random weights. Its step ran
+on a CPU under `torch.autocast("cpu")`, in BF16 unless the mode says FP16. A recorder that shares no
+code with the course watched it. *Agree* means that all of this is equal:
 
 - the ops, in their order, with the dtypes of their inputs and of their result;
-- the casts in the forward and in the backward pass;
+- the casts, shown as forward + backward;
 - the bytes that autograd saves for backward.
 
-*On fake tensors* is the trace that holds no values, which also runs for CUDA. *As you call it* is
-the default, `values="auto"`: where fake tensors stop, it runs the model on the CPU with its own
-values, and says so. That answer is *real* in the table. It agrees more easily, because both sides
-then run the same kernels. The column on fake tensors is the harder test.
+*On fake tensors* compares a trace that holds no numbers. This is the harder test, and the kind of
+trace that also works for CUDA. *As you call it* is the default, `values="auto"`: where fake tensors
+stop, it runs the model on the CPU with its own numbers. Such an answer is marked *real*. It agrees
+more easily, because both sides then run the same kernels.
 
-The table says nothing about a GPU: there, autocast's list differs, and so do some kernels.
+Everything here follows the CPU's rules. On CUDA autocast has other lists and other kernels, about
+which this table says nothing.
 [Your own model](your_model.md) shows how to use the tool.
 """
 

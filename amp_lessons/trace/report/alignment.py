@@ -1,9 +1,10 @@
 """Sizes that keep tensor cores from working at their best, and the sizes to pad them to.
 
 In 16 bit the sizes of a matrix product should be multiples of 8, which are 16 bytes: NVIDIA's
-matrix multiplication guide (`roofline.GUIDE`), section "Tensor Core Requirements". The same holds
-for a convolution's channels: `CONVOLUTIONS`, quick-start checklist, which names the input of three
-colours as an exception.
+matrix multiplication guide (`roofline.GUIDE`), section "Tensor Core Requirements". cuBLAS asks it
+of dimensions that are contiguous in memory (`CUBLAS`). In a linear layer these are inputs and
+outputs, forward and backward, so the number of rows is left alone. Convolutions have the same rule
+for channels (`CONVOLUTIONS`, quick-start checklist), with three colours as an exception.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from amp_lessons.roofline import ALIGNMENT, BYTES
 from amp_lessons.trace.report.names import pattern, place
 from amp_lessons.trace.rows import LOW_NAMES, Row, Trace
 
+CUBLAS = "https://docs.nvidia.com/cuda/cublas/index.html#tensor-core-usage"
 CONVOLUTIONS = (
     "https://docs.nvidia.com/deeplearning/performance/dl-performance-convolutional/index.html"
 )
 MULTIPLE = ALIGNMENT // BYTES["fp16"]
 """Elements: 8 in FP16 and BF16."""
 
-ROWS = "rows (batch × positions)"
 _COLOURS = 4
 
 
@@ -32,8 +33,7 @@ class Misfit:
 
     Attributes:
         modules: their paths, with ``*`` for numbers that differ.
-        name: of the size: "rows (batch × positions)", "inputs", "outputs", "channels in" or
-            "channels out".
+        name: of the size: "inputs", "outputs", "channels in" or "channels out".
         size, padded: now, and the next multiple.
         count: how many products.
         flops: of all of them. share: of the forward's FLOPs, 0 to 1.
@@ -56,8 +56,7 @@ def find_misfits(trace: Trace) -> tuple[Misfit, ...]:
     for row in trace.rows:
         if row.computed_in in LOW_NAMES:
             for name, size in _sizes(row):
-                by_chance = name == ROWS and trace.values == "real"  # an expert's share, say
-                if size > 0 and size % MULTIPLE and not by_chance:
+                if size > 0 and size % MULTIPLE:
                     groups.setdefault((name, size), []).append(row)
     whole = trace.totals.flops or 1
     found = []
@@ -67,7 +66,7 @@ def find_misfits(trace: Trace) -> tuple[Misfit, ...]:
         modules = tuple(place(paths) for _, paths in places)
         padded = -(-size // MULTIPLE) * MULTIPLE
         found.append(Misfit(modules, name, size, padded, len(rows), flops, flops / whole))
-    return tuple(sorted(found, key=lambda misfit: (-misfit.flops, misfit.name == ROWS)))
+    return tuple(sorted(found, key=lambda misfit: -misfit.flops))
 
 
 def _sizes(row: Row) -> Iterator[tuple[str, int]]:
@@ -75,8 +74,6 @@ def _sizes(row: Row) -> Iterator[tuple[str, int]]:
     name, shapes = row.short_op, row.shapes_in
     if name in ("mm", "bmm", "addmm", "baddbmm") and len(shapes) >= 2:
         left, right = shapes[-2:]
-        if left[-2] > MULTIPLE:  # fewer rows are over as soon as the weights are read
-            yield ROWS, left[-2]
         yield from (("inputs", left[-1]), ("outputs", right[-1]))
     elif name == "convolution" and len(shapes) >= 2:
         yield from _channels(row)

@@ -198,13 +198,12 @@ def _figures(before: Digest, after: Digest) -> Iterator[Figure]:
 
 
 def _totals(digest: Digest) -> dict[str, str]:
-    totals, costs = digest.trace.totals, digest.costs
-    gpu = f" on {costs.gpu.name}" if costs else ""
+    totals = digest.trace.totals
     return {
         "ops": str(totals.ops),
         "FLOPs": f"{totals.flops:,}",
         "FLOPs in 16 bit": f"{totals.share_16bit:.1%}",
-        "best case, forward": f"{duration(digest.seconds)}{gpu}" if costs else "not known",
+        "forward at peak rates": _time(digest),
         "casts, forward": str(totals.casts_forward),
         "casts, backward": str(totals.casts_backward),
         "casts spared": str(totals.casts_cached),
@@ -214,6 +213,15 @@ def _totals(digest: Digest) -> dict[str, str]:
         "parameters": f"{totals.parameters:,}",
         "hazards": hazards_in_words(digest.trace.hazards),
     }
+
+
+def _time(digest: Digest) -> str:
+    if digest.costs is None:
+        return "not known"
+    gpu = digest.costs.gpu.name
+    if digest.launches_decide:
+        return f"launches decide on {gpu}"
+    return f"{duration(digest.seconds)} on {gpu}"
 
 
 def _casts(row: Row) -> int:

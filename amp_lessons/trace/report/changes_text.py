@@ -15,26 +15,29 @@ from amp_lessons.trace.rows import Hazard, Trace
 
 TOP = 3
 """Entries of each list, unless another number is asked for."""
+NOTHING_CHANGED = (
+    "Nothing changed: the same ops in the same dtypes, casts, saved bytes and hazards."
+)
 
 
 def lines_of(changes: Changes, width: int = 80, top: int | None = None) -> list[Line]:
     """What changed, in lines of at most ``width`` characters."""
     width, top = max(width, NARROWEST), top or TOP
-    runs = (("before", _run(changes.before)), ("after", _run(changes.after)))
+    runs = (("before", run_in_words(changes.before)), ("after", run_in_words(changes.after)))
     found = [Line(line, "title") for line in pairs(runs, width)]
     if changes.empty:
-        same = "Nothing changed: the same ops in the same dtypes, casts, saved bytes and hazards."
-        return [*found, Line(""), *map(Line, paragraph(same, width))]
+        return [*found, Line(""), *map(Line, paragraph(NOTHING_CHANGED, width))]
     found += _figures("", changes.figures, width, len(changes.figures))
     found += _ops(changes, width, top)
     found += _figures("Casts by module", changes.casts, width, top)
     found += _figures("Saved for backward by module", changes.saved, width, top)
     found += _hazards("Hazards that are gone", changes.hazards_gone, width, top)
-    found += _hazards("New hazards", changes.hazards_new, width, top)
+    found += _hazards("New hazards", changes.hazards_new, width, top, cured=False)
     return found
 
 
-def _run(trace: Trace) -> str:
+def run_in_words(trace: Trace) -> str:
+    """What a run was made with: the model, the device, the dtype, the GPU and torch."""
     gpu = f", {trace.gpu.upper()}" if trace.gpu else ""
     return f"{trace.model}, {trace.device}, {trace.dtype}{gpu}, torch {trace.torch}"
 
@@ -74,7 +77,10 @@ def _list(ops: Sequence[OpChange], width: int, top: int) -> Iterator[Line]:
     yield from _more(len(ops) - top, "line")
 
 
-def _hazards(title: str, hazards: Sequence[Hazard], width: int, top: int) -> Iterator[Line]:
+def _hazards(
+    title: str, hazards: Sequence[Hazard], width: int, top: int, cured: bool = True
+) -> Iterator[Line]:
+    """Hazards by name; with what goes wrong and its fix, unless they are ``cured``."""
     if not hazards:
         return
     yield Line("")
@@ -83,6 +89,8 @@ def _hazards(title: str, hazards: Sequence[Hazard], width: int, top: int) -> Ite
         mark = f"{look(hazard.severity).symbol} "
         for text in paragraph(f"{hazard.severity}: {hazard_name(hazard)}", width, mark, "  "):
             yield Line(text, hazard.severity)
+        for words in () if cured else (hazard.message, f"Fix: {hazard.fix}"):
+            yield from map(Line, paragraph(words, width, "    "))
     yield from _more(len(hazards) - top, "hazard")
 
 

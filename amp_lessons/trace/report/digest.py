@@ -64,6 +64,19 @@ class Digest:
         return self.tree.total.seconds
 
     @property
+    def launches(self) -> int:
+        """Kernels of the forward, about: a launch for each op and each cast that ran."""
+        return self.trace.totals.ops + self.casting.count
+
+    @property
+    def launches_decide(self) -> bool:
+        """Whether the ops and casts take less time, on average, than a launch does.
+
+        Then the times of single ops say little, and the report leaves them out.
+        """
+        return bool(self.costs) and self.seconds < LAUNCH * self.launches
+
+    @property
     def wide_share(self) -> float:
         """Share of that time in float32 ops, their casts left out."""
         if not self.costs or not self.seconds:
@@ -102,44 +115,44 @@ class Digest:
         cores = ""
         if self.costs and low not in self.costs.gpu.dtypes:
             cores = f"; the {self.costs.gpu.name} has no tensor cores for {low}"
-        return f"{share} of the forward's {flop(totals.flops)} in {low}{cores}"
+        return f"{share} of the forward's {flop(totals.flops)} run in {low}{cores}"
 
     def _time(self) -> str:
         if not self.costs or not self.seconds:
             return ""
         gpu, casts = self.costs.gpu.name, self.casting.seconds / self.seconds
-        wide = percent(self.wide_share) if self.wide_share else "none"
-        split = f"{wide} of it in FP32 ops, {percent(casts) if casts else 'none'} in casts"
-        kernels = self.trace.totals.ops + self.casting.count
-        if self.seconds < LAUNCH * kernels:
+        if self.launches_decide:
             return (
-                f"kernel launches decide: on one {gpu} the {kernels} ops and casts compute for "
-                f"less than {duration(LAUNCH)} each on average, {split}"
+                f"kernel launches decide: the {self.launches:,} ops and casts take the {gpu} less "
+                f"than {duration(LAUNCH)} each on average, about as long as a launch. 16 bit may "
+                "save little time; a larger batch, torch.compile or CUDA graphs help more"
             )
+        wide = percent(self.wide_share) if self.wide_share else "none"
         return (
-            f"best case on one {gpu}: {duration(self.seconds)} a forward (its peak rates; a real "
-            f"run is slower), {split}"
+            f"{duration(self.seconds)} or more for a forward on one {gpu}, at its peak rates; "
+            f"{wide} of it in FP32 ops, {percent(casts) if casts else 'none'} in casts"
         )
 
     def _islands(self) -> str:
         if not self.islands:
             return ""
         worst = self.islands[0]
-        of = "the time" if self.costs else "the bytes"
+        of = "the time at peak rates" if self.costs else "the bytes"
         return f"most in {island_name(worst)}: {percent(worst.share)} of {of}"
 
     def _casts(self) -> str:
         totals, casting = self.trace.totals, self.casting
-        took = f" ({duration(casting.seconds)})" if casting.seconds else ""
-        parts = [f"{totals.casts_forward} forward"]
+        timed = casting.seconds and not self.launches_decide
+        took = f" in {duration(casting.seconds)}" if timed else ""
+        parts = [f"{totals.casts_forward} in the forward"]
         if self._trains():
-            parts[0] += f", {totals.casts_backward} backward"
+            parts[0] += f", {totals.casts_backward} in the backward"
         if casting.count:
-            parts.append(f"forward's move {size(casting.bytes_moved)}{took}")
+            parts.append(f"the forward's move {size(casting.bytes_moved)}{took}")
         if casting.repeats:
-            parts.append(f"{casting.repeats} cast the same tensor again")
+            parts.append(f"{casting.repeats} cast a tensor that was cast before")
         if casting.spared:
-            parts.append(f"the cache spares {casting.spared}")
+            parts.append(f"autocast's cache saves {casting.spared} more")
         return "; ".join(parts)
 
     def _misfits(self) -> str:
@@ -157,7 +170,7 @@ class Digest:
                 kernels[kernel[0], kernel[1]] += 1 if kernel[0] == "math" else len(list(rows))
         return "; ".join(
             f"{_KERNELS.get(kernel, kernel + ' kernel')}{times(count)}"
-            + (f": {why}" if why else "")
+            + (f", because {why}" if why else "")
             for (kernel, why), count in kernels.most_common()
         )
 
@@ -172,14 +185,13 @@ class Digest:
             return "nothing for backward: no gradients are asked for"
         text = f"{size(totals.saved_amp)} for backward"
         if totals.saved_fp32 is not None:
-            text += f", {size(totals.saved_fp32)} without autocast"
-        if totals.saved_ratio is not None:
-            text += f" ({totals.saved_ratio:.2f} times)"
+            ratio = f"{totals.saved_ratio:.2f} times the " if totals.saved_ratio else ""
+            text += f", {ratio}{size(totals.saved_fp32)} without autocast"
         return text
 
     def _cache(self) -> str:
         count = self.trace.totals.cached_bytes
-        return f"{size(count)} of 16-bit copies of parameters" if count else ""
+        return f"{size(count)} of 16-bit parameters, kept until autocast ends" if count else ""
 
     def _model(self) -> str:
         totals = self.trace.totals
@@ -201,20 +213,28 @@ def headline(trace: Trace) -> str:
 
 def made_with(trace: Trace, costs: Costs | None) -> str:
     """What the run was made with, and where its times come from."""
-    words = [f"torch {trace.torch}", f"{trace.values} tensors"]
+    words = [f"torch {trace.torch}, {_VALUES.get(trace.values, trace.values)}"]
+    if trace.values == "real" and trace.device == "cuda":
+        words = [f"torch {trace.torch}, {_BESIDE}"]
     same = costs is not None and costs.gpu.name.lower() == trace.gpu.lower()
     if trace.gpu and not same:
-        words.append(f"attention as on {trace.gpu.upper()}")
+        words.append(f"attention as on the {trace.gpu.upper()}")
     if costs:
-        words.append(f"{'attention and ' * same}peak rates of the {costs.gpu.name}")
-    return ", ".join(words)
+        words.append(f"{'attention and ' * same}times for the {costs.gpu.name}")
+    elif trace.gpu:
+        words.append("no times: its peak rates aren't known here")
+    return "; ".join(words)
+
+
+_VALUES = {"fake": "fake tensors (no numbers)", "real": "real tensors"}
+_BESIDE = "fake CUDA tensors, with real numbers on the CPU beside them"
 
 
 def hazards_in_words(hazards: tuple[Hazard, ...]) -> str:
     """How many of each severity."""
     counts = Counter(hazard.severity for hazard in hazards)
     verbs = {
-        "raises": ("raises", "raise"),
+        "raises": ("raises an error", "raise errors"),
         "wrong numbers": ("gives wrong numbers", "give wrong numbers"),
         "watch": ("to watch", "to watch"),
     }
@@ -239,4 +259,4 @@ def misfit_in_words(misfit: Misfit) -> str:
     """Which size where, and what to pad it to."""
     where = some([shown(module) for module in misfit.modules], 2)
     of = f"{plural(misfit.count, 'product')} of " if misfit.count > 1 else ""
-    return f"{misfit.size:,} {misfit.name} in {of}{where}: pad to {misfit.padded:,}"
+    return f"pad {misfit.size:,} {misfit.name} in {of}{where} to {misfit.padded:,}"

@@ -30,7 +30,7 @@ class Island:
         where: the line of code of the first op, if it is the same in all.
         count: how often the run occurs.
         seconds: the least time of all of them, with their casts; 0 without a GPU to ask.
-        share: of the whole forward's least time, or of its bytes where there is no time.
+        share: of the forward's time at peak rates, or of its bytes where there is no time.
         bytes_moved: by all of them, with their casts.
     """
 
@@ -109,7 +109,7 @@ def _why(row: Row) -> str:
         return f"the model's own code converts to {wide}"
     kinds = set(row.dtypes_in)
     if kinds & set(LOW_NAMES) and kinds & set(WIDE):
-        return f"a 16-bit tensor meets one in {wide}"
+        return f"a 16-bit tensor meets an {wide} one"
     if kinds & set(LOW_NAMES):
-        return f"the call asks for {wide}"
-    return f"its inputs are {wide}" if kinds else f"it makes a tensor in {wide}"
+        return f"autocast, or a dtype in the call, asks for an {wide} result"
+    return f"its inputs are {wide}" if kinds else f"it creates an {wide} tensor"

@@ -34,7 +34,9 @@ _STYLE = """
 .amp-report { color: inherit; line-height: 1.5; max-width: 72rem; }
 .amp-report summary { cursor: pointer; padding: 2px 0; }
 .amp-report summary:focus-visible { outline: 2px solid #4a7fc1; outline-offset: 1px; }
-.amp-report > details > summary { font-weight: 600; margin-top: 8px; }
+.amp-report > details > summary, .amp-report .inner > details > summary { font-weight: 600;
+  margin-top: 8px; }
+.amp-report .inner { border-left: 3px solid rgba(128,128,128,0.35); padding-left: 14px; }
 .amp-report table { border-collapse: collapse; color: inherit; font-size: 0.92em; margin: 4px 0; }
 .amp-report.amp-lessons-box th, .amp-report.amp-lessons-box td { text-align: left;
   padding: 2px 8px; vertical-align: top;
@@ -80,12 +82,24 @@ h1 { font-size: 1.25rem; }
 
 def whole(digest: Digest) -> str:
     """One page, complete in itself."""
-    title = escape(headline(digest.trace))
+    return document(headline(digest.trace), fragment(digest, heading="h1"))
+
+
+def document(title: str, inner: str) -> str:
+    """A page of its own around markup that `boxed` made."""
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_PAGE}</style></head><body><main>{fragment(digest, heading='h1')}</main></body>"
-        "</html>\n"
+        f"<style>{_PAGE}</style></head><body><main>{inner}</main></body></html>\n"
+    )
+
+
+def boxed(inner: str) -> str:
+    """Markup with the look of the report."""
+    return (
+        f'<div class="amp-lessons-box amp-report" style="color:inherit"><style>{_STYLE}</style>'
+        f"{inner}</div>"
     )
 
 
@@ -97,26 +111,28 @@ def fragment(digest: Digest, heading: str = "strong", linked: bool = False) -> s
         heading: the element of the headline.
         linked: whether the lessons' notebooks lie beside the page.
     """
+    return boxed(report(digest, heading, linked))
+
+
+def report(digest: Digest, heading: str = "", linked: bool = False) -> str:
+    """What `fragment` shows, for a page that has the look already; "" leaves the headline out."""
     trace = digest.trace
     parts = [
-        f"<{heading}>{escape(headline(trace))}</{heading}>",
+        f"<{heading}>{escape(headline(trace))}</{heading}>" if heading else "",
         f'<div class="made">{escape(made_with(trace, digest.costs))}</div>',
-        _rows_of(digest.summary()),
+        facts(digest.summary()),
         *(f"<p>Note: {escape(note)}</p>" for note in digest.notes),
-        _hazards(trace.hazards, linked),
+        hazard_list("Hazards", trace.hazards, linked),
         _tree(digest, most=_MANY // 2 if linked else None),
         _islands(digest),
         _sizes(digest),
         _ops(digest, most=_MANY if linked else len(trace.rows)),
     ]
-    return (
-        f'<div class="amp-lessons-box amp-report" style="color:inherit"><style>{_STYLE}</style>'
-        + "".join(parts)
-        + "</div>"
-    )
+    return "".join(parts)
 
 
-def _rows_of(pairs: Iterable[tuple[str, str]]) -> str:
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Labels and texts."""
     rows = "".join(
         f'<tr class="fact"><th scope="row">{escape(label)}</th><td>{escape(text)}</td></tr>'
         for label, text in pairs
@@ -124,16 +140,18 @@ def _rows_of(pairs: Iterable[tuple[str, str]]) -> str:
     return f"<table><tbody>{rows}</tbody></table>"
 
 
-def _unfolding(title: str, inner: str, unfolded: bool = False) -> str:
+def unfolding(title: str, inner: str, unfolded: bool = False) -> str:
+    """A title that shows and hides ``inner``, which is markup."""
     state = " open" if unfolded else ""
     return f"<details{state}><summary>{escape(title)}</summary>{inner}</details>"
 
 
-def _hazards(hazards: Sequence[Hazard], linked: bool) -> str:
+def hazard_list(title: str, hazards: Sequence[Hazard], linked: bool = False) -> str:
+    """Hazards with their cures; nothing if there are none."""
     if not hazards:
         return ""
     inner = "".join(_hazard(hazard, linked) for hazard in hazards)
-    return _unfolding(f"Hazards: {len(hazards)}", inner, unfolded=True)
+    return unfolding(f"{title}: {len(hazards)}", inner, unfolded=True)
 
 
 def _hazard(hazard: Hazard, linked: bool) -> str:
@@ -171,7 +189,7 @@ def _tree(digest: Digest, most: int | None) -> str:
     )
     if depth < levels(whole_tree):
         inner += f"<p>{depth} of {levels(whole_tree)} levels. to_html() gives a page with all.</p>"
-    return _unfolding("By module", inner, unfolded=True)
+    return unfolding("By module", inner, unfolded=True)
 
 
 def _lines(node: Node, depth: int) -> int:
@@ -231,11 +249,12 @@ def _line(label: str, node: Node, whole: float) -> str:
 def _islands(digest: Digest) -> str:
     if not digest.islands:
         return ""
-    heads = ("share", "best case", "moved", "where and which ops", "why", "line")
-    rows = [
+    timed = digest.costs is not None and not digest.launches_decide
+    heads: tuple[str, ...] = ("share", "time", "moved", "where and which ops", "why", "line")
+    rows: list[tuple[str, ...]] = [
         (
             percent(island.share),
-            duration(island.seconds) if digest.costs else "",
+            duration(island.seconds) if timed else "",
             size(island.bytes_moved),
             island_name(island),
             island.why,
@@ -244,16 +263,18 @@ def _islands(digest: Digest) -> str:
         for island in digest.islands
     ]
     title = f"FP32 islands: {len(rows)}, {percent(sum(i.share for i in digest.islands))} of "
-    title += "the best case" if digest.costs else "the bytes"
-    return _unfolding(title, _table(heads, rows, "FP32 islands"))
+    title += "the time at peak rates" if digest.costs else "the bytes"
+    if not timed:  # no column of times
+        heads, rows = heads[:1] + heads[2:], [row[:1] + row[2:] for row in rows]
+    return unfolding(title, table(heads, rows, "FP32 islands"))
 
 
 def _sizes(digest: Digest) -> str:
     if not digest.misfits:
         return ""
     rows = [(percent(misfit.share), misfit_in_words(misfit)) for misfit in digest.misfits]
-    table = _table(("of the FLOPs", "size"), rows, "Sizes to pad")
-    return _unfolding(f"Sizes to pad for tensor cores: {len(rows)}", table)
+    inner = table(("of the FLOPs", "size"), rows, "Sizes to pad")
+    return unfolding(f"Sizes to pad for tensor cores: {len(rows)}", inner)
 
 
 def _ops(digest: Digest, most: int) -> str:
@@ -268,7 +289,7 @@ def _ops(digest: Digest, most: int) -> str:
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-    return _unfolding(f"Ops: {len(rows)}", inner, unfolded=len(rows) <= SMALL)
+    return unfolding(f"Ops: {len(rows)}", inner, unfolded=len(rows) <= SMALL)
 
 
 def _op(row: Row) -> str:
@@ -278,7 +299,8 @@ def _op(row: Row) -> str:
     return f'<tr class="op" title="{escape(row.where or row.op)}">{inner}</tr>'
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> str:
+    """A table that scrolls; ``label`` names it for screen readers."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

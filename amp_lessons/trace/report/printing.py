@@ -13,7 +13,7 @@ from pathlib import Path
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.files import write_atomically
 from amp_lessons.terminal import console
-from amp_lessons.trace.report import changes_text
+from amp_lessons.trace.report import changes_page, changes_text
 from amp_lessons.trace.report.changes import compare
 from amp_lessons.trace.report.data import read
 from amp_lessons.trace.report.digest import hazard_name
@@ -33,7 +33,7 @@ class Output:
     Args:
         options: of the text.
         json: print JSON, and no text.
-        html: a file for a page of its own.
+        html: a file for a page of its own; with `before`, a page of the differences.
         before: the trace to compare with.
         fail_on: "raises" and "overflow": hazards that end the command with status 1.
     """
@@ -60,10 +60,11 @@ def show(explained: Explanation, output: Output) -> str:
         OtherModel: if the trace to compare with is another model's.
         CannotWrite: if the page cannot be written.
     """
+    changes = compare(output.before, explained) if output.before is not None else None
     if output.html is not None:
-        _write(output.html, explained.to_html())
-    if output.before is not None:
-        changes = compare(output.before, explained)
+        page = explained.to_html() if changes is None else changes_page.whole(changes)
+        _write(output.html, page)
+    if changes is not None:
         screen = console()
         if output.json:
             print(changes.to_json())

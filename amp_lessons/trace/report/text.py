@@ -131,17 +131,19 @@ def _tree(digest: Digest, width: int, options: Options) -> Iterator[Line]:
     hidden = levels(tree) - levels(shown_tree)
     if hidden > 0:
         more = levels(shown_tree) + 1
-        yield Line(f"Deeper: --depth {more} (of {levels(tree)})", "faint")
+        yield Line(f"--depth {more} goes one level deeper (of {levels(tree)})", "faint")
 
 
 _HEADS = ("FLOP", "16-bit", "casts", "moved", "saved", "out")
 
 
 def _legend(digest: Digest) -> str:
-    time = "time: share of the forward's best case. " if digest.costs else ""
+    time = "time: share of the forward at peak rates. " if digest.costs else ""
+    if digest.launches_decide:
+        time = "time: share of the forward at peak rates, without launches. "
     return (
-        f"{time}moved: bytes that casts read and write. saved: bytes kept for backward. "
-        "×: repeats, summed up."
+        f"{time}FLOP: of the forward. moved: bytes that casts read and write. "
+        "saved: bytes kept for backward. ×N: N equal modules, added up."
     )
 
 
@@ -197,12 +199,15 @@ def _islands(digest: Digest, width: int, top: int) -> Iterator[Line]:
     islands = [island for island in digest.islands[:top] if island.share >= WORTH]
     if not islands:
         return
-    about = "Ops that run in float32 inside the 16-bit model, "
-    about += "by their share of the best case" if digest.costs else "by the bytes that they move"
-    about += ", with the casts into them" + _of(len(islands), len(digest.islands))
+    about = "Ops that run in float32 inside the 16-bit model, with the casts into them. Share of "
+    about += "the forward's time at peak rates" if digest.costs else "the bytes that all ops move"
+    about += _of(len(islands), len(digest.islands))
+    if any("*" in island.module for island in islands):
+        about += " * is any number."
     yield from _heading("FP32 islands", width, about)
+    timed = digest.costs and not digest.launches_decide
     for island in islands:
-        took = f"{duration(island.seconds)}, " if digest.costs else ""
+        took = f"{duration(island.seconds)}, " if timed else ""
         head = f"{percent(island.share):>4}  "
         where = f" ({island.where})" if island.where else ""
         text = f"{island_name(island)}: {took}{size(island.bytes_moved)}; {island.why}{where}"
@@ -214,15 +219,15 @@ def _misfits(digest: Digest, width: int, top: int) -> Iterator[Line]:
     if not misfits:
         return
     about = "In 16 bit, tensor cores work best on multiples of 8 elements (NVIDIA's guide). "
-    about += "By share of the FLOPs"
-    yield from _heading("Sizes to pad", width, about + _of(len(misfits), len(digest.misfits)))
+    about += "Share of the FLOPs" + _of(len(misfits), len(digest.misfits))
+    yield from _heading("Sizes to pad", width, about)
     for misfit in misfits:
         head = f"{percent(misfit.share):>4}  "
         yield from map(Line, paragraph(misfit_in_words(misfit), width, head, "      "))
 
 
 def _of(shown_now: int, all_of_them: int) -> str:
-    return f": the first {shown_now} of {all_of_them}." if shown_now < all_of_them else "."
+    return f", the largest {shown_now} of {all_of_them}." if shown_now < all_of_them else "."
 
 
 def _ops(digest: Digest, width: int) -> Iterator[Line]:
