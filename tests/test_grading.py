@@ -25,7 +25,7 @@ from grading_class import (
 )
 
 from amp_lessons import course, grading, ipynb
-from amp_lessons.grading import Limits, frames, notebook, watch
+from amp_lessons.grading import Limits, beforehand, frames, notebook, watch
 from amp_lessons.grading.frames import TooLong, packed
 from amp_lessons.grading.judging import Judges
 from amp_lessons.grading.reading import Reader
@@ -56,7 +56,7 @@ def batch():
 
 @pytest.fixture(scope="module")
 def without_sandbox():
-    with open_class("none") as batch:
+    with open_class("none", jobs=1) as batch:
         yield batch
 
 
@@ -556,3 +556,57 @@ def test_a_sheet_that_was_answered_under_former_names_is_graded(tmp_path):
     assert {mark.exercise: mark.points for mark in graded.marks} == {
         info.name: info.points for info in lesson.exercises
     }
+
+
+# ---- what earlier cells may have done -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "acts"),
+    [
+        ("import torch\nfrom math import inf", False),
+        ("def f(x, y=torch.float16):\n    return g(x)", False),
+        ("class A(nn.Module):\n    kind = torch.float16\n    def f(self): return g()", False),
+        ("LIMIT = 2.0**-24\nf = lambda x: g(x)", False),
+        ("", False),
+        ("def broken(:", False),
+        ("table = {x: f(x) for x in y}", True),
+        ("def f(x, y=g()):\n    return y", True),
+        ("@cached\n@kept(3)\ndef f(x): return x", True),
+        ("class A:\n    table = f()", True),
+        ("for x in y: f(x)", True),
+        ("%time x = 3", True),
+        ("x = 1\n" * 60_000, True),
+    ],
+)
+def test_a_cell_acts_if_it_does_more_than_define_things(source, acts):
+    assert beforehand.acts(source) is acts
+
+
+@pytest.mark.parametrize(
+    ("cells", "may"),
+    [
+        ([("FP16.next_up(1.0)", True)], True),
+        ([("def f(x): return FP16.next_up(x)", False), ("table = f(1)", True)], True),
+        ([("getattr(FP16, 'next' + '_up')(1.0)", True)], True),
+        ([("def f(x): return FP16.next_up(x)", False)], False),
+        ([("print(f(1.0))", True)], False),
+        ([("# " + "x" * 200_000, True)], True),
+    ],
+)
+def test_cells_may_use_what_they_name_or_hide(cells, may):
+    assert beforehand.may_use(cells, {"next_up"}) is may
+
+
+@pytest.mark.long
+def test_right_answers_of_all_sheets_do_without_what_is_closed(tmp_path):
+    """Each sheet has a cell for which it is run a second time."""
+    for lesson in course.LESSONS:
+        if lesson.exercises:
+            answered = ipynb.read(course.course_files() / lesson.solutions)
+            place = next(i for i, cell in enumerate(answered["cells"]) if ipynb.is_solution(cell))
+            cell = {"cell_type": "code", "metadata": {}, "source": "print(getattr(int, 'real'))"}
+            answered["cells"].insert(place, cell)
+            (tmp_path / f"{lesson.slug}.ipynb").write_bytes(ipynb.to_bytes(answered))
+    for graded in grading.grade_all([tmp_path], grading.Options(LIMITS, jobs=2)):
+        assert (graded.points, graded.problems) == (graded.of, ()), graded.name

@@ -44,6 +44,10 @@ WITHOUT = {
 }
 """What wins with no sandbox. The docs say the same."""
 
+ROOT_IN_BUBBLEWRAP = {"proc"}
+"""Bubblewrap cannot make another user of root. So a notebook can list the descriptors of the first
+process of its namespace and open its ``oom_score_adj``, and gains nothing by either."""
+
 
 def run_table(*words: str, prefix: Sequence[str] = ()) -> Table:
     """What `hostile.table` tells, in a process of its own."""
@@ -61,8 +65,8 @@ def run_table(*words: str, prefix: Sequence[str] = ()) -> Table:
 
 @pytest.fixture(scope="module")
 def graded() -> Table:
-    """The whole corpus, in the sandbox."""
-    return run_table("required")
+    """The whole corpus, in the sandbox that takes milliseconds."""
+    return run_table("fork")
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -83,7 +87,7 @@ def test_nothing_outside_of_the_sandbox_was_reached_or_left(graded):
 def test_forged_evidence_would_win_if_the_inputs_were_known():
     """So what these attacks lack in the corpus is the secret, and not the skill."""
     forged = "patched-evidence patched-probe patched-observe frames objects closures table"
-    words = run_table("required", *forged.split(), "--known-inputs")["words"]
+    words = run_table("fork", *forged.split(), "--known-inputs")["words"]
     assert words == dict.fromkeys(forged.split(), f"{LESSON.points}/{LESSON.points}")
 
 
@@ -185,7 +189,7 @@ def as_other_user() -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("user", ["root", "other"])
-@pytest.mark.parametrize("sandbox", ["required", "none"])
+@pytest.mark.parametrize("sandbox", ["fork", "bubblewrap", "none"])
 def test_the_whole_table(sandbox, user, capsys):
     prefix = _prefix(user)
     table = run_table(sandbox, prefix=prefix)
@@ -197,11 +201,12 @@ def test_the_whole_table(sandbox, user, capsys):
         print(f"reached: {table['reached']}")
     wins = {name for name, faults in table["faults"].items() if faults}
     remain = {submission.name for submission in CORPUS if submission.remains}
-    if sandbox == "required":
-        assert wins == remain
-        assert table["reached"] == []
-    else:
+    if sandbox == "none":
         assert wins <= WITHOUT.keys() | remain
+    else:
+        known = ROOT_IN_BUBBLEWRAP if (sandbox, user) == ("bubblewrap", "root") else set()
+        assert wins - known == remain
+        assert table["reached"] == []
 
 
 def _prefix(user: str) -> list[str]:

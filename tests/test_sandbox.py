@@ -31,6 +31,7 @@ report = {
     "own": [f for f in walk("/tmp") + walk("/scratch") if "/.ipython/" not in f][:5],
     "processes": [p for p in os.listdir("/proc") if p.isdigit()],
     "user": [os.getuid(), os.geteuid()],
+    "writable": [place for place in ("/", "/dev", "/usr", "/etc") if os.access(place, os.W_OK)],
 }
 raise RuntimeError(json.dumps(report))
 """
@@ -53,6 +54,17 @@ def test_the_copy_for_the_house_has_no_answer(copy):
     assert [sentence for sentence in sentences if sentence in everything] == []
     assert not (copy / "_course").exists()
     assert not (copy / "workshop").exists()
+    assert not (copy / "quiz" / "bank").exists()
+
+
+def test_the_copy_has_every_module_that_a_notebook_may_import(copy):
+    """A folder that is left out may have the name of another one."""
+    there, here = (
+        {path.relative_to(top).as_posix() for path in top.rglob("*.py")}
+        for top in (copy, house.PACKAGE)
+    )
+    left_out = ("workshop/", "slides/", "class_view/", "grading/report/", "exercises/")
+    assert [path for path in here - there if not path.startswith(left_out)] == []
 
 
 def test_the_copy_is_a_package_whose_secret_halves_say_that_they_are_missing(copy):
@@ -82,7 +94,7 @@ def test_a_notebook_sees_python_and_itself(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("GITHUB_TOKEN", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     first = LESSON.exercises[0].name
-    with open_class(kind) as batch:
+    with open_class(kind, jobs=1) as batch:
         sheet = Sheet(tmp_path / "curious.ipynb", batch)
         sheet.write(first, LOOKS_AROUND)
         graded = sheet.grade()
@@ -92,14 +104,15 @@ def test_a_notebook_sees_python_and_itself(tmp_path, monkeypatch, kind):
     assert all(file.startswith(sys.prefix) for file in seen["own"]), seen["own"]
     assert len(seen["processes"]) <= 3
     assert "home" not in seen["root"]
+    assert seen["writable"] == []
     assert states(graded)[LESSON.exercises[1].name] == "passed"
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path):
-    with open_class("none") as batch:
+    with open_class("none", jobs=1) as batch:
         assert batch.missing == UNPROTECTED
         assert "\n" not in batch.missing
-    with open_class("required") as batch:
+    with open_class("required", jobs=1) as batch:
         assert batch.missing == ""
 
 
@@ -164,7 +177,7 @@ def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
 
 
 def test_a_fork_server_that_ends_is_started_again(tmp_path):
-    with open_class() as batch:
+    with open_class(jobs=1) as batch:
         batch._starter._process.kill()
         batch._starter._process.wait()
         graded = Sheet(tmp_path / "a.ipynb", batch).grade()
@@ -197,6 +210,11 @@ REACHES = {
     "import json\njson.dumps = mine": ["json.dumps ="],
     "from concurrent.futures import ThreadPoolExecutor": ["concurrent.futures.ThreadPoolExecutor"],
     "from amp_lessons.exercises import memory as ex\nex.crossover.probe": ["ex.crossover.probe"],
+    "import torch\ntorch.threading.Thread(target=f)": ["torch.threading.Thread"],
+    "import numpy as np\nc = np.ctypeslib\nc.ctypes.pythonapi": ["ctypes"],
+    "from torch.multiprocessing import get_context": ["torch.multiprocessing.get_context"],
+    "import asyncio\nawait asyncio.to_thread(f)": ["to_thread"],
+    "get_ipython().run_cell(text)": ["run_cell"],
     "get_ipython().input_transformers_post.append(f)": ["input_transformers_post"],
     "x = 1\n" * 20_000: ["more than 100,000 characters"],
 }
@@ -212,6 +230,8 @@ HARMLESS = [
     "from inspect import getsource, signature, isclass",
     "from types import SimpleNamespace",
     "import sys\n'google.colab' in sys.modules",
+    "import torch\nwith torch.autograd.profiler.profile() as seen: f()",
+    "%timeit f(3)\nget_ipython().run_line_magic('time', 'f()')",
     "import sys\nsys.stdout = open('log', 'w')",
     "x = eval('2**3')",
     "open('/proc/cpuinfo').read()",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from amp_lessons import __version__, course
 from amp_lessons.course import ExerciseInfo, Lesson
 from amp_lessons.foundations.states import State
-from amp_lessons.grading import launch, watch
+from amp_lessons.grading import beforehand, launch, watch
 from amp_lessons.grading.collect import HandedIn
 from amp_lessons.grading.judging import TO_JUDGE, Judges
 from amp_lessons.grading.kept import Results, ResultsError
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 HELD_BACK = (
     "its cells reach into the check ({}): the points of {} are held back until a person has "
     "looked. If all is well, grade it again with --trust"
+)
+
+
+DONE_BEFORE = (
+    "{} passes only if the notebook's other cells can call the course's own functions for the "
+    "task: the points are held back until a person has looked. If all is well, grade it again with "
+    "--trust"
 )
 
 
@@ -150,11 +158,15 @@ class Batch:
     def _graded(self, handed_in: HandedIn, content: bytes) -> Graded:
         submission = self._reader.read(content)
         self._get_ready(submission.lesson)
+        began = time.monotonic()
         run = watch.run(submission, self._starter, self._options.limits, self._stop)
         judging = _Judging(self._judges, submission, run, self._options.limits.total)
         marks = tuple(map(judging.mark, submission.lesson.exercises))
         failed = _failed(submission, run, marks)
-        marks, held_back = self._held_back(marks, submission)
+        marks, reaching = self._held_back(marks, submission)
+        seconds = self._options.limits.total - (time.monotonic() - began)
+        marks, done_before = self._done_before(marks, submission, seconds)
+        held_back = [*reaching, *done_before]
         names = [info.name for info in submission.lesson.exercises]
         recorded = _given_up(handed_in.progress())
         gave_up = submission.gave_up if recorded is None else recorded
@@ -179,6 +191,31 @@ class Batch:
         kept = tuple(replace(m, points=0) if m.exercise in watched else m for m in marks)
         return kept, [HELD_BACK.format(", ".join(submission.reaches), ", ".join(watched))]
 
+    def _done_before(
+        self, marks: tuple[Mark, ...], submission: Submission, seconds: float
+    ) -> tuple[tuple[Mark, ...], list[str]]:
+        """Without the points of answers that live on what other cells had the course do, and why.
+
+        Where the text doesn't rule that out, the notebook runs again, within the seconds left.
+        """
+        words = {m.exercise: self._judges.words.get(m.exercise, ()) for m in marks if m.points}
+        looked_for = frozenset().union(*words.values())
+        if self._options.trusted or not looked_for:
+            return marks, []
+        own = [(step.source, step.acts) for step in submission.steps if step.own]
+        if not beforehand.may_use(own, looked_for):
+            return marks, []
+        limits = replace(self._options.limits, total=max(1.0, seconds))
+        run = watch.run(submission, self._starter, limits, self._stop, closed=True)
+        judging = _Judging(self._judges, submission, run, limits.total)
+        lost = [
+            name
+            for name, some in words.items()
+            if some and (run.used or not judging.mark(course.exercise_info(name)).points)
+        ]
+        kept = tuple(replace(m, points=0) if m.exercise in lost else m for m in marks)
+        return kept, [DONE_BEFORE.format(", ".join(lost))] if lost else []
+
     def _get_ready(self, lesson: Lesson) -> None:
         """Run a lesson's right answers before its first notebook. What they import takes seconds,
         and need not be imported for each notebook again."""
@@ -186,7 +223,7 @@ class Batch:
             if lesson.slug not in self._ready:
                 self._ready.add(lesson.slug)
                 found = [self._judges.prepare(info.name) for info in lesson.exercises]
-                self._starter.import_beforehand(sorted(set().union(*found)))
+                self._starter.get_ready(lesson.slug, sorted(set().union(*found)))
 
 
 class _Judging:

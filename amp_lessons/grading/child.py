@@ -11,7 +11,8 @@ import json
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from amp_lessons.grading import frames
@@ -41,7 +42,8 @@ def run(job: dict[str, Any], pipe: int) -> None:
     """Run a job's cells, then end the process without waiting for threads.
 
     Args:
-        job: ``{"lesson": slug, "steps": [{"source", "checks", "run"}, …]}``.
+        job: ``{"lesson": slug, "steps": [{"source", "checks", "run", "own"}, …]}``; with
+            ``"closed": true``, the learner's own cells cannot use what their answers must not.
         pipe: the file descriptor for the frames.
     """
     from amp_lessons.checks.exercise import recording
@@ -49,6 +51,7 @@ def run(job: dict[str, Any], pipe: int) -> None:
     reporter = Reporter(pipe)
     lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
     shell = shell_without_kernel()
+    closed = _closed(job["lesson"]) if job.get("closed") else ()
     output = _Output()
     reporter.send(ready=True)
     for number, step in enumerate(job["steps"]):
@@ -61,15 +64,36 @@ def run(job: dict[str, Any], pipe: int) -> None:
 
             reporter.send(as_json(evidence).encode(), step=number, exercise=name)
 
-        with recording(record):
+        with recording(record), _without(closed if step["own"] else ()) as used:
             error = _run(shell, step, lesson)
         if os.getpid() != reporter.process:
             os._exit(0)
-        reporter.send(end=number, error=error, spoiled=output.put_back())
+        reporter.send(end=number, error=error, spoiled=output.put_back(), used=bool(used))
     reporter.send(done=True)
     with suppress(Exception):
         sys.stdout.flush()
     os._exit(0)
+
+
+def _closed(slug: str) -> list[str]:
+    """What the answers of a lesson must not use."""
+    from amp_lessons import course
+    from amp_lessons.checks import find
+
+    names = (info.name for info in course.find_lesson(slug).exercises)
+    return sorted({room for name in names for room in find(name).probe.own})
+
+
+@contextmanager
+def _without(rooms: Sequence[str]) -> Iterator[list[str]]:
+    """Within this context these rooms are closed. Gives what is used of them all the same."""
+    from amp_lessons.checks.own_work import noticing, refusing
+
+    if not rooms:
+        yield []
+        return
+    with noticing(rooms) as used, refusing(rooms):
+        yield used
 
 
 def _run(shell: Any, step: dict[str, Any], lesson: Any) -> dict[str, Any] | None:
@@ -176,14 +200,13 @@ def main() -> None:
     import torch  # noqa: F401  # what it takes does not count against the learner
 
     if sys.platform == "linux":
-        from amp_lessons.grading.sandbox import calls, limits, linux
+        from amp_lessons.grading.sandbox import cell, limits, linux
 
         linux.die_with_parent()
-        limits.apply(Limits(**job["limits"]))
-        if job["contained"]:
-            limits.apply_to_processes(Limits(**job["limits"]))
-            with suppress(OSError):
-                calls.refuse()
+        if job["watch"]:
+            cell.watch_over(Limits(**job["limits"]), *job["watch"])
+        else:
+            limits.apply(Limits(**job["limits"]))
     run(job, pipe)
 
 

@@ -38,6 +38,8 @@ class Judges:
 
     Attributes:
         watched: the prepared exercises whose check watches from inside the notebook's process.
+        words: by prepared exercise, names of which one stands in any code that uses what its
+            answer must not use, unless that code hides them.
     """
 
     def __init__(self, salt: str, count: int = 1) -> None:
@@ -46,6 +48,7 @@ class Judges:
         self._known: dict[tuple[str, bytes], Verdict] = {}
         self._prepared: set[str] = set()
         self.watched: set[str] = set()
+        self.words: dict[str, frozenset[str]] = {}
 
     def prepare(self, exercise: str) -> list[str]:
         """Run an exercise's right answers, as each verdict needs them.
@@ -59,6 +62,7 @@ class Judges:
             self._prepared.add(exercise)
             if told.get("watches"):
                 self.watched.add(exercise)
+            self.words[exercise] = frozenset(told.get("words", ()))
             return json.loads(modules)
         return []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -79,8 +80,13 @@ class Starter(Protocol):
 
     def start(self, job: dict[str, Any], limits: Limits) -> Running: ...
 
-    def import_beforehand(self, modules: list[str]) -> None:
-        """Import what right answers need, where that makes the next start quicker."""
+    def get_ready(self, lesson: str, modules: list[str]) -> None:
+        """Before a lesson's first notebook: have at hand what each of its notebooks needs.
+
+        Args:
+            lesson: its slug.
+            modules: what its right answers import, which takes seconds.
+        """
         ...
 
 
@@ -116,7 +122,7 @@ def open_starter(
                 finally:
                     server.close()
         if sandbox in ("auto", "required", "bubblewrap") and sys.platform == "linux":
-            prefix = bubblewrap.command(package)
+            prefix = bubblewrap.command(package, limits)
             if prefix and bubblewrap.works(prefix):
                 spawner = Spawner(salt, package, prefix)
                 if why:
@@ -242,11 +248,11 @@ class ForkServer:
                 os.close(pipe)
         return Forked(job, job_pipe, reports, output, status, held)
 
-    def import_beforehand(self, modules: list[str]) -> None:
-        """A module of ours may hold a secret, and none of the others does."""
+    def get_ready(self, lesson: str, modules: list[str]) -> None:
+        # A module of ours may hold a secret, and none of the others does.
         others = [name for name in modules if not name.startswith("amp_lessons")]
         with self._lock, suppress(OSError):  # a server that has ended is noticed at the next start
-            self._socket.send(json.dumps({"import": others}).encode())
+            self._socket.send(json.dumps({"lesson": lesson, "import": others}).encode())
 
     def _request(self, limits: Limits, pipes: list[int]) -> None:
         """Ask for a fork; if the server has ended, of a new one."""
@@ -279,62 +285,83 @@ class Forked:
         self, job: dict[str, Any], to_job: int, reports: int, output: int, status: int, held: int
     ) -> None:
         self.reports, self.output = reports, output
-        self._status, self._held = status, held
-        self._heard = b""
-        self._told: dict[str, Any] = {}
-        self._over = False
-        os.set_blocking(status, False)
+        self._status, self._held = _Status(status), held
         with suppress(BrokenPipeError), os.fdopen(to_job, "wb") as file:
             file.write(json.dumps(job).encode())
 
     def how_it_ended(self) -> str | None:
-        self._listen()
-        match self._told:
-            case {"busy": str(why)}:
-                self.busy = True
-                return f"could not be started ({why})"
-            case {"failed": str(why)}:
-                return f"could not be locked into the sandbox ({why})"
-            case {"memory": mebibytes}:
-                return f"took more than {mebibytes} MiB of memory"
-            case {"exit": int(status)}:
-                return exit_words(status)
-        return "ended the process" if self._over else None
+        ended = self._status.how_it_ended()
+        self.busy = "busy" in self._status.told
+        return ended or ("ended the process" if self._status.over else None)
 
     def wait(self) -> dict[str, Any]:
         """What the first process of the namespace had to say, once it has ended."""
-        os.set_blocking(self._status, True)
-        self._listen()
-        return self._told
-
-    def _listen(self) -> None:
-        with suppress(BlockingIOError):
-            while not self._over:
-                data = os.read(self._status, 4096)
-                self._over = not data
-                self._heard += data
-        *lines, self._heard = self._heard.split(b"\n")
-        for text in lines:
-            self._told |= json.loads(text)
+        self._status.wait()
+        return self._status.told
 
     def end(self) -> list[str]:
         """Let go of the lifeline. The first process of the namespace ends, and all others with it.
 
         When its pipe comes to its end, the kernel has killed every one of them.
         """
-        import select
-
         os.close(self._held)
-        self._listen()
-        if not self._over and not select.select([self._status], [], [], _PATIENCE)[0]:
+        if not self._status.wait(_PATIENCE):
             with suppress(OSError, KeyError):
-                os.kill(self._told["pid"], signal.SIGKILL)
+                os.kill(self._status.told["pid"], signal.SIGKILL)
         with suppress(OSError):
-            os.set_blocking(self._status, True)
-            self._listen()
-        for pipe in (self.reports, self.output, self._status):
+            self._status.wait()
+        for pipe in (self.reports, self.output, self._status.pipe):
             os.close(pipe)
         return []
+
+
+class _Status:
+    """The pipe through which the first process of a namespace tells how a notebook ended.
+
+    Attributes:
+        told: what it said so far.
+        over: whether the pipe has come to its end.
+    """
+
+    def __init__(self, pipe: int) -> None:
+        self.pipe, self.over = pipe, False
+        self.told: dict[str, Any] = {}
+        self._heard = b""
+        os.set_blocking(pipe, False)
+
+    def how_it_ended(self) -> str | None:
+        """In words; None if nothing was said."""
+        self._listen()
+        match self.told:
+            case {"busy": str(why)}:
+                return f"could not be started ({why})"
+            case {"failed": str(why)}:
+                return f"could not be locked into the sandbox ({why})"
+            case {"too_much": str(words)}:
+                return f"took more than {words}"
+            case {"exit": int(status)}:
+                return exit_words(status)
+        return None
+
+    def wait(self, patience: float | None = None) -> bool:
+        """Wait until it is over, at most so many seconds if told; whether something came."""
+        self._listen()
+        if not self.over and not select.select([self.pipe], [], [], patience)[0]:
+            return False
+        if patience is None:
+            os.set_blocking(self.pipe, True)
+            self._listen()
+        return True
+
+    def _listen(self) -> None:
+        with suppress(BlockingIOError):
+            while not self.over:
+                data = os.read(self.pipe, 4096)
+                self.over = not data
+                self._heard += data
+        *lines, self._heard = self._heard.split(b"\n")
+        for text in lines:
+            self.told |= json.loads(text)
 
 
 def exit_words(status: int) -> str:
@@ -364,12 +391,11 @@ class Spawner:
         self.missing = "" if prefix else UNPROTECTED
         self._salt, self._package, self._prefix = salt, package, prefix
 
-    def import_beforehand(self, modules: list[str]) -> None:
+    def get_ready(self, lesson: str, modules: list[str]) -> None:
         """Nothing lasts from one process to the next."""
 
     def start(self, job: dict[str, Any], limits: Limits) -> Spawned:
         order = {**job, "salt": self._salt, "limits": asdict(limits)}
-        order["contained"] = bool(self._prefix)
         return Spawned(order, self._package, self._prefix)
 
 
@@ -380,7 +406,12 @@ class Spawned:
 
     def __init__(self, order: dict[str, Any], package: Path, prefix: Sequence[str]) -> None:
         self._left: list[Path] = []
-        self._contained = bool(prefix)
+        self._status: _Status | None = None
+        theirs: tuple[int, ...] = ()
+        if prefix:
+            told, status = os.pipe()
+            lifeline, self._held = os.pipe()
+            self._status, theirs = _Status(told), (status, lifeline)
         self._context = scratch_folder(self._left)
         folder = self._context.__enter__()
         own = house.scratch() if prefix else folder
@@ -391,24 +422,31 @@ class Spawned:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=env | {"TMPDIR": str(own)},
+            env=env | {"TMPDIR": f"{own}/tmp" if prefix else str(own)},
             start_new_session=True,
+            pass_fds=theirs,
         )
+        for pipe in theirs:
+            os.close(pipe)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self.reports, self.output = self._process.stdout.fileno(), self._process.stderr.fileno()
         with suppress(BrokenPipeError), self._process.stdin:
-            self._process.stdin.write(json.dumps(order).encode())
+            self._process.stdin.write(json.dumps({**order, "watch": theirs}).encode())
 
     def how_it_ended(self) -> str | None:
+        if self._status is not None and (ended := self._status.how_it_ended()):
+            return ended
         status = self._process.poll()
-        if status is not None and self._contained and status > 128:
-            status = 128 - status  # how bubblewrap tells of a signal, as a shell does
         return None if status is None else exit_words(status)
 
     def end(self) -> list[str]:
         """Kill the process, its group, and what left the group, as far as it can be found."""
+        if self._status is not None:
+            os.close(self._held)
+            self._status.wait(_PATIENCE)
+            os.close(self._status.pipe)
         strays = _descendants(self._process.pid) if self._process.poll() is None else []
         if os.name == "posix":
             with suppress(ProcessLookupError, PermissionError):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from amp_lessons import course, ipynb, renamed
 from amp_lessons.course import Lesson
-from amp_lessons.grading import reaching
+from amp_lessons.grading import beforehand, reaching
 from amp_lessons.ipynb import NotebookError
 
 SUFFIX = "_check"
@@ -41,6 +41,8 @@ class Step:
         solves: the exercise whose answer it holds, as far as its metadata tells, or "".
         former: what the sheet calls the exercise, if it was handed out under another name.
         again: whether this check runs once more, because an answer stands below the first one.
+        own: whether the learner wrote it: no check, and no cell as the course hands it out.
+        acts: whether such a cell does more, as it runs, than import and define things.
     """
 
     source: str
@@ -49,6 +51,8 @@ class Step:
     solves: str = ""
     former: str = ""
     again: bool = False
+    own: bool = False
+    acts: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def parse(content: bytes) -> Submission:
     steps = _find_answers(steps, answers_of(lesson))
     problems += _duplicates(steps)
     steps = _put_back_missing(steps, master, problems)
-    steps = _check_again_below(steps)
+    steps = _with_own(_check_again_below(steps), lesson)
     gave_up = tuple(_given_up(steps, set(master)))
     return Submission(
         lesson,
@@ -112,14 +116,28 @@ def parse(content: bytes) -> Submission:
     )
 
 
+def _with_own(steps: list[Step], lesson: Lesson) -> list[Step]:
+    handed_out = {_text(ipynb.source_of(cell)) for cell in _own_cells(lesson)}
+    return [
+        replace(step, own=True, acts=beforehand.acts(step.source))
+        if not step.checks and _text(step.source) not in handed_out
+        else step
+        for step in steps
+    ]
+
+
+def _text(source: str) -> str:
+    """A cell without what editors change by themselves: the ends of its lines."""
+    return "\n".join(line.rstrip() for line in source.strip().splitlines())
+
+
 def _reaches(steps: Sequence[Step], lesson: Lesson) -> list[str]:
-    own = {ipynb.source_of(cell).strip() for cell in _own_cells(lesson)}
     topics = {each.slug for each in course.LESSONS} | set(renamed.TOPICS)
     found = reaching.reaches([step.source for step in steps], topics)
     return [
         f"{what} in {step.where}"
         for step, some in zip(steps, found, strict=True)
-        if not step.checks and step.source.strip() not in own
+        if step.own
         for what in some
     ]
 
@@ -289,7 +307,7 @@ def _with_masters_checks(
             result.append(replace(step, checks=""))
             continue
         source = _as_handed_out(master[step.checks], step)
-        if step.source.strip() != source.strip():
+        if _text(step.source) != _text(source):
             notes.append(
                 f"{step.where}, the check of {step.checks}, was changed: the course's own ran"
             )

@@ -11,6 +11,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
 
 LONGEST = 100_000
 """Characters of a cell that are read as Python. The course's own have a few thousand."""
@@ -23,7 +25,7 @@ _FUNCTIONS = re.compile(
     r"gc\.(get_objects|get_referrers|get_referents)|ctypes\b.*|cffi\b.*|cProfile\b.*|profile\b.*"
     r"|inspect\.(currentframe|stack|trace|getclosurevars|getinnerframes|getouterframes)"
     r"|(sys|threading)\.(setprofile|settrace)|sys\._\w+|_thread\b.*|os\.(write|dup|dup2|fork|fdopen)"
-    r"|multiprocessing\b.*|concurrent\.futures\b.*|threading\.(Thread|Timer)|sys\.executable"
+    r"|(torch\.)?multiprocessing\b.*|concurrent\.futures\b.*|threading\.(Thread|Timer)|sys\.executable"
     r"|marshal\b.*|builtins\b.*"
 )
 _ATTRIBUTES = {
@@ -31,13 +33,9 @@ _ATTRIBUTES = {
     *("__closure__", "cell_contents", "__globals__", "__code__", "__subclasses__", "__builtins__"),
     *("setprofile", "settrace", "get_referrers", "get_referents", "meta_path", "addaudithook"),
     *("input_transformers_post", "input_transformers_cleanup", "ast_transformers"),
-    *(
-        "run_in_executor",
-        "_disable_current_modes",
-        "_DisableTorchDispatch",
-        "_start_new_thread",
-        "all_cases",
-    ),
+    *("run_in_executor", "to_thread", "_default_executor", "ctypes", "pythonapi", "all_cases"),
+    *("ThreadPoolExecutor", "ProcessPoolExecutor", "ThreadPool", "BackgroundJobManager"),
+    *("_disable_current_modes", "_DisableTorchDispatch", "_start_new_thread"),
 }
 _OF_AN_EXERCISE = {"probe", "learners", "secret", "evidence", "verdict", "diagnoses"}
 _MAGIC = {"run_cell_magic", "run_line_magic", "run_cell"}
@@ -51,7 +49,7 @@ def reaches(sources: Sequence[str], topics: set[str] | None = None) -> list[list
         sources: the cells of a notebook, in their order, as Jupyter runs them.
         topics: what sheets that were handed out before import from ``amp_lessons.checks``.
     """
-    trees = [_tree(source) for source in sources]
+    trees = [tree_of(source) for source in sources]
     names: dict[str, str] = {}
     for tree in trees:
         names |= {alias: whole for node in ast.walk(tree) for alias, whole in _imported(node)}
@@ -64,16 +62,22 @@ def reaches(sources: Sequence[str], topics: set[str] | None = None) -> list[list
     return found
 
 
-def _tree(source: str) -> ast.AST:
+def tree_of(source: str) -> ast.Module:
     """A cell as Python. What is not Python even to IPython does not run either."""
     if len(source) > LONGEST:
         return ast.Module([], [])
-    from IPython.core.inputtransformer2 import TransformerManager
-
     try:
-        return ast.parse(TransformerManager().transform_cell(source))
+        return ast.parse(_transformer().transform_cell(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
+
+
+@cache
+def _transformer() -> Any:
+    """What makes Python of magics. It keeps nothing of a cell, and takes long to make."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager()
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -106,6 +110,8 @@ def _in(tree: ast.AST, names: dict[str, str], topics: set[str]) -> Iterator[str]
                     yield from _patched(target, names)
             case ast.Call(ast.Attribute(_, name), arguments) if name in _MAGIC:
                 yield from _magic(arguments, names, topics)
+                if not all(isinstance(argument, ast.Constant) for argument in arguments):
+                    yield name
             case ast.Call(function, arguments):
                 yield from _call(_dotted(function, names), arguments, names, topics)
             case ast.Constant(str(text)):
@@ -113,7 +119,15 @@ def _in(tree: ast.AST, names: dict[str, str], topics: set[str]) -> Iterator[str]
 
 
 def _is_named(whole: str) -> bool:
-    return bool(_FUNCTIONS.fullmatch(whole)) or whole.rpartition(".")[2] in _ATTRIBUTES
+    return _is_a_function(whole) or whole.rpartition(".")[2] in _ATTRIBUTES
+
+
+def _is_a_function(whole: str) -> bool:
+    """Whether this is one of the functions, perhaps by way of a module that imports its own, such
+    as ``"torch.threading.Thread"``."""
+    parts = whole.split(".")
+    ways = (".".join(parts[place:]) for place in range(max(1, len(parts) - 1)))
+    return any(map(_FUNCTIONS.fullmatch, ways))
 
 
 def _imports(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -128,7 +142,7 @@ def _attribute(
     whole = _dotted(node, names)
     if whole == "sys.modules":  # to ask whether a name is in it is harmless
         return
-    if _FUNCTIONS.fullmatch(whole) or _OURS.match(whole):
+    if _is_a_function(whole) or _OURS.match(whole):
         yield whole
     elif name in _ATTRIBUTES:
         yield name
@@ -154,14 +168,14 @@ def _call(
         if not texts:
             yield function
         for text in texts:
-            yield from _in(_tree(text), names, topics)
+            yield from _in(tree_of(text), names, topics)
 
 
 def _magic(arguments: list[ast.expr], names: dict[str, str], topics: set[str]) -> Iterator[str]:
     """The code below ``%%time`` or behind ``%timeit``."""
     for argument in arguments:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-            tree = _tree(argument.value)
+            tree = tree_of(argument.value)
             own = {a: whole for node in ast.walk(tree) for a, whole in _imported(node)}
             yield from _in(tree, names | own, topics)
 

@@ -49,6 +49,7 @@ class Run:
         errors: by step, the exception that a cell ended with, as plain data.
         stopped: by step, why its cell was left out, such as ``"cell 5 ran longer than 30 s"``.
         unreached: why the cells after a point were never run, or "".
+        used: the steps that used all the same what was closed to them.
         problems: lines for the report.
         notes: lines for the report that change nothing.
     """
@@ -58,12 +59,23 @@ class Run:
     errors: dict[int, dict[str, Any]] = field(default_factory=dict)
     stopped: dict[int, str] = field(default_factory=dict)
     unreached: str = ""
+    used: set[int] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def run(submission: Submission, starter: Starter, limits: Limits, stop: threading.Event) -> Run:
+def run(
+    submission: Submission,
+    starter: Starter,
+    limits: Limits,
+    stop: threading.Event,
+    closed: bool = False,
+) -> Run:
     """Run a notebook until it comes to its end, leaving out the cells that stop it.
+
+    Args:
+        stop: ends it.
+        closed: whether the learner's own cells cannot use what their answers must not use.
 
     Raises:
         OSError: if no process can be made.
@@ -73,7 +85,7 @@ def run(submission: Submission, starter: Starter, limits: Limits, stop: threadin
     result, too_busy = Run(), ""
     deadline = time.monotonic() + limits.total
     for _ in range(limits.attempts):
-        attempt = _Attempt(submission, result, limits, deadline, stop)
+        attempt = _Attempt(submission, result, limits, deadline, stop, closed)
         attempt.go(starter)
         if attempt.finished:
             return result
@@ -107,9 +119,10 @@ class _Attempt:
         limits: Limits,
         deadline: float,
         stop: threading.Event,
+        closed: bool = False,
     ) -> None:
         self.submission, self.result, self.limits = submission, result, limits
-        self.deadline, self.stop = deadline, stop
+        self.deadline, self.stop, self.closed = deadline, stop, closed
         self.finished = self.out_of_time = self.busy = False
         self.step: int | None = None
         self.reason = ""
@@ -127,11 +140,21 @@ class _Attempt:
         self._note_output()
 
     def _job(self) -> dict[str, Any]:
+        stopped = self.result.stopped
         steps = [
-            {"source": step.source, "checks": step.checks, "run": i not in self.result.stopped}
+            {
+                "source": step.source,
+                "checks": step.checks,
+                "own": step.own,
+                "run": i not in stopped,
+            }
             for i, step in enumerate(self.submission.steps)
         ]
-        return {"lesson": self.submission.lesson.slug, "steps": steps}
+        return {
+            "lesson": self.submission.lesson.slug,
+            "steps": steps,
+            "closed": self.closed,
+        }
 
     def _follow(self, running: Running) -> None:
         """Take in reports until the notebook is done, or has to be stopped."""
@@ -219,6 +242,8 @@ class _Attempt:
         self.result.errors.pop(step, None)
         if isinstance(error := header.get("error"), dict):
             self.result.errors[step] = error
+        if header.get("used"):
+            self.result.used.add(step)
         if header.get("spoiled") and len(self.result.notes) < 20:
             note = f"{self._where()} replaced or closed the standard output: it was put back"
             if note not in self.result.notes:

@@ -15,6 +15,8 @@ from hostile.sheets import FIRST, NAMES, Outcome, hostile, stopped
 OWN_LOSS = Outcome(dict.fromkeys(NAMES, "error|passed"), other_problems=True)
 """It may cost the learner's own other marks, and nothing else."""
 TIME = stopped("(the answer to decode_bits) ran longer than")
+TIME_OR_NUMBER = stopped("(the answer to decode_bits) ran longer than|took more than 64 processes")
+"""The kernel counts the processes of all users but root, and where it does not, the grader does."""
 MEMORY = stopped("(the answer to decode_bits) took more than")
 ENDED = stopped("(the answer to decode_bits) ended the process")
 ENOUGH = """
@@ -47,7 +49,7 @@ PROCESSES = [
         "fork-bomb",
         "forks without end",
         "while True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)",
-        TIME,
+        TIME_OR_NUMBER,
         dangerous=True,
     ),
     hostile(
@@ -55,7 +57,7 @@ PROCESSES = [
         "keeps every processor busy with 100 processes in sessions of their own",
         "for _ in range(100):\n    try:\n        if os.fork() == 0:\n            os.setsid()\n"
         "            while True: pass\n    except OSError: break\nwhile True: pass",
-        TIME,
+        TIME_OR_NUMBER,
         dangerous=True,
     ),
     hostile(
@@ -316,6 +318,7 @@ RESOURCES = [
         "50,000 files",
         "def make():\n    for n in range(50_000):\n        try: open(f'f{n}', 'w').close()\n"
         "        except OSError: return False\n    return n\nattempt('files', make)",
+        Outcome({FIRST: "error"}, other_problems=True),
         dangerous=True,
     ),
     hostile(
@@ -348,7 +351,7 @@ RESOURCES = [
         "stack",
         "a recursion in C that overflows the stack",
         "sys.setrecursionlimit(10**9)\nx = ()\nfor _ in range(10**6): x = (x,)\nhash(x)",
-        stopped("(the answer to decode_bits) crashed the process"),
+        stopped("(the answer to decode_bits) crashed the process|ran longer than"),
     ),
 ]
 
@@ -629,7 +632,7 @@ PIPES = [
         "closes-the-pipe",
         "closes the pipe to the grader",
         "os.close(reporter.pipe)\ntime.sleep(600)",
-        stopped("(the answer to decode_bits) closed its connection to the grader"),
+        stopped("(the answer to decode_bits) closed its connection to the grader|ran longer than"),
     ),
     _pipe(
         "says-done",

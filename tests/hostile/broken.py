@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from amp_lessons import ipynb
 from hostile.machine import Around
 from hostile.sheets import (
     FIRST,
@@ -151,6 +152,12 @@ def kaggle(sheet: Sheet) -> None:
         cell["metadata"] = stamp
 
 
+def windows(sheet: Sheet) -> None:
+    """Line ends as Windows has them, and blanks before them."""
+    for cell in sheet.cells:
+        cell["source"] = ipynb.source_of(cell).replace("\n", "  \r\n")
+
+
 def strip_metadata(sheet: Sheet) -> None:
     sheet.notebook["metadata"] = {}
     for cell in sheet.cells:
@@ -264,6 +271,7 @@ def _function(name: str, body: str) -> str:
 NOTEBOOKS = [
     broken("colab", "an export from Colab", colab),
     broken("vs-code", "saved by VS Code, metadata lost", vs_code),
+    broken("windows", "other line ends", windows),
     broken("kaggle", "an export from Kaggle", kaggle),
     broken("no-metadata", "all metadata stripped", strip_metadata),
     broken("no-ids", "all metadata and ids stripped", strip_all),
@@ -358,6 +366,19 @@ NOTEBOOKS = [
             "list(ThreadPoolExecutor(4).map(abs, range(100)))",
         ),
         HELD_BACK,
+    ),
+    broken(
+        "explores",
+        "calls what the course has, and compares it with its own answers",
+        lambda sheet: [
+            sheet.at_the_top(
+                "from amp_lessons.formats import FP16\n"
+                "print(max(FP16.next_up(x / 10) for x in range(200)))\n"
+                "dtype = getattr(torch, 'float16')"
+            ),
+            sheet.add(f"assert {SECOND}(1.0) == FP16.next_up(1.0)", before=f"{SECOND}_check"),
+            sheet.add(f"print({SECOND}(2.0), FP16.neighbours(2.0))"),
+        ],
     ),
     broken(
         "leftovers",

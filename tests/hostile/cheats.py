@@ -8,10 +8,14 @@ other inputs. ``NAMES`` are the four exercises.
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from amp_lessons.formats import Format
 from hostile.machine import Around
 from hostile.sheets import (
     FIRST,
@@ -580,6 +584,13 @@ CHEATS = [*FORGED, *STOLEN, *MACHINERY, *OF_THE_FILE, *ELSEWHERE]
 NEXT_UP = "from amp_lessons.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)"
 
 
+PASTED = inspect.getsource(Format.next_up).replace("def next_up", "def up")
+for old, new in {"self": "me", "value": "x", "nearest": "n"}.items():
+    PASTED = re.sub(rf"\b{old}\b", new, PASTED)
+PASTED = textwrap.dedent(re.sub(r'""".*?"""', "", PASTED, flags=re.DOTALL))
+EVERY = "import torch\nevery = torch.arange(-32768, 32768).to(torch.int16).view(torch.float16)\n"
+EVERY += "every, TABLE = every[every.isfinite()].tolist(), {}\n"
+LOOKED_UP = "def next_float(x):\n    return TABLE[x]"
 TABULATED = "for _ in range(8000):\n    x = every.pop() if every else 1.0\n"
 TABULATED += "    TABLE[x] = FP16.next_up(x)"
 
@@ -599,7 +610,7 @@ def inside(
         for source in cells:
             sheet.add(source, before=SECOND)
 
-    left = dict.fromkeys((FIRST, THIRD, FOURTH), "not attempted")
+    left = dict.fromkeys((FIRST, THIRD, FOURTH), "not attempted|error")  # its time may be over
     outcome = Outcome(left | {SECOND: "wrong|error|held back"}, other_problems=True)
     return cheat(name, tries, code, outcome, change, trusted=False, remains=remains)
 
@@ -675,12 +686,9 @@ INSIDE = [
     inside(
         "tabulated",
         "a table of all results, that the course's function gave in earlier cells",
-        "import torch\nfrom amp_lessons.formats import FP16\n"
-        "every = torch.arange(-32768, 32768).to(torch.int16).view(torch.float16)\n"
-        "every, TABLE = every[every.isfinite()].tolist(), {}\n" + TABULATED,
-        "def next_float(x):\n    return TABLE[x]",
+        EVERY + "from amp_lessons.formats import FP16\n" + TABULATED,
+        LOOKED_UP,
         cells=[TABULATED] * 7,
-        remains="the check can't see what an earlier cell did",
     ),
     inside(
         "other-name",
@@ -690,7 +698,52 @@ INSIDE = [
         "get_ipython().run_cell(textwrap.dedent(inspect.getsource(Format.next_up)))\n"
         "globals().update({k: v for k, v in vars(formats).items() if k not in globals()})",
         "def next_float(x):\n    return next_up(FORMATS['FP16'], x)",
-        remains="a copy of the course's source is the learner's own text",
+    ),
+    inside(
+        "copied-module",
+        "imports a copy of the course's file under another name",
+        "import shutil, sys\nfrom amp_lessons import formats\n"
+        "shutil.copy(formats.__file__, 'mine.py')\nsys.path.insert(0, '.')\nimport mine",
+        "def next_float(x):\n    return mine.FP16.next_up(x)",
+    ),
+    inside(
+        "pasted-copy",
+        "the course's function, pasted, with other names",
+        "import math\n" + PASTED,
+        "def next_float(x):\n    return up(FORMATS['FP16'], x)",
+    ),
+    inside(
+        "tabulated-by-copy",
+        "a table that a pasted copy of the course's function made",
+        EVERY + "import math\n" + PASTED + "FP16 = FORMATS['FP16']\n"
+        "for x in every[:12_000]: TABLE[x] = up(FP16, x)",
+        LOOKED_UP,
+        cells=["for x in every[12_000:24_000]: TABLE[x] = up(FP16, x)"] * 4,
+    ),
+    inside(
+        "tabulated-hidden",
+        "a table, by a name that is put together",
+        EVERY + "FP16 = FORMATS['FP16']\nup = getattr(FP16, 'next' + '_up')\n" + TABULATED,
+        LOOKED_UP,
+        cells=[TABULATED] * 7,
+    ),
+    inside(
+        "tabulated-reloaded",
+        "a table, by a module that is loaded again",
+        EVERY + "import importlib\nfrom amp_lessons import formats\n"
+        "FP16 = importlib.reload(formats).FP16\n" + TABULATED,
+        LOOKED_UP,
+        cells=[TABULATED] * 7,
+    ),
+    inside(
+        "tabulated-elsewhere",
+        "a table that a fork made",
+        EVERY + "import os\nfrom amp_lessons.formats import FP16\nimport json\n"
+        "if os.system('true') == 0:\n    from torch.utils.data import DataLoader\n"
+        "    class Set(torch.utils.data.Dataset):\n        def __len__(self): return 8\n"
+        "        def __getitem__(self, n): return {x: FP16.next_up(x) for x in every[n::8]}\n"
+        "    for some in DataLoader(Set(), batch_size=None, num_workers=4): TABLE.update(some)",
+        LOOKED_UP,
     ),
     inside(
         "generator",
@@ -716,4 +769,23 @@ INSIDE = [
         "def next_float(x):\n    return Mine.next_up(mine, x)",
     ),
 ]
-CHEATS += INSIDE
+
+
+def _of_all_layouts() -> Submission:
+    """The course decodes all patterns of all layouts that a batch may draw, in one cell."""
+    code = (
+        "import numpy as np\nfrom amp_lessons.formats import Format\nDECODED = {}\n"
+        "for e, m in [(5, 10), (8, 7), (3, 4), *((e, m) for e in (4, 6, 7) for m in range(4, 12))]:\n"
+        "    DECODED[e, m] = Format('mine', e, m).decode(np.arange(2 ** (1 + e + m)))"
+    )
+
+    def change(sheet: Sheet) -> None:
+        sheet.write(FIRST, "def decode_bits(code, e, m):\n    return float(DECODED[e, m][code])")
+
+    left = dict.fromkeys((SECOND, THIRD, FOURTH), "not attempted")
+    outcome = Outcome(left | {FIRST: "held back"}, other_problems=True)
+    tries = "a table of all bit patterns in all layouts"
+    return cheat("tabulated-at-once", tries, code, outcome, change, trusted=False)
+
+
+CHEATS += [*INSIDE, _of_all_layouts()]

@@ -139,7 +139,7 @@ def _own(submission: Submission, results: Sequence[Graded]) -> Iterable[str]:
     if re.search(r"it won (?!nothing|\" \+)", said):
         yield f"it won something: {said[:300]}"
     for words in outcome.problems:
-        if words not in problems:
+        if not any(either in problems for either in words.split("|")):
             yield f"no problem says {words!r}: {problems[:300]!r}"
     if not outcome.problems and not outcome.other_problems and problems:
         yield f"has problems: {problems[:300]}"

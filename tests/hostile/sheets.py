@@ -79,7 +79,8 @@ class Outcome:
         states: the states of the others; ``"error|wrong"`` if either will do, and ``"held back"``
             for a pass without its points.
         says: by exercise, words that its message must hold.
-        problems: words of a line each; with none, the notebook must be gradable.
+        problems: words of a line each, or several with ``|`` between them; with none, the notebook
+            must be gradable.
         notes: words that the notes must hold.
         refused: words of the only problem of a file that has no marks at all.
         results: how many results the learner's folder gives.

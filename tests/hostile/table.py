@@ -1,4 +1,4 @@
-"""Runs the corpus in a process of its own: ``python -m hostile.table required``.
+"""Runs the corpus in a process of its own: ``python -m hostile.table fork``.
 
 What came out is written to standard output in JSON. With ``none`` for the sandbox, what could harm
 the machine is left out. ``--known-inputs`` draws the inputs that everybody has at home.
@@ -41,7 +41,7 @@ class Table:
 
 def came_out(folder: Path, submissions: Sequence[Submission], sandbox: str, jobs: int) -> Table:
     """Grade these submissions, each beside an honest neighbour."""
-    limits = class_room.SLOWER if sandbox == "none" else class_room.LIMITS
+    limits = class_room.LIMITS if sandbox == "fork" else class_room.SLOWER
     table, evidence = Table({}, {}, []), class_room.evidence_from_home()
     for trusted in (False, True):
         some = [s for s in submissions if s.trusted == trusted]

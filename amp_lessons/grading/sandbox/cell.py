@@ -3,7 +3,7 @@
 The process that forks submissions makes a fork in new `NAMESPACES`, which calls `lock_in`. It
 returns in one more process, that has no rights and sees nothing but the house, an empty folder and
 itself. The first one stays between: it waits, watches memory, and takes all the others with it when
-it ends.
+it ends. Where bubblewrap has made the namespaces, `watch_over` puts the same process between.
 """
 
 from __future__ import annotations
@@ -40,19 +40,38 @@ def lock_in(allowed: Limits, status: int, lifeline: int) -> None:
     Args:
         allowed: the limits that the kernel and the watch enforce.
         status: a pipe to the grader, which gets a JSON object a line: how it ended,
-            ``{"exit": status}`` (negative for a signal), ``{"memory": MiB}`` or, if the sandbox
-            could not be made, ``{"failed": why}``.
+            ``{"exit": status}`` (negative for a signal), ``{"too_much": words}`` or, if the
+            sandbox could not be made, ``{"failed": why}``.
         lifeline: a pipe that the grader holds open for as long as this may live.
     """
     try:
         become(_LEARNER, 0, 0)
         _make_place(allowed)
         _give_up_rights(allowed)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a first process ignores what it can't catch
-        learner = os.fork()
+        _go_on_below(allowed, status, lifeline)
     except OSError as error:
         _tell(status, failed=str(error.strerror or error))
         os._exit(1)
+
+
+def watch_over(allowed: Limits, status: int, lifeline: int) -> None:
+    """Go on in a process below this one, the first of namespaces that bubblewrap has made."""
+    try:
+        limits.apply(allowed)
+        limits.apply_to_processes(allowed)
+        with suppress(OSError):
+            calls.refuse()
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)
+        _go_on_below(allowed, status, lifeline)
+    except OSError as error:
+        _tell(status, failed=str(error.strerror or error))
+        os._exit(1)
+
+
+def _go_on_below(allowed: Limits, status: int, lifeline: int) -> None:
+    """Fork. The first process watches, and the learner's comes back from this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a first process ignores what it can't catch
+    learner = os.fork()
     if learner:
         _watch(learner, allowed, status, lifeline)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -94,8 +113,8 @@ def _tell(status: int, **message: Any) -> None:
 
 
 def _watch(learner: int, allowed: Limits, status: int, lifeline: int) -> NoReturn:
-    """Wait for the learner's process, for the grader's end, or for too much memory; then end, and
-    with this process all the others of its namespace."""
+    """Wait for the learner's process, for the grader's end, or for too much of anything; then end,
+    and with this process all the others of its namespace."""
     first, second = sorted((status, lifeline))
     for low, high in ((0, first), (first + 1, second), (second + 1, 4096)):
         os.closerange(low, high)  # a pipe that this process held open would never come to its end
@@ -109,9 +128,8 @@ def _watch(learner: int, allowed: Limits, status: int, lifeline: int) -> NoRetur
         if ended is not None:
             _tell(status, exit=os.waitstatus_to_exitcode(ended))
             os._exit(0)
-        used = _used(own)
-        if used > allowed.memory * MIB:
-            _tell(status, memory=allowed.memory)
+        if excess := _too_much(allowed, own):
+            _tell(status, too_much=excess)
             os._exit(0)
 
 
@@ -128,14 +146,27 @@ def _buried(learner: int) -> int | None:
     return ended
 
 
-def _used(shared: int) -> int:
-    """Bytes that all processes of this namespace hold, besides the ``shared`` ones that each has
-    from the process it was forked from. What may wait in sockets counts too."""
-    total = _sockets() * _SOCKET
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
-            total += max(0, _anonymous(name) - shared)
-    return total
+def _too_much(allowed: Limits, shared: int) -> str:
+    """What there is too much of, in words that fit behind "took more than"; else "".
+
+    The kernel itself limits processes and files, but not root's, nor what bubblewrap mounts.
+    """
+    others = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    if len(others) > allowed.processes:
+        return f"{allowed.processes} processes"
+    with suppress(OSError):
+        place = os.statvfs(scratch())
+        if place.f_files - place.f_ffree > allowed.files:
+            return f"{allowed.files} files"
+    if _used(others, shared) > allowed.memory * MIB:
+        return f"{allowed.memory} MiB of memory"
+    return ""
+
+
+def _used(processes: list[str], shared: int) -> int:
+    """Bytes that these processes hold, besides the ``shared`` ones that each has from the process
+    it was forked from. What may wait in sockets counts too."""
+    return _sockets() * _SOCKET + sum(max(0, _anonymous(name) - shared) for name in processes)
 
 
 def _sockets() -> int:

@@ -24,7 +24,8 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives")
-_NOT_NEEDED = ("_course", "bank", "workshop", "slides", "class_view", "report")  # some tell answers
+_NOT_NEEDED = {"_course", "quiz/bank", "workshop", "slides", "class_view", "grading/report"}
+"""Paths in this package that no notebook needs. Some of them tell answers."""
 _DEVICES = ("null", "full", "random", "urandom")  # zero can be mapped as memory that is not counted
 _CPUS = "/sys/devices/system/cpu"  # torch asks there what the processor can do
 
@@ -40,9 +41,13 @@ def copy_without_secrets(folder: Path) -> Path:
     """Copy this package, cut to what a learner may see, into a folder; give the copy's path."""
     from amp_lessons.checks.halves import open_halves
 
+    def left_out(place: str, names: list[str]) -> set[str]:
+        inside = Path(place).relative_to(PACKAGE)
+        without = {name for name in names if (inside / name).as_posix() in _NOT_NEEDED}
+        return without | {n for n in names if n == "__pycache__" or n.endswith(".ipynb")}
+
     copy = folder / PACKAGE.name
-    leave = shutil.ignore_patterns("__pycache__", "*.ipynb", *_NOT_NEEDED)
-    shutil.copytree(PACKAGE, copy, ignore=leave)
+    shutil.copytree(PACKAGE, copy, ignore=left_out)
     open_halves(copy)
     return copy
 
