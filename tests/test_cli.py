@@ -604,7 +604,11 @@ def test_bad_notebooks_do_not_stop_the_others(own_place):
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 @pytest.mark.parametrize(
     ("number", "status"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=LONG),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
 )
 def test_an_interrupted_batch_leaves_no_process_and_goes_on(own_place, number, status):
     """What was finished is kept, is not run again, and gets the same inputs as the rest."""

@@ -126,7 +126,7 @@ def test_200_000_lines_cost_no_marks_and_are_reported_once(sheet, line):
     assert problem.startswith("it printed far too much (")
 
 
-@pytest.mark.parametrize("sandbox", ["required", "none"])
+@pytest.mark.parametrize("sandbox", ["required", pytest.param("none", marks=pytest.mark.long)])
 def test_cells_that_end_everything_cost_only_their_exercise(sheet, without_sandbox, sandbox):
     """A loop with children that no signal ends, os._exit, and a segmentation fault."""
     marker = f"marker-{os.getpid()}-{sandbox}"
@@ -542,6 +542,7 @@ def _end_a_judge(judges: Judges) -> None:
     assert judges.verdict(FIRST, b"[2]").message == before.message
 
 
+@pytest.mark.long
 def test_a_sheet_that_was_answered_under_former_names_is_graded(tmp_path):
     """Its cells, its imports and its functions say what the exercises were once called."""
     lesson = course.lesson_called("autocast_ops")

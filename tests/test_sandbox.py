@@ -157,7 +157,7 @@ print(house.scratch(), graded.points, graded.of)
 """
 
 
-@pytest.mark.parametrize("place", ["/tmp", "/var/tmp"])
+@pytest.mark.parametrize("place", ["/tmp", pytest.param("/var/tmp", marks=pytest.mark.long)])
 def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
     """A clone or an environment may lie where a submission has its own folder elsewhere."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
