@@ -172,13 +172,8 @@ class Place:
             (self.venv / ("." + covered)).write_text(text + "\n", encoding="utf-8")
 
     def requirements(self, what: str) -> "list[str]":
-        """What pip is told to install.
-
-        For the tests nothing is compiled beforehand: they import a small part of 212 packages, and
-        compiling the rest takes half a minute.
-        """
-        later = ["--no-compile"] if what == "tests" else []
-        return ["--constraint", "constraints.txt", *later, "--editable", "." + EXTRAS[what]]
+        """What pip is told to install."""
+        return ["--constraint", "constraints.txt", "--editable", "." + EXTRAS[what]]
 
     def announcement(self, what: str) -> str:
         """What pip will do, and how long that takes."""
