@@ -65,7 +65,7 @@ _waiting: list[int] = []
 
 @contextmanager
 def held(callbacks: tuple[str, ...] = ()) -> Iterator[None]:
-    """Let Ctrl+C wait for a safe moment: the end of what stands inside, or a `heard`.
+    """Let Ctrl+C wait for a safe moment: the end of what stands inside, or a `let_in`.
 
     An import that ends in the middle leaves modules behind that are half made. And a
     KeyboardInterrupt in a function that C++ called back may end the process, or get lost there.
@@ -98,7 +98,7 @@ def held(callbacks: tuple[str, ...] = ()) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def heard() -> None:
+def let_in() -> None:
     """Raise KeyboardInterrupt if Ctrl+C waits."""
     if _waiting:
         _waiting.clear()

@@ -599,6 +599,22 @@ def test_cells_may_use_what_they_name_or_hide(cells, may):
     assert beforehand.may_use(cells, {"next_up"}) is may
 
 
+def test_a_second_run_that_is_cut_off_is_not_told_as_a_cheat(sheet, monkeypatch):
+    run = watch.run
+
+    def cut_off(*args, closed=False):
+        return watch.Run(unreached="it ran longer than 12 s") if closed else run(*args)
+
+    monkeypatch.setattr(watch, "run", cut_off)
+    sheet.add("print(getattr(int, 'real'))", at=sheet.index(FIRST))
+    graded = sheet.grade()
+    assert set(states(graded).values()) == {"passed"}
+    assert 0 < graded.points < graded.of
+    (problem,) = graded.problems
+    assert "did not come to its end (it ran longer than 12 s)" in problem
+    assert "can call the course's own functions" not in problem
+
+
 @pytest.mark.long
 def test_right_answers_of_all_sheets_do_without_what_is_closed(tmp_path):
     """Each sheet has a cell for which it is run a second time."""

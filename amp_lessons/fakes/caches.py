@@ -67,10 +67,9 @@ def _put_back(place: Any, kept: Any) -> None:
             else:
                 del place[key]
     elif isinstance(place, list):
-        if len(place) != len(kept) or any(map(_became_fake, place, kept)):
-            fakes = [value for value in place if _is_fake(value)]
-            if fakes:
-                place[:] = kept
+        changed = len(place) != len(kept) or any(map(_became_fake, place, kept))
+        if changed and any(map(_is_fake, place)):
+            place[:] = kept
     elif isinstance(place, CellType):
         if _became_fake(_inside(place), kept):
             place.cell_contents = kept

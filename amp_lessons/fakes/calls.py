@@ -18,7 +18,7 @@ from amp_lessons.attention import Choice, capability, choose
 from amp_lessons.fakes.attention import SDPA, Attention, attend, gpu_named, settings
 from amp_lessons.fakes.known import is_stale, numbers_in, value_of
 from amp_lessons.fakes.packed import PAD_PACKED, can_unpack, unpacked
-from amp_lessons.interrupts import heard
+from amp_lessons.interrupts import let_in
 
 
 class GpuCalls(TorchFunctionMode):
@@ -51,7 +51,7 @@ class GpuCalls(TorchFunctionMode):
         finally:
             self._depth -= 1
             if not self._depth:
-                heard()
+                let_in()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one call."""

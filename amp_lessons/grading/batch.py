@@ -52,6 +52,11 @@ DONE_BEFORE = (
     "task: the points are held back until a person has looked. If all is well, grade it again with "
     "--trust"
 )
+NOT_TRIED = (
+    "{} passed, and the second run, without the course's own functions for the task, did not come "
+    "to its end ({}): the points are held back until a person has looked. If all is well, grade it "
+    "again with --trust, or with more time (--total)"
+)
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,7 @@ class Batch:
             if some and (run.used or not judging.mark(course.exercise_info(name)).points)
         ]
         kept = tuple(replace(m, points=0) if m.exercise in lost else m for m in marks)
-        return kept, [DONE_BEFORE.format(", ".join(lost))] if lost else []
+        return kept, [_why_lost(lost, run)] if lost else []
 
     def _get_ready(self, lesson: Lesson) -> None:
         """Run a lesson's right answers before its first notebook. What they import takes seconds,
@@ -224,6 +229,14 @@ class Batch:
                 self._ready.add(lesson.slug)
                 found = [self._judges.prepare(info.name) for info in lesson.exercises]
                 self._starter.get_ready(lesson.slug, sorted(set().union(*found)))
+
+
+def _why_lost(lost: Sequence[str], second: Run) -> str:
+    """Why these exercises' points are held back after the second run."""
+    names = ", ".join(lost)
+    if second.unreached:
+        return NOT_TRIED.format(names, second.unreached)
+    return DONE_BEFORE.format(names)
 
 
 class _Judging:

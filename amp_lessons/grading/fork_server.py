@@ -59,7 +59,7 @@ def _load(lessons: list[str], modules: list[str], salt: str) -> None:
     from amp_lessons.checks import evidence, exercise, find  # noqa: F401 - for the forks
     from amp_lessons.checks.draws import use_salt
     from amp_lessons.grading.child import shell_without_kernel
-    from amp_lessons.grading.sandbox import cell  # noqa: F401
+    from amp_lessons.grading.sandbox import cell  # noqa: F401 - for the forks
 
     torch.set_num_threads(1)
     use_salt(salt)

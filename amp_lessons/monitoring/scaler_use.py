@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.amp.grad_scaler import OptState
 
 from amp_lessons.monitoring.findings import Fault
+from amp_lessons.monitoring.hooking import MOST_NODES
 from amp_lessons.monitoring.inquiry import Inquiry
 from amp_lessons.monitoring.places import Mark, look_up, mark
 
 BY_HAND = 0.01
 """A bound of at least so much of the loss scale was multiplied by it on purpose."""
-MOST_NODES = 512
 
 
 class ScalerUse:

@@ -170,7 +170,8 @@ class Search:
     def _of_outside(
         self, origin: Origin, line: Op, place: Place, call: Call | None, detail: str
     ) -> Fault:
-        where, phase = origin.outside, "input"
+        where = origin.outside
+        phase: Phase = "input"
         if where.startswith("input") and call is not None:
             place = look_up(call.mark)
         elif where.startswith(("parameter", "buffer")):
@@ -178,7 +179,7 @@ class Search:
         elif call is None:
             where = "a tensor given to the loss"
         return Fault(
-            self.step, origin.kind, phase, where, place, line.module,  # type: ignore[arg-type]
+            self.step, origin.kind, phase, where, place, line.module,
             detail=detail or f"it first met {line.name}",
         )  # fmt: skip
 

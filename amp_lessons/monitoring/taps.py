@@ -46,7 +46,7 @@ def listen(listener: Listener) -> None:
     global _original, _installed
     if not _installed:
         _original = torch.autograd.backward
-        torch.autograd.backward = _backward  # type: ignore[assignment]
+        torch.autograd.backward = _backward  # type: ignore[assignment]  # that is the tap
         _installed = True
     if not _listeners:
         _tap_clipping()
@@ -227,7 +227,7 @@ class ScalerTap:
         return tap
 
     def _install(self) -> None:
-        self.scaler.update = _Update(self)  # type: ignore[method-assign]
+        self.scaler.update = _Update(self)  # type: ignore[method-assign]  # that is the tap
 
     def add(self, before: Callable[[], None], after: Callable[[], None]) -> None:
         self.listeners.append((before, after))

@@ -353,8 +353,9 @@ class Monitor(Report):
                 self._step_handles.append(tensor.register_hook(silent(keep)))
         if self._watch_loss and any(t.requires_grad for t in tensors):
             log = current.log = taps.between.open(follow=follow)
-            for tensor in tensors if log is not None else ():
-                log.name(tensor, OUTPUT)  # type: ignore[union-attr]
+            if log is not None:
+                for tensor in tensors:
+                    log.name(tensor, OUTPUT)
 
     # ---- backward ----------------------------------------------------------------------------
 
