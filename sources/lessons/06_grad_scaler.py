@@ -353,8 +353,8 @@ print(*(alarm.title for alarm in seen.alarms), sep="\n")
 print("line:", seen.faults[0].place.code)
 
 # %% [markdown]
-# Look at the words "in the forward pass": no loss scale can help, so change the line that is named.
-# `print(seen)` shows the whole report. It also counts which gradients underflow, and says which loss
+# `mm` is the matrix product inside the layer. Look at the words "in the forward pass": no loss scale can
+# help, so change the line that is named. `print(seen)` shows the whole report. It also counts which gradients underflow, and says which loss
 # scales would keep them.
 #
 # ## Error messages, and what they mean

@@ -215,7 +215,7 @@ for name, loop in {"healthy": patients.healthy, **loops}.items():
         print("    line:", seen.faults[0].place.code)
 
 # %% [markdown]
-# Look at the line of code under each alarm: that is where you begin. Run a raises no alarm, because
+# Look at the line of code under each alarm: that is where you begin. `_to_copy` is a cast, here to FP16. Run a raises no alarm, because
 # each of its numbers is finite and each call stands in its place. For such a run you still need the
 # three numbers. In a loop of your own, `print(seen)` shows the whole report, with a cure for each alarm.
 #
