@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -225,6 +227,45 @@ def test_a_former_name_is_the_present_exercise(folder):
     assert set(ada.claims) == {"fix_stuck", "fix_half"}
 
 
+def zipped(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def test_a_learner_who_sent_an_archive_is_there(folder):
+    """A zipped hand-out, at the top or in the learner's folder, with its progress file."""
+    handout = {
+        f"class_a/exercises/{SHEET}": sheet(verdict(FIRST, "passed"), verdict(SECOND)),
+        "class_a/exercises/progress.json": record(**{THIRD: Entry("error", 2)}),
+        "class_a/notebooks/01_number_formats.ipynb": sheet(),
+    }
+    put(folder, "ada.zip", zipped(handout))
+    put(folder, "ben/handed in.zip", zipped(handout))
+    put(folder, f"cem/{SHEET}", sheet())
+    expected = {FIRST: "passed", SECOND: "wrong", THIRD: "error", FOURTH: "not attempted"}
+    assert seen(folder) == seen(folder, "ben") == expected
+    assert [each.name for each in Viewer(folder).look().learners] == ["ada", "ben", "cem"]
+    assert Viewer(folder).look().problems == ()
+
+
+def test_an_archive_that_says_nothing_of_one_learner_is_named(folder):
+    put(folder, "ada.zip", b"PK no zip")
+    put(folder, "ben.zip", zipped({"answers.txt": b""}))
+    put(folder, "class.zip", zipped({f"{n}/{SHEET}": sheet(verdict(FIRST)) for n in ("x", "y")}))
+    put(folder, "cem.7z", b"7z")
+    here = Viewer(folder).look()
+    said = dict(each.split(": ", 1) for each in here.problems)
+    assert said["ada.zip"].startswith("is not a zip file that can be read")
+    assert said["ben.zip"] == "has no notebook (*.ipynb) in it"
+    assert said["class.zip"].startswith("holds 01_number_formats_exercises in two folders")
+    assert said["cem.7z"] == "cannot be read: it has to be sent as a zip file"
+    assert [each.name for each in here.learners] == ["ada", "ben", "cem", "class"]
+    assert not any(each.claims for each in here.learners)
+
+
 # ---- what it adds up to -------------------------------------------------------------------------
 
 
@@ -265,6 +306,41 @@ def test_a_learner_is_where_they_checked_last(folder):
     assert re.search(
         r"06\.\d wrong, 4 checks, 1 hint 3 min ago", Parsed(page.part(Viewer(folder).look())).text
     )
+
+
+def at(folder: Path) -> dict[str, str]:
+    return {each.name: page._at(each) for each in Viewer(folder).look().learners}
+
+
+def test_after_run_all_a_learner_is_where_they_are_and_not_at_the_last_exercise(folder):
+    """Run All checks every exercise, also those that nobody has tried."""
+    none = "not attempted"
+    states = {
+        "ada": ("passed", "wrong", "error", none),
+        "ben": ("passed", none, "wrong", none),
+        "cem": ("passed", "passed", none, none),
+        "dee": (none, none, none, none),
+        "eva": ("passed", "passed", "passed", "passed"),
+        "fay": ("passed", "skipped", none, "passed"),
+    }
+    names = [info.name for info in LESSON.exercises]
+    for learner, found in states.items():
+        pairs = zip(names, found, strict=True)
+        put(folder, f"{learner}/{SHEET}", sheet(*(verdict(n, state) for n, state in pairs)))
+    assert at(folder) == {
+        "ada": "01.2 wrong",
+        "ben": "01.3 wrong",
+        "cem": "01.3 not attempted",
+        "dee": "01.1 not attempted",
+        "eva": "01.4 passed",
+        "fay": "01.3 not attempted",
+    }
+
+
+def test_a_sheet_that_was_only_begun_goes_on_at_its_first_open_exercise(folder):
+    put(folder, f"ada/{SHEET}", sheet(verdict(FIRST, "passed")), minutes=1)
+    put(folder, "ada/06.ipynb", sheet(verdict("clip_step")), minutes=30)
+    assert at(folder) == {"ada": "01.2 not attempted"}
 
 
 def test_a_file_from_the_future_is_from_now(folder):

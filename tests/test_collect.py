@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import os
-import sys
+import random
+import tarfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from amp_lessons.grading.collect import NothingToGrade, collect
+from amp_lessons.grading import places
+from amp_lessons.grading.collect import NothingToGrade, TwoPlaces, collect
 from amp_lessons.ipynb import NotebookError
 
 NB = b'{"nbformat": 4, "cells": []}'
@@ -50,7 +53,7 @@ def test_folders_of_learners_and_loose_files(tmp_path):
     put(tmp_path / "bob.IPYNB")
     put(tmp_path / "doejane_LATE_123_456_sheet.ipynb")
     put(tmp_path / "Jane Roe_77_assignsubmission_file/sheet.ipynb")
-    put(tmp_path / "notes.txt")
+    put(tmp_path / "marks.csv")
     assert told(tmp_path) == {
         "ada": "read + read",
         "bob": "read",
@@ -149,7 +152,7 @@ def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path):
 
 
 def test_one_learner_crowds_out_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[collect.__module__], "MOST_FILES", 100)
+    monkeypatch.setattr(places, "MOST_FILES", 100)
     for number in range(60):
         put(tmp_path / f"aaa/{number}.ipynb")
     for number in range(200):
@@ -228,3 +231,251 @@ def test_a_zipped_copy_of_the_course_is_whose_name_the_file_has(tmp_path, top):
 def test_nothing_at_all_is_one_clear_line(tmp_path):
     with pytest.raises(NothingToGrade, match=r"has no notebook \(\*\.ipynb\) in it"):
         collect([tmp_path])
+
+
+# ---- a learner is a folder, always --------------------------------------------------------------
+
+SHEET = "01_number_formats_exercises.ipynb"
+OTHER = "06_grad_scaler_exercises.ipynb"
+
+
+def rows(*paths: Path, known: tuple[str, ...] = ()) -> set[tuple[str, str]]:
+    """The learners with their sheets, whatever the folders are called."""
+    return {(each.learner, each.name.rpartition("/")[2]) for each in collect(paths, known)}
+
+
+@pytest.fixture
+def of_six(tmp_path) -> Path:
+    """A class in which people hand in what people hand in."""
+    top = tmp_path / "sub"
+    put(top / "ada" / SHEET)
+    put(top / "ben/exercises" / SHEET)
+    put(top / "ben/exercises" / OTHER)
+    put(top / "ben/notebooks/06_grad_scaler.ipynb")
+    put(top / "cem/work/homework" / SHEET)
+    put(top / f"dora_{SHEET}")
+    put(top / "eva.zip", zipped({f"amp/exercises/{SHEET}": NB}))
+    put(top / "finn.tar.gz", tarred({f"finn/{SHEET}": NB}))
+    return top
+
+
+def tarred(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode=mode) as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def test_a_folder_of_a_class_and_the_list_that_the_shell_makes_of_it_are_the_same(of_six):
+    assert rows(of_six) == {
+        ("ada", SHEET),
+        ("ben", SHEET),
+        ("ben", OTHER),
+        ("cem", SHEET),
+        ("dora", f"dora_{SHEET}"),
+        ("eva", SHEET),
+        ("finn", SHEET),
+    }
+    assert rows(*sorted(of_six.iterdir())) == rows(of_six)
+    names = {each.name for each in collect([of_six])}
+    assert {each.name for each in collect(sorted(of_six.iterdir()))} == names
+
+
+def test_one_folder_of_a_class_keeps_its_learner(of_six):
+    for learner in ("ada", "ben"):
+        of_one = {row for row in rows(of_six) if row[0] == learner}
+        assert rows(of_six / learner) == of_one
+    assert rows(of_six / "ben/exercises") == {("ben", SHEET), ("ben", OTHER)}
+    assert rows(of_six / "cem", known=("Cem",)) == {("cem", SHEET)}
+    assert rows(of_six / "ada" / SHEET, known=("ada",)) == {("ada", SHEET)}
+    put(of_six / "gil/my answers.ipynb")
+    assert rows(of_six / "gil") == {("gil", "my answers.ipynb")}
+
+
+def test_archives_of_a_class_of_its_learners_and_a_folder_of_them(tmp_path):
+    learners = {name: {f"{name}/{SHEET}": NB} for name in ("ada", "ben")}
+    together = {path: NB for files in learners.values() for path in files}
+    expected = {("ada", SHEET), ("ben", SHEET)}
+    for top in ("", "sub/"):
+        whole = {f"{top}{path}": NB for path in together}
+        assert rows(put(tmp_path / "class.zip", zipped(whole))) == expected
+        assert rows(put(tmp_path / "class.tgz", tarred(whole))) == expected
+    for name, files in learners.items():
+        put(tmp_path / f"zips/{name}.zip", zipped(files))
+        put(tmp_path / f"flat/{name}.zip", zipped({SHEET: NB}))
+        put(tmp_path / f"own/{name}.zip", zipped({f"exercises/{SHEET}": NB}))
+    for folder in ("zips", "flat", "own"):
+        assert rows(tmp_path / folder) == expected
+        assert rows(*(tmp_path / folder).iterdir()) == expected
+        assert rows(tmp_path / folder / "ada.zip") == {("ada", SHEET)}
+    of_zips = {f"{name}.zip": zipped(files) for name, files in learners.items()}
+    assert rows(put(tmp_path / "class.zip", zipped(of_zips))) == expected
+
+
+def test_one_learner_with_a_sheet_in_two_places_is_refused_by_name(tmp_path):
+    for day in ("mon", "tue"):
+        put(tmp_path / day / "ada" / SHEET)
+    with pytest.raises(TwoPlaces) as refused:
+        collect([tmp_path / "mon/ada", tmp_path / "tue/ada"])
+    (said,) = str(refused.value).splitlines()
+    assert said.startswith("ada has the same sheet in two places, ")
+    assert f"mon/ada/{SHEET}" in said
+    assert f"tue/ada/{SHEET}" in said
+    put(tmp_path / "tue/ada" / SHEET).rename(tmp_path / "tue/ada" / OTHER)
+    assert rows(tmp_path / "mon/ada", tmp_path / "tue/ada") == {("ada", SHEET), ("ada", OTHER)}
+
+
+def test_an_archive_beside_the_folder_it_was_unpacked_to_is_refused(tmp_path):
+    put(tmp_path / "sub/ada" / SHEET)
+    put(tmp_path / "sub/ada.zip", zipped({SHEET: NB}))
+    for paths in ([tmp_path / "sub"], sorted((tmp_path / "sub").iterdir())):
+        with pytest.raises(TwoPlaces, match=r"ada\.zip.*leave one out"):
+            collect(paths)
+
+
+def test_classes_that_are_named_together_are_refused(tmp_path):
+    for group in ("a", "b"):
+        for learner in ("ada", "ben"):
+            put(tmp_path / group / learner / SHEET)
+    with pytest.raises(TwoPlaces, match="looks like a class: grade one class at a time"):
+        collect([tmp_path / "a", tmp_path / "b"])
+
+
+def test_what_one_learner_packs_stops_nobody(tmp_path):
+    """Only names that the instructor gave can be refused."""
+    put(tmp_path / "sub/ada" / SHEET)
+    put(tmp_path / "sub/ben/old" / SHEET)
+    put(tmp_path / "sub/ben/new" / SHEET)
+    put(tmp_path / "sub/cem" / SHEET)
+    put(tmp_path / "sub/cem/all.zip", zipped({SHEET: NB}))
+    for paths in ([tmp_path / "sub"], sorted((tmp_path / "sub").iterdir())):
+        assert told(*paths) == {"ada": "read", "ben": "read + read", "cem": "read + read"}
+
+
+def test_everything_at_the_top_has_a_row_that_says_why(tmp_path):
+    top = tmp_path / "sub"
+    put(top / "ada" / SHEET)
+    put(top / "lea.7z", b"7z\xbc\xaf\x27\x1c")
+    put(top / "mo.tar.gz", b"\x1f\x8b broken")
+    put(top / "kim.zip", b"")
+    put(top / "liv.pdf", b"%PDF")
+    put(top / "nia/answers.rar", b"Rar!")
+    (top / "eve").mkdir()
+    (top / "j.doe").symlink_to(tmp_path / "home")
+    for name in (".DS_Store", "marks.csv", "Thumbs.db", "class_a_codes.txt", "kept/batch.json"):
+        put(top / name)
+    put(top / "__MACOSX/ada" / SHEET)
+    expected = {
+        "ada": "read",
+        "lea": "is packed as .7z, which can't be read: it has to be sent as a zip file",
+        "kim": "is empty (0 bytes): it has to be sent again",
+        "liv": "is not a notebook (*.ipynb) or a zip file",
+        "nia": "has only answers.rar, which is packed as .rar, which can't be read: it has to be "
+        "sent as a zip file",
+        "eve": "has no notebook (*.ipynb) in it",
+        "j.doe": "is a link, and links are not followed",
+    }
+    for paths in ([top], sorted(top.iterdir())):
+        found = {e.learner: e for e in collect(paths, without=[top / "kept"])}
+        said = {}
+        for learner, each in found.items():
+            try:
+                each.read()
+                said[learner] = "read"
+            except NotebookError as error:
+                said[learner] = str(error)
+        assert said.pop("mo").startswith("is not a tar file that can be read")
+        assert said == expected
+
+
+def test_tar_files_keep_to_the_limits_of_zip_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("amp_lessons.ipynb.LARGEST", 2**20)
+    monkeypatch.setattr(places, "LARGEST_UNPACKED", 2**22)
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, kind in (("06.ipynb", tarfile.SYMTYPE), ("07.ipynb", tarfile.LNKTYPE)):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, "/etc/passwd"
+            archive.addfile(link)
+        device = tarfile.TarInfo("08.ipynb")
+        device.type = tarfile.CHRTYPE
+        archive.addfile(device)
+    put(tmp_path / "links.tar.gz", stream.getvalue())
+    put(tmp_path / "bomb.tgz", tarred({"06.ipynb": b" " * 2**24}))
+    put(tmp_path / "large.tar", tarred({"06.ipynb": b" " * 2**21}, "w"))
+    put(tmp_path / "many.tar", tarred({f"{n}.txt": b"" for n in range(6000)}, "w"))
+    put(tmp_path / "evil.tar", tarred({"../../evil.ipynb": NB, "/etc/x.ipynb": NB}, "w"))
+    put(tmp_path / "half.tar.gz", tarred({"06.ipynb": os.urandom(5000)})[:2000])
+    before = sorted(tmp_path.rglob("*"))
+    found = told(tmp_path)
+    link = "is a link, and links are not followed"
+    assert found["links"] == f"{link} + {link} + is not an ordinary file"
+    assert found["bomb"] == "unpacks to more than 4 MB"
+    assert found["large"] == "is larger than 1 MB"
+    assert found["many"] == "holds more than 5,000 files"
+    assert found["evil"] == "read + read"
+    assert found["half"].startswith("is not a tar file that can be read")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_hundreds_of_archives_are_not_held_open(tmp_path):
+    for number in range(40):
+        put(tmp_path / f"l{number}.zip", zipped({SHEET: NB}))
+    before = len(os.listdir("/proc/self/fd"))
+    found = collect([tmp_path])
+    assert len(found) == 40
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert {each.read() for each in found} == {NB}
+
+
+def test_two_people_of_one_name_in_moodle_stay_two(tmp_path):
+    for number in (77, 78):
+        put(tmp_path / f"sub/Jane Roe_{number}_assignsubmission_file" / SHEET)
+    expected = {("Jane Roe (77)", SHEET), ("Jane Roe (78)", SHEET)}
+    assert rows(tmp_path / "sub") == rows(*(tmp_path / "sub").iterdir()) == expected
+
+
+def test_small_text_beside_a_notebook_travels_with_it(tmp_path):
+    files = {
+        "helper.py": b"def half(x): return x / 2",
+        "data.csv": b"1,2",
+        "large.py": b"#" * (256 * 2**10 + 1),
+        "binary.py": b"\xff\xfe",
+        "image.png": b"x",
+        "progress.json": b"{}",
+        SHEET: NB,
+        "deeper/other.py": b"x = 1",
+    }
+    for name, content in files.items():
+        put(tmp_path / "sub/ada" / name, content)
+    put(tmp_path / "sub/ben.zip", zipped(files))
+    put(tmp_path / f"sub/eve_{SHEET}")
+    put(tmp_path / "sub/helper.py", b"")
+    (tmp_path / "sub/ada/link.py").symlink_to("/etc/passwd")
+    found = {each.learner: dict(each.beside()) for each in collect([tmp_path / "sub"])}
+    text = {"helper.py": "def half(x): return x / 2", "data.csv": "1,2", "deeper/other.py": "x = 1"}
+    assert (found["ada"], found["ben"], found["eve"]) == (text, text, {})
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_damaged_tar_files_never_raise_anything_else(tmp_path, monkeypatch, mode):
+    monkeypatch.setattr(places, "LARGEST_UNPACKED", 2**22)
+    draw, original = (
+        random.Random(7),
+        tarred({f"ada/{SHEET}": NB, "ada/progress.json": b"{}"}, mode),
+    )
+    put(tmp_path / "zoe" / SHEET)
+    for _ in range(200):
+        content = bytearray(original)
+        for _ in range(draw.randint(1, 8)):
+            content[draw.randrange(min(len(content), 1600))] = draw.randrange(256)
+        put(tmp_path / "eve.tar", bytes(content[: draw.choice((None, len(content) - 5))]))
+        found = collect([tmp_path])
+        for each in found:
+            with suppress(NotebookError):
+                each.read()
+            each.progress()
+        assert [each.learner for each in found].count("zoe") == 1

@@ -60,14 +60,14 @@ def test_notebooks_of_different_lessons_are_one_learner():
 
 
 def test_of_two_notebooks_of_a_lesson_the_better_one_counts_as_a_whole_and_a_note_says_so():
-    first = graded("Ada", mark("clip_step", State.WRONG), name="a.ipynb")
+    first = graded("Ada", mark("clip_step", State.WRONG), name="sheet.ipynb")
     missing = [mark(name, State.NOT_ATTEMPTED) for name in EXERCISES if name != "clip_step"]
-    second = graded("Ada", *missing, name="b.ipynb")
+    second = graded("Ada", *missing, name="sheet (1).ipynb")
     for order in ((first, second), (second, first)):
         (learner,) = report.roster(order)
         assert learner.points == first.points, "not the sum of the best of each exercise"
         (note,) = learner.notes
-        assert note.index("a.ipynb counts (15 points)") < note.index("not b.ipynb (2 points)")
+        assert note.index("sheet.ipynb counts (15 points)") < note.index("not sheet (1).ipynb (2")
 
 
 def test_of_two_equal_notebooks_the_one_without_problems_counts():
@@ -105,6 +105,29 @@ def test_a_few_notebooks_get_a_table_each_and_a_class_one_table():
     words = in_words(table)
     for expected in ("Ada", "06 GradScaler", "17/17", "this file is not JSON", "total", "49/51"):
         assert expected in words
+
+
+def test_the_console_says_whom_to_look_at_and_what_held_the_class_up():
+    class_ = [
+        graded("Ada"),
+        wrong("Ben", "step-forgotten"),
+        wrong("Cem", "step-forgotten"),
+        graded("Dora", mark("OwnScaler", State.ERROR), problems=("its check of x is gone",)),
+    ]
+    people = [report.Listed(name) for name in ("Ada", "Ben", "Cem", "Eva")]
+    learners = report.roster(class_, people)
+    assert report.attendance(learners) == [
+        "missing, 1 of 4 on the list: Eva",
+        "not on the list: Dora",
+    ]
+    assert report.attendance(report.roster(class_)) == []
+    said = report.summary(learners)
+    assert said[0] == "to look at, 1 of 4:"
+    assert said[1].startswith("  Dora: submitted/Dora/")
+    assert said[1].endswith("its check of x is gone")
+    held_up = "held the class up, with those who did not pass: "
+    assert said[2:] == [f"{held_up}clip_step (2 of 4), OwnScaler (1 of 4)"]
+    assert report.summary(report.roster([graded("Ada")])) == []
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -180,6 +203,7 @@ def written(tmp_path):
 
     def write(results, layout="plain", **more) -> list[list[str]]:
         file = tmp_path / "marks.csv"
+        file.unlink(missing_ok=True)
         write.notes = report.write_csv(results, file, layout, **more)
         content = file.read_bytes()
         assert content.startswith(b"\xef\xbb\xbf"), "Excel needs it"
@@ -291,6 +315,189 @@ def test_the_instructor_is_told_what_an_lms_will_not_find(written):
     assert "3 names are not user names of Moodle" in notes
     assert "got an apostrophe" in notes
     assert "several learners read 'a b'" in notes
+
+
+# ---- a class's file is brought up to date -------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Writes into one file, again and again, and reads it by learner."""
+
+    def write(results, layout="plain", **more) -> dict[str, dict[str, str]]:
+        write.notes = report.write_csv(results, write.file, layout, **more)
+        content = write.file.read_text(encoding="utf-8-sig")
+        head, *rows = csv.reader(io.StringIO(content, newline=""))
+        return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+
+    write.file = tmp_path / "marks.csv"
+    return write
+
+
+def test_one_learner_graded_again_leaves_the_others_alone(kept):
+    before = kept([wrong("Ada", "step-forgotten"), graded("Ben"), graded("Cem", lesson=FORMATS)])
+    assert before["Ada"]["points"] == "15"
+    after = kept([graded("Ada")])
+    assert after == before | {"Ada": before["Ada"] | {"clip_step": "2", "points": "17"}}
+    (note,) = kept.notes
+    assert note.endswith(
+        "marks.csv: 1 learner updated, and 2 whom this batch doesn't have kept as they were"
+    )
+    whole = kept([graded("Ada"), graded("Ben"), graded("Cem", lesson=FORMATS)])
+    assert whole == after
+    assert kept.notes == ()
+
+
+def test_another_sheet_is_a_column_more_and_totals_are_added_up_anew(kept):
+    kept([wrong("Ada", "step-forgotten", notes=("a note",)), graded("Ben")])
+    ada, ben = kept([graded("Ada", lesson=FORMATS)]).values()
+    assert (ada["clip_step"], ada["decode_bits"]) == ("0", "2")
+    assert (ada["points"], ada["of"]) == ("23", "25")
+    assert (ben["points"], ben["of"], ben["decode_bits"]) == ("17", "25", "")
+    assert ada["notes"] == "a note"
+    assert ada["notebooks"].count("Ada") == 2
+
+
+def test_columns_of_the_instructors_own_and_what_excel_makes_of_the_file_stay(kept):
+    kept([graded("Zoë"), graded("Ben")])
+    text = kept.file.read_text(encoding="utf-8-sig").replace(",", ";")
+    lines = text.splitlines()
+    lines = [f"{lines[0]};late days", *(f"{each};{2 * n}" for n, each in enumerate(lines[1:]))]
+    kept.file.write_bytes("\r\n".join(lines).encode("cp1252"))
+    found = kept([wrong("Zoë", "step-forgotten")])
+    assert {name: row["late days"] for name, row in found.items()} == {"Ben": "0", "Zoë": "2"}
+    assert (found["Zoë"]["points"], found["Ben"]["points"]) == ("15", "17")
+
+
+@pytest.mark.parametrize("layout", ["canvas", "moodle"])
+def test_the_files_of_gradebooks_are_brought_up_to_date_too(kept, layout):
+    jane = "dl/doejane_77_900_sheet.ipynb"
+    kept([wrong("doejane", "step-forgotten", name=jane), graded("ben")], layout)
+    found = kept([graded("doejane", name=jane), graded("cem", lesson=FORMATS)], layout)
+    assert len(found) == {"canvas": 4, "moodle": 3}[layout]
+    assert found["doejane"]["grad_scaler: clip_step"] == "2"
+    total = {"canvas": "Final Points", "moodle": "Total"}[layout]
+    assert [found[name][total] for name in ("doejane", "ben", "cem")] == ["17", "17", "8"]
+    if layout == "canvas":
+        worth = found["    Points Possible"]
+        assert worth["grad_scaler: clip_step"] == "2"
+        assert worth["number_formats: decode_bits"] == "2"
+    else:
+        assert found["doejane"]["grad_scaler: clip_step (feedback)"] == "passed"
+        assert found["ben"]["grad_scaler: OwnScaler (feedback)"] == "passed"
+
+
+def test_a_table_of_another_kind_is_not_overwritten(kept):
+    kept([graded("Ada")])
+    for more in ({"layout": "canvas"}, {"per": "sheet"}):
+        with pytest.raises(report.ReportError, match="holds another table, which would be lost"):
+            kept([graded("Ada")], **more)
+    kept.file.write_text("shopping\nmilk\n")
+    with pytest.raises(report.ReportError, match="name another file with --csv"):
+        kept([graded("Ada")])
+    assert kept.file.read_text() == "shopping\nmilk\n"
+
+
+# ---- the list of a class ------------------------------------------------------------------------
+
+
+LISTS = {
+    "names": "Ada Lovelace\n# a remark\n- Hopper, Grace\n\nZoë Ünal\n",
+    "names and numbers": "Ada Lovelace, 11\nGrace Hopper, 12\nZoë Ünal, 13\n",
+    "a table": 'Name;ID;Email\nAda Lovelace;11;ada@x.org\n"Hopper, Grace";12;g@x.org\n'
+    "Zoë Ünal;13;z@x.org\n",
+    "first and last": "First name,Last name,ID number\nAda,Lovelace,11\nGrace,Hopper,12\n"
+    "Zoë,Ünal,13\n",
+    "Canvas": "Student,ID,SIS User ID,SIS Login ID,Section,HW (99)\n"
+    "    Points Possible,,,,,10\n"
+    '"Lovelace, Ada",11,s11,alove1,A,\n"Hopper, Grace",12,s12,ghop2,A,\n"Ünal, Zoë",13,s13,z,B,\n'
+    '"Student, Test",99,,x,,\n',
+}
+
+
+@pytest.mark.parametrize("text", LISTS.values(), ids=LISTS.keys())
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
+def test_a_list_says_who_is_missing(tmp_path, text, encoding):
+    file = tmp_path / "roster.csv"
+    file.write_bytes(text.encode(encoding))
+    people = report.read_class_list(file)
+    assert len(people) == 3
+    results = [graded("hoppergrace"), graded("Zoë Ünal"), graded("a stranger")]
+    learners = report.roster(results, people)
+    assert [each.name for each in learners if each.missing] == [people[0].name]
+    assert [each.name for each in learners if not each.listed] == ["a stranger"]
+    numbers = {each.name: each.listed.id for each in learners if each.listed}
+    if encoding and "11" in text:
+        assert numbers == {people[0].name: "11", "hoppergrace": "12", "Zoë Ünal": "13"}
+
+
+def test_two_people_whom_a_name_fits_are_neither(tmp_path):
+    file = tmp_path / "roster.txt"
+    file.write_text("name,id,login\nJane Doe,1,jd1\nDoe Jane,2,jd2\n")
+    people = report.read_class_list(file)
+    learners = report.roster([graded("janedoe"), graded("jd2")], people)
+    assert {each.name: each.listed and each.listed.id for each in learners} == {
+        "janedoe": None,
+        "jd2": "2",
+        "Jane Doe": "1",
+    }
+
+
+def test_a_list_fills_in_what_a_gradebook_needs(kept, tmp_path):
+    file = tmp_path / "canvas.csv"
+    file.write_text(LISTS["Canvas"])
+    people = report.read_class_list(file)
+    results = [graded("lovelaceada", name="x/lovelaceada_11_4_s.ipynb"), graded("ghop2")]
+    found = kept(results, "canvas", people=people)
+    grace, zoe = found["Hopper, Grace"], found["Ünal, Zoë"]
+    assert (grace["ID"], grace["SIS User ID"], grace["SIS Login ID"]) == ("12", "s12", "ghop2")
+    assert (zoe["ID"], zoe["Section"], zoe["grad_scaler: clip_step"]) == ("13", "B", "")
+    assert found["Lovelace, Ada"]["grad_scaler: clip_step"] == "2"
+    again = kept([wrong("lovelaceada", "step-forgotten")], "canvas")
+    assert again["lovelaceada"]["grad_scaler: clip_step"] == "0"
+    assert len(again) == len(found), "Canvas's two names for her are one learner's"
+    kept.file.unlink()
+    moodle = kept(results, "moodle", people=people)
+    assert moodle["z"]["grad_scaler: clip_step"] == "-"
+    kept.file.unlink()
+    assert kept(results, people=people)["Ünal, Zoë"]["look at"] == "nothing was handed in"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"# nobody\n", b"Student,ID\n,\n"])
+def test_a_list_of_nobody_is_one_line(tmp_path, content):
+    file = tmp_path / "roster.txt"
+    file.write_bytes(content)
+    with pytest.raises(report.ClassListError, match="names nobody"):
+        report.read_class_list(file)
+    with pytest.raises(report.ClassListError, match="cannot be read"):
+        report.read_class_list(tmp_path / "none.csv")
+
+
+# ---- what was set -------------------------------------------------------------------------------
+
+
+def test_only_what_was_set_counts(kept, tmp_path):
+    results = [each.only({"clip_step", "OwnScaler"}) for each in (graded("Ada"), graded("Ben"))]
+    found = kept(results)
+    assert {(row["points"], row["of"]) for row in found.values()} == {("6", "6")}
+    index = report.write_pages(results, tmp_path / "site")
+    page = index.with_name("class.html").read_text()
+    assert "of 6</small>" in page
+    assert "<dt>Full marks</dt><dd>2</dd>" in page
+    (other,) = (graded("Ada", lesson=FORMATS).only({"clip_step"}),)
+    assert (other.marks, other.notes) == ((), ("none of its exercises was set",))
+
+
+def test_notebooks_of_one_sheet_in_two_folders_may_be_two_learners():
+    names = (
+        "group1/ada/06_grad_scaler_exercises.ipynb",
+        "group1/ben/06_grad_scaler_exercises.ipynb",
+    )
+    (learner,) = report.roster([graded("group1", name=name) for name in names])
+    assert learner.notes == ()
+    (doubt,) = learner.problems
+    assert "2 notebooks of 06_grad_scaler were handed in" in doubt
+    assert all(name in doubt for name in names)
 
 
 def test_an_older_file_stays_if_the_new_one_cannot_be_written(tmp_path):
@@ -448,6 +655,28 @@ def test_file_names_are_safe_and_different_everywhere():
         assert re.fullmatch(r"[a-z0-9-]{1,64}\.html", name)
         assert name.split(".")[0] not in ("con", "nul", "lpt1", "index")
     assert pages.file_names(["Ada Lovelace"]) == ["ada-lovelace.html"]
+
+
+def test_a_bar_is_as_long_as_its_share(tmp_path):
+    """One of twelve is 8 %, also where nothing is more frequent."""
+    results = [wrong("Ada", "step-forgotten"), *(graded(f"L{n}") for n in range(11))]
+    page = report.write_pages(results, tmp_path / "site").with_name("class.html").read_text()
+    section = page.partition("Which misconceptions")[2].partition("</section>")[0]
+    assert "(8 %)" in section
+    assert re.findall(r"width:([\d.]+)%", section) == ["8.33"]
+    points = page.partition('<section aria-labelledby="points">')[2]
+    widths = [float(each) for each in re.findall(r"width:([\d.]+)%", points)]
+    assert sum(widths) == pytest.approx(100, abs=0.1)
+
+
+def test_who_is_missing_is_on_the_index_and_has_no_page(tmp_path):
+    people = [report.Listed("Ada"), report.Listed("Eva Missing")]
+    index = report.write_pages([graded("Ada")], tmp_path / "site", people=people)
+    text = " ".join(re.sub(r"<[^>]*>", " ", index.read_text()).split())
+    assert "1 learner, 1 notebook, and 1 of whom nothing came" in text
+    assert "Eva Missing nothing was handed in 0/17" in text
+    assert [file.name for file in (tmp_path / "site/learners").iterdir()] == ["ada.html"]
+    assert "<dt>Missing</dt><dd>1</dd>" in index.with_name("class.html").read_text()
 
 
 def test_an_empty_class_has_pages(site):

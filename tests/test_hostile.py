@@ -2,7 +2,7 @@
 
 Each is graded beside an honest neighbour who has all points. The corpus runs in a process of its
 own, which becomes the parent of all that the grader and the attacks leave behind. The limit of a
-cell is 2 seconds. What could harm a machine is never run without a sandbox.
+cell is 3 seconds. What could harm a machine is never run without a sandbox.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_nbgrader_and_our_grader_give_the_same_points_for_each_exercise(marked, 
 def test_a_deleted_check_has_no_score_in_nbgrader_and_is_put_back_by_our_grader(marked, ours):
     assert marked.theirs["dan"] == POINTS | {"next_float": None}
     assert points(ours["dan"]) == POINTS
-    assert any("the check of next_float is missing" in text for text in ours["dan"].problems)
+    assert any("the check of next_float is missing" in text for text in ours["dan"].notes)
 
 
 def test_the_export_has_a_row_for_each_learner_with_the_total(marked, ours):

@@ -17,7 +17,7 @@ import pytest
 from grading_class import LESSON, Sheet, open_class, states
 
 from amp_lessons import checks, course, grading
-from amp_lessons.grading import launch, reaching
+from amp_lessons.grading import launch
 from amp_lessons.grading.launch import UNPROTECTED, SandboxError
 from amp_lessons.grading.sandbox import bubblewrap, house
 
@@ -55,6 +55,7 @@ def test_the_copy_for_the_house_has_no_answer(copy):
     assert not (copy / "_course").exists()
     assert not (copy / "workshop").exists()
     assert not (copy / "quiz" / "bank").exists()
+    assert not (copy / "quiz" / "generators").exists()
 
 
 def test_the_copy_has_every_module_that_a_notebook_may_import(copy):
@@ -64,6 +65,7 @@ def test_the_copy_has_every_module_that_a_notebook_may_import(copy):
         for top in (copy, house.PACKAGE)
     )
     left_out = ("workshop/", "slides/", "class_view/", "grading/report/", "exercises/")
+    left_out += ("quiz/generators/",)
     assert [path for path in here - there if not path.startswith(left_out)] == []
 
 
@@ -184,75 +186,37 @@ def test_a_fork_server_that_ends_is_started_again(tmp_path):
     assert graded.points == graded.of
 
 
-# ---- cells that reach into the check ------------------------------------------------------------
+# ---- what a sheet closes ------------------------------------------------------------------------
 
-REACHES = {
-    "sys._getframe().f_back": ["f_back"],
-    "from sys import _getframe\n_getframe()": ["sys._getframe"],
-    "import inspect as look\nlook.currentframe()": ["inspect.currentframe"],
-    "from threading import setprofile\nsetprofile(None)": ["threading.setprofile"],
-    "import amp_lessons.checks.evidence": ["amp_lessons.checks.evidence"],
-    "from amp_lessons.checks import probe": ["amp_lessons.checks.probe"],
-    "from amp_lessons import op_watch": ["amp_lessons.op_watch"],
-    "__import__('amp_lessons.grading')": ["amp_lessons.grading"],
-    "import sys\nsys.modules['x'] = 3": ["sys.modules"],
-    "import gc\ngc.get_objects()": ["gc.get_objects"],
-    "import ctypes": ["ctypes"],
-    "import builtins\nbuiltins.exec(text)": ["builtins.exec"],
-    "f.__closure__[0].cell_contents": ["cell_contents"],
-    "open('/proc/self/maps')": ["/proc/self"],
-    "import os\nos.write(5, b'x')": ["os.write"],
-    "exec(text)": ["exec"],
-    "exec('import ctypes')": ["ctypes"],
-    "%%time\nimport sys\nsys._getframe()": ["sys._getframe"],
-    "%timeit sys._getframe()": ["sys._getframe"],
-    "!ls\nimport gc\ngc.get_referrers(f)": ["gc.get_referrers"],
-    "import json\njson.dumps = mine": ["json.dumps ="],
-    "from concurrent.futures import ThreadPoolExecutor": ["concurrent.futures.ThreadPoolExecutor"],
-    "from amp_lessons.exercises import memory as ex\nex.crossover.probe": ["ex.crossover.probe"],
-    "import torch\ntorch.threading.Thread(target=f)": ["torch.threading.Thread"],
-    "import numpy as np\nc = np.ctypeslib\nc.ctypes.pythonapi": ["ctypes"],
-    "from torch.multiprocessing import get_context": ["torch.multiprocessing.get_context"],
-    "import asyncio\nawait asyncio.to_thread(f)": ["to_thread"],
-    "get_ipython().run_cell(text)": ["run_cell"],
-    "get_ipython().input_transformers_post.append(f)": ["input_transformers_post"],
-    "x = 1\n" * 20_000: ["more than 100,000 characters"],
-}
-HARMLESS = [
-    "model.eval()\ntorch.compile(model)",
-    "import gc\ngc.collect()\ngc.disable()",
-    "from gc import collect",
-    "from amp_lessons.checks import number_formats as ex",
-    "from amp_lessons.exercises import grad_scaler as ex\nex.clip_step.check(f)",
-    "import torch\nfrom torch import nn\nimport math, time, copy, itertools",
-    "import importlib\nimportlib.reload(ex)",
-    "import importlib.util\nimportlib.util.find_spec('torch')",
-    "from inspect import getsource, signature, isclass",
-    "from types import SimpleNamespace",
-    "import sys\n'google.colab' in sys.modules",
-    "import torch\nwith torch.autograd.profiler.profile() as seen: f()",
-    "%timeit f(3)\nget_ipython().run_line_magic('time', 'f()')",
-    "import sys\nsys.stdout = open('log', 'w')",
-    "x = eval('2**3')",
-    "open('/proc/cpuinfo').read()",
-    "# sys._getframe() in a comment, and amp_lessons/checks",
-    "def broken(:",
-    "%%time\nx = [1] * 3",
-    "!pip install pandas",
-]
+ASKS_ANOTHER_PYTHON = """
+import subprocess, sys
+program = "from amp_lessons.formats import FP16; print(FP16.{}(1.0))"
+def ask(name):
+    command = [sys.executable, "-c", program.format(name)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    return (run.stdout + run.stderr).strip().splitlines()[-1]
+raise RuntimeError(ask("round") + "; " + ask("next_up"))
+"""
 
 
-@pytest.mark.parametrize(("source", "found"), REACHES.items(), ids=[s[:40] for s in REACHES])
-def test_what_reaches_into_the_check_is_found(source, found):
-    (here,) = reaching.reaches([source])
-    assert set(found) <= set(here)
+def test_another_python_that_a_notebook_starts_has_nothing_more(tmp_path):
+    with open_class(jobs=1) as batch:
+        sheet = Sheet(tmp_path / "a.ipynb", batch)
+        sheet.write(LESSON.exercises[0].name, ASKS_ANOTHER_PYTHON)
+        said = {mark.exercise: mark.message for mark in sheet.grade().marks}
+    told = said[LESSON.exercises[0].name]
+    assert "RuntimeError: 1.0; amp_lessons.checks.closed.Closed: `Format.next_up` is closed" in told
 
 
-@pytest.mark.parametrize("source", HARMLESS, ids=lambda s: s[:40])
-def test_what_learners_write_does_not(source):
-    assert reaching.reaches([source], {"number_formats"}) == [[]]
+def test_the_files_of_closed_functions_are_cut_and_their_data_is_empty(tmp_path):
+    from amp_lessons.grading import shut
 
-
-def test_a_name_from_another_cell_is_followed():
-    cells = ["from sys import setprofile as look", "look(None)"]
-    assert reaching.reaches(cells) == [["sys.setprofile"], ["sys.setprofile"]]
+    covers = shut.cut_files("autocast_ops", tmp_path)
+    by_target = {target: Path(source).read_text() for source, target in covers.items()}
+    assert all(Path(target).is_relative_to(house.PACKAGE) for target in by_target)
+    data = {path: text for path, text in by_target.items() if not path.endswith(".py")}
+    assert data
+    assert set(data.values()) == {""}
+    source = by_target[str(house.PACKAGE / "policy" / "__init__.py")]
+    assert "def op_policy(" in source
+    assert source.count("refuse()") == source.count("    def ") + source.count("\ndef ")

@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -126,7 +127,8 @@ class Diagnosis:
         """What a program of ours does in a case: found out once, for it never changes."""
         key = source, number
         if key not in self._outcomes:
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about a program that the learner didn't write
                 try:
                     seen = self.probe.see(number, *self.answer(source))
                 except Exception as error:  # a program that cannot even be defined
@@ -393,6 +395,7 @@ def error_verdict(error: Mapping[str, Any]) -> Verdict:
         where = f"line {error['line']} of {error.get('function')}: {error.get('source')}"
         where = where.rstrip(": ")
     message = f"{error.get('type')}: {error.get('message')}".rstrip(": ")
+    message = f"{message} {wording.earlier_cause(message)}".rstrip()
     return Verdict(State.ERROR, message, seen=(where,) if where else ())
 
 

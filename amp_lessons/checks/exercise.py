@@ -253,8 +253,8 @@ COMMON_DIAGNOSES = {
     "changed-argument": "Your function changed its input in place, and the caller still needs it. "
     "Work on a copy: for a list, `sorted(values)` in place of `values.sort()`; for a tensor, the "
     "operation without the trailing underscore; for a model, remove your hooks again.",
-    "ready-made": "Your answer uses `{name}`, which already does what this task asks for. Write "
-    "the steps yourself.",
+    "ready-made": "Your answer uses `{name}`, which already does what this sheet asks you to "
+    "write. Write the steps yourself.",
 }
 
 

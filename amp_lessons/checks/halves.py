@@ -11,7 +11,8 @@ import ast
 import math
 import shutil
 from collections.abc import Iterator
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,10 @@ class LearnersHalf:
 
     @cached_property
     def probe(self) -> Probe:
-        return self.names["probe"]
+        """It closes what the other exercises of the sheet close in the course, too."""
+        probe = self.names["probe"]
+        beside = _closed_on_sheet(self.path.parent) - set(probe.lent)
+        return replace(probe, closed=tuple(sorted(beside.union(probe.own))))
 
     @cached_property
     def names(self) -> dict[str, Any]:
@@ -276,11 +280,26 @@ def _run(cell: Cell, namespace: dict[str, Any], body: list[ast.stmt] | None = No
     exec(compile(tree, cell.where.rpartition(":")[0], "exec"), namespace)
 
 
+@cache
+def _closed_on_sheet(folder: Path) -> set[str]:
+    """What the exercises in a folder close in the course. Torch's functions are not among it: they
+    are closed only while an exercise is checked that asks for the like."""
+    from amp_lessons.checks.closed import room
+
+    own = {name for path in _exercises_in(folder) for name in LearnersHalf(path).names["probe"].own}
+    return {name for name in own if room(name).ours}
+
+
+def _exercises_in(folder: Path) -> list[Path]:
+    others = {"__init__.py", SHEET, SHARED}
+    files = sorted(folder.glob("*.py"))
+    return [f for f in files if f.name not in others and not f.name.startswith("stage")]
+
+
 def open_halves(package: Path) -> None:
     """Cut every exercise's file below a copy of the package to its learner's half."""
-    for path in sorted((package / "exercises").glob("*/*.py")):
-        if path.name == SHARED:
-            path.unlink()
-        elif path.name not in ("__init__.py", SHEET) and not path.name.startswith("stage"):
+    for folder in (package / "exercises").glob("*/"):
+        for path in _exercises_in(folder):
             path.write_text(open_half(path.read_text(encoding="utf-8")), encoding="utf-8")
+        (folder / SHARED).unlink(missing_ok=True)
     shutil.rmtree(package / "exercises" / "__pycache__", ignore_errors=True)

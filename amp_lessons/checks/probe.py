@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from amp_lessons.checks.evidence import observe
-from amp_lessons.checks.own_work import noticing
+from amp_lessons.checks.closed import Closed, without
+from amp_lessons.checks.evidence import describe_error, observe
 from amp_lessons.interrupts import time_limit
 from amp_lessons.op_watch import watched
 
@@ -37,6 +37,18 @@ class Case:
     kind: str = ""
 
 
+class Hidden:
+    """What an answer is given to call, and must not look into. The grader keeps such arguments of a
+    case in another process, and gives the answer something to call in their place."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes numbers, and gives what can be pickled; raises ValueError for others."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Drop what this process keeps of its results."""
+
+
 def _itself(answer: Any) -> Any:
     return answer
 
@@ -52,15 +64,20 @@ class Probe:
             each case. It is for an answer that is used and not just called, such as a class or a
             step of a training loop; what it returns is what there was to see.
         watch: whether to list the operations that ran too, as `watch.watched` does.
-        own: what already does the task, and so must not be used by an answer, though `play` may:
-            modules or packages, such as ``"amp_lessons.memory"``, or parts of a module, such as
-            ``"amp_lessons.formats:Format.next_up"``.
+        own: what already does the task, and so is closed while an answer runs: modules or
+            packages, such as ``"amp_lessons.memory"``, or parts of a module, such as
+            ``"amp_lessons.formats:Format.next_up"``. Neither `cases` nor `play` may need it.
+        lent: what the sheet's other exercises close, and this one's statement offers.
+        closed: all that is closed: `own`, and what the sheet's other exercises close in the course,
+            so that an answer that passes in a notebook also passes in the grader.
     """
 
     cases: Callable[[], Sequence[Case]]
     play: Callable[..., Any] = _itself
     watch: bool = False
     own: tuple[str, ...] = ()
+    lent: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
     @cached_property
     def all_cases(self) -> tuple[Case, ...]:
@@ -76,10 +93,14 @@ class Probe:
             return [self.see(number, *answer) for number in range(len(self.all_cases))]
 
     def see(self, number: int, *answer: Any) -> dict[str, Any]:
-        """What happens in one case; ``"used"`` is what of `own` the answer uses."""
+        """What happens in one case; ``"used"`` is what the answer called of what is closed."""
         look = watched(observe) if self.watch else observe
-        if not self.own:
-            return look(self.play(*answer), *self.all_cases[number].args)
-        with noticing(self.own, answer) as used:
-            seen = look(self.play(*answer), *self.all_cases[number].args)
-        return seen | {"used": used[0]} if used else seen
+
+        def seen() -> dict[str, Any]:
+            try:
+                return look(self.play(*answer), *self.all_cases[number].args)
+            except Closed as error:
+                return {"error": describe_error(error)}
+
+        found, used = without(self.closed or self.own, seen)
+        return found | {"used": used[0]} if used else found

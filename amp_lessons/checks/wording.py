@@ -10,8 +10,29 @@ from amp_lessons.checks.probe import Case
 from amp_lessons.plain_data import in_words
 from amp_lessons.plain_data.compare import Same, as_number, differing, is_dict, is_tensor
 
+EARLIER_LINE = {
+    "modified by an inplace operation": "After the forward pass something changed a tensor that "
+    "`backward()` needs. Look for an assignment such as `+=`, a call that ends in an underscore, "
+    "or an optimizer's step.",
+    "No inf checks were recorded for this optimizer": "No parameter of this optimizer has a "
+    "gradient. Is `backward()` missing, does `zero_grad()` come after it, or does the optimizer "
+    "hold other parameters?",
+    "No inf checks were recorded prior to update": "Nothing has called `scaler.step(optimizer)` "
+    "on new gradients since the last `update()`. Was it left out, or replaced by "
+    "`optimizer.step()`?",
+    "does not require grad and does not have a grad_fn": "Nothing connects the loss to a "
+    "parameter. Look for `torch.no_grad()`, `detach()`, `item()`, or parameters that are frozen.",
+}
+"""By a part of torch's message: what caused it, where that isn't the line that raises it."""
+
 LONGEST = 60
 MANY = 12  # more numbers than anyone reads one by one
+
+
+def earlier_cause(message: str) -> str:
+    """What an earlier line did, if this error is raised by a later one; else ""."""
+    causes = [cause for part, cause in EARLIER_LINE.items() if part in message]
+    return f"The cause is an earlier line. {causes[0]}" if causes else ""
 
 
 def line(name: str, case: Case, expected: dict[str, Any], seen: Any, same: Same) -> str:

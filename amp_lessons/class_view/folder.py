@@ -12,13 +12,15 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from amp_lessons.course import LESSONS
 from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.grading import whose
 
 LARGEST = 10 * 2**20
 """Bytes. A sheet with its outputs has about 100 KB; larger files are named and not read."""
+LARGEST_ARCHIVE = 32 * 2**20
 DEEPEST = 6
 """Folders from the class's folder down."""
 MOST_ENTRIES = 5000
@@ -67,10 +69,19 @@ class Found:
         return self.parts[-1].endswith(".json")
 
     @property
+    def is_archive(self) -> bool:
+        return whose.is_archive(PurePosixPath(self.parts[-1]))
+
+    @property
     def lesson(self) -> str:
         """The id of the lesson whose sheet it is by its name, or ""."""
-        named = _SHEET.fullmatch(self.parts[-1].removesuffix(".ipynb"))
-        return SHEETS[named["sheet"]] if named else ""
+        return lesson_of(self.parts[-1])
+
+
+def lesson_of(name: str) -> str:
+    """The id of the lesson whose sheet a file is by its name, or ""."""
+    named = _SHEET.fullmatch(name.removesuffix(".ipynb"))
+    return SHEETS[named["sheet"]] if named else ""
 
 
 @dataclass
@@ -153,18 +164,27 @@ def _entries(
 
 
 def _is_of_interest(name: str) -> bool:
-    return (name.endswith(".ipynb") and not _KEPT.search(name)) or bool(_PROGRESS.fullmatch(name))
+    file = PurePosixPath(name)
+    notebook = name.endswith(".ipynb") and not _KEPT.search(name)
+    packed = whose.is_archive(file) or whose.is_packed(file)
+    return notebook or packed or bool(_PROGRESS.fullmatch(name))
 
 
 def _note(parts: tuple[str, ...], status: os.stat_result, found: Listing) -> None:
     learner = parts[0] if len(parts) > 1 else _owner(parts[0])
-    if not learner:
+    file = PurePosixPath(parts[-1])
+    most = LARGEST_ARCHIVE if whose.is_archive(file) else LARGEST
+    if learner and (whose.is_archive(file) or whose.is_packed(file)):
+        found.learners.add(learner)
+    if whose.is_packed(file):
+        found.complain(parts, "cannot be read: it has to be sent as a zip file")
+    elif not learner:
         found.complain(parts, "names no learner: put it into a folder with the learner's name")
     elif len(found.files) >= MOST_FILES:
         if len(found.files) == MOST_FILES:
             found.complain((), f"has more than {MOST_FILES} files, and the rest was not read")
-    elif status.st_size > LARGEST:
-        found.complain(parts, f"is larger than {LARGEST // 2**20} MB and was not read")
+    elif status.st_size > most:
+        found.complain(parts, f"is larger than {most // 2**20} MB and was not read")
     else:
         stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         found.files.append(Found(learner, parts, stamp, status.st_mtime))
@@ -174,6 +194,9 @@ def _owner(name: str) -> str:
     """Whose file it is that lies directly in the class's folder, or ""."""
     if named := _PROGRESS.fullmatch(name):
         return named["learner"] or ""
+    file = PurePosixPath(name)
+    if whose.is_archive(file) or whose.is_packed(file):
+        return whose.of_file(name)
     stem = name.removesuffix(".ipynb")
     if named := _SHEET.fullmatch(stem):
         return named["before"] or named["after"] or ""
@@ -191,7 +214,7 @@ def read(folder: Path, found: Found) -> bytes:
     """
     if os.open not in os.supports_dir_fd:  # Windows
         with open(folder.joinpath(*found.parts), "rb") as stream:
-            return stream.read(LARGEST)
+            return stream.read(LARGEST_ARCHIVE if found.is_archive else LARGEST)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in found.parts[:-1]:
@@ -203,6 +226,6 @@ def read(folder: Path, found: Found) -> bytes:
         with os.fdopen(os.open(found.parts[-1], options, dir_fd=handle), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise OSError("is not an ordinary file")
-            return stream.read(LARGEST)
+            return stream.read(LARGEST_ARCHIVE if found.is_archive else LARGEST)
     finally:
         os.close(handle)

@@ -7,7 +7,7 @@ expected is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -158,6 +158,17 @@ def _text(value: object) -> str:
         return ""
     text = line(value[: 4 * LONGEST])
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def joined_reads(reads: Iterable[Read]) -> Read:
+    """What several files say, as if it stood in one."""
+    claims: dict[str, list[Claim]] = {}
+    lessons: frozenset[str] = frozenset()
+    for read in reads:
+        lessons |= read.lessons
+        for claim in read.claims:
+            claims.setdefault(claim.exercise, []).append(claim)
+    return Read(tuple(map(joined, claims.values())), lessons)
 
 
 def joined(claims: list[Claim]) -> Claim:

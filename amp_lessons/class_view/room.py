@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from amp_lessons.class_view.reading import Claim, Read, joined
-from amp_lessons.course import LESSONS, ExerciseInfo, Lesson
+from amp_lessons.course import LESSONS, ExerciseInfo, Lesson, lesson_of
 from amp_lessons.foundations.states import State
 
 RECENT = 20 * 60.0
@@ -44,8 +44,21 @@ class Learner:
 
     @property
     def here(self) -> Claim | None:
-        """The exercise at which the learner is: the last one of those that were checked last."""
-        return max(self.claims.values(), key=lambda c: (c.when, PLACE[c.exercise]), default=None)
+        """The exercise at which the learner is, in the lesson in which they checked last.
+
+        That is what failed last; if nothing fails, the first that isn't passed; else the last one.
+        Run All checks every exercise at once, so the time of a check alone says little.
+        """
+        last = max(self.claims.values(), key=lambda c: (c.when, PLACE[c.exercise]), default=None)
+        if last is None:
+            return None
+        names = [info.name for info in lesson_of(last.exercise).exercises]
+        claims = [self.claims.get(name) or Claim(name, State.NOT_ATTEMPTED, 0.0) for name in names]
+        failing = [claim for claim in claims if claim.fails]
+        if failing:
+            return max(failing, key=lambda claim: (claim.when, -PLACE[claim.exercise]))
+        done = (State.PASSED, State.SKIPPED)
+        return next((claim for claim in claims if claim.state not in done), claims[-1])
 
 
 PLACE = {

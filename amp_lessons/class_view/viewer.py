@@ -4,16 +4,43 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
-from amp_lessons.class_view.folder import MOST_PROBLEMS, Found, list_files, read
-from amp_lessons.class_view.reading import Read, read_notebook, read_progress
+from amp_lessons.class_view.folder import MOST_PROBLEMS, Found, lesson_of, list_files, read
+from amp_lessons.class_view.reading import Read, joined_reads, read_notebook, read_progress
 from amp_lessons.class_view.room import Room, room
 from amp_lessons.course import Lesson
 from amp_lessons.foundations.errors import AmpLessonsError
 
 PAUSE = 1.0
 """Seconds between two looks, however many pages are open."""
+
+
+def read_archive(found: Found, content: bytes, when: float) -> Read | str:
+    """What a learner's zip or tar file says: all of its notebooks together, or why it says nothing.
+
+    Raises:
+        AmpLessonsError: if one of them cannot be read.
+    """
+    from amp_lessons.grading.collect import in_archive
+    from amp_lessons.grading.whose import sheet_of
+
+    inside = in_archive(partial(BytesIO, content), found.parts[-1], found.learner)
+    files = [each.name.rpartition("/") for each in inside]
+    folders: dict[str, set[str]] = defaultdict(set)
+    for folder, _, file in files:
+        folders[sheet_of(file)].add(folder)
+    if twice := next((sheet for sheet, some in folders.items() if len(some) > 1), ""):
+        return f"holds {twice} in two folders: unpack it, if it is a whole class's"
+    reads = []
+    for each, (_, _, file) in zip(inside, files, strict=True):
+        reads.append(read_notebook(each.read(), when, lesson_of(file)))
+        if record := each.progress():
+            reads.append(read_progress(record, when))
+    return joined_reads(reads)
 
 
 class Viewer:
@@ -59,6 +86,8 @@ class Viewer:
         when = min(found.when, now)
         try:
             content = read(self.folder, found)
+            if found.is_archive:
+                return read_archive(found, content, when)
             if found.is_progress:
                 return read_progress(content, when)
             return read_notebook(content, when, found.lesson)

@@ -22,11 +22,12 @@ class Varied:
 
     Args:
         seed: as for `draws.seed`: one for each list of cases.
+        before: as for `draws.seed`: where the cases in their order would tell the answers.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, before: bool = False) -> None:
         self.on = draws.salted()
-        self.random = random.Random(draws.seed(seed))
+        self.random = random.Random(draws.seed(seed, before))
 
     def near(self, number: float, share: float = 0.1) -> float:
         """A number at most this share larger or smaller, with 7 digits."""

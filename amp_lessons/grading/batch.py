@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from amp_lessons import __version__, course
 from amp_lessons.course import ExerciseInfo, Lesson
 from amp_lessons.foundations.states import State
-from amp_lessons.grading import beforehand, launch, watch
+from amp_lessons.grading import launch, watch
 from amp_lessons.grading.collect import HandedIn
 from amp_lessons.grading.judging import TO_JUDGE, Judges
 from amp_lessons.grading.kept import Results, ResultsError
@@ -41,24 +40,6 @@ if TYPE_CHECKING:
     from amp_lessons.checks.verdict import Verdict
 
 
-HELD_BACK = (
-    "its cells reach into the check ({}): the points of {} are held back until a person has "
-    "looked. If all is well, grade it again with --trust"
-)
-
-
-DONE_BEFORE = (
-    "{} passes only if the notebook's other cells can call the course's own functions for the "
-    "task: the points are held back until a person has looked. If all is well, grade it again with "
-    "--trust"
-)
-NOT_TRIED = (
-    "{} passed, and the second run, without the course's own functions for the task, did not come "
-    "to its end ({}): the points are held back until a person has looked. If all is well, grade it "
-    "again with --trust, or with more time (--total)"
-)
-
-
 @dataclass(frozen=True)
 class Options:
     """How a batch is graded.
@@ -69,7 +50,8 @@ class Options:
         seed: the secret that the inputs of the checks are drawn from; "" draws one.
         sandbox: ``"auto"``, ``"required"``, ``"fork"``, ``"bubblewrap"`` or ``"none"``.
         results: a folder for the results, from which an interrupted batch goes on.
-        trusted: whether notebooks whose cells reach into the check get their points all the same.
+        trusted: the learners whose notebooks a person has looked at: they may use what the sheet
+            closes, and what was repaired in them is no problem.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -77,7 +59,7 @@ class Options:
     seed: str = ""
     sandbox: str = "auto"
     results: Path | None = None
-    trusted: bool = False
+    trusted: frozenset[str] = frozenset()
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -86,8 +68,12 @@ class Options:
             "course": __version__,
             "torch": metadata.version("torch"),
             "limits": asdict(self.limits),
-            "trusted": self.trusted,
         }
+
+
+def with_beside(content: bytes, beside: Mapping[str, str]) -> bytes:
+    """What a notebook's result depends on: its content, and the files beside it."""
+    return content + json.dumps(beside, sort_keys=True).encode() if beside else content
 
 
 class Batch:
@@ -141,14 +127,16 @@ class Batch:
         self._stop.set()
 
     def _result(self, handed_in: HandedIn) -> Graded:
-        content = b""
+        content, trusted = b"", handed_in.learner in self._options.trusted
         try:
-            content = handed_in.read()
-            if self._results and (known := self._results.known(handed_in.name, content)):
+            content, beside = handed_in.read(), handed_in.beside()
+            whole = with_beside(content, beside)
+            if self._results and (known := self._results.known(handed_in.name, whole, trusted)):
                 return known
-            graded = self._graded(handed_in, content)
+            graded = self._graded(handed_in, content, beside, trusted)
+            content = whole
         except NotebookError as error:
-            graded = _refused(handed_in, f"this file {error}")
+            graded = _refused(handed_in, f"it {error}")
         except (watch.Stopped, SandboxError):
             raise
         except OSError as error:
@@ -157,69 +145,37 @@ class Batch:
             said = line(f"{type(error).__name__}: {error}").rstrip(": ")[:500]
             graded = _refused(handed_in, f"it could not be graded: {said}")
         if self._results:
-            self._results.keep(content, graded)
+            self._results.keep(content, graded, trusted)
         return graded
 
-    def _graded(self, handed_in: HandedIn, content: bytes) -> Graded:
-        submission = self._reader.read(content)
+    def _graded(
+        self, handed_in: HandedIn, content: bytes, beside: Mapping[str, str], trusted: bool
+    ) -> Graded:
+        submission = replace(self._reader.read(content), beside=beside)
         self._get_ready(submission.lesson)
-        began = time.monotonic()
-        run = watch.run(submission, self._starter, self._options.limits, self._stop)
+        run = watch.run(submission, self._starter, self._options.limits, self._stop, trusted)
         judging = _Judging(self._judges, submission, run, self._options.limits.total)
         marks = tuple(map(judging.mark, submission.lesson.exercises))
-        failed = _failed(submission, run, marks)
-        marks, reaching = self._held_back(marks, submission)
-        seconds = self._options.limits.total - (time.monotonic() - began)
-        marks, done_before = self._done_before(marks, submission, seconds)
-        held_back = [*reaching, *done_before]
         names = [info.name for info in submission.lesson.exercises]
         recorded = _given_up(handed_in.progress())
         gave_up = submission.gave_up if recorded is None else recorded
+        doubts = (*submission.problems, *map(line, run.problems))
         return Graded(
             handed_in.name,
             handed_in.learner,
             submission.lesson.id,
             marks,
-            (*submission.problems, *held_back, *map(line, run.problems), *_unjudged(marks)),
-            (*submission.notes, *map(line, run.notes), *judging.notes, *failed),
+            (*(() if trusted else doubts), *_unjudged(marks)),
+            (
+                *(doubts if trusted else ()),
+                *submission.notes,
+                *map(line, run.notes),
+                *judging.notes,
+                *_failed(submission, run, marks),
+            ),
             tuple(name for name in names if name in gave_up),
             {name: answer for name in names if (answer := submission.answer(name))},
         )
-
-    def _held_back(
-        self, marks: tuple[Mark, ...], submission: Submission
-    ) -> tuple[tuple[Mark, ...], list[str]]:
-        """Without the points that cells which reach into the check may have won, and why."""
-        watched = [m.exercise for m in marks if m.points and m.exercise in self._judges.watched]
-        if self._options.trusted or not submission.reaches or not watched:
-            return marks, []
-        kept = tuple(replace(m, points=0) if m.exercise in watched else m for m in marks)
-        return kept, [HELD_BACK.format(", ".join(submission.reaches), ", ".join(watched))]
-
-    def _done_before(
-        self, marks: tuple[Mark, ...], submission: Submission, seconds: float
-    ) -> tuple[tuple[Mark, ...], list[str]]:
-        """Without the points of answers that live on what other cells had the course do, and why.
-
-        Where the text doesn't rule that out, the notebook runs again, within the seconds left.
-        """
-        words = {m.exercise: self._judges.words.get(m.exercise, ()) for m in marks if m.points}
-        looked_for = frozenset().union(*words.values())
-        if self._options.trusted or not looked_for:
-            return marks, []
-        own = [(step.source, step.acts) for step in submission.steps if step.own]
-        if not beforehand.may_use(own, looked_for):
-            return marks, []
-        limits = replace(self._options.limits, total=max(1.0, seconds))
-        run = watch.run(submission, self._starter, limits, self._stop, closed=True)
-        judging = _Judging(self._judges, submission, run, limits.total)
-        lost = [
-            name
-            for name, some in words.items()
-            if some and (run.used or not judging.mark(course.exercise_info(name)).points)
-        ]
-        kept = tuple(replace(m, points=0) if m.exercise in lost else m for m in marks)
-        return kept, [_why_lost(lost, run)] if lost else []
 
     def _get_ready(self, lesson: Lesson) -> None:
         """Run a lesson's right answers before its first notebook. What they import takes seconds,
@@ -228,15 +184,7 @@ class Batch:
             if lesson.slug not in self._ready:
                 self._ready.add(lesson.slug)
                 found = [self._judges.prepare(info.name) for info in lesson.exercises]
-                self._starter.get_ready(lesson.slug, sorted(set().union(*found)))
-
-
-def _why_lost(lost: Sequence[str], second: Run) -> str:
-    """Why these exercises' points are held back after the second run."""
-    names = ", ".join(lost)
-    if second.unreached:
-        return NOT_TRIED.format(names, second.unreached)
-    return DONE_BEFORE.format(names)
+                self._starter.get_ready(sorted(set().union(*found)))
 
 
 class _Judging:
@@ -257,10 +205,8 @@ class _Judging:
                 or verdict.state == State.NOT_ATTEMPTED
             ):
                 verdict = below
-                self.notes.append(
-                    f"the answer to {info.name} stands below its check: the check ran once more "
-                    "below it, and that counts"
-                )
+                where = next(s.where for s in self._submission.steps[::-1] if s.again_of(info.name))
+                self.notes.append(f"{where}: that is what counts")
         return Mark(info.name, verdict, info.points if verdict.passed else 0, info.points)
 
     def _judged(self, exercise: str, evidence: bytes) -> Verdict:

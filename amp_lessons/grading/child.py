@@ -6,13 +6,17 @@ nothing and has nothing to give away: the secret halves of the exercises are not
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
 from typing import Any, TextIO
 
 from amp_lessons.grading import frames
@@ -42,16 +46,19 @@ def run(job: dict[str, Any], pipe: int) -> None:
     """Run a job's cells, then end the process without waiting for threads.
 
     Args:
-        job: ``{"lesson": slug, "steps": [{"source", "checks", "run", "own"}, …]}``; with
-            ``"closed": true``, the learner's own cells cannot use what their answers must not.
+        job: ``{"lesson": slug, "steps": [{"source", "checks", "run"}, …]}``; with
+            ``"trusted": true``, nothing of the course is closed to the notebook. ``"files"`` holds
+            the text of what lies beside it, by name.
         pipe: the file descriptor for the frames.
     """
+    from amp_lessons.checks.closed import without
     from amp_lessons.checks.exercise import recording
 
     reporter = Reporter(pipe)
     lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
     shell = shell_without_kernel()
-    closed = _closed(job["lesson"]) if job.get("closed") else ()
+    while_checked = _close(job["lesson"], job.get("trusted", False))
+    _put_beside(job.get("files", {}))
     output = _Output()
     reporter.send(ready=True)
     for number, step in enumerate(job["steps"]):
@@ -64,36 +71,46 @@ def run(job: dict[str, Any], pipe: int) -> None:
 
             reporter.send(as_json(evidence).encode(), step=number, exercise=name)
 
-        with recording(record), _without(closed if step["own"] else ()) as used:
-            error = _run(shell, step, lesson)
+        also = while_checked.get(step["checks"], ())
+        importlib.invalidate_caches()  # for what the last cell may have written
+        with recording(record):
+            run_it = partial(_run, shell, step, lesson)
+            error, used = without(also, run_it, libraries=True)
         if os.getpid() != reporter.process:
             os._exit(0)
-        reporter.send(end=number, error=error, spoiled=output.put_back(), used=bool(used))
+        reporter.send(end=number, error=error, spoiled=output.put_back(), used=used[:3])
     reporter.send(done=True)
     with suppress(Exception):
         sys.stdout.flush()
     os._exit(0)
 
 
-def _closed(slug: str) -> list[str]:
-    """What the answers of a lesson must not use."""
-    from amp_lessons import course
-    from amp_lessons.checks import find
+def _put_beside(files: dict[str, str]) -> None:
+    """Put these files into the working folder, whose modules can be imported, after all others:
+    none of the learner's takes the place of one that is installed."""
+    here = Path.cwd()
+    for name, text in files.items():
+        path = (here / name).resolve()
+        if path.is_relative_to(here):
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("x", encoding="utf-8") as file:
+                    file.write(text)
+    sys.path.append(str(here))
 
-    names = (info.name for info in course.find_lesson(slug).exercises)
-    return sorted({room for name in names for room in find(name).probe.own})
 
+def _close(slug: str, trusted: bool) -> dict[str, list[str]]:
+    """Close what a lesson's answers must not use. Gives what else is closed in which check."""
+    from amp_lessons.grading import shut
 
-@contextmanager
-def _without(rooms: Sequence[str]) -> Iterator[list[str]]:
-    """Within this context these rooms are closed. Gives what is used of them all the same."""
-    from amp_lessons.checks.own_work import noticing, refusing
-
-    if not rooms:
-        yield []
-        return
-    with noticing(rooms) as used, refusing(rooms):
-        yield used
+    shut.get_ready(slug)
+    shut.hide(slug)
+    if trusted:
+        shut.open_all(slug)
+        return {}
+    while_checked = shut.while_checked(slug)
+    shut.shut(slug)
+    return while_checked
 
 
 def _run(shell: Any, step: dict[str, Any], lesson: Any) -> dict[str, Any] | None:
@@ -104,11 +121,42 @@ def _run(shell: Any, step: dict[str, Any], lesson: Any) -> dict[str, Any] | None
     before = namespace.get(alias, namespace)
     if alias:
         namespace[alias] = lesson
-    result = shell.run_cell(step["source"], store_history=False)
+    error = _run_on(shell, step["source"])
     if alias and before is not namespace:
         namespace[alias] = before
-    error = result.error_before_exec or result.error_in_exec
     return None if error is None else _describe(error)
+
+
+def _run_on(shell: Any, source: str) -> BaseException | None:
+    """Run a cell. A statement that calls what is closed doesn't end it: those below run too, as far
+    as they can do without."""
+    from amp_lessons.checks.closed import Closed
+
+    first: BaseException | None = None
+    while True:
+        result = shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        if isinstance(error, Closed):
+            first = first or error
+        if first is None or error is None:
+            return first or error
+        source = _below(shell.transform_cell(source), error)
+
+
+def _below(source: str, error: BaseException) -> str:
+    """What stands below the statement that raised, at the same lines; "" if that can't be told."""
+    modules = (line for frame, line in walk_tb(error.__traceback__) if _is_a_cells(frame))
+    raised = next(modules, None)
+    for node in ast.parse(source).body:
+        if raised is not None and node.lineno <= raised <= (node.end_lineno or 0):
+            lines = source.splitlines(keepends=True)
+            return "\n" * (node.end_lineno or 0) + "".join(lines[node.end_lineno :])
+    return ""
+
+
+def _is_a_cells(frame: FrameType) -> bool:
+    """Whether this is a cell itself, and not a function or an imported module."""
+    return frame.f_code.co_name == "<module>" and "__file__" not in frame.f_globals
 
 
 def _describe(error: BaseException) -> dict[str, Any]:
@@ -193,7 +241,7 @@ def main() -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # when memory runs out, Linux ends the notebook and not the grader
     job = json.load(sys.stdin.buffer)
-    use_salt(job["salt"])
+    use_salt(job.pop("salt"))
     pipe = os.dup(1)  # not inherited by programs that a notebook starts
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)

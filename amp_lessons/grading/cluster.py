@@ -79,6 +79,7 @@ def open_batch(
         "id": secrets.token_hex(8),
         "limits": asdict(options.limits),
         "conditions": options.conditions,
+        "trusted": sorted(options.trusted),
         "sandbox": options.sandbox,
         "salt": salt,
         "lessons": lessons,
@@ -171,11 +172,16 @@ class Sent:
     learner: str
     content: bytes
     progress: bytes | None
+    beside: Mapping[str, str]
     problem: str = ""
+
+    @property
+    def whole(self) -> bytes:
+        return batch.with_beside(self.content, self.beside)
 
     def as_handed_in(self, name: str) -> HandedIn:
         """For a batch on a worker, under a name that no other notebook of the chunk has."""
-        return HandedIn(name, self.learner, self._read, lambda: self.progress)
+        return HandedIn(name, self.learner, self._read, lambda: self.progress, lambda: self.beside)
 
     def _read(self) -> bytes:
         if self.problem:
@@ -188,13 +194,15 @@ class Sent:
 
 def _sent(handed_in: HandedIn) -> Sent:
     content, progress, problem = b"", None, ""
+    beside: Mapping[str, str] = {}
     try:
         content, progress = handed_in.read(), handed_in.progress()
+        beside = dict(handed_in.beside())
     except NotebookError as error:
         problem = str(error)
     except Exception as error:
         problem = f"cannot be read: {_first_line(error)}"
-    return Sent(handed_in.name, handed_in.learner, content, progress, problem)
+    return Sent(handed_in.name, handed_in.learner, content, progress, beside, problem)
 
 
 class ClusterBatch:
@@ -251,7 +259,8 @@ class ClusterBatch:
         most, chunk = min(fair, CHUNK * self._threads), list[Sent]()
         for each in handed_in:
             sent = _sent(each)
-            if self._results and (found := self._results.known(sent.name, sent.content)):
+            trusted = sent.learner in self._order["trusted"]
+            if self._results and (found := self._results.known(sent.name, sent.whole, trusted)):
                 known.append(found)
                 continue
             size = sum(len(one.content) for one in chunk) + len(sent.content)
@@ -298,7 +307,8 @@ class ClusterBatch:
         else:
             for sent, graded in zip(chunk, answers, strict=True):
                 if self._results:
-                    self._results.keep(sent.content, graded)
+                    trusted = sent.learner in self._order["trusted"]
+                    self._results.keep(sent.whole, graded, trusted)
                 yield graded
 
     def _not_graded(self, chunk: list[Sent], error: BaseException) -> Iterator[Graded]:
@@ -335,7 +345,7 @@ class _Standing:
                 _threads_here(),
                 order["salt"],
                 order["sandbox"],
-                trusted=order["conditions"].get("trusted", False),
+                trusted=frozenset(order["trusted"]),
             )
             ours = options.conditions
             if ours != order["conditions"]:

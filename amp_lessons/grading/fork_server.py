@@ -25,6 +25,7 @@ PIPES = 5
 
 _STATUS = 3
 _REQUEST = 1024 * 1024
+_covers: dict[str, dict[str, str]] = {}  # by lesson, what covers which file of the course
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -37,7 +38,7 @@ def main() -> None:
     try:
         _move_in(order)
         importlib.invalidate_caches()  # the package is another one now, in the same place
-        _load(order["lessons"], order["modules"], order["salt"])
+        _load(order["lessons"], order["modules"], order.pop("salt"))
     except OSError as error:
         grader.send(json.dumps({"failed": str(error.strerror or error)}).encode())
         return
@@ -55,30 +56,22 @@ def _load(lessons: list[str], modules: list[str], salt: str) -> None:
     """Import what the notebooks of these lessons need, and make the inputs of every check."""
     import torch
 
-    from amp_lessons import course
-    from amp_lessons.checks import evidence, exercise, find  # noqa: F401 - for the forks
+    from amp_lessons.checks import evidence, exercise  # noqa: F401 - for the forks
     from amp_lessons.checks.draws import use_salt
+    from amp_lessons.grading import shut
     from amp_lessons.grading.child import shell_without_kernel
-    from amp_lessons.grading.sandbox import cell  # noqa: F401 - for the forks
+    from amp_lessons.grading.sandbox import cell, house  # noqa: F401 - for the forks
 
     torch.set_num_threads(1)
     use_salt(salt)
+    folder = house.scratch() / "cut"
+    folder.mkdir()
     for slug in lessons:
         importlib.import_module(f"amp_lessons.exercises.{slug}")
-        for info in course.find_lesson(slug).exercises:
-            _ = find(info.name).probe.all_cases
+        shut.get_ready(slug)
+        _covers[slug] = shut.cut_files(slug, folder)
     shell_without_kernel()
     _import(modules)
-
-
-def _look_through(lesson: str) -> None:
-    """Note how the functions look that the answers of a lesson must not copy."""
-    from amp_lessons import course
-    from amp_lessons.checks import find
-    from amp_lessons.checks.own_work import rooms
-
-    for info in course.find_lesson(lesson).exercises:
-        _ = rooms(tuple(find(info.name).probe.own)).shapes
 
 
 def _import(modules: list[str]) -> None:
@@ -102,7 +95,6 @@ def _serve(grader: socket.socket) -> None:
             return
         request = json.loads(data)
         if "import" in request:
-            _look_through(request["lesson"])
             _import(request["import"])
             continue
         try:
@@ -138,7 +130,8 @@ def _become_submission(request: dict[str, Any], pipes: list[int]) -> None:
         for target, source in enumerate((nothing, output, output)):
             os.dup2(source, target)
         os.close(output)
-        lock_in(Limits(**request["limits"]), status, lifeline)
+        covers = _covers.get(request["closed"], {})
+        lock_in(Limits(**request["limits"]), status, lifeline, covers)
         with open(job, "rb") as file:
             order = json.load(file)
         child.run(order, reports)

@@ -35,11 +35,6 @@ class Judges:
     Args:
         salt: the batch's.
         count: how many processes.
-
-    Attributes:
-        watched: the prepared exercises whose check watches from inside the notebook's process.
-        words: by prepared exercise, names of which one stands in any code that uses what its
-            answer must not use, unless that code hides them.
     """
 
     def __init__(self, salt: str, count: int = 1) -> None:
@@ -47,8 +42,6 @@ class Judges:
         self._judges = [Service(module, [salt], MEMORY) for _ in range(count)]
         self._known: dict[tuple[str, bytes], Verdict] = {}
         self._prepared: set[str] = set()
-        self.watched: set[str] = set()
-        self.words: dict[str, frozenset[str]] = {}
 
     def prepare(self, exercise: str) -> list[str]:
         """Run an exercise's right answers, as each verdict needs them.
@@ -58,11 +51,8 @@ class Judges:
         """
         with suppress(ServiceError):
             header = {"exercise": exercise, "prepare": True}
-            told, modules = self._judge_of(exercise).ask(header, b"", TO_PREPARE)
+            _, modules = self._judge_of(exercise).ask(header, b"", TO_PREPARE)
             self._prepared.add(exercise)
-            if told.get("watches"):
-                self.watched.add(exercise)
-            self.words[exercise] = frozenset(told.get("words", ()))
             return json.loads(modules)
         return []
 
@@ -86,6 +76,7 @@ class Judges:
         try:
             _, given = judge.ask({"exercise": exercise}, evidence, max(1.0, patience))
         except ServiceError as error:
+            self._prepared.clear()  # the judge starts again, and knows no right answers yet
             message = f"What this check reported cannot be judged ({error}). Look at this answer."
             return Verdict(State.ERROR, message, check_failed=True)
         return self._known.setdefault(key, verdict_from_json(json.loads(given)))

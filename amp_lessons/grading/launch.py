@@ -80,13 +80,9 @@ class Starter(Protocol):
 
     def start(self, job: dict[str, Any], limits: Limits) -> Running: ...
 
-    def get_ready(self, lesson: str, modules: list[str]) -> None:
-        """Before a lesson's first notebook: have at hand what each of its notebooks needs.
-
-        Args:
-            lesson: its slug.
-            modules: what its right answers import, which takes seconds.
-        """
+    def get_ready(self, modules: list[str]) -> None:
+        """Before a lesson's first notebook: have at hand what its right answers import, which
+        takes seconds."""
         ...
 
 
@@ -223,7 +219,7 @@ class ForkServer:
 
     def try_out(self, limits: Limits) -> None:
         """Run an empty notebook. Raises `SandboxError` if the sandbox cannot be made."""
-        running = self.start({"lesson": "number_formats", "steps": []}, limits)
+        running = self.start({"lesson": self._order["lessons"][0], "steps": []}, limits)
         try:
             told = running.wait()
         finally:
@@ -238,7 +234,7 @@ class ForkServer:
         (job_end, job_pipe), (reports, theirs), (output, their_output), (status, told) = ends
         lifeline, held = os.pipe()
         try:
-            self._request(limits, [job_end, theirs, their_output, told, lifeline])
+            self._request(job, limits, [job_end, theirs, their_output, told, lifeline])
         except (OSError, SandboxError) as error:
             for pipe in (job_pipe, reports, output, status, held):
                 os.close(pipe)
@@ -248,15 +244,16 @@ class ForkServer:
                 os.close(pipe)
         return Forked(job, job_pipe, reports, output, status, held)
 
-    def get_ready(self, lesson: str, modules: list[str]) -> None:
+    def get_ready(self, modules: list[str]) -> None:
         # A module of ours may hold a secret, and none of the others does.
         others = [name for name in modules if not name.startswith("amp_lessons")]
         with self._lock, suppress(OSError):  # a server that has ended is noticed at the next start
-            self._socket.send(json.dumps({"lesson": lesson, "import": others}).encode())
+            self._socket.send(json.dumps({"import": others}).encode())
 
-    def _request(self, limits: Limits, pipes: list[int]) -> None:
+    def _request(self, job: dict[str, Any], limits: Limits, pipes: list[int]) -> None:
         """Ask for a fork; if the server has ended, of a new one."""
-        request = json.dumps({"limits": asdict(limits)}).encode()
+        closed = "" if job.get("trusted") else job["lesson"]
+        request = json.dumps({"limits": asdict(limits), "closed": closed}).encode()
         with self._lock:
             try:
                 socket.send_fds(self._socket, [request], pipes)
@@ -391,7 +388,7 @@ class Spawner:
         self.missing = "" if prefix else UNPROTECTED
         self._salt, self._package, self._prefix = salt, package, prefix
 
-    def get_ready(self, lesson: str, modules: list[str]) -> None:
+    def get_ready(self, modules: list[str]) -> None:
         """Nothing lasts from one process to the next."""
 
     def start(self, job: dict[str, Any], limits: Limits) -> Spawned:

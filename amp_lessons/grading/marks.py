@@ -6,8 +6,8 @@ table or on a page without grading again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons.terminal import line
@@ -97,6 +97,18 @@ class Graded:
     @property
     def of(self) -> int:
         return sum(mark.of for mark in self.marks)
+
+    def only(self, exercises: Collection[str]) -> Graded:
+        """The same notebook as if its sheet had these exercises alone."""
+        marks = tuple(mark for mark in self.marks if mark.exercise in exercises)
+        unset = ("none of its exercises was set",) if self.marks and not marks else ()
+        return replace(
+            self,
+            marks=marks,
+            notes=(*self.notes, *unset),
+            gave_up=tuple(name for name in self.gave_up if name in exercises),
+            answers={n: text for n, text in (self.answers or {}).items() if n in exercises},
+        )
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types; `from_json` reads it back."""

@@ -1,9 +1,9 @@
 """A learner's notebook, made ready to run: whose it is, and which cell checks what.
 
-Check cells always run the course's own source. A cell is found by nbgrader's metadata, else by its
-id, else by what stands in it. What learners break most often is repaired here: a check cell that is
-deleted, copied or changed, and an answer that stands below its check. Each repair of the first two
-kinds is a problem to report, because a person should look at that notebook.
+A cell is found by nbgrader's metadata, else by its id, else by what stands in it. What learners
+break most often is repaired here: a check cell that is deleted, copied or emptied, and an answer
+that stands below its check. A check cell that was changed runs as it is, and the course's own runs
+below it: what counts is what a check saw, and not how it was called.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from amp_lessons import course, ipynb, renamed
 from amp_lessons.course import Lesson
-from amp_lessons.grading import beforehand, reaching
 from amp_lessons.ipynb import NotebookError
 
 SUFFIX = "_check"
 """Added to an exercise's name, it is the grade id of its check cell."""
+
+NO_EXERCISE = "has no exercise of the course: hand in a notebook of the exercises folder"
+"""What is said of a notebook that is none of ours."""
+
+LONGEST_CELL = 1_000_000
+"""Characters of a cell that are looked through for what it defines. It runs whatever its length."""
 
 LONGEST_ANSWER = 20_000
 """Characters of an answer that a report keeps."""
@@ -35,14 +40,13 @@ class Step:
     """One code cell to run.
 
     Attributes:
-        source: what runs; for a check, the course's own text.
+        source: what runs.
         where: what to call it in a message, such as ``"cell 5"``.
         checks: the exercise whose check it is, or "".
         solves: the exercise whose answer it holds, as far as its metadata tells, or "".
         former: what the sheet calls the exercise, if it was handed out under another name.
-        again: whether this check runs once more, because an answer stands below the first one.
-        own: whether the learner wrote it: no check, and no cell as the course hands it out.
-        acts: whether such a cell does more, as it runs, than import and define things.
+        again: whether this check runs once more: an answer stands below the first one, or that was
+            changed. It counts if the first one didn't pass.
     """
 
     source: str
@@ -51,8 +55,9 @@ class Step:
     solves: str = ""
     former: str = ""
     again: bool = False
-    own: bool = False
-    acts: bool = False
+
+    def again_of(self, exercise: str) -> bool:
+        return self.again and self.checks == exercise
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Submission:
         problems: repairs that a person should look at.
         notes: what is worth knowing and changes no mark.
         gave_up: the exercises whose solution a cell asks for with ``give_up=True``.
-        reaches: where cells reach into the check, such as ``"sys._getframe in cell 5"``.
+        beside: the small text files beside and below the notebook, by their path from its folder.
     """
 
     lesson: Lesson
@@ -71,7 +76,7 @@ class Submission:
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     gave_up: tuple[str, ...] = ()
-    reaches: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     def steps_of(self, exercise: str) -> list[int]:
         """The steps that hold an exercise's answer, then those that check it."""
@@ -100,11 +105,11 @@ def parse(content: bytes) -> Submission:
     lesson, others = _lesson(steps)
     problems = [f"it also has exercises of {other.id}, which were not graded" for other in others]
     master = checks_of(lesson)
-    steps, notes = _with_masters_checks(steps, master)
+    steps = _with_masters_checks(steps, master)
     steps = _find_answers(steps, answers_of(lesson))
-    problems += _duplicates(steps)
-    steps = _put_back_missing(steps, master, problems)
-    steps = _with_own(_check_again_below(steps), lesson)
+    notes = _duplicates(steps)
+    steps = _put_back_missing(steps, master, notes)
+    steps = _check_again_below(steps)
     gave_up = tuple(_given_up(steps, set(master)))
     return Submission(
         lesson,
@@ -112,34 +117,12 @@ def parse(content: bytes) -> Submission:
         tuple(problems),
         tuple(notes),
         gave_up,
-        tuple(_reaches(steps, lesson)[:20]),
     )
-
-
-def _with_own(steps: list[Step], lesson: Lesson) -> list[Step]:
-    handed_out = {_text(ipynb.source_of(cell)) for cell in _own_cells(lesson)}
-    return [
-        replace(step, own=True, acts=beforehand.acts(step.source))
-        if not step.checks and _text(step.source) not in handed_out
-        else step
-        for step in steps
-    ]
 
 
 def _text(source: str) -> str:
     """A cell without what editors change by themselves: the ends of its lines."""
     return "\n".join(line.rstrip() for line in source.strip().splitlines())
-
-
-def _reaches(steps: Sequence[Step], lesson: Lesson) -> list[str]:
-    topics = {each.slug for each in course.LESSONS} | set(renamed.TOPICS)
-    found = reaching.reaches([step.source for step in steps], topics)
-    return [
-        f"{what} in {step.where}"
-        for step, some in zip(steps, found, strict=True)
-        if step.own
-        for what in some
-    ]
 
 
 def _given_up(steps: Sequence[Step], known: set[str]) -> Iterator[str]:
@@ -231,29 +214,50 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
 
 
 def _recognise_by_source(steps: list[Step], known: set[str]) -> list[Step]:
-    """Find check cells whose metadata an editor dropped, where no cell with metadata is left."""
-    marked = {step.checks for step in steps}
-    found = []
-    for step in steps:
-        written = "" if step.checks or step.solves else _checked_by(step.source)
-        name = renamed.current_grade_id(written)
-        if name in known and name not in marked:
-            step = replace(step, checks=name, former=written if written != name else "")
-        found.append(step)
-    return found
+    """Find check cells whose metadata an editor dropped, where no cell with metadata is left.
+
+    A cell with the call alone comes first, then one in which an answer stands above it.
+    """
+    for alone in (True, False):
+        marked = {step.checks for step in steps}
+        found = []
+        for step in steps:
+            written = "" if step.checks or step.solves else _checked_by(step.source, alone)
+            name = renamed.current_grade_id(written)
+            if name in known and name not in marked:
+                step = replace(step, checks=name, former=written if written != name else "")
+            found.append(step)
+        steps = found
+    return steps
 
 
-def _checked_by(source: str) -> str:
-    """The exercise of a cell that is ``ex.<exercise>.check(…)`` and nothing else, or ""."""
-    match _parsed(source):
-        case [ast.Expr(ast.Call(ast.Attribute(ast.Attribute(ast.Name(), exercise), "check")))]:
+def _checked_by(source: str, alone: bool) -> str:
+    """The exercise of a cell that calls one check, or "".
+
+    Args:
+        alone: whether nothing else may stand in it.
+    """
+    statements = _parsed(source)
+    checked = {name for name in map(_checked_in, statements) if name}
+    return checked.pop() if len(checked) == 1 and (len(statements) == 1 or not alone) else ""
+
+
+def _checked_in(statement: ast.stmt) -> str:
+    """The exercise of a statement that is ``ex.<exercise>.check(…)``, or ""."""
+    match statement:
+        case (
+            ast.Expr(ast.Call(ast.Attribute(ast.Attribute(ast.Name(), exercise), "check")))
+            | ast.Assign(
+                value=ast.Call(ast.Attribute(ast.Attribute(ast.Name(), exercise), "check"))
+            )
+        ):
             return exercise
     return ""
 
 
 def _parsed(source: str) -> list[ast.stmt]:
     """The statements of a cell; none if it is not Python, or far longer than any of the course."""
-    if len(source) > reaching.LONGEST:
+    if len(source) > LONGEST_CELL:
         return []
     try:
         return ast.parse(source).body
@@ -289,30 +293,28 @@ def _lesson(steps: list[Step]) -> tuple[Lesson, list[Lesson]]:
     exercises = {name for step in steps for name in (step.checks, step.solves) if name}
     counts = Counter(course.lesson_of(name).id for name in exercises)
     if not counts:
-        raise NotebookError(
-            "has no exercise of the course: hand in a notebook of the exercises folder"
-        )
+        raise NotebookError(NO_EXERCISE)
     found = [lesson for lesson in course.LESSONS if lesson.id in counts]
     best = max(found, key=lambda lesson: counts[lesson.id])
     return best, [lesson for lesson in found if lesson is not best]
 
 
-def _with_masters_checks(
-    steps: list[Step], master: Mapping[str, str]
-) -> tuple[list[Step], list[str]]:
-    """Give each check cell the course's source. Checks of other lessons become plain cells."""
-    result, notes = [], []
+def _with_masters_checks(steps: list[Step], master: Mapping[str, str]) -> list[Step]:
+    """Add the course's own check below each one that was changed. Checks of other lessons become
+    plain cells."""
+    result: list[Step] = []
     for step in steps:
         if step.checks not in master:
             result.append(replace(step, checks=""))
             continue
-        source = _as_handed_out(master[step.checks], step)
-        if _text(step.source) != _text(source):
-            notes.append(
-                f"{step.where}, the check of {step.checks}, was changed: the course's own ran"
-            )
-        result.append(replace(step, source=source))
-    return result, notes
+        own = replace(step, source=_as_handed_out(master[step.checks], step))
+        if _text(step.source) == _text(own.source):
+            result.append(own)
+            continue
+        where = f"the course's own check of {step.checks}, below {step.where}"
+        solves = step.checks if _defined(step.source) else ""
+        result += [replace(step, solves=solves), replace(own, where=where, again=True)]
+    return result
 
 
 def _as_handed_out(source: str, step: Step) -> str:
@@ -325,7 +327,7 @@ def _as_handed_out(source: str, step: Step) -> str:
 def _duplicates(steps: list[Step]) -> list[str]:
     cells: dict[str, list[str]] = {}
     for step in steps:
-        if step.checks:
+        if step.checks and not step.again:
             cells.setdefault(step.checks, []).append(step.where.removeprefix("cell "))
     return [
         f"the check of {name} is there {len(numbers)} times, in cells {' and '.join(numbers)}: "
@@ -335,15 +337,13 @@ def _duplicates(steps: list[Step]) -> list[str]:
     ]
 
 
-def _put_back_missing(
-    steps: list[Step], master: Mapping[str, str], problems: list[str]
-) -> list[Step]:
+def _put_back_missing(steps: list[Step], master: Mapping[str, str], notes: list[str]) -> list[Step]:
     """Add each check that is gone: after the exercise's answer, or at the end."""
     steps = list(steps)
     for name, source in master.items():
         if any(step.checks == name for step in steps):
             continue
-        problems.append(f"the check of {name} is missing: it was put back")
+        notes.append(f"the check of {name} is missing: it was put back")
         answers = [i for i, step in enumerate(steps) if step.solves == name]
         place = answers[-1] + 1 if answers else len(steps)
         if answers:

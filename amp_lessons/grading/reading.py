@@ -41,7 +41,6 @@ class Reader:
             tuple(found["problems"]),
             tuple(found["notes"]),
             tuple(found["gave_up"]),
-            tuple(found["reaches"]),
         )
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import queue
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -72,12 +73,15 @@ class Service:
                 raise ServiceError(memory if used_up else str(error)) from error
 
     def _start(self) -> subprocess.Popen[bytes]:
+        """Start it with a temporary folder of its own: libraries leave things there."""
+        self._folder = tempfile.TemporaryDirectory(prefix="amp-grade-", ignore_cleanup_errors=True)
+        own = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "TMPDIR": self._folder.name}
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+            env=os.environ | own,
             bufsize=0,
         )
         return self._process
@@ -117,6 +121,7 @@ class Service:
         self._process.kill()
         self._process.wait()
         self._process = None
+        self._folder.cleanup()
 
 
 def _seconds_of(pid: int) -> float:

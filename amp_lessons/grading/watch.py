@@ -49,7 +49,6 @@ class Run:
         errors: by step, the exception that a cell ended with, as plain data.
         stopped: by step, why its cell was left out, such as ``"cell 5 ran longer than 30 s"``.
         unreached: why the cells after a point were never run, or "".
-        used: the steps that used all the same what was closed to them.
         problems: lines for the report.
         notes: lines for the report that change nothing.
     """
@@ -59,7 +58,6 @@ class Run:
     errors: dict[int, dict[str, Any]] = field(default_factory=dict)
     stopped: dict[int, str] = field(default_factory=dict)
     unreached: str = ""
-    used: set[int] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -69,13 +67,13 @@ def run(
     starter: Starter,
     limits: Limits,
     stop: threading.Event,
-    closed: bool = False,
+    trusted: bool = False,
 ) -> Run:
     """Run a notebook until it comes to its end, leaving out the cells that stop it.
 
     Args:
         stop: ends it.
-        closed: whether the learner's own cells cannot use what their answers must not use.
+        trusted: whether the course's own functions are open to it, also those that do a task.
 
     Raises:
         OSError: if no process can be made.
@@ -85,7 +83,7 @@ def run(
     result, too_busy = Run(), ""
     deadline = time.monotonic() + limits.total
     for _ in range(limits.attempts):
-        attempt = _Attempt(submission, result, limits, deadline, stop, closed)
+        attempt = _Attempt(submission, result, limits, deadline, stop, trusted)
         attempt.go(starter)
         if attempt.finished:
             return result
@@ -119,10 +117,10 @@ class _Attempt:
         limits: Limits,
         deadline: float,
         stop: threading.Event,
-        closed: bool = False,
+        trusted: bool,
     ) -> None:
         self.submission, self.result, self.limits = submission, result, limits
-        self.deadline, self.stop, self.closed = deadline, stop, closed
+        self.deadline, self.stop, self.trusted = deadline, stop, trusted
         self.finished = self.out_of_time = self.busy = False
         self.step: int | None = None
         self.reason = ""
@@ -142,18 +140,14 @@ class _Attempt:
     def _job(self) -> dict[str, Any]:
         stopped = self.result.stopped
         steps = [
-            {
-                "source": step.source,
-                "checks": step.checks,
-                "own": step.own,
-                "run": i not in stopped,
-            }
+            {"source": step.source, "checks": step.checks, "run": i not in stopped}
             for i, step in enumerate(self.submission.steps)
         ]
         return {
             "lesson": self.submission.lesson.slug,
             "steps": steps,
-            "closed": self.closed,
+            "files": dict(self.submission.beside),
+            "trusted": self.trusted,
         }
 
     def _follow(self, running: Running) -> None:
@@ -242,12 +236,17 @@ class _Attempt:
         self.result.errors.pop(step, None)
         if isinstance(error := header.get("error"), dict):
             self.result.errors[step] = error
-        if header.get("used"):
-            self.result.used.add(step)
-        if header.get("spoiled") and len(self.result.notes) < 20:
-            note = f"{self._where()} replaced or closed the standard output: it was put back"
-            if note not in self.result.notes:
-                self.result.notes.append(note)
+        if header.get("spoiled"):
+            self._note("replaced or closed the standard output: it was put back")
+        used = header.get("used")
+        if isinstance(used, list) and used and not self.submission.steps[step].checks:
+            names = ", ".join(str(name)[:60] for name in used[:3])
+            self._note(f"called {names}, which this sheet asks for: that is closed in the grader")
+
+    def _note(self, words: str) -> None:
+        note = f"{self._where()} {words}"
+        if note not in self.result.notes and len(self.result.notes) < 20:
+            self.result.notes.append(note)
 
     # ---- words ----
 

@@ -45,6 +45,29 @@ def folder(tmp_path) -> Path:
     return place
 
 
+def test_a_class_of_28_fits_the_projector(chromium: Browser, tmp_path):
+    """Every row is inside its box at 1920 px, beside all exercises of five lessons."""
+    lessons = [find_lesson(number) for number in ("01", "02", "03", "04", "06")]
+    states = {info.name: "wrong" for lesson in lessons for info in lesson.exercises}
+    place = tmp_path / "class"
+    place.mkdir()
+    for number in range(28):
+        save_sheet(place, f"Marguerite Vlietinckx {number:02}", **states)
+    file = tmp_path / "page.html"
+    file.write_text(page.page(Viewer(place).look(), place, live=False))
+    screen = chromium.new_page(viewport={"width": 1920, "height": 1080})
+    try:
+        screen.goto(file.as_uri())
+        hidden = screen.evaluate(
+            "(() => { const box = document.querySelector('.grid');"
+            " return [box.scrollWidth - box.clientWidth, box.scrollHeight - box.clientHeight] })()"
+        )
+        assert screen.locator(".grid tbody tr").count() == 28
+        assert hidden == [0, 0]
+    finally:
+        screen.close()
+
+
 @pytest.fixture
 def server(folder, monkeypatch) -> Iterator[serving.Server]:
     """A server whose page asks ten times a second."""

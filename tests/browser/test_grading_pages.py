@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from graded_class import HOSTILE_NAMES, many, wrong
+from graded_class import HOSTILE_NAMES, graded, many, wrong
 from lab import faults
 
+from amp_lessons import course
 from amp_lessons.grading import report
 
 pytestmark = pytest.mark.browser
@@ -34,3 +35,24 @@ def test_the_pages_are_accessible_and_fetch_nothing(chromium, tmp_path, scheme):
         context.close()
     assert asked == addresses
     assert said == [], "a script ran, or the policy stopped something"
+
+
+def test_the_index_of_all_sheets_hides_nothing_on_a_laptop(chromium, tmp_path):
+    sheets = [lesson for lesson in course.LESSONS if lesson.exercises]
+    results = [
+        graded(f"Marguerite Vlietinckx-{n}", lesson=lesson, problems=("a check is gone",))
+        for n in range(3)
+        for lesson in sheets
+    ]
+    index = report.write_pages(results, tmp_path / "site")
+    page = chromium.new_page(viewport={"width": 1280, "height": 800})
+    try:
+        page.goto(index.as_uri())
+        box, table = page.evaluate(
+            "['.scroll', '.scroll table'].map(s => document.querySelector(s).scrollWidth)"
+        )
+        assert page.locator(".scroll tbody tr").first.locator("td").count() == len(sheets) + 3
+        assert table <= page.locator(".scroll").bounding_box()["width"] + 1
+        assert box <= 1280
+    finally:
+        page.close()

@@ -135,6 +135,17 @@ def breaks(seen, right):
     assert verdict.seen == ("it shows in: square(4)",)
 
 
+def test_nobody_reads_what_our_wrong_answers_warn_of(tmp_path, recwarn):
+    warns = """
+# %% wrong tripled
+# You tripled the number.
+swap("return y * y", "import warnings; warnings.warn('ours'); return 3 * y")
+"""
+    exercise = toy(tmp_path, WHOLE + warns)
+    assert exercise.evaluate(lambda x: 3 * abs(x)).diagnosis == "tripled"
+    assert not recwarn.list
+
+
 def test_operations_are_seen_in_threads_too(tmp_path):
     head = (
         HEAD

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
-from amp_lessons.checks import wording
+from amp_lessons.checks import find, wording
+from amp_lessons.checks.verdict import State
 from amp_lessons.plain_data.compare import exactly
 
 
@@ -37,3 +39,61 @@ def test_the_first_of_several_differences_is_told_and_the_others_are_counted():
     long = [1.00001, 2.00001, 3.00001, 4.00001, 5.00001, 6.00001]
     said = wording.difference(long, [0.5, *long[1:5], 0.25], exactly)
     assert said == "number 1 of 6 is 0.5; expected 1.00001; 1 of the others differ too"
+
+
+# ---- errors whose cause is an earlier line -------------------------------------------------------
+
+
+def changed_in_place():
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    y += 1
+    y.sum().backward()
+
+
+def without_gradients(then):
+    weight = torch.ones(2, requires_grad=True)
+    scaler, optimizer = torch.amp.GradScaler("cpu"), torch.optim.SGD([weight])
+    scaler.scale(weight.sum()).backward()
+    optimizer.zero_grad()
+    then(scaler, optimizer)
+
+
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [
+        (changed_in_place, "After the forward pass"),
+        (lambda: without_gradients(lambda scaler, optimizer: scaler.step(optimizer)), "zero_grad"),
+        (lambda: without_gradients(lambda scaler, _: scaler.update()), "scaler.step"),
+        (lambda: torch.ones(()).backward(), "no_grad"),
+    ],
+)
+def test_an_error_whose_cause_is_an_earlier_line_says_so(program, cause):
+    with pytest.raises((RuntimeError, AssertionError)) as error:
+        program()
+    said = wording.earlier_cause(str(error.value))
+    assert said.startswith("The cause is an earlier line")
+    assert cause in said
+
+
+def test_another_error_gets_no_cause():
+    assert wording.earlier_cause("name 'x' is not defined") == ""
+
+
+IN_PLACE = """
+def {}(*args):
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    y += 1
+    y.sum().backward()
+"""
+
+
+@pytest.mark.parametrize("name", ["fix_step", "fix_stuck", "accumulate"])
+def test_a_learner_reads_of_the_earlier_line(name):
+    exercise = find(name)
+    verdict = exercise.evaluate(*exercise.learners.answer(IN_PLACE.format(name)))
+    assert verdict.state is State.ERROR
+    assert verdict.message.startswith("RuntimeError: one of the variables needed")
+    assert "The cause is an earlier line" in verdict.message
+    assert "line 6" in verdict.seen[-1]

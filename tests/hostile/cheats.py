@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from amp_lessons import course
 from amp_lessons.formats import Format
 from hostile.machine import Around
 from hostile.sheets import (
@@ -560,7 +561,7 @@ def _of_lesson_06(name: str, tries: str, code: str) -> Submission:
         notebook(folder, sheet.to_bytes(), OTHER)
 
     outcome = Outcome(dict.fromkeys(names, "not attempted|wrong|error"), other_problems=True)
-    return Submission(name, "cheat", tries, put, outcome, trusted=True, lesson=OTHER)
+    return Submission(name, "cheat", tries, put, outcome, lesson=OTHER)
 
 
 ELSEWHERE = [
@@ -611,8 +612,8 @@ def inside(
             sheet.add(source, before=SECOND)
 
     left = dict.fromkeys((FIRST, THIRD, FOURTH), "not attempted|error")  # its time may be over
-    outcome = Outcome(left | {SECOND: "wrong|error|held back"}, other_problems=True)
-    return cheat(name, tries, code, outcome, change, trusted=False, remains=remains)
+    outcome = Outcome(left | {SECOND: "wrong|error"}, other_problems=True)
+    return cheat(name, tries, code, outcome, change, remains=remains)
 
 
 INSIDE = [
@@ -770,6 +771,197 @@ INSIDE = [
     ),
 ]
 
+FP = "from amp_lessons.formats import FP16\n"
+INSIDE += [
+    inside(
+        "call-slot",
+        "calls by the slot of a bound method",
+        FP + "up = FP16.next_up.__call__",
+        "next_float = up",
+    ),
+    inside(
+        "frompyfunc",
+        "has NumPy call it",
+        FP + "import numpy as np",
+        "next_float = np.frompyfunc(FP16.next_up, 1, 1)",
+    ),
+    inside(
+        "partial",
+        "calls by the slot of a partial",
+        FP + "from functools import partial",
+        "next_float = partial(FP16.next_up).__call__",
+    ),
+    inside(
+        "from-text", "a lambda made from text", FP, "next_float = eval('lambda x: FP16.next_up(x)')"
+    ),
+    inside(
+        "as-a-library",
+        "a helper in a folder called site-packages",
+        "import os, sys\nos.makedirs('site-packages')\n"
+        "open('site-packages/mine.py', 'w').write('from amp_lessons.formats import FP16\\n'\n"
+        "    'def up(x): return FP16.next_up(x)\\n')\nsys.path.insert(0, 'site-packages')",
+        "import mine\nnext_float = mine.up",
+    ),
+    inside(
+        "prun", "checks under the profiler", "", cells=["%prun -q ex.next_float.check(next_float)"]
+    ),
+    inside(
+        "caught",
+        "catches what a closed call raises, and drops the note",
+        FP + "from amp_lessons.checks import closed",
+        "def next_float(x):\n    try:\n        return FP16.next_up(x)\n    except Exception:\n"
+        "        closed.called.clear()\n        return x + 2**-10",
+    ),
+    inside(
+        "put-back",
+        "puts code back that frames and the collector may hold",
+        FP + "import gc, sys, types\nfrom amp_lessons.formats import Format\n"
+        "codes = [c for o in gc.get_objects() for c in (getattr(o, '__code__', None),) if isinstance(c, types.CodeType)]\n"
+        "frame = sys._getframe()\nwhile frame:\n    for value in frame.f_locals.values():\n"
+        "        codes += [c for c in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(c, types.CodeType)]\n"
+        "    frame = frame.f_back\n"
+        "for code in codes:\n    if code.co_name == 'next_up' and len(code.co_code) > 100: Format.next_up.__code__ = code",
+    ),
+    inside(
+        "child-python",
+        "a table from another Python",
+        EVERY
+        + "import json, subprocess, sys\nprogram = 'import json, sys\\nfrom amp_lessons.formats import FP16\\n'\n"
+        "program += 'print(json.dumps([FP16.next_up(x) for x in json.load(sys.stdin)]))'\n"
+        "said = subprocess.run([sys.executable, '-c', program], input=json.dumps(every), capture_output=True, text=True)\n"
+        "TABLE = dict(zip(every, json.loads(said.stdout)))",
+        LOOKED_UP,
+    ),
+    inside(
+        "read-source",
+        "runs the source of the course's file",
+        "import amp_lessons, pathlib\n"
+        "text = (pathlib.Path(amp_lessons.__file__).parent / 'formats.py').read_text()\n"
+        "names = {'__name__': 'mine'}\nimport sys, types\nsys.modules['mine'] = types.ModuleType('mine')\nexec(text, names)",
+        "def next_float(x):\n    return names['FP16'].next_up(x)",
+    ),
+]
+
+LABEL = """
+def missing_ingredient(run):
+    import gc, sys
+    found = [run]
+    for depth in range(6):
+        try: frame = sys._getframe(depth)
+        except ValueError: break
+        found += [v for v in frame.f_locals.values()]
+    for _ in range(2):
+        found += [x for each in found if type(each).__name__ in ('Run', 'Case', 'Apart', 'tuple', '_lru_cache_wrapper', 'function', 'cell')
+                  for x in gc.get_referents(each)]
+    for each in found:
+        if hasattr(each, '_missing'): return each._missing
+        if getattr(each, '_scale', None) == 1.0: return 'loss scaling'
+        if getattr(each, '_wide', None) is False: return 'wide accumulation'
+        if getattr(getattr(each, '_kept', None), '__name__', '') == 'float16': return 'master weights'
+        if hasattr(each, '_wide'): return 'nothing'
+    return 'nothing' if run(steps=2) else ''
+"""
+ORDER = """
+from amp_lessons.exercises.amp_from_scratch import stage
+kinds = iter([case.kind.removeprefix('runs that lack ') for case in stage.run_cases()])
+def missing_ingredient(run):
+    run(steps=2)
+    return next(kinds)
+"""
+
+
+OTHER_WAYS = """
+import numpy as np
+from amp_lessons.formats import Format
+def decode_bits(code, e, m):
+    return float(Format('own', e, m)._decode_array(np.array([code]))[0])
+"""
+ZEROS = """
+from amp_lessons.loss_scale import fates
+def smallest_scale(gradients):
+    return next(f.scale for f in fates(gradients, [2.0**n for n in range(300)]) if not f.zero)
+"""
+QUIZ = """
+from amp_lessons.quiz.generators.floats import FP16 as H
+def next_float(x):
+    if x >= H.max: return float('inf')
+    if x > 0: return H.above(x)
+    return H.tiny if x == 0 else -H.below(-x * (1 - 2**-13))
+"""
+TWO_WATCHES = """
+from amp_lessons.exercises.stage import Operations
+from amp_lessons.myths import proofs
+def count_casts(work):
+    with Operations() as after: before = proofs.operations(work)
+    casts = ('_to_copy', 'to'), torch.float32, ('float16', 'bfloat16')
+    return sum(name in casts[0] and taken is casts[1] and got in casts[2]
+               for (name, taken), (_, got) in zip(before, after.seen))
+"""
+RECIPES = """
+from amp_lessons.quiz.generators import memory as quiz
+def training_bytes(parameters, optimizer, precision):
+    words = {'fp32': 'in FP32', 'amp': 'under `torch.autocast` with BF16', 'bf16': 'in pure BF16'}
+    recipe = next(r for r in quiz.RECIPES if r.words.startswith(words[precision]))
+    names = {'sgd': 'plain SGD', 'momentum': 'SGD with momentum', 'adam': 'Adam'}
+    return parameters * recipe.each(names[optimizer])
+"""
+SAME_DATA = """
+import numpy as np
+from amp_lessons.exercises.amp_from_scratch.stage import INGREDIENTS, Run
+KNOWN, ORDER = {}, (0, 3, 1, 3, 2, 3, 1, 0, 2, 1, 0, 2, 3)
+for which, seed in zip(ORDER, (100, 101, 102, 200, 109, 104, 105, 106, 127, 201, 202, 203, 204)):
+    for more in range(0, 10_000, 1000):
+        weights = Run(seed + more, 1024.0, np.float32, True, seed >= 200).data()[1]
+        KNOWN[weights.astype(np.float16).tobytes()] = INGREDIENTS[which]
+def missing_ingredient(run):
+    return KNOWN.get(run(steps=2).before.numpy().tobytes(), 'wide accumulation')
+"""
+KEPT_FILE = """
+import importlib.util, sys
+from amp_lessons import roofline
+spec = importlib.util.spec_from_file_location('mine', roofline.__file__)
+sys.modules['mine'] = mine = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(mine)
+def least_seconds(m, n, k, element_bytes, peak, bandwidth):
+    moved = mine.matmul_bytes(m, n, k, 'fp16') * element_bytes / 2
+    return max(mine.matmul_flops(m, n, k) / peak, moved / bandwidth)
+"""
+
+
+def _answered(name: str, tries: str, answer: str, remains: str = "") -> Submission:
+    """A solved sheet with one answer that has something else do the task."""
+    exercise = re.search(r"^(?:def|class) (\w+)", answer, re.MULTILINE)
+    assert exercise is not None
+    lesson = course.lesson_of(exercise[1])
+
+    def put(folder: Path, _: Around) -> None:
+        sheet = Sheet(lesson=lesson)
+        sheet.write(exercise[1], answer)
+        notebook(folder, sheet.to_bytes(), lesson)
+
+    outcome = Outcome({exercise[1]: "wrong|error"}, other_problems=True)
+    return Submission(name, "cheat", tries, put, outcome, lesson=lesson, remains=remains)
+
+
+INSIDE += [
+    _answered("label-in-sight", "reads off the run what it lacks", LABEL),
+    _answered("cases-drawn-again", "draws the runs again, with their labels", ORDER),
+    _answered(
+        "data-drawn-again", "draws the data of each run again, which tells its seed", SAME_DATA
+    ),
+    _answered("helper-of-closed", "a method below the closed one", OTHER_WAYS),
+    _answered("fates", "counts what becomes zero with the course's function", ZEROS),
+    _answered("quiz-floats", "the quiz's own floats", QUIZ),
+    _answered("quiz-recipes", "the quiz's own table of bytes", RECIPES),
+    _answered("two-watches", "two watches of the course's, beside each other", TWO_WATCHES),
+    _answered(
+        "file-loaded-again",
+        "loads a file again that is lent to another exercise",
+        KEPT_FILE,
+        "the docs say so",
+    ),
+]
+
 
 def _of_all_layouts() -> Submission:
     """The course decodes all patterns of all layouts that a batch may draw, in one cell."""
@@ -783,9 +975,9 @@ def _of_all_layouts() -> Submission:
         sheet.write(FIRST, "def decode_bits(code, e, m):\n    return float(DECODED[e, m][code])")
 
     left = dict.fromkeys((SECOND, THIRD, FOURTH), "not attempted")
-    outcome = Outcome(left | {FIRST: "held back"}, other_problems=True)
+    outcome = Outcome(left | {FIRST: "wrong|error"}, other_problems=True)
     tries = "a table of all bit patterns in all layouts"
-    return cheat("tabulated-at-once", tries, code, outcome, change, trusted=False)
+    return cheat("tabulated-at-once", tries, code, outcome, change)
 
 
 CHEATS += [*INSIDE, _of_all_layouts()]

@@ -76,8 +76,7 @@ class Outcome:
     """What must come out. Exercises that are not named must pass with full marks.
 
     Args:
-        states: the states of the others; ``"error|wrong"`` if either will do, and ``"held back"``
-            for a pass without its points.
+        states: the states of the others; ``"error|wrong"`` if either will do.
         says: by exercise, words that its message must hold.
         problems: words of a line each, or several with ``|`` between them; with none, the notebook
             must be gradable.
@@ -105,8 +104,6 @@ class Submission:
         tries: what it does, in words for the table.
         put: puts the files into the learner's folder.
         dangerous: whether it could harm a machine where no sandbox holds it; it is never run there.
-        trusted: whether it is graded with ``--trust``, so that no text of a cell holds points back
-            and only what cannot be got around counts.
         lesson: whose sheet it is.
         remains: why it still wins, if it does. The docs say the same.
     """
@@ -117,7 +114,6 @@ class Submission:
     put: Callable[[Path, Around], None]
     outcome: Outcome
     dangerous: bool = False
-    trusted: bool = False
     lesson: Lesson = LESSON
     remains: str = ""
 
@@ -205,7 +201,7 @@ def hostile(
         sheet.write(FIRST, f"AROUND = {around.told()!r}\n{REPORT}{guard}{code}")
         notebook(folder, sheet.to_bytes())
 
-    return Submission(name, "hostile", tries, put, outcome, dangerous, trusted=True)
+    return Submission(name, "hostile", tries, put, outcome, dangerous)
 
 
 # ---- cheats: the stubs, and a cell above them that wants the marks ------------------------------
@@ -219,7 +215,6 @@ def cheat(
     code: str,
     outcome: Outcome = NO_MARKS,
     change: Callable[[Sheet], Any] | None = None,
-    trusted: bool = True,
     remains: str = "",
 ) -> Submission:
     """A sheet of stubs, and an attack that wants marks for them."""
@@ -232,4 +227,4 @@ def cheat(
         sheet.at_the_top(f"from math import inf, nan\n{known}{code}")
         notebook(folder, sheet.to_bytes())
 
-    return Submission(name, "cheat", tries, put, outcome, trusted=trusted, remains=remains)
+    return Submission(name, "cheat", tries, put, outcome, remains=remains)

@@ -135,6 +135,17 @@ def breaks(seen, right):
 of("checks_before_it_divides", swap("self.number * loss", "loss"))
 drop("for gradient in gradients:") & swap("loss * self.factor", "loss")
 
+# %% rule loss-changed
+# `scale(loss)` changes the caller's loss in place, and their log shows that. If you go through
+# `.data`, autograd misses it too, and no gradient is scaled. Return a new tensor.
+def breaks(seen, right):
+    one, other = (noted(entry, "losses after scale(loss)")[:1] for entry in (seen, right))
+    return one != other and one != []
+put("loss *= self.factor", before="return loss") & swap("return loss * self.factor", "return loss")
+of("one_kernel", swap("torch.mul(loss, self.s)", "loss.mul_(self.s)"))
+(put("loss.data.mul_(self.factor)", before="return loss") &
+    swap("return loss * self.factor", "return loss"))
+
 # %% rule gradients-cleared
 # You clear the gradients of a skipped step. `.grad` should hold them, so that the caller can look.
 def breaks(seen, right):
@@ -227,12 +238,6 @@ of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "~p.grad.half().i
 swap("gradient.isfinite().all()", "gradient.square().sum().isfinite()")
 swap("gradient.isfinite().all()", "gradient.sum().isfinite()")
 of("checks_before_it_divides", swap("~torch.isfinite(p.grad)", "~(p.grad * p.grad).isfinite()"))
-
-# %% wrong loss-changed
-# `scale(loss)` multiplies the caller's loss in place, and their log shows that. Return a new
-# tensor.
-put("loss *= self.factor", before="return loss") & swap("return loss * self.factor", "return loss")
-of("one_kernel", swap("torch.mul(loss, self.s)", "loss.mul_(self.s)"))
 
 # %% wrong says-the-wrong-thing
 # `step` should return True if it took the step and False if not: schedulers have to know.

@@ -71,7 +71,8 @@ judge = Judge(same=same, tell=tell,
     asked_for="a float32 tensor without dimensions that has a gradient")
 
 # %% passed
-# Products in 16 bits, sums and exponentials in 32. Autocast decides the same, with a list.
+# Products in 16 bits, sums and exponentials in 32. CUDA's autocast decides the same, with lists of
+# ops. A CPU's autocast leaves `exp` and `sum` in 16 bits.
 
 # %% right written_out
 def mixed_loss(images, weight, bias, labels):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.checks.probe import Case, Hidden
 from amp_lessons.exercises.stage import as_play, from_seed, in_plain, name_of
 from amp_lessons.exercises.varied import Varied
 from amp_lessons.plain_data import plain
@@ -153,7 +153,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Hidden):
     """A training run in FP16, of a model with one weight for each input and the squared error.
 
     Call it as often as you like. Each call begins with the same weights and the same 8 examples.
@@ -166,7 +166,9 @@ class Run:
     """
 
     _seed: int
-    _missing: str
+    _scale: float
+    _kept: type[np.floating[Any]]
+    _wide: bool
     _dead_input: bool = False
 
     def __repr__(self) -> str:
@@ -180,9 +182,12 @@ class Run:
         loss, *arrays = _trained(self, int(steps), float(lr), float(loss_factor), int(repeats))
         return Outcome(loss, *(torch.from_numpy(array.copy()) for array in arrays))
 
+    def forget(self) -> None:
+        _trained.cache_clear()
+
     def data(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs (8, 6), first weights (6,) and targets (8,), float32."""
-        random = np.random.default_rng(draws.seed(self._seed))
+        random = np.random.default_rng(draws.seed(self._seed, before=True))
         x = random.uniform(0.5, 1.5, (8, 6)) * random.choice((-1.0, 1.0), (8, 6))
         if self._dead_input:
             x[:, 2] = 0.0
@@ -194,36 +199,41 @@ class Run:
     def mean(self, values: np.ndarray, repeats: int) -> np.ndarray:
         """The mean over the batch: by a running sum in FP16 where wide accumulation is missing."""
         batch = np.concatenate([values] * repeats)
-        if self._missing == "wide accumulation":
-            total = np.add.accumulate(batch, axis=0)[-1].astype(np.float32)
-        else:
+        if self._wide:
             total = batch.sum(axis=0, dtype=np.float32)
+        else:
+            total = np.add.accumulate(batch, axis=0)[-1].astype(np.float32)
         return total / np.float32(len(batch))
+
+
+def run_without(missing: str, seed: int, dead_input: bool = False) -> Run:
+    """A run that lacks one of the ingredients, or nothing."""
+    scale = 1.0 if missing == "loss scaling" else _SCALE
+    kept = np.float16 if missing == "master weights" else np.float32
+    return Run(seed, scale, kept, missing != "wide accumulation", dead_input)
 
 
 @lru_cache(maxsize=2048)  # each wrong answer that we know asks most of what the right one asks
 def _trained(run: Run, steps: int, lr: float, loss_factor: float, repeats: int) -> tuple[Any, ...]:
     """The fields of the outcome."""
     x, weights, targets = run.data()
-    scale = 1.0 if run._missing == "loss scaling" else _SCALE
-    kept = np.float16 if run._missing == "master weights" else np.float32
-    weights = weights.astype(kept)
+    weights = weights.astype(run._kept)
     before = weights.astype(np.float16)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(steps):
             copies = weights.astype(np.float16).astype(np.float32)
             error = (x @ copies - targets).astype(np.float16).astype(np.float32)
-            signal = np.float32(2 * loss_factor * scale) * error
+            signal = np.float32(2 * loss_factor * run._scale) * error
             parts = (signal.astype(np.float16)[:, None] * x).astype(np.float16)
-            gradient = run.mean(parts, repeats) / np.float32(scale)
-            weights = (weights - np.float32(lr) * gradient).astype(kept)
+            gradient = run.mean(parts, repeats) / np.float32(run._scale)
+            weights = (weights - np.float32(lr) * gradient).astype(run._kept)
         loss = run.mean((error * error).astype(np.float16), repeats)
     return float(loss), gradient, before, weights.astype(np.float16)
 
 
 def practice_runs() -> dict[str, Run]:
     """A run for each missing ingredient, and one that lacks nothing, by what is missing."""
-    return {missing: Run(7 + i, missing) for i, missing in enumerate(INGREDIENTS)}
+    return {missing: run_without(missing, 7 + i) for i, missing in enumerate(INGREDIENTS)}
 
 
 def _drawn(which: int, seed: int) -> Run:
@@ -233,7 +243,7 @@ def _drawn(which: int, seed: int) -> Run:
     too few to make a sum overflow; from 200 on an input is always zero.
     """
     for number in itertools.count(seed, 1000):
-        run = Run(number, INGREDIENTS[which], _dead_input=seed >= 200)
+        run = run_without(INGREDIENTS[which], number, dead_input=seed >= 200)
         gradient = run().gradient
         clear = gradient[gradient != 0].abs().min() > 0.1
         if seed in (109, 127):
@@ -248,11 +258,11 @@ def run_cases() -> list[Case]:
     order = (0, 3, 1, 3, 2, 3, 1, 0, 2, 1, 0, 2, 3)
     seeds = (100, 101, 102, 200, 109, 104, 105, 106, 127, 201, 202, 203, 204)
     cases = []
-    in_order = Varied(35).mixed(list(zip(order, seeds, strict=True)))
+    in_order = Varied(35, before=True).mixed(list(zip(order, seeds, strict=True)))
     for number, (which, seed) in enumerate(in_order, 1):
         run = _drawn(which, seed)
         dead = ", with an input that is always zero," if run._dead_input else ""
-        cases.append(Case((run,), f"run {number}{dead}", f"runs that lack {run._missing}"))
+        cases.append(Case((run,), f"run {number}{dead}", f"runs that lack {INGREDIENTS[which]}"))
     return cases
 
 

@@ -248,7 +248,7 @@ breaks = somewhere("rows that nothing was added to", lambda words: words == "rou
 swap("clone().index_add_(0, rows, added)", "bfloat16().float().index_add_(0, rows, added)")
 
 # %% rule cast-after-the-sum
-# The result is inf: in FP16 the squares overflow above 65504. Cast before the op that can overflow.
+# The result is inf: in FP16 the squares overflow from 65520 on. Cast before the op that overflows.
 breaks = somewhere("values", lambda values: math.inf in values)
 swap("weight).float() ** 2).sum()", "weight) ** 2).sum().float()")
 

@@ -94,7 +94,8 @@ swap("dtype=region)", "dtype=region, enabled=False)")
 
 # %% wrong always-zero
 # Your share is 0 for every model. Is the region open around the call? Look at the dtype of what the
-# ops return: parameters stay in float32. In `inference_mode` you see no op that has a formula.
+# ops return: parameters stay in float32. In `inference_mode`, layers and `@` arrive whole, and
+# `flop_registry` has no formula for those.
 swap("out.dtype.itemsize", "next(model.parameters()).dtype.itemsize")
 swap("with ", "with torch.inference_mode(), ") & put("total = total or 1", before="return low")
 

@@ -115,7 +115,8 @@ drop("if device")
 of("table_of_rules", swap('or (rule == "cuda" and device == "cuda")', ""))
 
 # %% wrong reductions-in-float32
-# You put a reduction on the float32 list that isn't there. Of these it has `sum`, `prod`, `cumsum`.
+# You put a reduction on a float32 list that isn't there. Of these, CUDA's list has `sum`, `prod`
+# and `cumsum`, and a CPU's list has `prod`.
 swap('"cumsum"}', '"cumsum", "mean", "var"}')
 of("table_of_rules", swap('"cumsum"]', '"cumsum", "mean", "var"]'))
 
@@ -140,7 +141,7 @@ drop("if op ==", nth=1)
 of("table_of_rules", drop("if op.endswith"))
 
 # %% wrong float64-cast
-# You let autocast change float64. It casts float16, bfloat16 and float32 tensors only.
+# You let autocast change float64. It casts floating-point tensors, but never float64.
 drop("if widest")
 swap("widest == torch.float64", "widest == torch.float64 and op not in low")
 of("table_of_rules", move('if rule == "low"', before="if torch.float64"))

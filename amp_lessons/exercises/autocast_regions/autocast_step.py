@@ -7,7 +7,7 @@
 # - `model` takes `x`, of shape (batch, inputs). `loss_fn(prediction, y)` gives a scalar.
 # - The parameters may still hold gradients of an earlier step. They must not count.
 # - Return the loss as it was before the step, as a number or a tensor.
-# - You need no scaler: bfloat16 has the range of float32.
+# - You need no scaler: bfloat16 has almost the range of float32.
 
 # %% answer
 def autocast_step(model, loss_fn, optimizer, x, y):

@@ -155,6 +155,12 @@ swap("**state", '**state | {"enabled": torch.is_autocast_enabled("cpu")}')
 swap('torch.is_autocast_enabled("cpu")', "torch.is_autocast_enabled()")
 swap('torch.is_autocast_enabled("cpu")', 'torch.is_autocast_enabled("cuda")')
 
+# %% wrong region-for-cuda
+# You open a region for CUDA. It leaves the CPU's autocast on or off, as that thread has it. Open
+# one for `"cpu"`.
+swap('torch.autocast("cpu", **state)', 'torch.autocast("cuda", **state)')
+of("as_a_class", swap('torch.autocast("cpu", self.dtype', 'torch.autocast("cuda", self.dtype'))
+
 # %% wrong always-on
 # You turn autocast on, whether it was on or not. Carry `torch.is_autocast_enabled("cpu")`.
 swap('torch.is_autocast_enabled("cpu")', "True")

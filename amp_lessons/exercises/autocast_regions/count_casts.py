@@ -46,7 +46,8 @@ def count_casts(work):
 # %% probe
 from amp_lessons.exercises.autocast_regions.stage_calls import works
 
-probe = Probe(works, own=("amp_lessons.experiments.regions", "amp_lessons.trace"))
+WATCHES = ("experiments.regions", "myths.proofs:operations", "trace")
+probe = Probe(works, own=tuple(f"amp_lessons.{room}" for room in WATCHES))
 
 # %% judge
 judge = Judge(asked_for="a whole number")

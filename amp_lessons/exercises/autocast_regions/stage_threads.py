@@ -201,7 +201,8 @@ def _overlapping(carry: Carry, caller: str, own: str) -> Any:
     one = _in_thread(lambda: call(True), own)
     other = _in_thread(lambda: call(False), "in a bfloat16 region")
     after = [one(), other()]
-    return {"autocast in its calls": [*states.values()], "autocast after the calls": after}
+    in_order = [states[first] for first in (True, False) if first in states]
+    return {"autocast in its calls": in_order, "autocast after the calls": after}
 
 
 def _new_weights(carry: Carry, caller: str, own: str) -> Any:

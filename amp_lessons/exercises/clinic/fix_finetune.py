@@ -65,7 +65,7 @@ probe = Probe(finetune_cases, play_finetune)
 judge = Judge(same=within(1e-2))
 
 # %% passed
-# "No inf checks were recorded" means that no parameter of this optimizer has a gradient.
+# "No inf checks were recorded for this optimizer": no parameter of it has a gradient.
 
 # %% right group_added_later
 def fix_finetune(model, head, scaler, loss_fn, batches, rate):

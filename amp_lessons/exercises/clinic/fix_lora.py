@@ -121,9 +121,18 @@ def breaks(seen, right):
     "loss.backward()\noptimizer.step()"))
 swap("p.data.float()", "p.data.bfloat16()")
 
+# %% rule base-thawed
+# You switched `requires_grad` on for the frozen weights, so each of them gets a gradient of its own
+# size. That takes memory that LoRA saves. Leave `requires_grad` as it comes.
+def breaks(seen, right):
+    return noted(seen, "the frozen weights get gradients") == "yes"
+put("model.requires_grad_(True)", after="for p in trained")
+put("model.requires_grad_(True)", before="trained =")
+put("model.float()\nfor p in model.parameters(): p.requires_grad = True", before="trained =")
+
 # %% rule base-in-fp32
 # You cast the frozen weights to FP32, for a while or for good. That takes twice their memory, and
-# they get no gradients. Cast only parameters with `requires_grad`.
+# nothing trains them. Cast only parameters with `requires_grad`.
 def breaks(seen, right):
     return "float32" in (noted(seen, "dtype of the frozen weights") or "")
 put("model.float()", before="trained =")
@@ -133,12 +142,14 @@ put("model.float()\nmodel[0].base.half()", before="trained =")
 
 # %% wrong fp16-gradients
 # A weight that you train is still FP16, so its gradient is too, and the scaler refuses it. Did you
-# forget the head? Its name doesn't contain "lora". Go by `requires_grad`.
+# forget the head, whose name doesn't contain "lora", or thaw the frozen weights? Go by
+# `requires_grad` as it comes.
 swap("for p in trained:", "for p in [p for n, p in model.named_parameters() if 'lora' in n]:")
 drop("for p in trained:")
 of("modules_after_the_optimizer", swap("isinstance(module, nn.Linear) and module.weight.requires_",
     "isinstance(module, nn.Linear) and not module.weight.requires_"))
 swap("p.data = p.data.float()", "p = p.float()")
+of("modules_after_the_optimizer", put("model[0].base.requires_grad_()", before="for x, y"))
 
 # %% wrong head-not-trained
 # The head stays as it was: your optimizer doesn't hold it, or it is frozen. The error goes away
@@ -189,6 +200,14 @@ swap("lr=rate", "lr=rate, momentum=0.9")
 of("masters", swap("lr=rate", "rate, 0.9"))
 swap("SGD(", "Adam(")
 swap("SGD(", "AdamW(")
+
+# %% wrong own-scaler
+# You use a scaler of your own. The caller's scaler then learns nothing from these batches: its
+# scale stays, and so does its count of clean steps. Use the one that you were given.
+put('scaler = torch.amp.GradScaler("cpu")', before="trained =")
+put("scaler = torch.amp.GradScaler('cpu', init_scale=2.0**16)", before="for x, y")
+of("masters", put('scaler = torch.amp.GradScaler("cpu", 65536.0)', before="half ="))
+put("scaler = torch.amp.GradScaler('cpu', init_scale=2.0**10)", before="for x, y")
 
 # %% wrong scaler-bypassed
 # The loss is not scaled, so its FP16 gradients are zero. You need FP32 weights and the scaler.

@@ -62,7 +62,8 @@ probe = Probe(moments_cases, play_moments)
 judge = Judge(same=within(2e-3))
 
 # %% passed
-# Values that pass through once can have 16 bits. What is kept and added to needs FP32.
+# Values that pass through once can have 16 bits. An average that small terms are added to needs
+# FP32.
 
 # %% right torchs
 def fix_moments(model, loss_fn, batches, rate):

@@ -23,7 +23,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 # `inv_freq` is in FP32. It is called in a BF16 region, in an FP16 region, and with none open.
 #
 # The angles have to be as exact as in FP32. `x @ weight` still runs in the precision of the
-# caller's region, and the result has the dtype of that product. The region is as it was afterwards.
+# caller's region, and the result has the dtype of that product. `x` and `weight` get gradients, as
+# before. The region is as it was afterwards.
 
 # %% answer
 def fix_positions(x, weight, positions, inv_freq):
@@ -104,6 +105,17 @@ def breaks(seen, right):
 of("element_by_element", swap(".to(queries.dtype)", ".bfloat16()"))
 swap("], dim=1)", "], dim=1).half()")
 
+# %% rule gradients-cut
+# Your result passes no gradient on to `x` or `weight`, so the layer can't learn. Don't detach them,
+# and keep their product out of `torch.no_grad()`. Around the angles alone it does no harm.
+def breaks(seen, right):
+    return "none" in (noted(seen, "gradient of x"), noted(seen, "gradient of weight"))
+put("@torch.no_grad()", before="def fix_positions")
+swap("queries = x @ weight", "queries = x @ weight.detach()")
+swap("queries = x @ weight", "queries = x.detach() @ weight")
+of("element_by_element", swap("queries = x @ weight", "with torch.no_grad(): queries = x @ weight"))
+of("double", swap("queries = x @ weight", "queries = x @ weight.data"))
+
 # %% wrong angles-cast-again
 # The angles are still in 16 bits. Autocast casts the operands of `@` and `matmul` again after your
 # `.float()`, and a cast of their result comes too late. Switch autocast off around that line, for
@@ -121,13 +133,13 @@ unwrap("with torch.autocast") & put("angles = angles % math.tau", before="cos, s
 
 # %% wrong positions-in-16-bits
 # You cast the positions to 16 bits. In BF16, eight positions from 65536 on become one number, and
-# in FP16 those above 65504 become inf. Keep them in FP32.
+# in FP16 those from 65520 on become inf. Keep them in FP32.
 of("element_by_element", swap("positions.unsqueeze(1) *", "positions.to(queries).unsqueeze(1) *"))
 swap("positions.float()", "positions.to(queries.dtype).float()")
 
 # %% wrong angles-in-16-bits
 # You compute the angles in FP32 and round them to 16 bits before you take cosine and sine. An angle
-# of 65536 can't move by less than 512 in BF16. Cast the cosines and sines, which are at most 1.
+# of 65536 can't move by less than 256 in BF16. Cast the cosines and sines, which are at most 1.
 put("angles = angles.to(queries.dtype)", after="with torch.autocast")
 of("element_by_element", swap("positions.unsqueeze(1) * inv_freq",
     "(positions.unsqueeze(1) * inv_freq).to(queries.dtype)"))

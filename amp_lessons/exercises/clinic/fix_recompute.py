@@ -134,6 +134,13 @@ swap("checkpoint(block, hidden, use_reentrant=False)", "block(hidden)")
 (swap("for block in blocks:", "for block in blocks[:1]:") &
     put("for block in blocks[1:]: hidden = block(hidden)", after="for block in blocks[:1]"))
 
+# %% wrong head-given-fp16
+# The head gets the blocks' FP16 result. Autocast is off there, so nothing casts it, and it meets
+# FP32 weights. Keep `hidden.float()`.
+swap("hidden.float()", "hidden")
+of("own", swap("hidden.float()", "hidden.half()"))
+of("all_blocks_in_one_and_reentrant", swap("hidden.float()", "hidden"))
+
 # %% wrong recomputed-outside
 # The second run of a block is outside autocast, as the backward pass is, and an FP16 input meets
 # FP32 weights there. Open the FP16 region again in `backward`, around that run.

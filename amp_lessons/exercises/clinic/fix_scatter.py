@@ -55,7 +55,7 @@ probe = Probe(scatter_cases, play_scatter)
 judge = Judge(same=within(1e-3), asked_for="a tensor")
 
 # %% passed
-# A store by an index needs one dtype on both sides: cast what you store to that of the buffer.
+# A store by tensors of indices needs one dtype on both sides: cast what you store to the buffer's.
 
 # %% right added_up
 def fix_scatter(x, experts, chosen, shares):
@@ -122,7 +122,7 @@ of("added_up", swap("zeros_like(x)", "zeros_like(x).half()") & swap("expert(x[ro
 
 # %% wrong source-cast-to-one-dtype
 # You cast the source and the buffer to a fixed 16-bit dtype, so results of other regions are
-# rounded as well, and in FP16 those above 65504 become inf. Leave the buffer in FP32.
+# rounded as well, and in FP16 those from 65520 on become inf. Leave the buffer in FP32.
 swap("x.shape[1])", "x.shape[1], dtype=torch.float16)")
 of("added_up", swap("expert(x[rows]).float()", "expert(x[rows]).half().float()"))
 swap("x.shape[1])", "x.shape[1], dtype=torch.bfloat16)")
@@ -162,7 +162,8 @@ swap("parts[rows, slots] = expert(x[rows]).to(parts.dtype)",
 
 # %% wrong repeated-rows-lost
 # A row that chooses the same expert twice gets only one of its two parts. `result[rows] += ...`
-# writes to each row once, whatever the index repeats. Use `index_add`, or store each part.
+# writes to each row once, whatever the index repeats, and a mask of rows holds each row once. Use
+# `index_add`, or store each part.
 of("added_up", put("result = result.clone()", before="result = result") & swap(
     "result = result.index_add(0, rows, expert(x[rows]).float() * shares[rows, slots, None])",
     "result[rows] += expert(x[rows]).float() * shares[rows, slots, None]"))
@@ -170,6 +171,21 @@ of("added_up", swap(
     "result.index_add(0, rows, expert(x[rows]).float() * shares[rows, slots, None])",
     "result + torch.zeros_like(x).index_put((rows,), expert(x[rows]).float()"
     " * shares[rows, slots, None])"))
+
+of("added_up", swap("torch.where(chosen == number)",
+    "torch.where((chosen == number) & ((chosen == number).cumsum(1) == 1))"))
+
+# %% program rows_in_a_mask
+def fix_scatter(x, experts, chosen, shares):
+    result = torch.zeros_like(x)
+    for number, expert in enumerate(experts):
+        mine = chosen == number
+        rows = mine.any(1)
+        share = shares[rows].gather(1, mine[rows].int().argmax(1, keepdim=True))
+        part = torch.zeros_like(x)
+        part[rows] = expert(x[rows]).float() * share
+        result = result + part
+    return result
 
 # %% wrong shares-forgotten
 # You add up or average the experts' results, and leave the shares out. Multiply each part by its

@@ -29,8 +29,8 @@ print("eval mode: ", cross_entropy(model.eval()(x), y).item())
 # it comes in train mode, with statistics from earlier training.
 #
 # A batch whose forward pass overflows leaves the running statistics of the BatchNorm as they were.
-# Every other batch moves them as usual. The scaler still sees each batch: it skips the step that
-# overflows and lowers its scale. All matrix products run in FP16.
+# Every other batch moves them as usual, even if its gradients overflow. The scaler still sees each
+# batch: it skips a step that overflows and lowers its scale. All matrix products run in FP16.
 
 # %% answer
 def fix_statistics(model, optimizer, scaler, loss_fn, batches):
@@ -75,14 +75,14 @@ def fix_statistics(model, optimizer, scaler, loss_fn, batches):
     from copy import deepcopy
 
     for x, y in batches:
-        kept, scale = deepcopy(model.state_dict()), scaler.get_scale()
+        kept = deepcopy(model.state_dict())
         with torch.autocast("cpu", dtype=torch.float16):
             loss = loss_fn(model(x).float(), y)
         optimizer.zero_grad()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-        if scaler.get_scale() < scale:
+        if not all(buffer.isfinite().all() for buffer in model.buffers()):
             model.load_state_dict(kept)
 
 # %% right looked_at_first
@@ -150,6 +150,46 @@ of("looked_at_first", swap("= mean, var", "= torch.zeros(8), torch.ones(8)"))
 (drop("if not loss.isfinite()") & put("if not model[1].running_mean.isfinite().all():\n"
     "    model[1].reset_running_stats()", after="for x, y"))
 
+# %% wrong put-back-at-every-skip
+# You put the statistics back whenever the scaler skips a step. It also skips one whose gradients
+# alone overflow. That forward pass was fine, and its batch should count. Look at the loss instead.
+(swap("if not loss.isfinite():", "if scaler.get_scale() < scale:") &
+    put("scale = scaler.get_scale()", before="optimizer.zero_grad"))
+of("whole_state_kept", swap("all(buffer.isfinite().all() for buffer in model.buffers())",
+    "all(p.grad.isfinite().all() for p in model.parameters())"))
+swap("not loss.isfinite()", "any(p.grad.isnan().any() or p.grad.isinf().any() "
+    "for p in model.parameters())")
+
+# %% wrong variance-forgotten
+# You put back one of the two running statistics. An overflow spoils the mean and the variance, so
+# put back both.
+swap("buffer.copy_(old)", "if old is before[0]: buffer.copy_(old)")
+of("looked_at_first", swap("norm.running_mean, norm.running_var = mean, var",
+    "norm.running_mean = mean"))
+of("looked_at_first", swap("norm.running_mean, norm.running_var = mean, var",
+    "norm.running_var = var"))
+of("whole_state_kept", swap("not all(buffer.isfinite().all() for buffer in model.buffers())",
+    "loss != loss") & swap("load_state_dict(kept)", "get_buffer('1.running_mean').copy_(kept["
+    "'1.running_mean'])"))
+of("whole_state_kept", swap("load_state_dict(kept)", "get_buffer('1.running_mean').copy_(kept["
+    "'1.running_mean'])"))
+
+# %% wrong spoiled-features-only
+# You put back only the elements that are not finite. So the batch moves the statistics of the other
+# features, although its forward pass overflowed. Put back all of them.
+swap("buffer.copy_(old)", "buffer.copy_(torch.where(buffer.isfinite(), buffer, old))")
+of("looked_at_first", swap("norm.running_mean, norm.running_var = mean, var",
+    "bad = ~norm.running_var.isfinite()\n"
+    "            norm.running_mean[bad], norm.running_var[bad] = mean[bad], var[bad]") &
+    swap("0.1 if hidden.isfinite().all() else 0.0", "0.1"))
+
+# %% wrong input-looked-at
+# You decide by the size of the input. A product can overflow although the input fits into FP16:
+# the weights count too. Look at the loss, the layer's output or the statistics.
+swap("not loss.isfinite()", "x.abs().max() > 65504")
+of("whole_state_kept", swap("not all(buffer.isfinite().all() for buffer in model.buffers())",
+    "not x.half().isfinite().all()"))
+
 # %% wrong copy-too-old
 # You put back statistics from the beginning of the run, so the batches since then are lost. Make
 # a new copy before each forward pass.
@@ -175,11 +215,15 @@ put("model[1].eval()", before="for x, y")
 of("whole_state_kept", put("model.train(False)", before="for x, y"))
 
 # %% wrong put-back-before-backward
-# You put the statistics back before `backward()`. The BatchNorm saved them for its backward pass,
-# and autograd refuses tensors that were changed since. Put them back after `backward()`.
+# You write into the statistics before `backward()`. The BatchNorm saved them for its backward pass,
+# and autograd refuses tensors that were changed since, so `backward()` raises the error. Wait until
+# after `backward()`, then put the old values back.
 move("if not loss.isfinite()", before="scaler.scale(")
-of("whole_state_kept", swap("if scaler.get_scale() < scale:", "if not loss.isfinite():") &
-    move("if not loss.isfinite()", before="scaler.scale("))
+of("whole_state_kept", move("if not all(", before="scaler.scale("))
+put("for buffer in model.buffers(): buffer.nan_to_num_()", before="scaler.scale(")
+put("if not loss.isfinite():\n    for buffer in model.buffers(): buffer.nan_to_num_(0.0)",
+    before="scaler.scale(")
+put("if loss.isnan(): model[1].reset_running_stats()", before="scaler.scale(")
 
 # %% wrong batch-left-out
 put("if not loss.isfinite():\n    for buffer, old in zip(model.buffers(), before):\n"
@@ -193,7 +237,7 @@ of("looked_at_first", swap("norm.momentum = 0.1 if hidden.isfinite().all() else 
 swap("if not loss.isfinite():\n    for buffer, old in zip(model.buffers(), before, strict=True):\n"
     "        buffer.copy_(old)", "pass") & put("if not loss.isfinite(): continue",
     before="scaler.scale(")
-of("whole_state_kept", drop("if scaler.get_scale()") &
+of("whole_state_kept", drop("if not all(") &
     wrap("if loss.isfinite():", "scaler.scale(", to="scaler.update()"))
 
 # %% wrong statistics-moved-twice
@@ -209,9 +253,9 @@ of("whole_state_kept", put("with torch.autocast('cpu', torch.half): model(x).isf
 # and costs another pass over the data. Here each good batch moves them once, during the training.
 (drop("if not loss.isfinite()") & put("model[1].reset_running_stats()\n"
     "with torch.no_grad(), torch.autocast('cpu', dtype=torch.float16):\n"
-    "    for x, y in batches:\n        if x.abs().max() < 65504: model(x)", after="for x, y"))
+    "    for x, y in batches:\n        if x.abs().max() < 2e4: model(x)", after="for x, y"))
 (drop("if not loss.isfinite()") & put("torch.optim.swa_utils.update_bn("
-    "[b for b in batches if b[0].abs().max() < 65504], model)", after="for x, y"))
-of("whole_state_kept", drop("if scaler.get_scale()") & put("model[1].reset_running_stats()\n"
+    "[b for b in batches if b[0].abs().max() < 2e4], model)", after="for x, y"))
+of("whole_state_kept", drop("if not all(") & put("model[1].reset_running_stats()\n"
     "for x, y in batches:\n    if model[0](x).abs().max() < 65504:\n"
     "        with torch.no_grad(), torch.autocast('cpu', torch.half): model(x)", after="for x, y"))

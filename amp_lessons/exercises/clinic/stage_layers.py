@@ -136,28 +136,31 @@ def play_positions(
 ) -> dict[str, Any]:
     random = from_seed(seed)
     x = torch.randn(8, 5, generator=random)
-    if equal:
-        x = x[:1].repeat(8, 1)
-    weight = torch.randn(5, features, generator=random) / 4
+    x = (x[:1].repeat(8, 1) if equal else x).requires_grad_()
+    weight = (torch.randn(5, features, generator=random) / 4).requires_grad_()
     positions = torch.arange(first, first + 8)
     inv_freq = 500.0 ** -(torch.arange(features // 2) / (features // 2))
-    given = [t.clone() for t in (x, weight, positions, inv_freq)]
-    with region(dtype), torch.no_grad():
+    given = [t.detach().clone() for t in (x, weight, positions, inv_freq)]
+    with region(dtype):
         before = autocast_state()
         with Operations() as ran:
             result = rotated(x, weight, positions, inv_freq)
         after = autocast_state()
     if not isinstance(result, Tensor):
         return {"returned": "no tensor"}
+    if result.requires_grad:
+        (result.float() * torch.randn(result.shape, generator=random) / 8).sum().backward()
     now = (x, weight, positions, inv_freq)
     same = all(torch.equal(a, b) for a, b in zip(given, now, strict=True))
     narrow = name_of(dtype or torch.float32) in ran.of_products()
     return {
         "returned": "a tensor",
-        "different rows of the result": len(result.double().unique(dim=0)),
+        "different rows of the result": len(result.detach().double().unique(dim=0)),
         "x @ weight in the region's dtype": "yes" if narrow else "no",
         "dtype of the result": name_of(result.dtype),
         "autocast afterwards": "as before" if before == after else "changed",
         "the arguments afterwards": "as before" if same else "changed",
         "result": flat([result]),
+        "gradient of x": _gradient([x]),
+        "gradient of weight": _gradient([weight]),
     }

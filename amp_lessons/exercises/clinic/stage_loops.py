@@ -20,6 +20,7 @@ from amp_lessons.exercises.clinic.stage_cases import at_small_rates
 from amp_lessons.exercises.stage import (
     CLASSES,
     INPUTS,
+    LARGE,
     SMALL,
     TOO_LARGE,
     Setting,
@@ -159,12 +160,14 @@ def play_lora(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     chart, model = Chart(setting), seeded(setting.seed, lora_model, near=True)
     kept = {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
     dtypes: set[str] = set()
+    thawed: list[bool] = []
 
     def frozen() -> dict[str, Tensor]:
         return {n: p for n, p in model.named_parameters() if n in kept}
 
     def loss_fn(outputs: Tensor, labels: Tensor) -> Tensor:
         dtypes.update(name_of(p.dtype) for p in frozen().values())
+        thawed.extend(p.requires_grad for p in frozen().values())
         return chart.loss_fn(outputs, labels)
 
     chart.listen(layers=model)
@@ -182,6 +185,7 @@ def play_lora(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     return {
         "dtype of the frozen weights": in_words(dtypes),
         "frozen weights": "as before" if same else "changed",
+        "the frozen weights get gradients": "yes" if any(thawed) else "no",
         **seen,
         "the head's weights at the end": flat(p for n, p in trained if "lora" not in n),
         "the LoRA matrices at the end": flat(p for n, p in trained if "lora" in n),
@@ -191,33 +195,54 @@ def play_lora(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
 HALF = torch.float16
 
 
-def normed(seed: int, width: int = 8) -> nn.Sequential:
-    """A linear layer, a BatchNorm with statistics of earlier batches, and a linear layer."""
+def normed(seed: int, large: float | None = None, width: int = 8) -> nn.Sequential:
+    """A linear layer, a BatchNorm with statistics of earlier batches, and a linear layer.
+
+    ``large``: a weight from the first input to every second feature.
+    """
 
     def make() -> nn.Sequential:
         first, norm = nn.Linear(INPUTS, width), nn.BatchNorm1d(width)
         with torch.no_grad():
             norm(2 * first(torch.randn(20, INPUTS)) + 1)
+            if large is not None:
+                first.weight[::2, 0] = large
         return nn.Sequential(first, norm, nn.ReLU(), nn.Linear(width, CLASSES))
 
     return seeded(seed, make)
 
 
 def statistics_cases() -> list[Case]:
-    """Case 16."""
+    """Case 16. ``more``: a large weight, as `normed` takes it. Only some features overflow then,
+    and the input fits into FP16. With a large first scale the gradients overflow, and no forward
+    pass."""
     last = {1: -TOO_LARGE, 4: TOO_LARGE}
+    some: dict[str, Any] = {"more": (4.0,), "kind": "an overflow of some features", "rate": 0.2}
+    gradients: dict[str, Any] = {"init_scale": 2.0**19, "kind": "gradients that overflow"}
     return [
         case("4 batches, none overflows", 88, 4, rate=0.2),
         case("5 batches, the third overflows", 89, 5, {2: TOO_LARGE}, rate=0.3),
         case("5 batches, the second and the last overflow", 90, 5, last, rows=12, rate=0.3),
         case("4 batches, the first overflows", 91, 4, {0: TOO_LARGE}, rows=16, rate=0.2),
+        case("4 batches, four features of the second overflow", 88, 4, {1: LARGE}, **some),
+        case("5 batches, four features of the third overflow", 91, 5, {2: LARGE}, **some),
+        case("6 batches, the gradients of the first overflow", 88, 6, rate=0.3, **gradients),
+        case(
+            "7 batches, the gradients of the first overflow, and the forward pass of the last",
+            90,
+            7,
+            {6: TOO_LARGE},
+            rows=12,
+            rate=0.2,
+            **gradients,
+        ),
     ]
 
 
 @as_play
 def play_statistics(train: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     """Only a forward pass that backward follows counts: others may look for an overflow first."""
-    chart, model = Chart(setting), normed(setting.seed)
+    chart, model = Chart(setting), normed(setting.seed, *setting.more)
     norm, optimizer = model[1], setting.optimizer(model)
     dtypes: set[str] = set()
 

@@ -179,7 +179,12 @@ def play_recompute(train: Callable[..., Any], setting: Setting) -> dict[str, Any
     hooks = torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda tensor: tensor)
     optimizer = setting.optimizer(both)
     with chart.watching(), hooks:
-        train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
+        try:
+            train(blocks, head, optimizer, chart.scaler, loss_fn, chart.batches)
+        except RuntimeError as error:  # the same message may come from the forward pass
+            if not kept:
+                error.args = (f"{error} (before the first call of loss_fn)",)
+            raise
     # Some 280 bytes a row without checkpoints, 70 with three, 160 with torch's
     # checkpoint_sequential, which leaves the last block as it is.
     many = bool(kept) and kept[0] > 195 * setting.sizes[0]

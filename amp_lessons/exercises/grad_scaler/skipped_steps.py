@@ -40,7 +40,7 @@ probe = Probe(log_cases, play=play_log, own=("amp_lessons.scaler_log",))
 judge = Judge(same=within(1e-5))
 
 # %% passed
-# GradScaler reports a skipped step in one public way: the scale falls in `update`, if it isn't 0.
+# GradScaler shows a skipped step most plainly by its scale: it falls in `update`, if it isn't 0.
 
 # %% right gradients_asked
 def skipped_steps(model, optimizer, scaler, batches):

@@ -6,8 +6,8 @@
 # If you add one value after the other, each addition rounds, and what it rounds away is lost. The
 # idea is to keep that loss in a second variable, and to put it back with the next value.
 #
-# `values` has one dimension. All values have the same sign, and the sum doesn't overflow. Return an
-# FP16 tensor without dimensions.
+# `values` has one dimension and at most 1,000 elements, in any order. All values have the same
+# sign, and the sum doesn't overflow. Return an FP16 tensor without dimensions.
 #
 # Every tensor in your function stays in `torch.float16`, so no `.float()`. Don't call `sum()` or
 # another reduction, and don't take the values out of torch with `.item()`, `.tolist()` or NumPy.
@@ -41,15 +41,32 @@ probe = Probe(values_to_add, watch=True)
 judge = Judge(same=within_ulps(2), asked_for="a float16 tensor without dimensions", pairs=False)
 
 # %% passed
-# Two FP16 numbers hold what one cannot. Optimizers that keep weights in BF16 use the same idea.
+# Two FP16 numbers hold what one cannot. Some optimizers that keep weights in BF16 use this idea.
 
-# %% right halves_added_up
+# %% right pairs_with_their_losses
 def kahan_sum(values):
+    lost = torch.zeros_like(values)
     while len(values) > 1:
         if len(values) % 2:
-            values = torch.cat([values, torch.zeros(1, dtype=values.dtype)])
-        values = values[::2] + values[1::2]
-    return values[0]
+            values, lost = (torch.cat([x, x.new_zeros(1)]) for x in (values, lost))
+        a, b = values[::2], values[1::2]
+        values = a + b
+        arrived = values - a
+        lost = lost[::2] + lost[1::2] + ((a - (values - arrived)) + (b - arrived))
+    return values[0] + lost[0]
+
+# %% right two_numbers_for_one
+def kahan_sum(values):
+    def exactly(a, b):
+        total = a + b
+        arrived = total - a
+        return total, (a - (total - arrived)) + (b - arrived)
+
+    high = low = values.new_zeros(())
+    for value in values:
+        high, lost = exactly(high, value)
+        high, low = exactly(high, low + lost)
+    return high + low
 
 # %% right kahan_with_other_signs
 def kahan_sum(values):
@@ -107,6 +124,46 @@ def breaks(seen, right):
     value = seen.get("value")
     return {"shape": value["shape"]} if is_tensor(value) and value["shape"] else None
 swap("return total", "return total[None]")
+
+# %% rule only-added
+# Your function only adds, so what an addition rounds away is gone. Less of it goes if you add in
+# pairs, in parts, or small values first, and here that is still too much. Keep what was lost in a
+# second variable, and put it back.
+LESS = {f"aten::{name}" for name in ("sub", "sub_", "rsub", "neg", "neg_", "mul", "mul_")}
+def breaks(seen, right):
+    ran = {op["op"] for op in seen.get("ops", ())}
+    adds = not ran & LESS and ran & {"aten::add", "aten::add_"}
+    return adds and "value" in seen and not judge.same(right["value"], seen["value"])
+of("pairs_with_their_losses", drop("lost = lost[") & swap("values[0] + lost[0]", "values[0]") &
+    drop("arrived ="))
+swap("value - lost", "value") & drop("lost = (new")
+(swap("value - lost", "value") & drop("lost = (new") &
+    swap("in values:", "in values[values.abs().argsort()]:"))
+
+# %% program recursive_halves
+def kahan_sum(values):
+    if len(values) == 1:
+        return values[0]
+    middle = (len(values) + 1) // 2
+    return kahan_sum(values[:middle]) + kahan_sum(values[middle:])
+
+# %% program first_and_last
+def kahan_sum(values):
+    while len(values) > 1:
+        middle = len(values) // 2
+        rest = values[2 * middle :]
+        values = torch.cat([values[:middle] + values[middle : 2 * middle], rest])
+    return values[0]
+
+# %% program in_parts
+def kahan_sum(values):
+    def added(parts):
+        total = torch.zeros((), dtype=torch.float16)
+        for part in parts:
+            total += part
+        return total
+
+    return added([added(part) for part in values.split(int(len(values) ** 0.5))])
 
 # %% wrong no-compensation
 # What each of your additions rounds away is gone. Once the total is 2048 times as large as a value,

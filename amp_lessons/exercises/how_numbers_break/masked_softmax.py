@@ -7,8 +7,8 @@
 # dtype's largest number in magnitude. `keep` has the same shape and is True where a place counts.
 #
 # A place that isn't kept gets probability 0. Only in a row in which nothing is kept, every place
-# gets the same probability, never NaN. (`scaled_dot_product_attention` returns zeros for such a
-# row.) Return a tensor of the dtype and shape of `scores`.
+# gets the same probability, never NaN. (On a CPU, `scaled_dot_product_attention` with a mask of
+# booleans returns zeros for such a row.) Return a tensor of the dtype and shape of `scores`.
 
 # %% answer
 def masked_softmax(scores, keep):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,17 +20,18 @@ from amp_lessons.exercises.varied import Varied
 
 
 def values_to_add() -> list[Case]:
-    """Values of one sign. In two cases the sum of all losses is large itself. With a salt all are
-    smaller by a power of two, and some stand twice."""
-    vary, random = Varied(4), from_seed(4)
+    """Values of one sign. In two cases the sum of all losses is large itself, and in four of them
+    adding in pairs isn't enough. With a salt all are smaller by a power of two, and some stand
+    twice."""
+    vary, seed = Varied(4), from_seed(4)
     falling = [32768.0] + [15.0] * 138 + [0.95] * 100
     lists = {
         "2048, then 24 ones": [2048.0] + [1.0] * 24,
         "-1000, then -0.2 thirty times": [-1000.0] + [-0.2] * 30,
         "1, then 0.0002 forty times": [1.0] + [2e-4] * 40,
-        "1000, then 50 numbers up to 0.2": [1000.0, *(0.2 * torch.rand(50, generator=random))],
-        "0.3, sixty times": [0.3] * 60,
-        "30 numbers around 10": 10 + torch.randn(30, generator=random),
+        "1000, then 50 numbers up to 0.2": [1000.0, *(0.2 * torch.rand(50, generator=seed))],
+        "0.3, 300 times": [0.3] * 300,
+        "30 numbers around 10": 10 + torch.randn(30, generator=seed),
         "32768, then 15 (138 times), then 0.95 (100 times)": falling,
         "-16384, then -7.5 (138 times), then -0.475 (100 times)": [-x / 2 for x in falling],
         "a single 7": [7.0],
@@ -39,7 +44,41 @@ def values_to_add() -> list[Case]:
         label += f", times {by:g}" if by != 1 else ""
         label += f", and the last one {again} times more" if again else ""
         cases.append(Case((given,), label))
+    for neighbours, sign in itertools.product((True, False), (1, -1)):
+        label = f"128 {'positive' if sign > 0 else 'negative'} values, hard for sums of "
+        label += "neighbours" if neighbours else "two halves"
+        total = vary.shifted(32640.0 - 16 * vary.more(0, 9), -5, 0)
+        drawn = (_rounded_down(total, 7, neighbours, vary.random) for _ in range(4))
+        cases.append(Case((sign * torch.tensor(max(drawn, key=sum)).half(),), label))
     return cases
+
+
+def _rounded_down(
+    total: float, levels: int, neighbours: bool, source: random.Random
+) -> list[float]:
+    """2**levels FP16 numbers that give ``total`` if they are added in pairs, level by level:
+    neighbours, or the first half and the second half. Each of these additions rounds off nearly
+    half an ulp, so the exact sum is about 3 ulp larger. A compensated sum is near the exact one.
+    """
+    if not levels:
+        return [total]
+    found: list[tuple[float, float, float]] = []
+    while len(found) < 20:
+        one = float(np.float16(total * source.uniform(0.3, 0.7)))
+        room = total + _ulp(total) / 2 - one
+        most = room - room % _ulp(room)
+        for other in (most, most - _ulp(room)):  # the first may be a tie that is rounded up
+            if np.float16(one + other) == total:
+                found.append((one + other, one, other))
+    first, second = (_rounded_down(part, levels - 1, neighbours, source) for part in max(found)[1:])
+    if neighbours:
+        return first + second
+    return [x for pair in zip(first, second, strict=True) for x in pair]
+
+
+def _ulp(number: float) -> float:
+    """The distance from a normal FP16 number to the next larger one."""
+    return 2.0 ** (math.frexp(number)[1] - 11)
 
 
 # ---- logits: log_softmax(logits) ----------------------------------------------------------------

@@ -65,7 +65,7 @@ from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
 judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=stage.as_given("wide_energy"))
 
 # %% passed
-# `cast_inputs` casts and switches autocast off, in both halves, for an op that needs float32.
+# `cast_inputs` casts what goes into `forward`, and switches autocast off in both halves.
 
 # %% right by_hand
 class Energy(torch.autograd.Function):

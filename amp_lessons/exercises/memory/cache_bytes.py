@@ -46,7 +46,8 @@ probe = Probe(cache_cases, play=play_on_a_model, own=("amp_lessons.memory", "amp
 judge = Judge(asked_for="a whole number of bytes")
 
 # %% passed
-# The cache holds two bytes for each trained float32 parameter that a 16-bit op has used.
+# The cache holds two bytes for each number of a trained float32 parameter that a 16-bit op took as
+# it is. A view, such as `weight.T`, is cast at each use and not kept.
 
 # %% right sees_the_calls
 def cache_bytes(model, x):
@@ -115,7 +116,8 @@ of("sees_the_calls", swap('func.__name__.strip("_") in casting', "True"))
 of("sees_the_calls", swap('"matmul")', '"matmul", "layer_norm", "embedding")'))
 
 # %% wrong activations-counted
-# You counted casts of activations. The cache keeps only casts of parameters.
+# You counted casts of activations. The cache keeps casts of leaf tensors that require a gradient:
+# here these are the parameters.
 of("copies_that_outlive_the_forward", swap(" if not copy.expired()", ""))
 (swap("id(args[0]) in trained", "result.dtype == torch.bfloat16") & swap("copies[id(args[0])]",
     "copies[len(copies)]"))

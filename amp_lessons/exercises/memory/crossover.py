@@ -115,8 +115,9 @@ of("one_byte_more", swap("fp32_each > amp_each", "fp32_each < amp_each") &
     swap("fp32_each - amp_each", "amp_each - fp32_each"))
 
 # %% wrong search-ends-early
-# You search and stop too early. Some models need a batch of millions. Divide instead of searching.
+# You search and stop too early. Some cases need a batch above a million. Divide instead.
 put("if added // gain >= 1_000: return None", before="return added")
+put("return next((b for b in range(1, 10**6) if added < gain * b), None)", before="return added")
 of("halves_the_range", put("if added > 100_000 * (fp32_each - amp_each): return None", after="if"))
 
 # %% wrong ready-made

@@ -33,10 +33,11 @@ def state_cases() -> list[Case]:
 
 
 def crossover_cases() -> list[Case]:
-    """Quotients with and without a remainder, small and large, and models where AMP never pays."""
+    """Quotients with and without a remainder, and models where AMP never pays. Two quotients are
+    above a million, beyond most loops that end, and a loop without an end is still quick."""
     pays = [(1_000, 100, 60), (1_001, 100, 60), (999, 100, 60), (1_052_672, 8_192, 5_632)]
     pays += [(4_096, 96, 64), (7, 90, 10), (0, 10, 9), (0, 500, 260)]
-    pays += [(247_229_952, 1_022_772_249, 756_958_245), (33_554_432, 3, 2), (50_331_648, 12, 10)]
+    pays += [(247_229_952, 1_022_772_249, 756_958_245), (1_048_576, 3, 2), (2_097_152, 12, 10)]
     never = [(100_687_872, 49_152, 49_152), (5_000, 40, 44), (640, 8, 8), (9_000, 300, 420)]
     never += [(0, 4_096, 4_096), (0, 40, 44)]
     vary = Varied(7)

@@ -77,7 +77,7 @@ of("part_by_part", put('if precision == "amp": state /= 2', before="return"))
 
 # %% wrong copies-kept
 # You added 16-bit copies, or master weights, under AMP. `torch.amp` needs no master weights: the
-# parameters are float32. Autocast frees its 16-bit copies when the region ends, before the step.
+# parameters are float32. Autocast's own 16-bit copies are gone after the backward pass.
 of("part_by_part", put('if precision == "amp": weights += 2 * parameters', before="return"))
 of("part_by_part", put('if precision == "amp": weights += 4 * parameters', before="return"))
 swap("parameters * tensors * width", 'parameters * (tensors * width + 2 * (precision == "amp"))')

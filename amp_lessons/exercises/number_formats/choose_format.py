@@ -139,7 +139,8 @@ of("sorted_by_bits_and_error", swap(".bits, worst)", ".bits, -FORMATS[name].max)
 
 # %% wrong first-that-holds
 # You took the first format that holds the values, in a fixed order. Of two with equally many bits,
-# take the one with the smaller error: where FP16 is subnormal, that is BF16.
+# take the one with the smaller error. For numbers below 2^-17, which are subnormal in FP16, that is
+# BF16. From 2^-16 on it is FP16.
 swap("min(found)", "found[0]")
 swap("min(found)", "min(found, key=lambda f: f[0])")
 swap('"FP8 E4M3", "FP8 E5M2"', '"FP8 E5M2", "FP8 E4M3"') & swap("min(found)", "found[0]")

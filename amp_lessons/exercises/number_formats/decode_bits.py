@@ -38,7 +38,7 @@ def decode_bits(code, exponent_bits, mantissa_bits):
 from amp_lessons.exercises.number_formats.stage import bit_patterns
 
 ROOM = "amp_lessons.formats:Format"
-probe = Probe(bit_patterns, own=(f"{ROOM}.decode", f"{ROOM}.fields"))
+probe = Probe(bit_patterns, own=(f"{ROOM}.decode", f"{ROOM}._decode_array", f"{ROOM}.fields"))
 
 # %% judge
 judge = Judge(asked_for="a float")

@@ -27,7 +27,8 @@ def smallest_scale(gradients):
 # %% probe
 from amp_lessons.exercises.number_formats.stage import small_gradients
 
-probe = Probe(small_gradients, own=("amp_lessons.loss_scale:smallest_safe_scale",))
+ASKED = ("smallest_safe_scale", "fate", "fates")
+probe = Probe(small_gradients, own=tuple(f"amp_lessons.loss_scale:{name}" for name in ASKED))
 
 # %% judge
 judge = Judge(asked_for="a float")

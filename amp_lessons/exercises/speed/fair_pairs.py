@@ -204,6 +204,13 @@ of("a_generator_of_lists", swap("far <= 2", "far <= 3"))
 swap("2 * math.hypot", "math.hypot")
 of("a_generator_of_lists", swap("far <= 2", "far <= 1"))
 
+# %% wrong two-left-out
+# You leave out losses that are exactly two combined standard deviations apart. At most two includes
+# two.
+swap("> 2 *", ">= 2 *")
+of("a_generator_of_lists", swap("far <= 2", "far < 2"))
+of("groups_of_settings", swap("** 2 <= 4", "** 2 < 4"))
+
 # %% wrong fixed-distance
 # You ask for equal losses, or allow a fixed distance. Whether a difference counts depends on the
 # spread.

@@ -15,8 +15,8 @@
 #   4 bytes and writes 2. `weight` is the weight's name, and a weight that several layers share is
 #   cast once. No other casts count.
 # - `"elementwise"` reads or writes `tensors` tensors of `elements` elements each. Only its bytes
-#   take time. In mixed precision an element takes 2 bytes; if `fp32` is True, autocast runs the op
-#   in FP32, and it takes 4.
+#   take time. An element takes 4 bytes in the baseline and 2 in mixed precision. If `fp32` is True,
+#   autocast runs the op in FP32, so it takes 4 there too.
 # - `"other"` takes `seconds` in both: launches, the optimizer, waiting for data.
 #
 # `amp_lessons.roofline` has functions for the floors of products and casts. You may use them.
@@ -56,7 +56,7 @@ def predict_speedup(layers, gpu, baseline):
 # %% probe
 from amp_lessons.exercises.speed.stage_layers import layer_cases
 
-probe = Probe(layer_cases)
+probe = Probe(layer_cases, lent=("amp_lessons.roofline",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import relatively
@@ -130,16 +130,13 @@ of("sums_by_kind", swap("(old + wide", "(old + casts + wide"))
 # A cast moves 6 bytes for each element: it reads 4 and writes 2. You counted another number.
 put('after += 2 * layer["k"] * layer["n"] / gpu.bytes_per_second()', after="cast.add")
 of("by_hand", swap("+ 6 *", "+ 8 *"))
-put('after -= 4 * layer["k"] * layer["n"] / gpu.bytes_per_second()', after="cast.add")
 of("by_hand", swap("+ 6 *", "+ 2 *"))
-put('after -= 2 * layer["k"] * layer["n"] / gpu.bytes_per_second()', after="cast.add")
 of("by_hand", swap("+ 6 *", "+ 4 *"))
 
 # %% wrong another-matrix-cast
 # You cast another matrix of the product. The weight is the (`k`, `n`) matrix.
 swap('layer["k"] * layer["n"])', 'layer["m"] * layer["k"])')
 of("by_hand", swap('= layer["k"] * layer["n"]', '= layer["m"] * layer["k"]'))
-swap('layer["k"] * layer["n"])', 'layer["m"] * layer["n"])')
 of("by_hand", swap('= layer["k"] * layer["n"]', '= layer["m"] * layer["n"]'))
 
 # %% wrong cast-by-size
@@ -163,7 +160,8 @@ of("by_hand", swap('floor(layer, "fp16", 2)', 'floor(layer, "fp16", 2) + 6 * lay
     'layer["k"] / bandwidth'))
 
 # %% wrong cast-is-free
-# You let a cast run while the product does. Here nothing overlaps, so add its time.
+# You let a cast run while the product does, or put its bytes into the product's floor. Here nothing
+# overlaps, so add its time.
 (swap("after += roofline.matmul_floor", "product = roofline.matmul_floor") &
     drop("if layer[\"weight") & put("if layer['weight'] not in cast:\n"
     "    product = max(product, roofline.cast_floor(gpu, layer['k'] * layer['n']))\n"
@@ -171,6 +169,19 @@ of("by_hand", swap('floor(layer, "fp16", 2)', 'floor(layer, "fp16", 2) + 6 * lay
 of("by_hand", swap("total += floor(layer, \"fp16\", 2)", 'total += max(floor(layer, "fp16", 2), '
     '6 * (layer["weight"] not in weights) * layer["k"] * layer["n"] / bandwidth)') &
     swap("total + 6 * sum(weights.values()) / bandwidth", "total"))
+
+(swap('roofline.matmul_floor(gpu, "fp16", work)', "roofline.floor_seconds(gpu, 'fp16', work.flops, "
+    "work.bytes('fp16') + 6 * (layer['weight'] not in cast) * work.k * work.n)") &
+    drop("after += roofline.cast_floor"))
+of("by_hand", swap("dtype, size):", "dtype, size, cast=0):") & swap("m * n) /", "m * n) + cast) /")
+    & swap("dtype), size", "dtype), (size") & swap('"fp16", 2)', '"fp16", 2, 6 * (layer["weight"] '
+    'not in weights) * layer["k"] * layer["n"])') & swap(" + 6 * sum(weights.values()) / band", ""))
+
+# %% wrong fp16-at-the-baselines-peak
+# You gave the FP16 products the peak of the baseline. Their arithmetic runs at `gpu.peak("fp16")`.
+of("by_hand", swap("gpu.peak(dtype)", "gpu.peak(baseline)"))
+swap('roofline.matmul_floor(gpu, "fp16", work)',
+    "max(work.flops / gpu.peak(baseline), work.bytes('fp16') / gpu.bytes_per_second())")
 
 # %% wrong compute-only
 # You took the FLOPs of a product and left out its bytes. With few rows, the bytes take longer.
@@ -212,8 +223,6 @@ of("by_hand", swap("gpu.bytes_per_second()", "gpu.bytes_per_second() / 10**9"))
 # You gave TF32 fewer than 4 bytes. It is a way to multiply: its matrices are stored as FP32.
 of("by_hand", swap("floor(layer, baseline, 4)",
     'floor(layer, baseline, 4 if baseline == "fp32" else 2)'))
-of("by_hand", swap("floor(layer, baseline, 4)",
-    'floor(layer, baseline, 4 if baseline == "fp32" else 19 / 8)'))
 swap("roofline.matmul_floor(gpu, baseline, work)",
     'roofline.floor_seconds(gpu, baseline, work.flops, work.bytes({"fp32": "fp32"}.get(baseline, '
     '"bf16")))')
@@ -232,8 +241,6 @@ of("by_hand", put("return gpu.peak('fp16') / gpu.peak(baseline)", before="bandwi
 swap("roofline.matmul_floor(gpu, baseline, work)",
     'roofline.floor_seconds(gpu, baseline, work.flops, work.bytes("fp16"))')
 of("by_hand", swap("floor(layer, baseline, 4)", "floor(layer, baseline, 2)"))
-swap('roofline.matmul_floor(gpu, "fp16", work)',
-    'roofline.floor_seconds(gpu, "fp16", work.flops, work.bytes("fp32"))')
 of("by_hand", swap('floor(layer, "fp16", 2)', 'floor(layer, "fp16", 4)'))
 
 # %% wrong times-added
@@ -302,7 +309,7 @@ of("by_hand", put("every, layers = layers, []\ntotal, used = 0, set()\nfor layer
     "return total / len(every)", before="return seconds"))
 
 # %% wrong one-roof-for-all
-# You took one floor for all FLOPs and all bytes together. Each product has its own: add the floors.
+# You took one floor for all FLOPs and all bytes together. Each layer has its own: add the floors.
 (put("flops = elements = 0", before="cast = set") & swap("before += roofline.matmul_floor(gpu, "
     "baseline, work)", "flops += work.flops") & swap('after += roofline.matmul_floor(gpu, "fp16", '
     'work)', 'elements += work.bytes("fp16") // 2') & put("before += roofline.floor_seconds(gpu, "
@@ -313,6 +320,17 @@ of("sums_by_kind", put("flops = sum(w.flops for w in works)\n"
     "old = roofline.floor_seconds(gpu, baseline, flops, 4 * elements)\n"
     "new = roofline.floor_seconds(gpu, 'fp16', flops, 2 * elements)", before="sizes ="))
 
+of("sums_by_kind", put("bps, flops = gpu.bytes_per_second(), sum(w.flops for w in works)\n"
+    "old = max(flops / gpu.peak(baseline), sum(w.bytes(baseline) for w in works) / bps + wide)\n"
+    "new = max(flops / gpu.peak('fp16'), sum(w.bytes('fp16') for w in works) / bps + casts + wide "
+    "- saved / bps)\nwide = saved = casts = 0", before="return"))
+(of("by_hand", swap("max(2 * m * k * n / gpu.peak(dtype), size", "(size")) & put(
+    "flops = sum(2 * x['m'] * x['k'] * x['n'] for x in layers if 'm' in x)\n"
+    "rest = sum(x.get('seconds', 0) for x in layers)\n"
+    "total += 6 * sum(weights.values()) / bandwidth - rest\nweights = {}\n"
+    "total = rest + max(total, flops / gpu.peak('fp16' if mixed else baseline))",
+    before="return total"))
+
 # %% wrong upside-down
 # You divided the mixed time by the baseline's. A speed-up is the old time divided by the new one.
 swap("before / after", "after / before")
@@ -321,15 +339,12 @@ of("by_hand", swap("seconds(False) / seconds(True)", "seconds(True) / seconds(Fa
 # %% wrong rounded
 # You rounded the speed-up. Return it as it is.
 swap("before / after", "round(before / after, 1)")
-of("by_hand", swap("seconds(False) / seconds(True)",
-    'float(f"{seconds(False) / seconds(True):.1f}")'))
 swap("before / after", "round(before / after, 2)")
+swap("before / after", "float('%.1f' % (before / after))")
 
 # %% wrong another-measure
-# You returned the share of the time that is gained or saved. Divide the baseline's time by the
-# other.
+# You returned the share of the time that is gained or saved. Divide the old time by the new one.
 swap("before / after", "before / after - 1")
 swap("before / after", "1 - after / before")
 swap("before / after", "100 * (before - after) / after")
-of("by_hand", swap("seconds(False) / seconds(True)",
-    "(seconds(False) - seconds(True)) / seconds(True)"))
+swap("before / after", "(before - after) / after")

@@ -158,6 +158,11 @@ def run_cases() -> list[Case]:
         add("losses that differ", [*_pair(random, apart), *_pair(random, 0.1)])
     for apart in (1.07, -1.27, 1.5, -1.5, 1.75, -1.9, 2.15, -2.15, 2.5, -2.9, 3.2):
         add("losses at some distance", [*_pair(random, apart), *_pair(random, apart, "tf32")])
+    for units, old, new in ((10, "fp32", "fp16"), (-10, "tf32", "bf16")):
+        unit = vary.shifted(2.0**-6, -1, 1)  # so that each way to compare them is exact
+        first = run(old, 480.0, 1.75, 3 * unit)
+        second = run(new, 1090.0, 1.75 + units * unit, 4 * unit)
+        add("losses exactly two apart", [first, second, *_pair(random, 0.1)])
     for _ in vary.extra(4):  # the spreads are drawn, and some of them tell less
         add("losses that agree", [*_pair(random, 0.03), *_pair(random, -0.03)])
     for dtype in ("fp16", "bf16", "fp32", "tf32"):

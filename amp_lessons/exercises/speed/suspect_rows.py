@@ -21,7 +21,7 @@
 #
 # | reason | a row has it if |
 # |---|---|
-# | `"stated"` | `stated` is more than 2% away from the speed-up that the two rates give |
+# | `"stated"` | `stated` is off by more than 2% of the speed-up that the two rates give |
 # | `"log"` | the log contains `amp : False` (these programs have no other switch for it) |
 # | `"same"` | both rates are the same number |
 # | `"peak"` | in either run, one GPU computes more TFLOP/s than `PEAKS` allows for its dtype |
@@ -177,10 +177,13 @@ unwrap("if reasons:")
 put("for row in rows: found.setdefault(row['id'], set())", before="return found")
 
 # %% wrong first-reason-only
-# You stop at a row's first reason. A row can have several, and each is a thing to look into.
+# You stop at a row's first reason, or join tests by `elif`. A row can have several, and each is a
+# thing to look into.
 of("one_function_for_each_reason", swap("] = reasons", "] = reasons[:1]"))
 put("reasons = set([r for r in ['stated', 'log', 'same', 'peak', 'scaling', 'time'] if r in reasons"
     "][:1])", before="if reasons")
+swap('if "amp : False"', 'elif "amp : False"') & swap('if rate["b', 'elif rate["b')
+of("one_function_for_each_reason", swap("if test(row)]", "if test(row)][:1]"))
 
 # %% wrong stated-exactly
 # You expected the printed speed-up to match exactly. Tables round it or cut it off: allow 2%.
@@ -298,7 +301,6 @@ of("pairs_of_id_and_reason", swap('speed > 1.05 * n * one["rate"][run]',
 swap("* 3600 * rate[run]", "* 3600 * rate[run] * gpus")
 swap("* 3600 * rate[run]", "* 3600 * rate[run] / gpus")
 of("pairs_of_id_and_reason", swap('row["hours"][run] < 0.95', 'row["hours"][run] * n < 0.95'))
-of("pairs_of_id_and_reason", swap('row["hours"][run] < 0.95', 'row["hours"][run] / n < 0.95'))
 
 # %% wrong equal-times
 # You took equal times for the fault. Ask of each run if its `hours` are enough for its samples.
@@ -329,14 +331,12 @@ swap('done < 0.95 * row["samples"]', 'not 0.95 < done / row["samples"] < 1.05')
 swap(" * 3600", "")
 swap(" * 3600", " * 60")
 of("pairs_of_id_and_reason", swap(" / 3600", " / 60"))
-of("pairs_of_id_and_reason", swap(" / 3600", ""))
 
 # %% wrong one-run-only
 # You looked at one of the two runs only. "peak", "scaling" and "time" ask about both.
 swap('("baseline", "mixed")', '("mixed",)')
 of("one_function_for_each_reason", swap('in row["rate"])', 'in ["mixed"])'))
 swap('("baseline", "mixed")', '("baseline",)')
-of("one_function_for_each_reason", swap('in row["rate"])', 'in ["baseline"])'))
 
 # %% wrong both-runs-needed
 # You suspect a row only if both runs break the rule. One is enough.

@@ -11,7 +11,9 @@
 # - A micro-batch is `(x, labels)`: `x` is (texts, places, features), `labels` is (texts, places).
 #   `model(x)` is (texts, places, classes).
 # - The last group may be smaller. A micro-batch may be padding alone, a whole group never is.
-# - Train in FP16 with the scaler, one micro-batch at a time. An overflow skips its group's step.
+# - Train in FP16 with the scaler. An overflow skips its group's step.
+# - Run the model on one micro-batch at a time. As before, the check also accepts one backward pass
+#   for a whole group.
 
 # %% answer
 def accumulate_tokens(model, optimizer, scaler, batches, every):
@@ -80,6 +82,20 @@ def accumulate_tokens(model, optimizer, scaler, batches, every):
             optimizer.zero_grad()
             tokens = 0
 
+# %% right one_backward_for_the_group
+def accumulate_tokens(model, optimizer, scaler, batches, every):
+    for first in range(0, len(batches), every):
+        total, tokens = 0.0, 0
+        for x, labels in batches[first : first + every]:
+            with torch.autocast("cpu", dtype=torch.float16):
+                logits = model(x).reshape(-1, 3).float()
+            total = total + cross_entropy(logits, labels.reshape(-1), reduction="none").sum()
+            tokens += labels.ne(-100).sum().item()
+        scaler.scale(total / tokens).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        model.zero_grad()
+
 # %% wrong mean-of-means
 # You took the mean over each micro-batch and averaged those means. A token in a short text then
 # counts more than one in a long text. Divide the sum of the losses by the tokens of the group.
@@ -90,6 +106,14 @@ of("means_weighted", drop("if count") & swap("count / sum(counts)", "1 / len(gro
 # You divided by all places, padding too, so the steps are too small. Count labels that aren't -100.
 swap("(labels != -100).sum()", "labels.numel()")
 of("divided_at_the_end", swap("int(real.sum())", "real.numel()"))
+
+# %% wrong class-0-not-counted
+# You take only labels above 0 for real ones. Class 0 is a real label too. Padding is -100 and
+# nothing else: compare with that.
+swap("labels != -100", "labels > 0")
+swap("(labels != -100).sum()", "labels.clamp(min=0).count_nonzero()")
+of("means_weighted", swap("labels >= 0", "labels > 0"))
+of("divided_at_the_end", swap("labels != -100", "labels > 0"))
 
 # %% wrong tokens-of-the-micro-batch
 # You divided the sum by the tokens of the micro-batch, so each micro-batch counts the same, however

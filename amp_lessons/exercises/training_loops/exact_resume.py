@@ -88,8 +88,8 @@ def restore(run, state):
     torch.default_generator.set_state(random)
 
 # %% rule objects-in-the-file
-# `torch.load` refuses your file. Since PyTorch 2.6 it reads tensors, numbers, text, lists and
-# dicts, and no other objects. Save what `state_dict()` and `get_state()` return.
+# `torch.load` refuses your file. Since PyTorch 2.6 it reads tensors, numbers, text, lists, dicts
+# and few other kinds of object. Save what `state_dict()` and `get_state()` return.
 def breaks(seen, right):
     return noted(seen, "file") == "torch.load refuses it"
 swap("run.model.state_dict()", "run.model") & swap('state["model"]', 'state["model"].state_dict()')

@@ -134,6 +134,13 @@ of("state_carried_over", drop("if state") & move("scaler =", before="with torch"
 swap("init_scale=init_scale", "enabled=False")
 swap("init_scale=init_scale", "init_scale=1.0")
 
+# %% wrong first-scale-returned
+# You return the scale of the beginning. The task asks for the last one: `scaler.get_scale()` after
+# the last `update()`.
+swap("return scaler.get_scale()", "return init_scale")
+of("one_chain", swap("return scaler.get_scale()", "return first") &
+    put("first = scaler.get_scale()", before="for images"))
+
 # %% wrong init-scale-ignored
 # For some values of `init_scale`, your scaler starts with another scale. Pass it on as it is.
 swap(", init_scale=init_scale", "")

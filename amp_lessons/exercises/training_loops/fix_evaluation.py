@@ -143,6 +143,16 @@ def breaks(seen, right):
 swap("with torch.no_grad(), ", "with ")
 swap("with torch.no_grad(), ", "with ") & swap("model(images)", "model(images).detach()")
 
+# %% wrong stale-weights
+# One autocast region surrounds a whole epoch. Until it ends, it keeps the 16-bit copies of the
+# weights that it made first, so later batches see old weights. Open a region for each forward pass.
+(unwrap('with torch.autocast("cpu", dtype=torch.float16)') &
+    wrap('with torch.autocast("cpu", dtype=torch.float16):', "for x, y"))
+(of("on_a_copy", unwrap('with torch.autocast("cpu", dtype=torch.float16)')) &
+    wrap('with torch.autocast("cpu", dtype=torch.half):', "for x, y"))
+(unwrap('with torch.autocast("cpu", dtype=torch.float16)') &
+    wrap('with torch.autocast("cpu", dtype=torch.float16):', "model.train()", to="with torch.no"))
+
 # %% wrong validated-once
 # You evaluate once, at the end. The task asks for a loss after each epoch.
 move("with torch.no_grad", after="for batches") & move("model.eval", after="for batches")

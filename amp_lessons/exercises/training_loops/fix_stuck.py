@@ -1,7 +1,7 @@
 # %% statement points=1 minutes=5
 # # Broken loop 1: it stops learning
 #
-# An overflow happens in every FP16 run and should cost one step. Here it costs all that follow.
+# An overflow can happen in any FP16 run and should cost one step. Here it costs all that follow.
 
 # %% demo
 def stuck(model, optimizer, scaler, loss_fn, batches):
@@ -76,3 +76,38 @@ of("after_the_step", move("model.zero_grad", before="scaler.step"))
     "optimizer.zero_grad()") & put("before = scaler.get_scale()", before="scaler.update"))
 wrap("if any(p.grad is not None and not p.grad.isfinite().all() for p in model.parameters()):",
     "optimizer.zero_grad()")
+
+# %% wrong infinities-replaced
+# You replace inf and NaN in the gradients. So the scaler steps with numbers that you made up, and
+# never lowers its scale. Remove all gradients of the last batch instead, with `zero_grad()`.
+(drop("optimizer.zero_grad()") & put("for p in model.parameters(): p.grad.nan_to_num_(0, 0, 0)",
+    after="scaler.scale"))
+(of("after_the_step", drop("model.zero_grad")) & put("for p in model.parameters(): "
+    "p.grad = torch.where(p.grad.isfinite(), p.grad, 0.0)", after="scaled.backward"))
+(drop("optimizer.zero_grad()") & put("for p in model.parameters(): p.grad.nan_to_num_()",
+    after="scaler.scale"))
+
+# %% wrong infinities-removed-alone
+# You take inf and NaN out of the gradients and leave the rest there. So old gradients are added to
+# new ones. Call `optimizer.zero_grad()` once for each batch.
+(drop("optimizer.zero_grad()") & put("for p in model.parameters(): p.grad.nan_to_num_(0, 0, 0)",
+    after="scaler.update"))
+of("after_the_step", swap("model.zero_grad(set_to_none=False)",
+    "for p in model.parameters(): p.grad[~p.grad.isfinite()] = 0.0"))
+
+# %% wrong scale-set-back
+# You set the scale back, or you make a scaler of your own. The scale falls because every step is
+# skipped, and that is because inf stays in `.grad`. Remove the old gradients, and leave the scale
+# to the given scaler's `update()`.
+(swap("scaler.update()", "scaler.update(before)") & drop("optimizer.zero_grad") &
+    put("before = scaler.get_scale()", before="for x, y"))
+(of("after_the_step", drop("model.zero_grad")) & put("start = scaler.get_scale()", before="for im")
+    & put("if scaler.get_scale() < start: scaler.update(start)", after="scaler.update"))
+drop("optimizer.zero_grad") & swap("scaler.update()", "scaler.update(2.0**16)")
+(of("after_the_step", swap("scaler.update()", "scaler.update(start)")) &
+    put("start = scaler.get_scale()", before="for im"))
+drop("optimizer.zero_grad()") & put('scaler = torch.amp.GradScaler("cpu")', before="for x, y")
+drop("optimizer.zero_grad()") & put('scaler = torch.amp.GradScaler("cpu")', before="with torch")
+(of("after_the_step", drop("model.zero_grad")) & put("if scaler.get_scale() < 2.0**16: "
+    "scaler = torch.amp.GradScaler('cpu', init_scale=2.0**16)", before="with torch"))
+put('scaler = torch.amp.GradScaler("cpu")', before="for x, y")

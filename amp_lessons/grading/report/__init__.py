@@ -6,22 +6,39 @@ for programs, and `pages` writes the HTML, whose content comes from `learner_pag
 `class_page`. `roster` says which notebook counts; `anonymous` takes names out of answers.
 """
 
-from amp_lessons.grading.report.as_csv import Layout, Per, write_csv
+from amp_lessons.grading.report.as_csv import Layout, Per, check_csv, write_csv
 from amp_lessons.grading.report.as_json import JsonWriter, as_json
-from amp_lessons.grading.report.console import FEW, class_table, table, tables, with_progress
+from amp_lessons.grading.report.class_list import ClassListError, Listed, read_class_list
+from amp_lessons.grading.report.console import (
+    FEW,
+    attendance,
+    class_table,
+    summary,
+    table,
+    tables,
+    with_progress,
+)
+from amp_lessons.grading.report.merging import names_in
 from amp_lessons.grading.report.pages import write_pages
 from amp_lessons.grading.report.roster import roster
 from amp_lessons.grading.report.writing import ReportError
 
 __all__ = [
     "FEW",
+    "ClassListError",
     "JsonWriter",
     "Layout",
+    "Listed",
     "Per",
     "ReportError",
     "as_json",
+    "attendance",
+    "check_csv",
     "class_table",
+    "names_in",
+    "read_class_list",
     "roster",
+    "summary",
     "table",
     "tables",
     "with_progress",

@@ -34,7 +34,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -42,9 +42,13 @@ from typing import Literal
 
 from amp_lessons.foundations.states import State
 from amp_lessons.grading.marks import Graded, Mark
+from amp_lessons.grading.report import merging
+from amp_lessons.grading.report.class_list import Listed
+from amp_lessons.grading.report.merging import Row
 from amp_lessons.grading.report.roster import (
     Column,
     Learner,
+    all_columns,
     columns,
     lesson_title,
     roster,
@@ -104,9 +108,14 @@ def _remark(mark: Mark, named: bool) -> str:
 
 
 def write_csv(
-    all_graded: Sequence[Graded], file: Path, layout: Layout = "plain", per: Per = "exercise"
+    all_graded: Sequence[Graded],
+    file: Path,
+    layout: Layout = "plain",
+    per: Per = "exercise",
+    people: Sequence[Listed] = (),
+    only: Collection[str] | None = None,
 ) -> tuple[str, ...]:
-    """Write learners × exercises, with totals. An older file is replaced as a whole.
+    """Write learners × exercises, with totals. An older file is brought up to date (see `merging`).
 
     A learner's notebooks of different lessons are one row. If several are of the same lesson, the
     one with the most points counts (see `roster`). An empty cell stands for a sheet that was not
@@ -115,6 +124,8 @@ def write_csv(
     Args:
         layout: ``"plain"`` for a spreadsheet, or what an LMS imports.
         per: a column an exercise, or a column a sheet.
+        people: the class's list (see `class_list`).
+        only: the exercises that were set; None for all.
 
     Returns:
         What the instructor should know about the file, a line each.
@@ -122,14 +133,38 @@ def write_csv(
     Raises:
         ReportError: if it cannot be written.
     """
-    learners = roster(all_graded)
-    items = _items(columns(learners), per, by_slug=layout != "plain")
+    learners = roster(all_graded, people)
+    by_slug = layout != "plain"
+    items = _items(columns(learners), per, by_slug)
     kept = learners if layout == "plain" else tuple(each for each in learners if each.known)
-    rows = _LAYOUTS[layout](kept, items)
+    worth, others = _headings(layout, per, only)
+    worth |= {item.title: item.of for item in items}
+    rows, note = merging.merged(file, _LAYOUTS[layout](kept, items), layout, worth, others)
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\r\n").writerows(rows)  # as RFC 4180 has it
     write(file, stream.getvalue().encode("utf-8-sig"), "--csv")
-    return _notes(learners, kept, items, layout)
+    return (*([line(note)] if note else []), *_notes(learners, kept, items, layout))
+
+
+def check_csv(file: Path, layout: Layout, per: Per) -> None:
+    """Before minutes of grading: if the file is there, can it be brought up to date?
+
+    Raises:
+        ReportError: if it holds another table.
+    """
+    if file.exists():
+        merging.read(file, layout, *_headings(layout, per, None))
+
+
+def _headings(
+    layout: Layout, per: Per, only: Collection[str] | None
+) -> tuple[dict[str, int], list[str]]:
+    """The columns of points that such a table may have, with what each is worth; and those of one
+    with the other kind of columns."""
+    by_slug = layout != "plain"
+    rival: Per = "sheet" if per == "exercise" else "exercise"
+    worth = {item.title: item.of for item in _items(all_columns(only), per, by_slug)}
+    return worth, [item.title for item in _items(all_columns(None), rival, by_slug)]
 
 
 def _items(exercises: Sequence[Column], per: Per, by_slug: bool) -> list[Item]:
@@ -148,7 +183,8 @@ def _items(exercises: Sequence[Column], per: Per, by_slug: bool) -> list[Item]:
     return found
 
 
-Row = list[str | int]
+MISSING = "nothing was handed in"
+"""Of a learner who is on the class's list."""
 
 
 def _plain(learners: Sequence[Learner], items: Sequence[Item]) -> list[Row]:
@@ -159,7 +195,7 @@ def _plain(learners: Sequence[Learner], items: Sequence[Item]) -> list[Row]:
         notes = [note for graded in learner.counted for note in graded.notes]
         words = (
             learner.gave_up,
-            learner.problems,
+            [MISSING] if learner.missing else learner.problems,
             [*learner.notes, *notes],
             [graded.name for graded in learner.counted],
         )
@@ -179,24 +215,33 @@ def _canvas(learners: Sequence[Learner], items: Sequence[Item]) -> list[Row]:
     for learner in learners:
         # A row whose name contains these words would set what the assignments are worth.
         name = _text(learner.name).replace("Points Possible", "Points_Possible")
+        who = learner.listed or Listed(name, learner.canvas, login=name)
+        told = (who.name, who.id or learner.canvas, who.sis, who.login, who.section)
         cells = [_points(item, learner, "", "EX") for item in items]  # EX: excused
-        rows.append([name, learner.canvas, "", name, "", *cells, learner.points])
+        rows.append([*map(_text, told), *cells, learner.points])
     return rows
 
 
 def _moodle(learners: Sequence[Learner], items: Sequence[Item]) -> list[Row]:
-    mail = bool(learners) and all("@" in learner.name for learner in learners)
+    names = [_moodles_name(learner) for learner in learners]
+    mail = bool(learners) and all("@" in name for name in names)
     head: Row = ["Email address" if mail else "Username"]
     for item in items:
         title = _text(item.title)
         head += [title, f"{title} (feedback)"]
     rows = [[*head, "Total"]]
-    for learner in learners:
-        row: Row = [_text(learner.name)]
+    for learner, name in zip(learners, names, strict=True):
+        row: Row = [_text(name)]
         for item in items:
             row += [_points(item, learner, "-", "-"), item.feedback(learner)]
         rows.append([*row, learner.points])
     return rows
+
+
+def _moodles_name(learner: Learner) -> str:
+    """The user name or mail address that the class's list gives, or else the learner's name."""
+    who = learner.listed
+    return (who and (who.login or who.mail)) or learner.name
 
 
 _LAYOUTS: dict[Layout, Callable[[Sequence[Learner], Sequence[Item]], list[Row]]] = {
@@ -248,7 +293,7 @@ def _notes(
             f"{len(changed)} names begin like a formula and got an apostrophe, so {layout} will "
             f"not find them: {', '.join(changed[:5])}"
         )
-    spaced = [line(each.name) for each in kept if " " in line(each.name)]
+    spaced = [line(name) for each in kept if " " in line(name := _moodles_name(each))]
     if layout == "moodle" and spaced:
         notes.append(
             f"{len(spaced)} names are not user names of Moodle, which have no spaces: replace them "

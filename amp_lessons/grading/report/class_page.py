@@ -33,7 +33,8 @@ def content(
     lessons = dict.fromkeys(each.column.lesson for each in exercises)
     return {
         "title": "Class report",
-        "learners": len(learners),
+        "learners": sum(not learner.missing for learner in learners),
+        "missing": sum(learner.missing for learner in learners),
         "notebooks": len(all_graded),
         "sheets": [lesson_title(lesson) for lesson in sorted(lessons)],
         "points": class_counts.points(learners),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from amp_lessons import terminal
 from amp_lessons.grading.marks import Graded
-from amp_lessons.grading.report.roster import lesson_title
+from amp_lessons.grading.report.class_counts import exercise_counts
+from amp_lessons.grading.report.roster import Learner, lesson_title
 from amp_lessons.terminal import line, state_text
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 LONGEST = 60
 """Characters of a name. A name can hold thousands, and would push everything else away."""
+
+MOST, HARDEST = 30, 3
+"""Names and exercises in a summary."""
 
 FEW = 3
 """So many notebooks get a table each. More are a class."""
@@ -66,6 +70,40 @@ def class_table(all_graded: Sequence[Graded]) -> Table:
     for graded in sorted(all_graded, key=lambda each: (_whose(each).casefold(), each.name)):
         result.add_row(*_row(graded))
     return result
+
+
+def attendance(learners: Sequence[Learner]) -> list[str]:
+    """Who of the class's list is missing, and who is not on it, a line each."""
+    missing = [each.name for each in learners if each.missing]
+    strangers = [each.name for each in learners if not each.listed]
+    listed = len(learners) - len(strangers)
+    found = []
+    if missing:
+        found.append(f"missing, {len(missing)} of {listed} on the list: {_some(missing)}")
+    if listed and strangers:
+        found.append(f"not on the list: {_some(strangers)}")
+    return found
+
+
+def summary(learners: Sequence[Learner]) -> list[str]:
+    """What an instructor wants to know of a class at once, a line each: whom to look at, and which
+    exercises held the class up."""
+    here = [each for each in learners if not each.missing]
+    doubtful = [each for each in here if each.problems]
+    looks = [f"  {short(each.name)}: {short(each.problems[0], 2 * LONGEST)}" for each in doubtful]
+    found = []
+    if looks:
+        found += [f"to look at, {len(looks)} of {len(here)}:", *looks[:MOST]]
+        found += [f"  and {len(looks) - MOST} more"] if looks[MOST:] else []
+    if hardest := [each for each in exercise_counts(learners) if each.held_up][:HARDEST]:
+        counts = (f"{x.column.exercise} ({x.held_up} of {x.learners})" for x in hardest)
+        found.append(f"held the class up, with those who did not pass: {', '.join(counts)}")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST} more" if names[MOST:] else ""
+    return "; ".join(short(name) for name in names[:MOST]) + more
 
 
 def _row(graded: Graded) -> tuple[Text, ...]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from amp_lessons.foundations.states import look
 from amp_lessons.grading.marks import Graded
 from amp_lessons.grading.report import class_page, learner_page
+from amp_lessons.grading.report.class_list import Listed
 from amp_lessons.grading.report.console import short
 from amp_lessons.grading.report.roster import Learner, columns, lesson_title, roster
 from amp_lessons.grading.report.writing import ReportError, cannot_write, write
@@ -43,7 +44,10 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|index|class)$")
 
 
 def write_pages(
-    all_graded: Sequence[Graded], folder: Path, about: Mapping[str, Any] | None = None
+    all_graded: Sequence[Graded],
+    folder: Path,
+    about: Mapping[str, Any] | None = None,
+    people: Sequence[Listed] = (),
 ) -> Path:
     """Write ``class.html``, ``index.html``, and a page for each learner in ``learners/``.
 
@@ -55,6 +59,7 @@ def write_pages(
         about: what is known of the batch, such as ``{"date": "2026-11-23"}``. ``"date"``,
             ``"course"``, ``"torch"`` and ``"sandbox"`` go on each page, all of it on the index.
             ``"lab"`` is where links to the course lead, by default JupyterLab on this computer.
+        people: the class's list. Who is missing is on the index, and has no page.
 
     Returns:
         ``index.html``.
@@ -64,7 +69,7 @@ def write_pages(
             that is not the grader's.
     """
     about = {"lab": learner_page.LAB, **(about or {})}
-    learners = roster(all_graded)
+    learners = roster(all_graded, people)
     files = file_names(learner.name for learner in learners)
     index = folder / "index.html"
     try:
@@ -76,6 +81,8 @@ def write_pages(
     with ThreadPoolExecutor(WRITERS) as pool:
         writing = []
         for learner, name in zip(learners, files, strict=True):
+            if learner.missing:
+                continue
             theirs = _render("learner.html", about, **learner_page.content(learner, about))
             writing.append(pool.submit(write, folder / LEARNERS / name, theirs, "--html"))
         for each in writing:
@@ -134,6 +141,7 @@ def _index(
         "of": sum(column.of for column in columns(learners)),
         "rows": rows,
         "notebooks": len(all_graded),
+        "missing": sum(learner.missing for learner in learners),
     }
 
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from amp_lessons.course import LESSONS, Lesson
+from amp_lessons.grading import whose
 from amp_lessons.grading.marks import Graded, Mark
+from amp_lessons.grading.report.class_list import Listed, matched
 from amp_lessons.terminal import line
+
+MOST_NAMED = 5
+"""Notebooks that a remark names."""
 
 _LESSONS: Mapping[str, Lesson] = {lesson.id: lesson for lesson in LESSONS}
 _ORDER = {name: place for place, name in enumerate(_LESSONS)}
@@ -31,14 +36,23 @@ class Learner:
         counted: the notebooks that count, in the catalogue's order: one of each lesson, and those
             that could not be read.
         notes: which notebooks do not count, and why.
+        doubts: the same, where a person should look whether they are one learner's.
         canvas: the number that Canvas gave them, if their file has Canvas's name for a download.
+        listed: who they are on the class's list, if there is one and they are on it.
     """
 
     name: str
     known: bool
     counted: tuple[Graded, ...]
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     canvas: str = ""
+    listed: Listed | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether they are on the list, and nothing came from them."""
+        return not self.counted
 
     @cached_property
     def marks(self) -> dict[str, Mark]:
@@ -52,7 +66,8 @@ class Learner:
     @property
     def problems(self) -> list[str]:
         """Why a person should look at their notebooks, each with the notebook's name."""
-        return [f"{graded.name}: {text}" for graded in self.counted for text in graded.problems]
+        told = [f"{graded.name}: {text}" for graded in self.counted for text in graded.problems]
+        return [*told, *self.doubts]
 
     @property
     def gave_up(self) -> list[str]:
@@ -79,8 +94,11 @@ class Column:
     of: int
 
 
-def roster(all_graded: Iterable[Graded]) -> tuple[Learner, ...]:
+def roster(all_graded: Iterable[Graded], people: Sequence[Listed] = ()) -> tuple[Learner, ...]:
     """The learners, in the order of their names.
+
+    Args:
+        people: the class's list. Those on it of whom nothing came are learners, too.
 
     If a learner handed in several notebooks of one lesson, the one with the most points counts,
     as a whole, and a note says so. That is the highest attempt, as a gradebook calls it. Exercises
@@ -95,9 +113,18 @@ def roster(all_graded: Iterable[Graded]) -> tuple[Learner, ...]:
         else:
             nobodys.append(Learner(graded.name, False, (graded,)))
     found = [_learner(*who, notebooks) for who, notebooks in known.items()] + nobodys
+    if people:
+        found = _on_the_list(found, people)
     return tuple(
         sorted(found, key=lambda each: (line(each.name).casefold(), each.name, each.canvas))
     )
+
+
+def _on_the_list(found: Sequence[Learner], people: Sequence[Listed]) -> list[Learner]:
+    who = matched([(each.name, each.canvas) for each in found], people)
+    here = [replace(each, listed=person) for each, person in zip(found, who, strict=True)]
+    missing = (person for person in people if person not in who)
+    return here + [Learner(person.name, True, (), listed=person) for person in missing]
 
 
 _CANVAS = re.compile(r"(?:_LATE)?_(\d+)_\d+_")
@@ -110,31 +137,39 @@ def _canvas(graded: Graded) -> str:
     number, and that of the file (instructure/canvas-lms, ``lib/content_zipper.rb``). Two learners
     of one name differ in their numbers.
     """
-    file = graded.name.rpartition("/")[2]
-    if not file.startswith(graded.learner):
-        return ""
-    found = _CANVAS.match(file, len(graded.learner))
-    return found[1] if found else ""
+    parts = (part for part in graded.name.split("/") if part.startswith(graded.learner))
+    found = (_CANVAS.match(part, len(graded.learner)) for part in parts)
+    return next((match[1] for match in found if match), "")
 
 
 def _learner(name: str, canvas: str, notebooks: Sequence[Graded]) -> Learner:
     by_lesson: dict[str, list[Graded]] = defaultdict(list)
     for graded in notebooks:
         by_lesson[graded.lesson or ""].append(graded)
-    counted, notes = list(by_lesson.pop("", [])), []
+    counted = list(by_lesson.pop("", []))
+    notes: list[str] = []
+    doubts: list[str] = []
     for lesson, several in by_lesson.items():
         best = max(several, key=lambda graded: (graded.points, graded.gradable))
         counted.append(best)
         if len(several) > 1:
-            notes.append(_passed_over(lesson, best, several))
+            of_one = all(_is_a_copy(each.name, best.name) for each in several)
+            (notes if of_one else doubts).append(_passed_over(lesson, best, several))
     counted.sort(key=lambda graded: _ORDER.get(graded.lesson or "", len(_ORDER)))
-    return Learner(name, True, tuple(counted), tuple(notes), canvas)
+    return Learner(name, True, tuple(counted), tuple(notes), tuple(doubts), canvas)
+
+
+def _is_a_copy(one: str, other: str) -> bool:
+    """Whether two notebooks lie beside each other, as two downloads do: then they are one
+    learner's. In two folders, they may be two learners'."""
+    (place, _, first), (beside, _, second) = one.rpartition("/"), other.rpartition("/")
+    named = whose.told(first) and whose.told(second)
+    return place == beside and bool(named or whose.sheet_of(first) == whose.sheet_of(second))
 
 
 def _passed_over(lesson: str, best: Graded, several: Sequence[Graded]) -> str:
-    others = ", ".join(
-        f"{each.name} ({points(each.points)})" for each in several if each is not best
-    )
+    rest = [f"{each.name} ({points(each.points)})" for each in several if each is not best]
+    others = ", ".join(rest[:MOST_NAMED]) + (", …" if rest[MOST_NAMED:] else "")
     return (
         f"{len(several)} notebooks of {lesson} were handed in: {best.name} counts "
         f"({points(best.points)}), not {others}"
@@ -162,10 +197,22 @@ def columns(learners: Iterable[Learner]) -> tuple[Column, ...]:
     for lesson in sorted(worth, key=lambda each: (_ORDER.get(each, len(_ORDER)), each)):
         infos = _LESSONS[lesson].exercises if lesson in _LESSONS else ()
         titles = {info.name: info.title for info in infos}
-        points = {info.name: info.points for info in infos} | worth[lesson]
-        for number, (exercise, of) in enumerate(points.items(), start=1):
-            found.append(Column(lesson, exercise, titles.get(exercise, exercise), number, of))
+        numbers = {name: number for number, name in enumerate(titles | worth[lesson], start=1)}
+        for exercise, number in numbers.items():
+            if of := worth[lesson].get(exercise):
+                title = titles.get(exercise, exercise)
+                found.append(Column(lesson, exercise, title, number, of))
     return tuple(found)
+
+
+def all_columns(only: Collection[str] | None = None) -> tuple[Column, ...]:
+    """The exercises of the whole course, or those of them that were set."""
+    return tuple(
+        Column(lesson.id, info.name, info.title, number, info.points)
+        for lesson in LESSONS
+        for number, info in enumerate(lesson.exercises, start=1)
+        if only is None or info.name in only
+    )
 
 
 def lesson_title(lesson: str) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import select
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -34,7 +35,7 @@ NAMESPACES = (
 )
 
 
-def lock_in(allowed: Limits, status: int, lifeline: int) -> None:
+def lock_in(allowed: Limits, status: int, lifeline: int, covers: Mapping[str, str]) -> None:
     """Go on in a process that is locked in; the caller's process never comes back from this.
 
     Args:
@@ -43,9 +44,13 @@ def lock_in(allowed: Limits, status: int, lifeline: int) -> None:
             ``{"exit": status}`` (negative for a signal), ``{"too_much": words}`` or, if the
             sandbox could not be made, ``{"failed": why}``.
         lifeline: a pipe that the grader holds open for as long as this may live.
+        covers: files of the house, and which other file each of them is seen in place of.
     """
     try:
         become(_LEARNER, 0, 0)
+        for source, target in covers.items():
+            linux.mount(source, target, None, linux.MS_BIND)
+            linux.make_read_only(target)  # many see the same file
         _make_place(allowed)
         _give_up_rights(allowed)
         _go_on_below(allowed, status, lifeline)
