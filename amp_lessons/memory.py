@@ -14,7 +14,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -44,6 +44,7 @@ from amp_lessons.fakes.modes import (
     quiet,
     rng_kept,
 )
+from amp_lessons.fakes.not_run import NotRun, Used, worth_naming
 from amp_lessons.fakes.ops import is_cached, run_op, storage_id
 from amp_lessons.fakes.saved import SavedBytes
 from amp_lessons.foundations.sizes import size
@@ -82,6 +83,8 @@ class Memory:
         activations: what autograd saved for backward, the output and the loss, without the four
             above. (The buffer in which `mse_loss` leaves its number is larger and not counted.)
         cast_cache: 16-bit copies of parameters, alive until autocast ends.
+        not_run: parts of the model that this step does not use. Their parameters count, and the
+            rest of what they would need does not.
     """
 
     parameters: int
@@ -90,10 +93,17 @@ class Memory:
     data: int
     activations: int
     cast_cache: int
+    not_run: tuple[NotRun, ...] = field(default=(), compare=False)
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """The kinds of bytes, by their names."""
+        kinds = ("parameters", "gradients", "optimizer", "data", "activations", "cast_cache")
+        return {kind: getattr(self, kind) for kind in kinds}
 
     @property
     def total(self) -> int:
-        return sum(astuple(self))
+        return sum(self.bytes.values())
 
     @property
     def model_states(self) -> int:
@@ -101,10 +111,9 @@ class Memory:
         return self.parameters + self.gradients + self.optimizer
 
     def __str__(self) -> str:
-        rows = [(field.name, getattr(self, field.name)) for field in fields(self)]
-        rows.append(("total", self.total))
-        names = ((name.replace("_", " "), count) for name, count in rows)
-        return "\n".join(f"{name:<12} {count:>18,}  {size(count)}" for name, count in names)
+        rows = self.bytes | {"total": self.total}
+        lines = [f"{n.replace('_', ' '):<12} {b:>18,}  {size(b)}" for n, b in rows.items()]
+        return "\n".join([*lines, *map(str, worth_naming(self.not_run))])
 
 
 @dataclass(frozen=True)
@@ -220,6 +229,7 @@ def memory_by_module(
         data=_bytes(batch.values()),
         activations=sum(activations.values()),
         cast_cache=sum(casts.sizes.values()),
+        not_run=where.used.not_run(model.forward, inputs, named),
     )
     return memory, _modules(copied, activations, casts, where)
 
@@ -258,11 +268,13 @@ class _Where:
     Attributes:
         path: of the module that saved a storage first, by the storage's identity.
         trained: the ``id`` of each parameter that gets a gradient.
+        used: which parameters were given to an op.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.path: dict[int, str] = {}
         self.trained: set[int] = set()
+        self.used = Used(model)
         self._running = [""]
         for path, module in model.named_modules():
             if path:
@@ -284,18 +296,24 @@ class _Where:
 class CastCache(TorchDispatchMode):
     """Collects the casts that autocast keeps: of float32 parameters, to 16 bit.
 
+    Args:
+        used: told of each op, if somebody wants to know which parameters it was given.
+
     Attributes:
         sizes: bytes of each copy, by its storage's identity.
         sources: the ``id`` of the parameter that was copied, by the same key.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, used: Used | None = None) -> None:
         super().__init__()
+        self._used = used
         self.sizes: dict[int, int] = {}
         self.sources: dict[int, int] = {}
         self._copies: list[Tensor] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self._used is not None:
+            self._used.note(func, args, kwargs)
         result = run_op(func, args, kwargs or {})
         if func is torch.ops.aten._to_copy.default and is_cached(args[0], result):
             self.sizes[storage_id(result)] = result.untyped_storage().nbytes()
@@ -317,7 +335,7 @@ def _forward(
     args, kwargs, target = given
     low = AUTOCAST[precision]
     where = _Where(copied)
-    saved, casts = SavedBytes(copied, where.note), CastCache()
+    saved, casts = SavedBytes(copied, where.note), CastCache(where.used)
     calls = GpuCalls(device, gpu)
     with ExitStack() as stack:
         contexts: tuple[Any, ...] = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +29,8 @@ PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
 DEVICES = ("cuda", "cpu")
 VALUES = ("auto", "fake", "real")
+LONGEST = 300
+"""Characters of an error in a note."""
 WIDEST = 80
 """Columns of what is said on standard error."""
 
@@ -333,24 +336,37 @@ def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "f
     """
     interrupts.end_inside_c_too()
     from amp_lessons import doors
-    from amp_lessons.doors.talk import heard
 
     try:
         given = doors.enter(doors.Wanted(**wanted, real=values == "real"))
         try:
-            with heard():  # what the model prints is no part of our results
-                answer = ask(given)
+            given, answer = _answered(given, ask)
         except AmpLessonsError as error:
             if values != "auto" or not doors.worth_a_real_run(given, error):
                 raise doors.with_cure(error, given) from error
-            with heard():
-                answer = ask(doors.enter(doors.Wanted(**wanted, real=True)))
+            _, answer = _answered(doors.enter(doors.Wanted(**wanted, real=True)), ask)
     except AmpLessonsError as error:
         warn(str(error))
         raise typer.Exit(1) from error
     for assumed in given.note.splitlines():
         _say(f"amp-lessons: {assumed}")
     return answer
+
+
+def _answered(given: Given, ask: Callable[[Given], Any]) -> tuple[Given, Any]:
+    """The answer, and what it is about: less than was made, if a picture or sound doesn't fit."""
+    from amp_lessons.doors.talk import heard
+
+    try:
+        with heard():  # what the model prints is no part of our results
+            return given, ask(given)
+    except AmpLessonsError as error:
+        if given.plain is None:
+            raise
+        made = ", ".join(name for name in given.kwargs if name not in given.plain.kwargs)
+        why = textwrap.shorten(str(error), LONGEST, placeholder=" …")
+        note = f"{given.plain.note}\nleft out, because the model refused them: {made} ({why})"
+    return _answered(replace(given.plain, note=note), ask)
 
 
 def _say(words: str) -> None:

@@ -1,6 +1,6 @@
 """Watching GradScaler: a log of what it did, and a simulator of what it will do.
 
-PyTorch has no public way to ask whether `step()` was skipped (pytorch issues 55585, 67590);
+PyTorch has no public method that says whether `step()` was skipped (pytorch issues 55585, 67590);
 `ScalerLog` answers that. `simulate_scaler` gives torch's own scales with no scaler at all. What a
 scale does to the gradients is counted in `loss_scale`.
 """

@@ -238,7 +238,7 @@ def train_fp32(
 def train_bf16(
     network: nn.Module, optimizer: Optimizer, batches: Iterable[Batch], loss_factor: float = 1.0
 ) -> list[float]:
-    """Train with bfloat16 autocast: float32's range, so no scaler."""
+    """Train with bfloat16 autocast: almost float32's range, so no scaler."""
     losses = []
     for images, labels in batches:
         optimizer.zero_grad()

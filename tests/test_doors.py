@@ -526,31 +526,52 @@ def test_a_model_of_text_and_pictures_computes_its_loss(configs):
     assert "return_loss" not in enter(Wanted(hf="clip.json", labels=False)).kwargs
 
 
-def test_code_that_torchvision_stops_runs_once_its_ops_are_declared(monkeypatch):
-    missing = RuntimeError("operator torchvision::nms does not exist")
-    declared = []
+BROKEN_VISION = """
+import sys
+import torch
 
-    def needs_ops():
-        if not declared:
-            raise DoorError("cannot import it") from missing
-        return "made"
+def refuse(path):
+    raise OSError(f"{path} was built for CUDA")
 
-    monkeypatch.setattr(libraries, "_declare_vision_ops", lambda: declared.append(1))
-    assert libraries.beside_vision(needs_ops) == "made"
-    declared.clear()
-    monkeypatch.setattr(libraries, "_declare_vision_ops", lambda: None)
-    with pytest.raises(DoorError, match=r"doesn't fit this torch \(RuntimeError: .*together"):
-        libraries.beside_vision(needs_ops)
+torch.ops.load_library = refuse
+sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "DeclaresOps"]
+"""
+"""A start of Python in which torchvision's compiled ops don't load, and nothing repairs that."""
 
 
-def test_another_error_of_a_person_s_code_stays_as_it_is(monkeypatch):
-    monkeypatch.setattr(libraries, "_declare_vision_ops", lambda: pytest.fail("not asked for"))
+def with_broken_vision(code: str) -> subprocess.CompletedProcess[str]:
+    needs("torchvision")
+    command = [sys.executable, "-c", f"{BROKEN_VISION}\n{code}"]
+    return subprocess.run(command, capture_output=True, text=True)
 
-    def fails():
-        raise DoorError("of its own")
 
-    with pytest.raises(DoorError, match=r"^of its own$"):
-        libraries.beside_vision(fails)
+def test_a_torchvision_whose_ops_do_not_load_stops_an_import():
+    done = with_broken_vision("import torchvision")
+    assert "operator torchvision::nms does not exist" in done.stderr
+
+
+@pytest.mark.parametrize("words", ["'torchvision.models:resnet18'", "timm='resnet18'"])
+def test_the_doors_open_beside_a_torchvision_whose_ops_do_not_load(words):
+    needs("timm")
+    code = f"from amp_lessons.doors import *; print(enter(Wanted({words})).name)"
+    done = with_broken_vision(code)
+    assert done.stdout == "ResNet\n", done.stderr
+
+
+def test_a_torchvision_that_lacks_another_op_is_told_to_be_reinstalled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "raise RuntimeError('operator torchvision::new_op does not exist')"
+    (tmp_path / "old_vision.py").write_text(text)
+    with pytest.raises(DoorError, match=r"torchvision doesn't fit this torch: reinstall the two"):
+        enter(Wanted("old_vision.py:make"))
+
+
+def test_the_environment_of_the_tests_imports_what_needs_torchvision():
+    for name in ("torchvision", "timm", "peft", "transformers"):
+        needs(name)
+    code = "import torchvision, timm, peft; from transformers import Trainer"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_inputs_of_the_command_line_decide_the_others_sizes(configs):

@@ -55,8 +55,8 @@ install = load()
 @pytest.fixture
 def project(tmp_path):
     """A checkout with a virtual environment in which the stand-in is pip."""
-    for name in ("pyproject.toml", "constraints.txt", "tools/install.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("pyproject.toml", "constraints.txt", "tools/install.py", install.VISION_OPS):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "manner").write_text("succeed")
     make_environment(tmp_path)
@@ -101,6 +101,21 @@ def test_what_the_tests_need_includes_what_the_course_needs(project):
     assert run(project, "lab").stdout == ""
     (project / ".venv" / ".tests").unlink()
     assert "what the tests need" in run(project, "tests").stdout
+
+
+def test_only_the_environment_of_the_tests_gets_the_repair_of_torchvision(project):
+    run(project)
+    assert not list(project.glob(".venv/**/*vision_ops*"))
+    run(project, "tests")
+    repaired = next(project.glob(".venv/**/amp_lessons_vision_ops.pth"))
+    asked = "import sys; print(any('DeclaresOps' in str(finder) for finder in sys.meta_path))"
+    python = project / ".venv" / "bin" / "python"
+    done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert run(project, "tests").stdout == ""
+    repaired.unlink()
+    assert "Installed" in run(project, "tests").stdout
+    assert repaired.exists()
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from amp_lessons import models
+from amp_lessons.checks import find
 from amp_lessons.memory import (
     NOT_HERE,
     PRECISIONS,
@@ -320,3 +321,8 @@ def printed():
 )
 def test_the_lesson_prints_what_its_explanations_say(printed, line):
     assert line in printed
+
+
+def test_a_loop_over_the_batches_passes_crossover_in_few_rounds():
+    batches = [entry["value"] or 0 for entry in find("crossover").secret.diagnosis.expected]
+    assert 2_000_000 < sum(batches) < 4_000_000

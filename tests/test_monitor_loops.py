@@ -71,6 +71,172 @@ def only_alarm(seen: Any) -> tuple[Any, Any]:
     return seen.faults[0], seen.alarms[0]
 
 
+# ---- a NaN that no loss scale cures ----------------------------------------------------------
+
+
+def train_with_scaler(
+    model: nn.Module, step: Callable[[int], Tensor], scale: float = 2.0**10, **options: Any
+) -> Any:
+    """Run a loop with a GradScaler. ``step(number)`` gives the loss."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    with amp_lessons.monitor(model, scaler, **options) as seen:
+        for number in range(STEPS):
+            optimizer.zero_grad()
+            scaler.scale(step(number)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert seen._failure is None
+    return seen
+
+
+def root_of_zero(out: Tensor) -> Tensor:
+    return torch.sqrt((out * 0).square().sum(-1)).sum()  # the slope
+
+
+def zero_times_inf(out: Tensor) -> Tensor:
+    return torch.where(out > 1e9, torch.log(out * 0), out * 0).sum()  # the slope
+
+
+def power_below_one(out: Tensor) -> Tensor:
+    return ((out * 0) ** 0.5).sum()  # the slope
+
+
+@pytest.mark.parametrize("breaks", [root_of_zero, zero_times_inf, power_below_one])
+@pytest.mark.parametrize("scale", [2.0, 2.0**10])
+def test_one_step_whose_gradients_are_nan_at_any_scale_is_a_fault(breaks: Any, scale: float):
+    model = made()
+
+    def step(number: int) -> Tensor:
+        output = model(batch(number)[0])
+        return breaks(output) if number == STRIKES else output.sum()
+
+    seen = train_with_scaler(model, step, scale)
+    assert [skip.step for skip in seen.skips] == [STRIKES]
+    fault, alarm = only_alarm(seen)
+    assert (fault.step, fault.phase, fault.always) == (STRIKES, "backward", True)
+    assert "# the slope" in fault.place.code
+    assert "it breaks at any loss scale" in alarm.text
+    assert "Nothing to fix" not in seen.summary()
+
+
+def test_an_overflow_in_the_loss_that_a_smaller_scale_cures_is_no_fault():
+    model = made()
+
+    def step(number: int) -> Tensor:
+        output = model(batch(number)[0])
+        return (output.half() * 100).float().sum()  # 2^10 × 100 is beyond FP16
+
+    seen = train_with_scaler(model, step)
+    assert [skip.step for skip in seen.skips] == [0]
+    assert not seen.skips[0].cause.always
+    assert seen.alarms == []
+    assert "Nothing to fix was seen" in " ".join(seen.summary().split())
+
+
+class Parts(nn.Module):
+    """A model whose parts a loop calls one by one: ``m.body(m.emb(ids))``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.emb, self.body = nn.Embedding(10, 8), nn.Linear(8, 4)
+
+
+def test_a_slope_between_two_parts_is_not_blamed_on_a_batch_of_integers():
+    model = Parts()
+
+    def step(number: int) -> Tensor:
+        h = model.emb(torch.arange(4))
+        factor = 0.0 if number == STRIKES else 1.0
+        return model.body(h * torch.sqrt((h * factor).square().sum(-1, keepdim=True))).sum()
+
+    fault, alarm = only_alarm(train_with_scaler(model, step))
+    assert (fault.step, fault.phase, fault.op, fault.always) == (STRIKES, "backward", "sqrt", True)
+    assert "torch.sqrt" in fault.place.code
+    assert "batch" not in alarm.title + alarm.text + alarm.cure
+
+
+def test_a_slope_at_a_padded_row_that_gets_no_gradient_is_no_fault():
+    model = Parts()
+    model.emb = nn.Embedding(10, 8, padding_idx=0)
+
+    def step(number: int) -> Tensor:
+        h = model.emb(torch.arange(4))  # the first row is 0
+        out = model.body(h + torch.sqrt(h.square().sum(-1, keepdim=True)))
+        return (out.half() * 100).float().sum()  # overflows in step 0
+
+    seen = train_with_scaler(model, step)
+    assert [skip.step for skip in seen.skips] == [0]
+    assert seen.alarms == []
+
+
+def test_an_op_between_two_parts_is_not_blamed_on_the_batch_either():
+    model = Parts()
+
+    def step(number: int) -> Tensor:
+        h = model.emb(torch.arange(4)) * (0.0 if number == STRIKES else 1.0)
+        return model.body(h / h.norm(dim=-1, keepdim=True)).sum()  # 0 / 0
+
+    fault, alarm = only_alarm(train_with_scaler(model, step))
+    assert (fault.step, fault.phase, fault.op, fault.kind) == (STRIKES, "forward", "div", "nan")
+    assert "# 0 / 0" in fault.place.code
+    assert "batch" not in alarm.title + alarm.text + alarm.cure
+
+
+def test_a_gradient_that_came_broken_is_not_blamed_on_a_batch_of_integers():
+    """The op that broke it is out of sight: a second graph, sent back by hand."""
+    model = Parts()
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    with amp_lessons.monitor(model, scaler) as seen:
+        for number in range(STEPS):
+            optimizer.zero_grad()
+            h = model.emb(torch.arange(4))
+            h.backward(torch.full_like(h, math.nan if number == STRIKES else 1.0))
+            scaler.scale(model.body(torch.ones(1, 8)).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    head = " ".join(seen.summary().split())
+    assert "batch" not in head
+    assert "No cause is known for 1 skipped step, at a loss scale that worked before" in head
+    assert "the gradient that reached" in seen.skips[0].cause.detail
+
+
+def test_a_nan_is_found_after_the_overflows_at_the_start():
+    """Skips at the start are normal, and only two of them are looked into."""
+    model = made()
+
+    def step(number: int) -> Tensor:
+        output = model(batch(number)[0]).half().float() * 2000
+        return root_of_zero(output) if number == 6 else output.sum()
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**9)
+    with amp_lessons.monitor(model, scaler) as seen:
+        for number in range(8):
+            optimizer.zero_grad()
+            scaler.scale(step(number)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert [skip.step for skip in seen.skips] == [0, 1, 2, 3, 6]
+    fault, _ = only_alarm(seen)
+    assert (fault.step, fault.op, fault.always) == (6, "sqrt", True)
+
+
+def test_a_skip_that_nobody_looked_into_is_not_called_nothing():
+    model = made()
+
+    def step(number: int) -> Tensor:
+        output = model(batch(number)[0])
+        return root_of_zero(output) if number == STRIKES else output.sum()
+
+    seen = train_with_scaler(model, step, reruns=0)
+    head = " ".join(seen.summary().split())
+    assert "Nothing to fix" not in head
+    assert "No cause is known for 1 skipped step" in head
+
+
 # ---- the scaler, called in a wrong order -----------------------------------------------------
 
 

@@ -23,6 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 FURTHER = ("python3.13", "python3.12", "python3.11", "python3.14")
 EXTRAS = {"lab": "", "tests": "[tests]"}
+# The package index has torchvision for CUDA only, and beside a CPU build of PyTorch no program can
+# import it, nor timm, nor peft. This file, run at each start of Python, repairs that: a copy goes
+# into the environment of the tests, with a .pth file that calls it. It does nothing where
+# torchvision fits. A learner's environment has no torchvision, and gets neither.
+VISION_OPS = "amp_lessons/doors/vision_ops.py"
+AT_START = "import amp_lessons_vision_ops as ops; ops.declare_on_import()\n"
 TICK = 0.25  # seconds between two looks at pip
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 MB = 10**6
@@ -107,6 +113,8 @@ def install_packages(place: "Place", what: str, signals: "Signals") -> None:
         shutil.rmtree(place.scratch, ignore_errors=True)
     if failed:
         raise InstallError(failure("pip", "\n".join(step.lines), place))
+    if what == "tests":
+        place.repair_torchvision()
     place.note_ready(what)
     place.unfinished.unlink()
     say(f"Installed in {minutes(time.monotonic() - started)}.")
@@ -164,7 +172,25 @@ class Place:
 
     def is_ready(self, what: str) -> bool:
         """Whether there is nothing to do. Takes milliseconds: `make lab` asks every time."""
+        if what == "tests" and not self.torchvision_is_repaired():
+            return False
         return self._stamp(what) == self._wanted() and self.python.exists()
+
+    def repair_torchvision(self) -> None:
+        """See `VISION_OPS`."""
+        shutil.copyfile(str(self.root / VISION_OPS), str(self._vision_ops()))
+        self._vision_ops().with_suffix(".pth").write_text(AT_START, encoding="utf-8")
+
+    def torchvision_is_repaired(self) -> bool:
+        """Whether `repair_torchvision` was run, and with this version of the file."""
+        try:
+            same = self._vision_ops().read_bytes() == (self.root / VISION_OPS).read_bytes()
+        except OSError:
+            return False
+        return same and self._vision_ops().with_suffix(".pth").exists()
+
+    def _vision_ops(self) -> Path:
+        return self.packages() / "amp_lessons_vision_ops.py"
 
     def note_ready(self, what: str) -> None:
         for covered in {"lab", what}:  # what the tests need includes what the course needs

@@ -16,12 +16,13 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.doors import hf, kinds, targets
+from amp_lessons.doors import hf, kinds, senses, targets
 from amp_lessons.doors.batches import with_batch
 from amp_lessons.doors.cures import takes, with_cure, worth_a_real_run
 from amp_lessons.doors.given import DoorError, Given, Wanted
 from amp_lessons.doors.inputs import Spec, nested, parse_all
-from amp_lessons.doors.libraries import beside_vision, go_offline, library
+from amp_lessons.doors.libraries import go_offline, library
+from amp_lessons.doors.vision_ops import declare_on_import
 
 __all__ = ["DoorError", "Given", "Wanted", "enter", "with_cure", "worth_a_real_run"]
 
@@ -35,6 +36,7 @@ def enter(wanted: Wanted) -> Given:
         DoorError: in one line with the cure, if there is no such model, or no such input.
     """
     _check(wanted)
+    declare_on_import()
     specs = parse_all(wanted.inputs)
     model, args, kwargs, notes = _model(wanted)
     name = type(model).__name__
@@ -51,15 +53,54 @@ def enter(wanted: Wanted) -> Given:
             tensors = {key: spec.tensor(wanted.real) for key, spec in made.items()}
             more, notes_on_loss = _loss_of(model, wanted)
             own = _Own(model, (), tensors | more)
-            words = " ".join((kinds.told(made), *(f"{key}={value}" for key, value in more.items())))
-            notes += [f"inputs: {words} ({CHANGE})", notes_on_loss]
+            notes += [_inputs_in_words(tensors | more), notes_on_loss]
             notes.append(kinds.past_the_config(model, _sizes(wanted, specs)))
     args, kwargs = own.merged(specs, wanted.real)
     notes += own.unnamed(specs)
     _check_values(model, {key: kwargs[key] for key in kwargs.keys() - made_here})
     note = "\n".join(filter(None, notes))
     given = Given(model, args, nested(kwargs), name, f"{name}: {note}" if note else "")
+    if made_here and not args:
+        given = _with_senses(given, wanted, specs)
     return given if wanted.batch is None else with_batch(given, wanted.batch)
+
+
+def _inputs_in_words(made: Mapping[str, Any]) -> str:
+    """The line about inputs that were made, as a person would write them."""
+    words = (
+        str(Spec(tuple(value.shape), value.dtype, name))
+        if isinstance(value, Tensor)
+        else f"{name}={value}"
+        for name, value in made.items()
+    )
+    return f"inputs: {' '.join(words)} ({CHANGE})"
+
+
+def _with_senses(given: Given, wanted: Wanted, specs: Sequence[Spec]) -> Given:
+    """The same with a picture or sound beside the text, for a model that takes one."""
+    named = {spec.name: spec for spec in specs if spec.name}
+    if not hasattr(given.model, "main_input_name"):
+        return given
+    found = senses.sensed(given.model, given.kwargs, named, _sizes(wanted, specs), wanted.real)
+    if found is None:
+        return given
+    lines = given.note.splitlines()
+    if not found.inputs:
+        return replace(given, note="\n".join((*lines, found.note)))
+    kwargs = {**given.kwargs, **found.inputs}
+    place = next(n for n, line in enumerate(lines) if "inputs: " in line)
+    before = lines[place].partition("inputs: ")[0]
+    plain = list(lines)
+    lines[place] = before + _inputs_in_words(kwargs)
+    lines.insert(place + 1, found.note)
+    own = any(name in named for name in found.inputs if name != "input_ids")
+    return replace(
+        given,
+        kwargs=kwargs,
+        note="\n".join(lines),
+        packed=found.packed,
+        plain=None if own else replace(given, note="\n".join((*plain, found.doubt)).strip()),
+    )
 
 
 class _Own:
@@ -145,7 +186,7 @@ def _model(wanted: Wanted) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], 
     target = targets.read(wanted.target)
     if target.module.partition(".")[0] in ("transformers", "diffusers", "timm"):
         library(target.module.partition(".")[0])
-    made = beside_vision(lambda: targets.make(targets.find(target), target, wanted.real))
+    made = targets.make(targets.find(target), target, wanted.real)
     if hasattr(made, "model_type") and not isinstance(made, nn.Module):  # a config of transformers
         model, note = hf.from_config_object(made, wanted.real)
         return model, (), {}, [note]
@@ -157,7 +198,7 @@ def _named(text: str) -> Any:
     go_offline()
     if target.module.partition(".")[0] in ("transformers", "diffusers"):
         library(target.module.partition(".")[0])
-    return beside_vision(lambda: targets.find(target))
+    return targets.find(target)
 
 
 def _timm(wanted: Wanted) -> nn.Module:
@@ -201,7 +242,8 @@ def _sizes(wanted: Wanted, specs: Sequence[Spec]) -> kinds.Sizes:
     """What the options and the inputs of the command line say about the others' sizes."""
     sizes = kinds.Sizes(wanted.batch, wanted.length, wanted.image_size)
     for spec in specs:
-        if spec.shape:
+        packed = spec.name == "pixel_values" and len(spec.shape) == 2  # patches of all pictures
+        if spec.shape and not packed:
             sizes = replace(sizes, batch=sizes.batch or spec.shape[0])
         if len(spec.shape) == 2 and spec.name in ("", "input_ids"):
             sizes = replace(sizes, length=sizes.length or spec.shape[1])

@@ -30,7 +30,10 @@ def with_batch(given: Given, batch: int) -> Given:
     if old is None or old == batch:
         return given
     args, kwargs = of_batch((given.args, dict(given.kwargs)), old, batch)
-    return replace(given, args=args, kwargs=kwargs)
+    for name in given.packed & kwargs.keys():
+        kwargs[name] = _sized(given.kwargs[name], given.kwargs[name].shape[0] // old * batch)
+    plain = None if given.plain is None else with_batch(given.plain, batch)
+    return replace(given, args=args, kwargs=kwargs, plain=plain)
 
 
 def of_batch(value: Any, old: int, batch: int) -> Any:

@@ -58,6 +58,9 @@ class Given:
         kwargs: keyword inputs.
         name: such as "GPT2LMHeadModel".
         note: what was assumed and can be changed, a line for each thing; "" for nothing.
+        packed: names of inputs in which the examples follow each other, so that their first size
+            is a multiple of the batch.
+        plain: the same without a picture or sound that was made here, in case those don't fit.
     """
 
     model: nn.Module
@@ -65,3 +68,5 @@ class Given:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     note: str = ""
+    packed: frozenset[str] = frozenset()
+    plain: Given | None = None

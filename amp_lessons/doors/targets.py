@@ -280,6 +280,8 @@ def _cure(error: BaseException, target: Target) -> str:
         return "; name a function that builds the model and does not end the program"
     if wants_gpu(error):
         return "; build it on the CPU: --device says whose rules are told, and no GPU is needed"
+    if "torchvision::" in str(error):
+        return "; torchvision doesn't fit this torch: reinstall the two together"
     if "offline" in str(error).lower() or type(error).__name__ in _DOWNLOADS:
         return "; nothing is downloaded here: build it from a config, or without the weights"
     return ""

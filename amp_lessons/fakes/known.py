@@ -139,7 +139,8 @@ class KnownValues(TorchDispatchMode):
         if not isinstance(value, Tensor) or value.layout is not torch.strided:
             return False
         most = MOST_FLOATS if _is_float(value) else MOST_INTEGERS
-        return self.floats or value._is_view() or value.numel() <= most
+        stored = value.untyped_storage().nbytes() // value.element_size()  # few, if expanded
+        return self.floats or min(stored, value.numel()) <= most
 
     def _compute(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The op on the values, on the CPU; None where the CPU has no such op."""

@@ -101,6 +101,8 @@ def _where(fault: Fault) -> str:
         parts.append(f"in module {fault.module}")
     if fault.detail:
         parts.append(fault.detail)
+    if fault.phase == "backward" and fault.always and fault.kind != "underflow":
+        parts.append("it breaks at any loss scale")
     if fault.reached >= 1e4:
         reached = f"{fault.reached:,.0f}" if fault.reached < 1e9 else f"{fault.reached:.3g}"
         parts.append(f"its inputs reach {reached}; its result is {fault.dtype}")

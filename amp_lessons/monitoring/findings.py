@@ -60,6 +60,8 @@ class Skip:
         parameters: names of parameters whose gradients were inf or NaN, the first ones.
         broken: how many parameters had such a gradient.
         cause: the op behind it, if the monitor looked for it.
+        unexplained: whether steps at this scale were finite before, and no cause is known that
+            says whether a smaller scale would help.
     """
 
     step: int
@@ -67,6 +69,7 @@ class Skip:
     parameters: tuple[str, ...]
     broken: int
     cause: Fault | None = None
+    unexplained: bool = False
 
 
 @dataclass

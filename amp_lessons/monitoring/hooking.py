@@ -98,19 +98,27 @@ class ModuleHooks:
 
 
 def hook_nodes(current: Pass, todo: list[Any]) -> Iterator[Any]:
-    """Hook autograd's nodes between the roots and the model's outputs. Gives the handles."""
-    edge = max(call.last for call in current.calls)
+    """Hook autograd's nodes from these on, until the model's calls. Gives the handles."""
+    begin = min(call.first for call in current.calls)
     while todo and len(current.nodes) < MOST_NODES:
         node = todo.pop()
         sequence = node._sequence_nr()
-        if not edge <= sequence < 1 << 60 or sequence in current.nodes:
-            continue  # inside the model, or a leaf, which has no number of its own
+        # A leaf has no number of its own.
+        outside = begin <= sequence < 1 << 60 and not current.in_a_call(sequence)
+        if not outside or sequence in current.nodes:
+            continue
         after = [n for n, _ in node.next_functions if n is not None]
         leads_to = tuple(n._sequence_nr() for n in after)
-        at_edge = any(s < edge for s in leads_to)
+        at_edge = any(map(current.in_a_call, leads_to))
         current.nodes[sequence] = Node(node.name(), sequence, leads_to, at_edge)
         yield node.register_prehook(functools.partial(_came, current, sequence))
         todo += after
+
+
+def hook_between(current: Pass) -> Iterator[Any]:
+    """The same between two calls, where a loop calls the parts of its model one by one."""
+    inputs = [tensor.grad_fn for call in current.calls for tensor in call.inputs()]
+    yield from hook_nodes(current, [node for node in inputs if node is not None])
 
 
 def reaches(current: Pass, roots: list[Tensor]) -> bool:
@@ -118,8 +126,8 @@ def reaches(current: Pass, roots: list[Tensor]) -> bool:
 
     One that doesn't belongs to another model, as in a GAN. Call `hook_nodes` before.
     """
-    edge = max(call.last for call in current.calls)
-    if any(root.grad_fn is not None and root.grad_fn._sequence_nr() < edge for root in roots):
+    numbers = (root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None)
+    if any(number < current.last for number in numbers):
         return True
     return len(current.nodes) >= MOST_NODES or any(n.at_edge for n in current.nodes.values())
 

@@ -42,6 +42,7 @@ class Inquiry:
         self._buffers = {n for n, b in model.named_buffers() if kind_of(b) != FINITE}
         self._reruns = reruns
         self._of_skips = min(reruns, 2)
+        self._worked = 0.0  # the largest loss scale at which a step was finite
         self._of_underflow = min(reruns, 2)
 
     def forget(self) -> None:
@@ -106,6 +107,7 @@ class Inquiry:
     def after_update(self, step: int, passes: list[Pass], scale: float) -> None:
         """A loss can be NaN while every gradient is finite, as when each label is ignored."""
         self.stale = False
+        self._worked = max(self._worked, scale)
         bad = [p for p in passes if any(kind(found) != FINITE for found in p.loss)]
         bad = [p for p in bad if not self._search(step).only_scaled(p)]
         if bad:
@@ -115,19 +117,28 @@ class Inquiry:
     def after_skip(self, step: int, passes: list[Pass], scale: float, skips: list[Skip]) -> None:
         """Add a skipped step to the list. If the scale isn't to blame, there is a fault too."""
         broken = self.broken_gradients()
-        cause = self._why_skipped(step, passes, broken, len(skips))
-        skips.append(Skip(step, scale, tuple(broken[:NAMED]), len(broken), cause))
+        strange = scale <= self._worked
+        cause = self._why_skipped(step, passes, broken, len(skips), strange)
+        known = cause is not None and (cause.phase != "backward" or cause.always is not None)
+        skips.append(
+            Skip(step, scale, tuple(broken[:NAMED]), len(broken), cause, strange and not known)
+        )
         self.stale = bool(broken)
         if cause is not None and (cause.phase != "backward" or cause.always or scale <= 1):
             self.bad_steps.append(step)
             self.add(cause, broken, scale)
 
     def _why_skipped(
-        self, step: int, passes: list[Pass], broken: list[str], before: int
+        self, step: int, passes: list[Pass], broken: list[str], before: int, strange: bool
     ) -> Fault | None:
-        """What overflowed. To skip a step is normal, so only the first few are looked into."""
+        """What overflowed. To skip a step is normal, so only the first few are looked into.
+
+        Args:
+            before: how many steps were skipped before this one.
+            strange: whether a step was finite at this loss scale before.
+        """
         loss = any(kind(found) != FINITE for p in passes for found in p.loss)
-        if not loss:
+        if not loss and not strange:
             if self._of_skips <= 0 and before % 10:
                 return None
             self._of_skips -= 1

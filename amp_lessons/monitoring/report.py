@@ -71,8 +71,15 @@ class Report(Findings):
         )
         if not self.steps and not count:
             first += " No step has ended yet: call seen.step() after each if this stays so."
-        quiet = "" if self.alarms else " Nothing to fix was seen."
-        return _wrapped(first + quiet)
+        unknown = sum(skip.unexplained for skip in self.skips)
+        if self.alarms:
+            return _wrapped(first)
+        if unknown:
+            steps = f"{unknown} skipped step{'s' * (unknown > 1)}"
+            return _wrapped(
+                f"{first} No cause is known for {steps}, at a loss scale that worked before."
+            )
+        return _wrapped(f"{first} Nothing to fix was seen.")
 
     def _scaler_lines(self) -> list[str]:
         if not self.scales:

@@ -30,6 +30,7 @@ from amp_lessons.monitoring.counting import Edges
 from amp_lessons.monitoring.findings import Seen, Skip
 from amp_lessons.monitoring.hooking import (
     ModuleHooks,
+    hook_between,
     hook_nodes,
     is_compiled,
     parts_of,
@@ -372,6 +373,7 @@ class Monitor(Report):
         if not reaches(current, roots):  # the backward pass of something else
             return
         self._ours = True
+        self._step_handles += hook_between(current)
         if current is not last:  # a second loss of the same calls
             self._passes.append(current)
         current.loss = [found for root in roots if (found := extremes(root)) is not None]

@@ -60,6 +60,7 @@ class Asked:
         train: the mode that the stand-in is put into; None leaves it as the model is.
         grad: False runs the pass under `torch.no_grad`.
         gpu: whose attention kernels run for "cuda"; None for this machine's, or an H200.
+        floats: the dtype that the model and its inputs are converted to first; None for none.
     """
 
     model: nn.Module
@@ -72,6 +73,7 @@ class Asked:
     train: bool | None = None
     grad: bool = True
     gpu: str | None = None
+    floats: torch.dtype | None = None
 
 
 FAKE, REAL, UNBACKED = "fake", "real", "unbacked"
@@ -87,7 +89,9 @@ class Pass:
         self.model, self.device, self.dtype = asked.model, asked.device, asked.dtype
         self.mode = _mode(asked.device, values)
         with rng_kept():
-            self.copy = stand_in(self.model, self.mode, self.device, values=values == REAL)
+            self.copy = stand_in(
+                self.model, self.mode, self.device, asked.floats, values=values == REAL
+            )
             self.loss = self._loss(asked.loss)
         if asked.train is not None:
             self.copy.train(asked.train)
@@ -100,19 +104,24 @@ class Pass:
         self.functions: list[Hazard] = []
         self.backward_casts: int | None = None
         self.trains = False
+        self.enabled = False
         self.in_loss = False  # whether the forward is done, and the loss is computed
 
     def _loss(self, loss: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any] | None:
         """The loss; of one that is a module, such as a weighted one, a stand-in on the device."""
         if not isinstance(loss, nn.Module):
             return loss
-        return stand_in(loss, self.mode, self.device, values=self.values == REAL)
+        floats, real = self.asked.floats, self.values == REAL
+        return stand_in(loss, self.mode, self.device, floats, values=real)
 
     def run(self, enabled: bool) -> None:
         """Run the forward and the loss; what they raise is kept in `error`."""
+        self.enabled = enabled
         given = (self.asked.inputs, dict(self.asked.kwargs), self.asked.target)
         real = self.values == REAL
-        args, named, target = fake_inputs(given, self.mode, self.device, values=real)
+        args, named, target = fake_inputs(
+            given, self.mode, self.device, self.asked.floats, values=real
+        )
         self.recorder.name_arguments(self.copy.forward, args, named)
         self.trains = self.recorder.trains = self.asked.grad and torch.is_grad_enabled()
         follow_modules(self.copy, self.recorder)
@@ -167,6 +176,18 @@ class Pass:
         raised = (*rules.of_raised(self.recorder.refused), *refused)
         return next((hazard.message for hazard in raised), "")
 
+    def raises(self) -> str:
+        """What stops a step with real tensors that fake ones let pass, or ""; as a report says it.
+
+        With no autocast there is no GradScaler either, which alone refuses 16-bit parameters.
+        """
+        if self.error is not None:
+            return ""
+        stopped = (h for h in self.explanation(None).hazards if h.severity == "raises")
+        scaled = self.asked.dtype == torch.float16 and self.enabled
+        found = (h for h in stopped if scaled or h.kind != "16-bit parameters")
+        return next((f"{h.message}; {h.fix}" for h in found), "")
+
     def explanation(self, plain: Pass | None) -> Explanation:
         """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
         events = self.recorder.events
@@ -200,6 +221,9 @@ class Pass:
             self.recorder.modules.of(self.model),
             gpu=self.calls.gpu,
             values=REAL if self.values == REAL else FAKE,
+            not_run=self.recorder.used.not_run(
+                self.model.forward, self.asked.inputs, self.asked.kwargs
+            ),
         )
 
     def as_trace_error(self) -> TraceError:
@@ -231,6 +255,14 @@ def explained(asked: Asked, values: str = FAKE) -> Explanation:
         plain = Pass(asked, values)
         plain.run(enabled=False)
         return amp.explanation(plain)
+
+
+def what_raises(asked: Asked, autocast: bool) -> str:
+    """What stops a training step with real tensors that fake ones let pass: `Pass.raises`."""
+    with _no_inference_mode(), ctrl_c_between_ops():
+        done = Pass(asked)
+        done.run(enabled=autocast)
+        return done.raises()
 
 
 def _loss_of(loss: Callable[[Any, Any], Any], output: Any, target: Any) -> Any:

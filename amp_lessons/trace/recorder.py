@@ -30,6 +30,7 @@ from torch.utils.flop_counter import flop_registry
 from amp_lessons import fakes
 from amp_lessons.attention import Choice, forward_flops
 from amp_lessons.fakes.calls import GpuCalls
+from amp_lessons.fakes.not_run import Used
 from amp_lessons.fakes.ops import LOW, is_cached, op_name, run_op, storage_id
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.precision import dtype_name
@@ -115,6 +116,7 @@ class Recorder(TorchDispatchMode):
         kernel: of the call of attention that runs now, and why it was taken; ("", "") for none.
         values: what is known of each tensor's values.
         refused: calls that raise because of their inputs' dtypes; the trace went on.
+        used: which parameters were given to an op.
     """
 
     def __init__(self, model: nn.Module, device: str) -> None:
@@ -134,6 +136,7 @@ class Recorder(TorchDispatchMode):
         self.kernel = ("", "")
         self.values = Values()
         self.refused: list[Refusal] = []
+        self.used = Used(model)
         self._in_autocast = False
         self._pending: list[Cast] = []
         self._origins: dict[int, Origin] = {}
@@ -175,6 +178,7 @@ class Recorder(TorchDispatchMode):
         if name == "prim::device":  # autocast asks for it before each cast, inside its kernel
             self._in_autocast = torch._C._dispatch_tls_is_dispatch_key_excluded(self.key)
             return func(*args, **kwargs)
+        self.used.note(func, args, kwargs)
         inside = self.autocast_is_on if self.real else self._in_autocast
         by_autocast = inside and self.call not in _CONVERSIONS and not self.kernel[0]
         by_autocast = by_autocast or self.acting_as_autocast

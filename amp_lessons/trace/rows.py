@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amp_lessons.fakes.not_run import NotRun
+
 LOW_NAMES = ("float16", "bfloat16")
 """The 16-bit dtypes, as rows name them."""
 
@@ -222,6 +224,7 @@ class Trace:
         modules: in the order of `named_modules`.
         gpu: whose attention kernels are shown, such as "h200"; "" for the CPU.
         values: "fake" if tensors had shapes and dtypes only, "real" if they held numbers.
+        not_run: parts of the model whose parameters no op used, the largest first.
     """
 
     model: str
@@ -235,3 +238,4 @@ class Trace:
     modules: tuple[Module, ...] = ()
     gpu: str = ""
     values: str = "fake"
+    not_run: tuple[NotRun, ...] = ()

@@ -1,8 +1,4 @@
-"""Get the model packages ready to import: offline, and with a torchvision that loads.
-
-torchvision's Linux wheel on the package index is a CUDA build. Beside a CPU build of torch its
-compiled ops do not load, and then ``import torchvision`` fails, as does all that imports it.
-"""
+"""Get the model packages ready to import: offline, and with a torchvision that can detect."""
 
 from __future__ import annotations
 
@@ -13,6 +9,8 @@ import warnings
 import torch
 from torch import Tensor
 
+from amp_lessons.doors.vision_ops import declare_on_import
+
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -22,7 +20,7 @@ OFFLINE = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 
-_declared: list[torch.library.Library] = []  # an op lives as long as its library object
+_added: list[torch.library.Library] = []  # a kernel lives as long as its library object
 
 
 def prepare() -> None:
@@ -34,33 +32,15 @@ def prepare() -> None:
     os.environ.update(OFFLINE)
     logging.getLogger("torchao").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module=r"(transformers|timm|diffusers|torch_geometric)\b.*")
-    if _declared:
-        return
-    try:
-        import torchvision
-    except RuntimeError as error:
-        if "torchvision::nms does not exist" not in str(error):
-            raise
-        _declare_nms()
-    else:
-        if torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::nms", "CPU"):
-            return
-        added = torch.library.Library("torchvision", "IMPL")  # amp_lessons.doors declared the op
-        added.impl("nms", nms, "CPU")
-        _declared.append(added)
+    declare_on_import()
     import torchvision.ops.boxes
 
+    if _added or torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::nms", "CPU"):
+        return
+    kernels = torch.library.Library("torchvision", "IMPL")
+    kernels.impl("nms", nms, "CPU")
+    _added.append(kernels)
     torchvision.ops.boxes._assert_has_ops = lambda: None
-
-
-def _declare_nms() -> None:
-    library = torch.library.Library("torchvision", "DEF")
-    library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    library.define(
-        "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-    )  # declared only: torchvision registers a fake kernel for it on import
-    library.impl("nms", nms, "CPU")
-    _declared.append(library)
 
 
 def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:

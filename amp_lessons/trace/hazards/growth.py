@@ -1,7 +1,7 @@
 """Results that pass 65504 though the inputs are ordinary: squares, exponentials, large factors.
 
 Each rule asks first whether the input is bounded: a probability, a cosine, what a norm or a clamp
-gives. BF16 has float32's range, so only FP16 is looked at.
+gives. BF16 has almost float32's range, so only FP16 is looked at.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Kind:
 _ALL = (
     Kind(
         "BCE after sigmoid",
-        "CUDA's autocast refuses `binary_cross_entropy`. Elsewhere `1 - p` is 0 once `p` rounds "
-        "to 1: the loss is 100 or the gradient is 0.",
+        "CUDA's autocast refuses `binary_cross_entropy`. Where it runs, `1 - p` is 0 once `p` "
+        "rounds to 1: for a target of 0 the loss is 100, and the gradient is 0 or NaN.",
         "drop the sigmoid and use binary_cross_entropy_with_logits (BCEWithLogitsLoss)",
         "losses_and_ops",
     ),
@@ -138,8 +138,9 @@ _ALL = (
     ),
     Kind(
         "float64",
-        "Autocast never casts float64. One float64 tensor turns what it meets to double "
-        "precision, which is slow on a GPU.",
+        "Autocast never casts float64. A float64 tensor with dimensions turns sums and products "
+        "with it to double precision, which is slow on a GPU. A matrix product with float32 "
+        "raises.",
         "make inputs and constants float32, for instance torch.from_numpy(array).float()",
         "autocast_ops",
     ),

@@ -11,6 +11,7 @@ The keys are a contract: they are added to, and never renamed within a version.
   on a CPU.
 - ``tree``: nodes with ``paths``, ``label``, ``kind``, ``dtype_out``, ``own``, ``total`` and
   ``children``; repeated blocks are one node with several paths.
+- ``not_run``: parts whose parameters no op used, as in `NotRun`.
 - ``casting``, ``islands``, ``sizes``: as in `Casting`, `Island` and `Misfit`.
 """
 
@@ -21,6 +22,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from amp_lessons.fakes.not_run import NotRun
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.trace.report.digest import Digest
 from amp_lessons.trace.report.tree import Node
@@ -123,6 +125,7 @@ def from_dict(data: dict[str, Any]) -> Trace:
         hazards=tuple(_made(Hazard, hazard) for hazard in data["hazards"]),
         totals=_made(Totals, data["totals"]),
         notes=tuple(data["notes"]),
+        not_run=tuple(_made(NotRun, part) for part in data.get("not_run", ())),
         **{name: str(data[name]) for name in _WORDS},
     )
 

@@ -10,6 +10,7 @@ from collections import Counter
 from functools import cached_property
 from itertools import groupby
 
+from amp_lessons.fakes.not_run import NotRun, worth_naming
 from amp_lessons.foundations.precision import brief
 from amp_lessons.foundations.sizes import size
 from amp_lessons.trace.report.alignment import Misfit, find_misfits
@@ -94,6 +95,7 @@ class Digest:
         """What a person wants to know first: pairs of a label and a sentence."""
         found = [
             ("hazards", hazards_in_words(self.trace.hazards)),
+            ("not run", not_run_in_words(worth_naming(self.trace.not_run))),
             ("16 bit", self._flops()),
             ("time", self._time()),
             ("FP32 ops", self._islands()),
@@ -240,6 +242,13 @@ def hazards_in_words(hazards: tuple[Hazard, ...]) -> str:
     }
     parts = [f"{counts[kind]} {verbs[kind][counts[kind] > 1]}" for kind in verbs if counts[kind]]
     return ", ".join(parts) or "none found"
+
+
+def not_run_in_words(parts: tuple[NotRun, ...]) -> str:
+    """Parts of the model that the pass did not use, and what would run them."""
+    text = "; ".join(map(str, parts[:2]))
+    more = len(parts) - 2
+    return f"{text}; {plural(more, 'more part')}" if more > 0 else text
 
 
 def hazard_name(hazard: Hazard) -> str:

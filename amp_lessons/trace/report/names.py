@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from amp_lessons.fakes.not_run import pattern
 from amp_lessons.trace.rows import Row
 
 ITSELF = "the model itself"
-
-
-def pattern(path: str) -> str:
-    """The path with ``*`` for each number that stands alone: "layers.3.mlp" as "layers.*.mlp"."""
-    return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)
 
 
 def op_name(row: Row) -> str:
