@@ -252,52 +252,85 @@ def policy(
             metavar="VERSION", help="Show only what changed since an earlier PyTorch, such as 2.11."
         ),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask PyTorch now, also about an OP that is recorded.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show what autocast does to each op, in the installed PyTorch. CUDA's rules need no GPU.
 
     The columns give the dtype of the result for 16-bit, for float32 and for
-    mixed inputs. With --since these three are in brackets.
+    mixed inputs. With --since these three are in brackets. For an OP the answer is
+    the one recorded for your version of PyTorch, if there is one; --live asks PyTorch.
     """
+    if since is not None:
+        _say_what_changed(since, ops or (), device, dtype, json)
+        return
+    from amp_lessons.policy_record import asked, shown
+
+    devices = [device] if device else list(asked.DEVICES)
+    found = [asked.answers(ops, each, dtype or "fp16") for each in devices if ops and not live]
+    tables = [rows for rows in found if rows is not None]
+    version, told = asked.installed(), [""] * len(devices)
+    if len(tables) < len(devices):
+        tables, told, version = _asked_live(ops or (), devices, dtype or "fp16")
+    if json:
+        _print_json({"tables": [shown.as_json(table, version) for table in tables]})
+        return
+    screen = console()
+    for table, warning in zip(tables, told, strict=True):
+        screen.print(shown.table(table, version, why=not ops and screen.width >= 120))
+        why = [f"why {row['op']}: {row['note']}" for row in table]
+        for line in why if ops else shown.totals(table, version):
+            say(line)
+        if warning:
+            say(warning)
+
+
+def _asked_live(
+    ops: Sequence[str], devices: Sequence[str], dtype: str
+) -> tuple[list[list[dict[str, Any]]], list[str], str]:
+    """The answers of the installed torch, how each table differs from the record, its version."""
+    from amp_lessons import policy as rules
     from amp_lessons import policy_record
 
-    if since is not None:
-        try:
-            policy_record.find_version(since)
-        except policy_record.PolicyRecordError as error:
-            raise typer.BadParameter(str(error)) from None
+    version = rules.torch.__version__
+    try:
+        tables = [
+            rules.as_json(
+                [rules.op_policy(op, where, dtype) for op in ops]
+                or rules.policy_table(where, dtype)
+            )
+            for where in devices
+        ]
+    except rules.PolicyError as error:
+        raise typer.BadParameter(str(error)) from None
+    return tables, [policy_record.compared(version, rows) for rows in tables], version
+
+
+def _say_what_changed(
+    since: str, ops: Sequence[str], device: str | None, dtype: str | None, json: bool
+) -> None:
+    from amp_lessons import policy_record
+
+    try:
+        policy_record.find_version(since)
+    except policy_record.PolicyRecordError as error:
+        raise typer.BadParameter(str(error)) from None
     from amp_lessons import policy as rules
     from amp_lessons.policy import shown
 
     devices = [device] if device else rules.DEVICES
+    dtypes = [dtype] if dtype else ("float16", "bfloat16")
     try:
-        if since is not None:
-            dtypes = [dtype] if dtype else ("float16", "bfloat16")
-            pairs = [(where, low) for where in devices for low in dtypes]
-            found = [shown.since(since, *pair, ops or ()) for pair in pairs]
-            if json:
-                _print_json({"changes": [changes.to_dict() for changes in found]})
-            else:
-                for line in shown.all_changed(found):
-                    say(line)
-            return
-        tables = []
-        for where in devices:
-            asked = [rules.op_policy(op, where, dtype or "fp16") for op in ops or ()]
-            tables.append(asked or rules.policy_table(where, dtype or "fp16"))
+        found = [shown.since(since, where, low, ops) for where in devices for low in dtypes]
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
     if json:
-        _print_json({"tables": [shown.as_json(table) for table in tables]})
+        _print_json({"changes": [changes.to_dict() for changes in found]})
         return
-    screen = console()
-    for table in tables:
-        screen.print(shown.table(table, why=not ops and screen.width >= 120))
-        why = [f"why {answer.op}: {answer.note}" for answer in table]
-        for line in why if ops else shown.totals(table):
-            say(line)
-        if told := policy_record.compared(rules.torch.__version__, rules.as_json(table)):
-            say(told)
+    for line in shown.all_changed(found):
+        say(line)
 
 
 # ---- explain ------------------------------------------------------------------------------------
@@ -346,9 +379,7 @@ def bench(
         bool,
         typer.Option("--quick", help="Fewer batches and samples, and no compiler unless asked."),
     ] = False,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the result as JSON; - prints it.")
-    ] = None,
+    json: Json = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the roofline into a PNG file.")
     ] = None,
@@ -369,7 +400,7 @@ def bench(
     from amp_lessons.records import own
 
     file = own.record_path(record) if record is not None else None
-    _check_outputs({"--json": json, "--picture": picture, "--record": file}, own.own_folder())
+    _check_outputs({"--picture": picture, "--record": file}, own.own_folder())
     from amp_lessons import bench as benches
     from amp_lessons.bench import modes, screen, workloads
 
@@ -392,7 +423,7 @@ def bench(
         warn(str(error))
         raise typer.Exit(1) from error
     screen.show(report, screen.Outputs(json, picture, file))
-    if file is not None and report.rows and str(json) != "-":
+    if file is not None and report.rows and not json:
         say(f"record: {file}")
     if report.stopped:
         kept = f"{len(report.rows)} finished rows kept" if report.rows else "no row was finished"
@@ -403,7 +434,7 @@ def bench(
 def _check_outputs(files: dict[str, Path | None], made_later: Path) -> None:
     """Before minutes of measuring: can the results be written?"""
     for option, file in files.items():
-        if file is None or (str(file) == "-" and option == "--json"):
+        if file is None:
             continue
         folder = file.absolute().parent
         if file.is_dir() or not (folder.is_dir() or folder == made_later):

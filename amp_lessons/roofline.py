@@ -1,13 +1,15 @@
-"""How fast it could be: FLOPs, bytes, and the least time that a data sheet allows for them.
+"""The course's one table of GPUs, and the least time that it allows for FLOPs and bytes.
 
 The roofline model: a GPU computes at most so many FLOP/s and moves at most so many bytes/s, so work
 takes at least as long as the slower of the two needs. The peaks here are quoted from the makers'
 own documents, for dense matrices with sums in FP32. Nothing in this module is measured: what a
-machine really does is measured by `timing`. No torch is needed here.
+machine really does is measured by `timing`. No torch is needed here. Every other list of GPUs in
+the course follows from `GPUS`: docs/contributing.md says how to add one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,7 +43,11 @@ class Gpu:
         tf32, fp16, bf16: peak of the tensor cores for dense matrices, in TFLOP/s; None where they
             do not know the format.
         bandwidth: of the GPU's memory, in GB/s (10**9 bytes a second).
-        source: address of the document that says so.
+        memory: how much it has, in GB as the maker counts them (10**9 bytes); the least where a
+            GPU is sold with different amounts.
+        capability: its CUDA compute capability, such as (9, 0); None for a GPU that isn't made by
+            NVIDIA. Source: https://developer.nvidia.com/cuda-gpus, and its list of older GPUs.
+        source: address of the document that says the rest.
         note: what to know about the figures.
     """
 
@@ -51,6 +57,8 @@ class Gpu:
     fp16: float | None
     bf16: float | None
     bandwidth: float
+    memory: float
+    capability: tuple[int, int] | None
     source: str
     note: str = ""
 
@@ -100,76 +108,82 @@ _SUMS_IN_FP32 = "Sums in FP32, as PyTorch asks for. TF32 is no faster than FP32 
 
 GPUS: tuple[Gpu, ...] = (
     Gpu(
-        "T4", 8.1, None, 65.0, None, 320.0,
+        "T4", 8.1, None, 65.0, None, 320.0, 16, (7, 5),
         "https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/"
         "turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf",
         "Turing: no TF32, and no BF16 in its tensor cores.",
     ),
     Gpu(
-        "V100 SXM2", 15.7, None, 125.0, None, 900.0,
+        "V100 SXM2", 15.7, None, 125.0, None, 900.0, 16, (7, 0),
         "https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf",
-        "Volta: no TF32, and no BF16 in its tensor cores.",
+        "Volta: no TF32, and no BF16 in its tensor cores. It is also sold with 32 GB.",
     ),
     Gpu(
-        "A10G", 35.0, 35.0, 70.0, 70.0, 600.0,
+        "A10G", 35.0, 35.0, 70.0, 70.0, 600.0, 24, (8, 6),
         "https://d1.awsstatic.com/product-marketing/ec2/"
         "NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
         f"{_BESIDE} TF32 is no faster than FP32 here. An A10 has other figures.",
     ),
     Gpu(
-        "RTX 3090", 35.6, 35.6, 71.0, 71.0, 936.0,
+        "RTX 3090", 35.6, 35.6, 71.0, 71.0, 936.0, 24, (8, 6),
         f"{_NVIDIA}/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.1.pdf",
         _SUMS_IN_FP32,
     ),
     Gpu(
-        "A100 SXM 80GB", 19.5, 156.0, 312.0, 312.0, 2039.0,
+        "A100 PCIe 80GB", 19.5, 156.0, 312.0, 312.0, 1935.0, 80, (8, 0),
         f"{_FILES}/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf",
         _BESIDE,
     ),
     Gpu(
-        "L4", 30.3, 60.0, 121.0, 121.0, 300.0,
+        "A100 SXM 80GB", 19.5, 156.0, 312.0, 312.0, 2039.0, 80, (8, 0),
+        f"{_FILES}/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf",
+        _BESIDE,
+    ),
+    Gpu(
+        "L4", 30.3, 60.0, 121.0, 121.0, 300.0, 24, (8, 9),
         f"{_NVIDIA}/en-us/data-center/l4/",
         _WITH_SPARSITY,
     ),
     Gpu(
-        "RTX 4090", 82.6, 82.6, 165.2, 165.2, 1008.0,
+        "RTX 4090", 82.6, 82.6, 165.2, 165.2, 1008.0, 24, (8, 9),
         "https://images.nvidia.com/aem-dam/Solutions/Data-Center/l4/"
         "nvidia-ada-gpu-architecture-whitepaper-v2.1.pdf",
         _SUMS_IN_FP32,
     ),
     Gpu(
-        "L40S", 91.6, 183.0, 362.05, 362.05, 864.0,
+        "L40S", 91.6, 183.0, 362.05, 362.05, 864.0, 48, (8, 9),
         f"{_NVIDIA}/en-us/data-center/l40s/",
         _BESIDE,
     ),
     Gpu(
-        "H100 PCIe", 51.0, 378.0, 756.0, 756.0, 2000.0,
+        "H100 PCIe", 51.0, 378.0, 756.0, 756.0, 2000.0, 80, (9, 0),
         "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
         _WITH_SPARSITY,
     ),
     Gpu(
-        "H100 SXM", 67.0, 494.5, 989.0, 989.0, 3350.0,
+        "H100 SXM", 67.0, 494.5, 989.0, 989.0, 3350.0, 80, (9, 0),
         f"{_NVIDIA}/en-us/data-center/h100/",
         _WITH_SPARSITY,
     ),
     Gpu(
-        "H200", 67.0, 494.5, 989.0, 989.0, 4800.0,
+        "H200", 67.0, 494.5, 989.0, 989.0, 4800.0, 141, (9, 0),
         f"{_NVIDIA}/en-us/data-center/h200/",
         _WITH_SPARSITY,
     ),
     Gpu(
-        "B200 (HGX)", 75.0, 1100.0, 2250.0, 2250.0, 7700.0,
+        "B200 (HGX)", 75.0, 1100.0, 2250.0, 2250.0, 7700.0, 180, (10, 0),
         "https://resources.nvidia.com/en-us-blackwell-architecture/datasheet",
-        f"{_WITH_SPARSITY} The GB200's B200 is faster: 80, 1250, 2500 and 8000 GB/s.",
+        f"{_WITH_SPARSITY} For FP32 some sources say 80. The GB200's B200 is faster: 80, 1250, "
+        "2500 and 8000 GB/s.",
     ),
     Gpu(
-        "RTX 5090", 104.8, 104.8, 209.5, 209.5, 1792.0,
+        "RTX 5090", 104.8, 104.8, 209.5, 209.5, 1792.0, 32, (12, 0),
         "https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/"
         "nvidia-rtx-blackwell-gpu-architecture.pdf",
         _SUMS_IN_FP32,
     ),
     Gpu(
-        "MI300X", 163.4, 653.7, 1307.4, 1307.4, 5300.0,
+        "MI300X", 163.4, 653.7, 1307.4, 1307.4, 5300.0, 192, None,
         "https://www.amd.com/content/dam/amd/en/documents/instinct-tech-docs/data-sheets/"
         "amd-instinct-mi300x-data-sheet.pdf",
         "AMD's tensor cores are called matrix cores.",
@@ -177,9 +191,22 @@ GPUS: tuple[Gpu, ...] = (
 )  # fmt: skip
 
 
+def table() -> str:
+    """The peaks and the bandwidths of all GPUs in Markdown, for the home page."""
+    rows = []
+    for gpu in GPUS:
+        figures = (gpu.fp32, gpu.tf32, gpu.fp16, gpu.bf16, gpu.bandwidth)
+        rows.append([gpu.name, *(f"{value:g}" if value else "–" for value in figures)])
+    head = ["GPU", "FP32", "TF32", "FP16", "BF16", "memory bandwidth"]
+    lines = [" | ".join(cells) for cells in (head, ["---", *["---:"] * 5], *rows)]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
 _MAKERS_WORDS = {"nvidia", "tesla", "geforce", "rtx", "amd", "instinct"}
-# Relatives share the first word, but not the figures.
-_MODELS = {"pcie", "nvl", "40gb", "ti", "laptop", "d", "mig"}
+_FORM = re.compile(r"\(.*\)|sxm\d?|hbm\d\w?|\d+gb")
+"""Words of a name that a driver may leave out."""
+_MODELS = {"pcie", "nvl", "40gb", "ti", "super", "laptop", "d", "mig"}
+"""Words by which relatives with other figures differ."""
 
 
 def find_gpu(name: str) -> Gpu:
@@ -194,14 +221,15 @@ def find_gpu(name: str) -> Gpu:
     """
     words = _words(str(name))
     for gpu in GPUS:
-        first, *rest = _words(gpu.name)
-        if first in words and _MODELS & set(words) == _MODELS & set(rest):
+        own = _words(gpu.name)
+        must = {word for word in own - _MODELS if not _FORM.fullmatch(word)}
+        if must <= words and _MODELS & words == _MODELS & own:
             return gpu
     raise ValueError(f"no GPU is called {name!r}; there are {', '.join(g.name for g in GPUS)}")
 
 
-def _words(name: str) -> list[str]:
-    return [w for w in name.lower().replace("-", " ").split() if w not in _MAKERS_WORDS]
+def _words(name: str) -> set[str]:
+    return {*name.lower().replace("-", " ").split()} - _MAKERS_WORDS
 
 
 # ---- work ---------------------------------------------------------------------------------------

@@ -595,42 +595,49 @@ def call(*words: object) -> int:
     return leaving.value.code
 
 
-def test_the_command_prints_a_table_and_writes_json_and_a_picture(tmp_path, capsys):
-    files = tmp_path / "b.json", tmp_path / "b.png"
-    assert call(*QUICK, "--json", files[0], "--picture", files[1]) == 0
-    printed, problems = capsys.readouterr()
+def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, capsys):
+    file = tmp_path / "b.png"
+    assert call(*QUICK, "--picture", file) == 0
+    printed, _ = capsys.readouterr()
     for text in ("mlp 4x8", "FP32", "AMP FP16", "spread", "This was a CPU"):
         assert text in printed
-    assert problems == ""
-    data = json.loads(files[0].read_text())
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_is_a_switch_as_in_every_other_command_and_prints_json_alone(capsys):
+    assert call(*QUICK, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["kind"] == "measured"
     assert [row["mode"] for row in data["rows"]] == ["FP32", "AMP FP16", "AMP BF16"]
     missing = {note["mode"]: note["reason"] for note in data["not_measured"]}
     assert set(missing) == {"TF32", "AMP BF16 + compile"}
     assert "--quick" in missing["AMP BF16 + compile"]
     assert all(len(row["samples_s"]) == 7 for row in data["rows"])
-    assert files[1].read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_to_standard_output_is_json_alone(capsys):
-    assert call(*QUICK, "--mode", "fp32", "--json", "-") == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == "measured"
+def test_without_a_terminal_each_piece_of_work_is_a_line(capsys):
+    assert call(*QUICK, "--mode", "fp32", "--mode", "bf16") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "amp-lessons: measuring the roofs"
+    assert [line.rpartition("layers: ")[2] for line in lines[2:]] == [
+        "losses of FP32", "losses of AMP BF16", "warm-up of FP32", "warm-up of AMP BF16", "FP32",
+        "AMP BF16",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("error", "status", "says"),
     [(RuntimeError, 1, "CUDA error: an illegal"), (KeyboardInterrupt, 130, "interrupted")],
 )
-def test_a_bench_that_breaks_keeps_its_rows(error, status, says, monkeypatch, tmp_path, capsys):
+def test_a_bench_that_breaks_keeps_its_rows(error, status, says, monkeypatch, capsys):
     clock = Clock(stop_after=18 + 5, error=error)
     monkeypatch.setattr(runner, "clock_for", lambda _: clock)
-    file = tmp_path / "b.json"
     words = (*QUICK, "--sizes", "4x16", "--mode", "fp32", "--mode", "bf16", "--repeats", "3")
-    assert call(*words, "--json", file) == status
+    assert call(*words, "--json") == status
     printed, problems = capsys.readouterr()
-    (line,) = problems.splitlines()
+    line = problems.splitlines()[-1]
     assert line.startswith(f"amp-lessons: the bench ended early (2 finished rows kept): {says}")
-    assert "mlp 4x8" in printed
-    assert len(json.loads(file.read_text())["rows"]) == 2
+    assert len(json.loads(printed)["rows"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -646,7 +653,8 @@ def test_a_bench_that_breaks_keeps_its_rows(error, status, says, monkeypatch, tm
         (("--mode", "fp8"), "choose from fp32, "),
         (("--device", "tpu"), "cuda or cpu"),
         (("--device", "mps"), "not mps"),
-        (("--json", "none/b.json"), "no such folder"),
+        (("--json", "b.json"), "unexpected extra argument"),
+        (("--picture", "none/b.png"), "no such folder"),
         (("--picture", "b.jpg"), "b.png"),
         (("--record", "b.txt"), "b.json"),
         (("--record", "b.json", "--device", "cpu"), "needs CUDA"),

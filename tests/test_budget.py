@@ -15,6 +15,7 @@ from amp_lessons.budget import CARDS, Survey, rollup, survey
 from amp_lessons.budget.screen import renderables
 from amp_lessons.doors import DoorError, Given
 from amp_lessons.doors.batches import with_batch
+from amp_lessons.fakes.errors import TraceError
 from amp_lessons.memory import (
     STATE_COPIES,
     STEP_COPIES,
@@ -214,6 +215,60 @@ def test_a_precision_that_does_not_run_is_left_out():
     found = survey(Given(Wants32(4, 4), (torch.randn(4, 4),), {}, "W"), device="cpu")
     assert list(found.at) == ["fp32", "amp fp16", "amp bf16"]
     assert any(note.startswith("bf16 is left out") for note in found.notes)
+
+
+class Refuses(nn.Module):
+    """A linear layer, then a function that some real kernel refuses."""
+
+    def __init__(self, function, dtype=torch.float32):
+        super().__init__()
+        self.layer, self.function = nn.Linear(8, 4, dtype=dtype), function
+
+    def forward(self, x):
+        return self.function(self.layer(x))
+
+
+def added(h):
+    index = torch.arange(len(h), device=h.device)
+    return torch.zeros(h.shape, device=h.device).index_add(0, index, h)
+
+
+def filled(h):
+    return h.masked_fill(h > 0, -1e9)
+
+
+def compared(h):
+    return nn.functional.binary_cross_entropy(h.sigmoid(), torch.zeros_like(h))
+
+
+@pytest.mark.parametrize(
+    ("function", "left", "words"),
+    [
+        (added, ["fp32"], "amp fp16 is left out: this step raises: index_add takes one dtype"),
+        (filled, ["fp32", "amp bf16", "bf16"], "amp fp16 is left out: this step raises: -1e+09"),
+        (compared, ["fp32", "bf16"], "amp bf16 is left out: this step raises: raises under"),
+    ],
+)
+def test_a_precision_whose_step_raises_gets_no_figure(function, left, words):
+    found = survey(Given(Refuses(function), (torch.randn(4, 8),), {}, "Refuses"), device="cuda")
+    assert list(found.at) == list(found.twice) == left
+    assert any(words in note for note in found.notes), found.notes
+
+
+def test_a_step_that_raises_in_each_precision_gives_no_survey():
+    model = Refuses(lambda h: h.float() @ torch.ones(4, 4, device=h.device, dtype=torch.float64))
+    with pytest.raises(TraceError, match="raises"):
+        survey(Given(model, (torch.randn(4, 8),), {}, "Refuses"), device="cuda")
+
+
+def test_a_model_in_float16_is_not_counted_as_if_float32_fed_it():
+    half = Given(Refuses(lambda h: h, torch.float16), (torch.randn(4, 8),), {}, "Refuses")
+    found = survey(half, device="cuda")
+    assert "fp32" not in found.at
+    assert "amp fp16" not in found.at
+    notes = " ".join(found.notes)
+    assert "fp32 is left out: this step raises" in notes
+    assert "GradScaler refuses their gradients" in notes
 
 
 @pytest.mark.parametrize(

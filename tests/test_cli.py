@@ -159,7 +159,7 @@ def test_a_reader_that_leaves_is_no_error():
 
 @pytest.mark.parametrize(
     ("words", "slow"),
-    [("progress", "typer"), ("lab ws", "typer"), ("policy mm", "torch"), ("bench", "torch")],
+    [("progress", "typer"), ("lab ws", "typer"), ("policy mm --live", "torch"), ("bench", "torch")],
 )
 def test_ctrl_c_while_something_is_loading(own_place, words, slow):
     """A stand-in for a library takes for ever to load, and swallows what is raised in it."""
@@ -704,7 +704,7 @@ def test_policy_says_when_this_torch_is_not_recorded(monkeypatch):
 
     from amp_lessons import cli, policy_record
 
-    words = ["policy", "mm", "--device", "cpu"]
+    words = ["policy", "mm", "--device", "cpu", "--live"]
     assert "recorded" not in CliRunner().invoke(cli.app, words).output
     monkeypatch.setattr(policy_record, "versions", lambda: ("1.0.0",))
     told = " ".join(CliRunner().invoke(cli.app, words).output.split())

@@ -371,7 +371,7 @@ def test_what_only_the_casts_tell(tables):
         assert (cell.low, cell.full) == (HALF, HALF)
     elif NO_GPU:
         assert (cell.low, cell.full) == (None, None)
-        assert "told by its casts" in cell.note
+        assert "the answer comes from its casts" in cell.note
 
 
 def test_the_cpu_answers_are_what_an_ordinary_region_gives():

@@ -70,6 +70,8 @@ def test_geforce_cards_are_listed_with_sums_in_fp32(
         ("NVIDIA H200", "H200"),
         ("NVIDIA H100 80GB HBM3", "H100 SXM"),
         ("NVIDIA A100-SXM4-80GB", "A100 SXM 80GB"),
+        ("NVIDIA A100 80GB PCIe", "A100 PCIe 80GB"),
+        ("a100", "A100 SXM 80GB"),
         ("Tesla V100-SXM2-16GB", "V100 SXM2"),
         ("Tesla T4", "T4"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
@@ -86,6 +88,12 @@ def test_geforce_cards_are_listed_with_sums_in_fp32(
 )
 def test_names_as_cuda_gives_them(name: str, found: str) -> None:
     assert find_gpu(name).name == found
+
+
+ROWS = (
+    "T4", "V100", "A10G", "RTX 3090", "A100", "L4", "RTX 4090", "L40S", "H100 PCIe", "H100", "H200",
+    "B200", "RTX 5090", "MI300X",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,12 @@ def test_names_as_cuda_gives_them(name: str, found: str) -> None:
         "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
     ],
 )
-def test_a_relative_with_other_peaks_is_not_taken_for_it(name: str) -> None:
+def test_a_relative_with_other_peaks_is_not_taken_for_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among these rows, so that somebody can add one for the relative."""
+    rows = tuple(find_gpu(each) for each in ROWS)
+    monkeypatch.setattr(roofline, "GPUS", rows)
     with pytest.raises(ValueError, match=r"no GPU is called .*; there are T4, V100"):
         find_gpu(name)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import test_torch as tool
-from install import InstallError
+from install import VISION_OPS, InstallError
 from test_install import make_environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,8 +27,9 @@ sys.exit(3)
 @pytest.fixture
 def project(tmp_path):
     """A checkout with an environment for torch 2.15.0, in which pip, torch and pytest are fake."""
-    for name in ("pyproject.toml", "constraints.txt", "tools/install.py", "tools/test_torch.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    tools = "tools/install.py", "tools/test_torch.py"
+    for name in ("pyproject.toml", "constraints.txt", *tools, VISION_OPS):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_policy.py").touch()

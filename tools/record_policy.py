@@ -3,7 +3,7 @@
 Writes the file of the installed version in `amp_lessons/policy_record/recorded`, or replaces it.
 What it writes is what `amp_lessons.policy` answers now; look at the diff before you commit it. Run
 it on a machine without a GPU, so that every version's CUDA answers come from fake tensors and can
-be compared. A build with CUDA and one without give the same file.
+be compared. A build with CUDA and one without give the same dtypes and groups.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from amp_lessons.foundations.files import write_atomically
 from amp_lessons.policy_record.changes import BUILD_ONLY
 
 DTYPES = ("float16", "bfloat16")
+COLUMNS = (*policy_record.COLUMNS, *policy_record.DETAILS)
 
 
 def asked() -> dict[str, Any]:
@@ -26,7 +27,7 @@ def asked() -> dict[str, Any]:
     answers = {
         device: {
             dtype: {
-                row["op"]: [row[name] for name in policy_record.COLUMNS]
+                row["op"]: [row[name] for name in COLUMNS]
                 for row in policy.as_json(policy.policy_table(device, dtype))
             }
             for dtype in DTYPES
@@ -35,7 +36,7 @@ def asked() -> dict[str, Any]:
     }
     return {
         "torch": policy_record.release(torch.__version__),
-        "columns": policy_record.COLUMNS,
+        "columns": COLUMNS,
         "rules": {device: sorted(policy.rules(device) - BUILD_ONLY) for device in policy.DEVICES},
         "answers": answers,
     }

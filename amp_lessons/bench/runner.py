@@ -37,7 +37,7 @@ from amp_lessons.timing import (
 )
 
 Tell = Callable[[str], object]
-"""Hears of each piece of work that is done."""
+"""Hears of each piece of work."""
 
 LEAST_SAMPLE = 0.05
 """Seconds that a sample lasts at least: what the machine does beside it hits a shorter one whole or
@@ -124,7 +124,7 @@ def run(
         left_out: modes by key that are not to be run here, and why.
         clock: another than `timing.clock_for(device)`.
         meter: another than `Meter(device)`.
-        tell: called after each piece of work; `pieces` counts them beforehand.
+        tell: called before the roofs and after each other piece of work; `pieces` counts them.
 
     Raises:
         BenchError: if a workload does not fit in memory.
@@ -139,6 +139,7 @@ def run(
             todo.append((workload, able, plan(workload, able, device.type)))
             check_fits(workload, todo[-1][2], free_bytes(device))
     try:
+        tell("measuring the roofs")
         roofs = {mode.roof: mode for _, able, _ in todo for mode in able}
         _measure_roofs(report, roofs, roof_clock)
         for workload, able, planned in todo:
@@ -155,8 +156,8 @@ def run(
 
 
 def pieces(workloads: Sequence[Workload], modes: Sequence[Mode], repeats: int) -> int:
-    """How often `run` tells at most: a workload's start, then losses, warm-up and samples."""
-    return len(workloads) * (1 + len(modes) * (2 + repeats))
+    """How often `run` tells at most: the roofs; a workload's start, losses, warm-up and samples."""
+    return 1 + len(workloads) * (1 + len(modes) * (2 + repeats))
 
 
 def _able(

@@ -1,4 +1,4 @@
-"""The bench in a terminal: a bar while it measures, then tables, notes and files."""
+"""The bench in a terminal: how far it is while it measures, then tables or JSON, and files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from amp_lessons.bench.modes import Mode
 from amp_lessons.bench.runner import Report
 from amp_lessons.bench.workloads import Workload
 from amp_lessons.foundations.files import write_atomically
-from amp_lessons.terminal import console, say
+from amp_lessons.terminal import console, say, warn
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that were asked for; ``-`` as ``json`` stands for standard output."""
+    """What was asked for: JSON on standard output instead of tables, and files."""
 
-    json: Path | None = None
+    json: bool = False
     picture: Path | None = None
     record: Path | None = None
 
@@ -39,7 +39,11 @@ def measure(
     repeats: int,
     left_out: dict[str, str],
 ) -> Report:
-    """Run the bench below a progress bar; what was measured before an interrupt is kept."""
+    """Run the bench and show how far it is; what was measured before an interrupt is kept.
+
+    A terminal gets a bar. A log or a notebook gets a line on standard error for each new piece of
+    work, because on a slow machine the bench takes minutes.
+    """
     interrupts.clean_up_first()  # what was measured is kept
     screen = console(stderr=True)
     with Progress(
@@ -50,14 +54,22 @@ def measure(
         disable=not screen.is_terminal,
     ) as bar:
         total = bench.pieces(chosen, modes, repeats)
-        task = bar.add_task("planning, measuring the roofs", total=total)
+        task = bar.add_task("planning", total=total)
+        said: set[str] = set()
+
+        def tell(done: str) -> None:
+            bar.update(task, advance=1, description=done)
+            if not screen.is_terminal and done not in said:
+                said.add(done)
+                warn(done)
+
         report = bench.run(
             chosen,
             modes,
             where,
             repeats=repeats,
             left_out=left_out,
-            tell=lambda done: bar.update(task, advance=1, description=done),
+            tell=tell,
         )
         bar.update(task, completed=total)
     return report
@@ -68,7 +80,7 @@ def show(report: Report, files: Outputs) -> None:
     command = shlex.join(["amp-lessons", *sys.argv[1:]])
     name = re.sub("[^a-z0-9]+", "-", (files.record or Path("bench")).stem.lower()).strip("-")
     data = reports.as_json(report, command, name or "record")
-    if str(files.json) == "-":
+    if files.json:
         print(_as_json(data), end="")
     else:
         screen = console()
@@ -78,8 +90,6 @@ def show(report: Report, files: Outputs) -> None:
             say(note)
     if files.record is not None and report.rows:
         records.write_record(files.record, data)
-    if files.json is not None and str(files.json) != "-":
-        write_atomically(files.json, _as_json(data).encode())
     if files.picture is not None and report.rows:
         write_atomically(files.picture, reports.picture(report).png)
 

@@ -6,7 +6,7 @@ Nothing is measured: the bytes are those of `memory.training_memory`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -15,8 +15,12 @@ from torch import nn
 from amp_lessons.doors.batches import batch_of, of_batch, with_batch
 from amp_lessons.doors.given import DoorError, Given
 from amp_lessons.fakes.attention import gpu_named, settings
-from amp_lessons.fakes.errors import TraceError
+from amp_lessons.fakes.errors import MODEL_RAISES, TraceError
+from amp_lessons.fakes.models import check_inputs, check_model
+from amp_lessons.fakes.modes import check_device
+from amp_lessons.fakes.not_run import NotRun, worth_naming
 from amp_lessons.memory import (
+    AUTOCAST,
     PRECISIONS,
     STATE_COPIES,
     STEP_COPIES,
@@ -26,6 +30,7 @@ from amp_lessons.memory import (
     crossover_batch,
     memory_by_module,
 )
+from amp_lessons.trace.passes import Asked, what_raises
 
 CARDS = (16, 24, 40, 80)
 """Memory of common GPUs in GB, taken as 10**9 bytes each."""
@@ -65,6 +70,16 @@ class Survey:
     modules: Mapping[str, tuple[ModuleMemory, ...]]
     notes: tuple[str, ...] = ()
 
+    @property
+    def not_run(self) -> tuple[NotRun, ...]:
+        """Parts of the model that the step does not use, those that are worth naming."""
+        return worth_naming(next(iter(self.at.values())).not_run) if self.at else ()
+
+    @property
+    def missed(self) -> tuple[NotRun, ...]:
+        """Those among them that a step with other inputs would use: it would need more."""
+        return tuple(part for part in self.not_run if part.is_missed)
+
     def peak(self, precision: str, optimizer: str = "") -> int:
         """The most bytes that are needed: for the whole step, or in ``optimizer.step()``.
 
@@ -77,11 +92,13 @@ class Survey:
     def largest_batch(self, precision: str, card: int) -> int | None:
         """The largest batch that fits on a GPU; 0 if not even one does; None if not known.
 
+        It is not known either if the step leaves out a part of the model that others would use.
+
         Args:
             precision: one of those in `at`.
             card: GB of the GPU, each 10**9 bytes.
         """
-        if self.batch is None or precision not in self.twice:
+        if self.batch is None or precision not in self.twice or self.missed:
             return None
         first, second = self.at[precision].total, self.twice[precision].total
         each = (second - first) / self.batch
@@ -94,9 +111,9 @@ class Survey:
         """The smallest batch at which a precision needs less than float32; None if none does.
 
         Raises:
-            ValueError: if the batch could not be changed.
+            ValueError: if the batch could not be changed, or float32 was left out.
         """
-        if not self.knows_batches:
+        if not self.knows_batches or "fp32" not in self.at:
             raise ValueError("the memory of two batches is needed")
         return crossover_batch(self._one_and_two("fp32"), self._one_and_two(precision))
 
@@ -115,7 +132,7 @@ class Survey:
             "torch": torch.__version__,
             "precisions": {
                 name: {
-                    **asdict(memory),
+                    **memory.bytes,
                     "total": memory.total,
                     "peak": self.peak(name),
                     "each_example": self.each_example(name),
@@ -126,8 +143,11 @@ class Survey:
                 for name, memory in self.at.items()
             },
             "crossover_batch": {
-                name: self.crossover(name) for name in self.at if known and name != "fp32"
+                name: self.crossover(name)
+                for name in self.at
+                if known and not self.missed and name != "fp32" and "fp32" in self.at
             },
+            "not_run": [asdict(part) for part in self.not_run],
             "not_counted": list(NOT_COUNTED),
             "notes": list(self.notes),
         }
@@ -145,16 +165,13 @@ class Survey:
     def _one_and_two(self, precision: str) -> list[Memory]:
         """The memory of a batch of one and of two, on the line through those that were counted."""
         assert self.batch is not None, "crossover has looked"
-        first, second = astuple(self.at[precision]), astuple(self.twice[precision])
-        return [
-            Memory(
-                *(
-                    round(low + (batch - self.batch) * (high - low) / self.batch)
-                    for low, high in zip(first, second, strict=True)
-                )
-            )
-            for batch in (1, 2)
-        ]
+        memory, second, counted = self.at[precision], self.twice[precision].bytes, self.batch
+
+        def of_batch(batch: int) -> dict[str, Any]:
+            more = (batch - counted) / counted
+            return {k: round(low + more * (second[k] - low)) for k, low in memory.bytes.items()}
+
+        return [replace(memory, **of_batch(batch)) for batch in (1, 2)]
 
 
 def survey(
@@ -183,6 +200,10 @@ def survey(
         raise DoorError(f"--optimizer {optimizer}: choose one of {', '.join(OPTIMIZERS)}")
     if device not in ("cpu", "cuda"):
         raise DoorError(f"--device {device}: choose cuda or cpu")
+    check_model(given.model)
+    inner = getattr(given.model, "_orig_mod", given.model)
+    check_inputs(inner, given.args, dict(given.kwargs))
+    check_device(device)
     batch = batch_of(given)
     more = with_batch(given, 2 * batch) if batch else None
     more_target = of_batch(target, batch, 2 * batch) if batch else None
@@ -201,6 +222,16 @@ def survey(
             gpu=gpu,
         )
 
+    def raises(precision: str) -> str:
+        """Why a step in this precision can't run, although fake tensors run it; "" if it can."""
+        floats = torch.bfloat16 if precision == "bf16" else None
+        low = AUTOCAST[precision]
+        asked = Asked(
+            inner, given.args, device, low or torch.float16, given.kwargs, loss, target, train,
+            gpu=gpu, floats=floats,
+        )  # fmt: skip
+        return what_raises(asked, low is not None)
+
     at: dict[str, Memory] = {}
     modules: dict[str, tuple[ModuleMemory, ...]] = {}
     twice: dict[str, Memory] = {}
@@ -210,11 +241,17 @@ def survey(
             f"attention is counted as PyTorch {settings().torch} runs it on the "
             f"{gpu_named(gpu).upper()}; --gpu names another GPU"
         )
+    # Most models raise in no precision, and then one look is enough: float16 is the pickiest.
+    pickiest = raises("amp fp16")
     for precision in precisions:
+        trouble = pickiest and (pickiest if precision == "amp fp16" else raises(precision))
+        if trouble:
+            notes.append(f"{precision} is left out: this step raises: {trouble}")
+            continue
         try:
             at[precision], modules[precision] = count(given, precision, target)
         except TraceError as error:
-            if precision == "fp32" or not at:
+            if precision == "fp32" or not (at or pickiest):
                 raise
             notes.append(f"{precision} is left out: {error}")
             continue
@@ -226,6 +263,8 @@ def survey(
             except TraceError as error:
                 more = None
                 notes.append(f"other batch sizes can't be told: {error}")
+    if not at:
+        raise TraceError(notes[-1], kind=MODEL_RAISES)
     if more is None:
         twice.clear()
     return Survey(
@@ -235,7 +274,7 @@ def survey(
 
 def _with_optimizer(memory: Memory, optimizer: str) -> Memory:
     copies = STATE_COPIES[OPTIMIZERS[optimizer]]
-    return Memory(**{**asdict(memory), "optimizer": copies * memory.gradients})
+    return replace(memory, optimizer=copies * memory.gradients)
 
 
 def _notes(model: nn.Module, device: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 from rich.table import Table
@@ -12,7 +11,7 @@ from rich.text import Text
 from amp_lessons.budget import rollup
 from amp_lessons.budget.counting import CARDS, NOT_COUNTED, OPTIMIZERS, Survey
 from amp_lessons.foundations.sizes import size
-from amp_lessons.memory import STATE_COPIES, Memory
+from amp_lessons.memory import STATE_COPIES
 
 WIDEST = len("grads+optim")
 """Columns that a number of bytes takes, or the word above it."""
@@ -36,6 +35,8 @@ def renderables(
         width: columns of the terminal.
     """
     yield Text(_title(found), style="bold")
+    for part in found.not_run:
+        yield Text(f"{part}.", style="yellow" if part.is_missed else "dim")
     yield _kinds(found)
     yield Text(_PRECISIONS, style="dim")
     yield Text("")
@@ -67,9 +68,9 @@ def _table(first: str, columns: Any) -> Table:
 
 def _kinds(found: Survey) -> Table:
     table = _table("", found.at)
-    for field in fields(Memory):
-        name = WORDS.get(field.name, field.name.replace("_", " "))
-        table.add_row(name, *(size(getattr(memory, field.name)) for memory in found.at.values()))
+    for kind in next(iter(found.at.values())).bytes:
+        name = WORDS.get(kind, kind.replace("_", " "))
+        table.add_row(name, *(size(memory.bytes[kind]) for memory in found.at.values()))
     table.add_row("total", *(size(memory.total) for memory in found.at.values()), style="bold")
     if any(found.peak(name) > memory.total for name, memory in found.at.items()):
         table.add_row("peak, in step()", *(size(found.peak(name)) for name in found.at))
@@ -80,6 +81,9 @@ def _kinds(found: Survey) -> Table:
 
 
 def _fits(found: Survey) -> Iterator[Any]:
+    if found.missed:
+        yield Text(_why_no_batch(found))
+        return
     if not found.knows_batches:
         yield Text(_fits_at_all(found))
         return
@@ -92,6 +96,14 @@ def _fits(found: Survey) -> Iterator[Any]:
     for name in ("amp fp16", "bf16"):
         if name in found.at and "fp32" in found.at:
             yield Text(_crossing(found, name))
+
+
+def _why_no_batch(found: Survey) -> str:
+    names = ", ".join(part.name for part in found.missed)
+    return (
+        f"No largest batch: this step leaves out {names}, and would need more with it. Give the "
+        "inputs that are named above."
+    )
 
 
 def _batch(count: int | None) -> str:

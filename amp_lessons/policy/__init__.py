@@ -14,10 +14,7 @@ from typing import Any
 import torch
 
 from amp_lessons.policy.answer import (
-    DEVICES,
     DTYPES,
-    GROUPS,
-    Group,
     OpPolicy,
     PolicyError,
     as_json,
@@ -29,6 +26,8 @@ from amp_lessons.policy.calls import OPS, VARIANTS
 from amp_lessons.policy.judging import judge
 from amp_lessons.policy.names import find_device, find_dtype, find_op
 from amp_lessons.policy.trials import rules, sandbox
+from amp_lessons.policy_record import GROUPS, Group
+from amp_lessons.policy_record.asked import DEVICES
 
 __all__ = [
     "DEVICES",

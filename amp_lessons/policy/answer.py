@@ -12,24 +12,9 @@ import torch
 
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.precision import dtype_name
+from amp_lessons.policy_record import GROUPS, Group, asked
 
-Group = Literal["lower precision", "float32", "widest", "as given", "refused", "not answerable"]
-GROUPS: tuple[Group, ...] = (
-    "lower precision",
-    "float32",
-    "widest",
-    "as given",
-    "refused",
-    "not answerable",
-)
-DEVICES = ("cuda", "cpu")
-DTYPES = {
-    "fp16": torch.float16,
-    "float16": torch.float16,
-    "half": torch.float16,
-    "bf16": torch.bfloat16,
-    "bfloat16": torch.bfloat16,
-}
+DTYPES = {word: getattr(torch, name) for word, name in asked.DTYPES.items()}
 
 
 class PolicyError(AmpLessonsError, ValueError):

@@ -75,7 +75,8 @@ def note(
             "the rest runs in the dtype it is given"
         )
     if broken:
-        return "; ".join([*parts, f"told by its casts, for it does not run {box.place}: {broken}"])
+        why = f"the answer comes from its casts, because it does not run {box.place}: {broken}"
+        return "; ".join([*parts, why])
     if group == "lower precision" and on["full"].dtype is torch.float32:
         parts.append("the result for float32 input is float32 again: not all of it is cast")
     for kind, words in (("low", box.low), ("full", "float32")):

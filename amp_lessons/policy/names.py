@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from amp_lessons import policy_record
-from amp_lessons.policy.answer import DEVICES, DTYPES, PolicyError
+from amp_lessons.policy.answer import DTYPES, PolicyError
 from amp_lessons.policy.calls import CALLS, OPERATORS, OPS
+from amp_lessons.policy_record.asked import DEVICES, spellings
 
 
 def find_op(op: str) -> str:
@@ -21,20 +22,20 @@ def find_op(op: str) -> str:
     """
     if not isinstance(op, str):
         raise PolicyError(f"op must be a name such as 'softmax', got {type(op).__name__}")
-    spellings = _spellings(op)
-    for name in spellings:
+    names = spellings(op)
+    for name in names:
         if name in CALLS:
             return name
         for known, operator in OPERATORS.items():
             if name == operator:
                 return known
     last = op.strip().replace("::", ".").rpartition(".")[2]
-    bare = (spellings or [last])[-1]
-    if spellings and bare not in CALLS and (others := policy_record.versions_with(bare)):
+    bare = (names or [last])[-1]
+    if names and bare not in CALLS and (others := policy_record.versions_with(bare)):
         here = policy_record.release(torch.__version__)
         raise PolicyError(f"torch {here} has no {bare}; it is in torch {others[-1]}")
     written = bare.endswith(("_", "(out=)"))  # that mark is no matter of spelling
-    loose = [] if written else _alike(spellings)
+    loose = [] if written else _alike(names)
     if len(loose) == 1:
         return loose[0]
     near = loose or _near(bare) or _near(last)
@@ -52,31 +53,6 @@ _ELSEWHERE = (
     "amp_lessons.policy.OPS has the names, and amp_lessons.trace.explain_autocast shows any op in "
     "a model that has it"
 )
-# Where the functions of the table live. One of the same name elsewhere (torch.sparse.mm,
-# torch.ao.nn.quantized.functional.linear) is another function.
-_HOMES = {"torch", "nn", "functional", "F", "ops", "aten", "Tensor", "modules", "special"}
-_FAMILIES = ("linalg", "fft")
-
-
-def _spellings(op: str) -> list[str]:
-    """The names that a dotted one can stand for, the most exact first; none if its home is other.
-
-    ``aten.addmm.default``, as a dispatch mode or a profiler prints it, ends in an overload, and
-    ``torch.fft.rfft`` is ``fft_rfft`` in ATen and in the table.
-    """
-    parts = op.strip().replace("::", ".").split(".")
-    while len(parts) > 1 and parts[0] in _HOMES:
-        del parts[0]
-    match parts:
-        case [name]:
-            return [name]
-        case [family, name] if family in _FAMILIES:
-            return [f"{family}_{name}", name]
-        case [name, "out"]:
-            return [f"{name}(out=)"]
-        case [name, _overload]:
-            return [name]
-    return []
 
 
 def _alike(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A table of answers for people, in a terminal, and for tools, as JSON."""
+"""What changed since a recorded version, in lines for a terminal."""
 
 from __future__ import annotations
 
@@ -6,44 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from rich.table import Table
 
 from amp_lessons import policy, policy_record
-from amp_lessons.policy.answer import OpPolicy, counts, short
+from amp_lessons.policy.answer import short
 from amp_lessons.policy.names import find_device, find_dtype
 from amp_lessons.policy_record import changes
 from amp_lessons.policy_record.changes import KINDS, Changes, answer
-
-
-def table(found: Sequence[OpPolicy], *, why: bool) -> Table:
-    """A row for each op; ``why`` adds a column of reasons, for wide terminals."""
-    first = found[0]
-    title = f"autocast({first.device!r}, {first.dtype}), {first.measured}"
-    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
-    table.add_column("op", overflow="fold", ratio=3)
-    for heading in ("16-bit", "float32", "mixed"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("group", overflow="fold", ratio=2)
-    if why:
-        table.add_column("why", overflow="fold", ratio=5)
-    for p in found:
-        dtypes = [short(dtype) for dtype in (p.low, p.full, p.mixed)]
-        table.add_row(p.op, *dtypes, p.group, *([p.note] if why else []))
-    return table
-
-
-def totals(found: Sequence[OpPolicy]) -> list[str]:
-    """The lines below the table: how many ops are in each group, and which have no answer."""
-    groups = counts(found)
-    lost = groups.pop("not answerable")
-    lines = [
-        f"{len(found) - lost} of {len(found)} ops answered, on torch {torch.__version__}:",
-        ", ".join(f"{n} {group}" for group, n in groups.items()),
-    ]
-    if lost:
-        lines.append(f"{lost} not answerable here:")
-        lines += [f"- {p.op}: {p.note}" for p in found if p.group == "not answerable"]
-    return lines
 
 
 def since(version: str, device: Any, dtype: Any, ops: Sequence[str] = ()) -> Changes:
@@ -113,16 +81,3 @@ def older(found: Changes) -> list[str]:
         return []
     upgrade = f"what changes from torch {found.before}, which is installed, to {found.now}"
     return [f"This is {upgrade}."]
-
-
-def as_json(found: Sequence[OpPolicy]) -> dict[str, Any]:
-    """The table as plain data, with where it holds."""
-    first = found[0]
-    return {
-        "torch": torch.__version__,
-        "device": first.device,
-        "dtype": short(first.dtype),
-        "measured": first.measured,
-        "counts": counts(found),
-        "ops": policy.as_json(found),
-    }

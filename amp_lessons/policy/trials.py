@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
-from amp_lessons.policy.answer import DEVICES, short
+from amp_lessons.policy.answer import short
 from amp_lessons.policy.calls import Inputs
 from amp_lessons.policy.names import find_device
+from amp_lessons.policy_record.asked import DEVICES
 
 
 def rules(device: Any) -> set[str]:

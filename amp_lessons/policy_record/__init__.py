@@ -2,7 +2,8 @@
 
 `policy` asks torch; this room reads what torch answered, so that a quiz question about CUDA or a
 comparison of two versions needs no torch at all. There is one file a version in `recorded`;
-`tools/record_policy.py` writes the file of the installed version. `changes` compares two versions.
+`tools/record_policy.py` writes the file of the installed version. `changes` compares two versions,
+and `asked` answers for the installed one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from packaging.version import Version
 
@@ -21,6 +22,10 @@ from amp_lessons.foundations.errors import AmpLessonsError
 FOLDER = Path(__file__).with_name("recorded")
 COLUMNS = ("low", "full", "mixed", "group")
 """What is recorded of an op, in this order; see `policy.OpPolicy` for what each means."""
+DETAILS = ("note", "double", "listed", "inputs")
+"""What follows in the files that were written since `asked` answers from them."""
+Group = Literal["lower precision", "float32", "widest", "as given", "refused", "not answerable"]
+GROUPS: tuple[Group, ...] = get_args(Group)
 
 
 class PolicyRecordError(AmpLessonsError, LookupError):
@@ -37,7 +42,7 @@ class RecordedPolicy:
         dtype: ``"float16"`` or ``"bfloat16"``, which autocast was asked for.
         low, full, mixed: dtype of the result for input of ``dtype``, of float32, and of both;
             None where there is no result.
-        group: one of `policy.GROUPS`.
+        group: one of `GROUPS`.
     """
 
     op: str
@@ -116,7 +121,7 @@ def table(device: str, dtype: str, version: str | None = None) -> dict[str, Reco
         raise PolicyRecordError(
             f"no record of autocast({device!r}, {dtype}) on torch {wanted}; recorded: {there}"
         ) from None
-    return {op: RecordedPolicy(op, device, dtype, *row) for op, row in rows.items()}
+    return {op: RecordedPolicy(op, device, dtype, *row[: len(COLUMNS)]) for op, row in rows.items()}
 
 
 def rules(device: str, version: str) -> frozenset[str]:
@@ -183,7 +188,8 @@ def compared(version: str, rows: Iterable[Mapping[str, Any]]) -> str:
 @cache
 def read(version: str) -> dict[str, Any]:
     """The file of one version: torch, columns, rules by device, and by device, dtype and op the row
-    of `COLUMNS`. Raises `KeyError` for a version that is not recorded."""
+    of its columns: `COLUMNS`, and `DETAILS` in newer files. Raises `KeyError` for a version that is
+    not recorded."""
     if version not in versions():
         raise KeyError(version)
     return json.loads((FOLDER / f"{version}.json").read_text(encoding="utf-8"))
