@@ -349,7 +349,7 @@ LESSONS: tuple[Lesson, ...] = (
             "memory", "training_bytes", "crossover", "cache_bytes", "step_ratio", "best_lever"
         ),
         topics=("memory",),
-        deep=Deep("Memory, byte by byte", minutes=20),
+        deep=Deep("Memory, byte by byte", minutes=25),
     ),
     Lesson(
         id="10_speed",

@@ -18,7 +18,7 @@ home.show()
 #
 # - **Lessons** are notebooks to read and run, from top to bottom, with Shift+Enter. Make a guess
 #   wherever the text asks for one.
-# - **Exercises:** each lesson has a sheet of them. `ex.NAME.check(...)` gives one of five results:
+# - **Exercises:** thirteen of the fifteen lessons have a sheet of them. `ex.NAME.check(...)` gives one of five results:
 #   not attempted, wrong, error, passed, skipped. If your answer is wrong, the check names the mistake
 #   where it can.
 # - **Questions:** a box headed Predict asks what the next cell will show, and each lesson ends with
@@ -36,8 +36,8 @@ home.show()
 #
 # Did your own training stop with an error, or does its loss look wrong? Run the next cell, and paste
 # the message or the whole traceback into the box. You can also say what you see, such as "loss is
-# nan in fp16". You get the cause, the cure, and the popular cure that doesn't work. In a terminal,
-# `amp-lessons lookup` does the same.
+# nan in fp16". You get the cause and the cure, and for some errors the popular cure that doesn't
+# work. In a terminal, `amp-lessons lookup` does the same.
 
 # %% tags=["live"]
 from amp_lessons.widgets import ErrorLookup
@@ -74,21 +74,7 @@ ErrorLookup()
 # - **Work.** Multiplying an m × k by a k × n matrix takes 2·m·n·k floating point operations. A
 #   training step takes about three times the operations of its forward pass.
 #
-# | GPU | FP32 | TF32 | FP16 | BF16 | memory bandwidth |
-# |---|---:|---:|---:|---:|---:|
-# | T4 | 8.1 | – | 65 | – | 320 |
-# | V100 SXM2 | 15.7 | – | 125 | – | 900 |
-# | A10G | 35 | 35 | 70 | 70 | 600 |
-# | RTX 3090 | 35.6 | 35.6 | 71 | 71 | 936 |
-# | A100 SXM 80GB | 19.5 | 156 | 312 | 312 | 2039 |
-# | L4 | 30.3 | 60 | 121 | 121 | 300 |
-# | RTX 4090 | 82.6 | 82.6 | 165.2 | 165.2 | 1008 |
-# | L40S | 91.6 | 183 | 362.05 | 362.05 | 864 |
-# | H100 PCIe | 51 | 378 | 756 | 756 | 2000 |
-# | H100 SXM | 67 | 494.5 | 989 | 989 | 3350 |
-# | H200 | 67 | 494.5 | 989 | 989 | 4800 |
-# | RTX 5090 | 104.8 | 104.8 | 209.5 | 209.5 | 1792 |
-# | MI300X | 163.4 | 653.7 | 1307.4 | 1307.4 | 5300 |
+# [[the table of GPUs]]
 #
 # These are the peaks of NVIDIA's and AMD's data sheets and white papers: TFLOP/s for dense matrices with
 # sums in FP32, and memory bandwidth in GB/s. A dash means that the tensor cores don't have the format. No training step reaches such a
@@ -128,8 +114,8 @@ ErrorLookup()
 # costs a kernel launch, and memory for the copy.
 #
 # ### cast cache
-# Autocast keeps the 16-bit copy of a trainable FP32 parameter until the outermost region ends, so that a
-# weight used twice is cast once.
+# In eager mode, autocast keeps the 16-bit copy of a trainable FP32 parameter until the outermost region
+# ends, so that a weight used twice is cast once.
 #
 # ### DDP
 # `DistributedDataParallel`: each rank has the whole model and its own part of the batch, and the
@@ -257,7 +243,7 @@ ErrorLookup()
 #
 # ### pure FP16
 # Training with parameters that are FP16 themselves, as after `model.half()`. GradScaler refuses their
-# gradients, unless the optimizer is a fused one.
+# gradients. With a fused optimizer `scaler.step` takes them, and `unscale_` still raises.
 #
 # ### rank
 # One process of a training that runs in several.
@@ -282,7 +268,8 @@ ErrorLookup()
 #
 # ### stochastic rounding
 # Rounding up or down at random, with a higher probability for the nearer number, so that the errors
-# average out. BF16 training without FP32 master weights uses it.
+# average out. Some recipes for BF16 weights without FP32 master weights use it. `torch.optim` doesn't
+# offer it.
 #
 # ### subnormal
 # A number below the smallest normal one. The smaller it is, the fewer significant bits it has.
@@ -292,8 +279,8 @@ ErrorLookup()
 # large one and its neighbour, or just half of it in a tie. In FP16, 2048 + 1 is 2048.
 #
 # ### tensor core
-# A unit of a GPU that multiplies small matrices. Which formats it takes depends on the GPU. In 16 bits
-# it is at least twice as fast as the ordinary units are in FP32, on the GPUs of [[numbers]].
+# A unit of a GPU that multiplies small matrices. Which formats it takes depends on the GPU. Its peak in
+# 16 bits is about twice that of the ordinary units in FP32, or more, on the GPUs of [[numbers]].
 #
 # ### TF32
 # FP32 rounded to 11 significant bits inside a matrix unit. Tensors in memory stay FP32.
@@ -302,8 +289,9 @@ ErrorLookup()
 # 10¹² floating point operations per second.
 #
 # ### type promotion
-# PyTorch's rule for an op that gets tensors of two dtypes: it computes in a dtype that holds both. FP16
-# with FP32 gives FP32, and so does FP16 with BF16.
+# PyTorch's rule for an op that gets tensors of two dtypes. Of two floating point tensors with
+# dimensions, it computes in a dtype that holds both: FP16 with FP32 gives FP32, and so does FP16 with
+# BF16. An FP32 tensor without dimensions, or a Python number, leaves an FP16 tensor in FP16.
 #
 # ### ulp
 # Unit in the last place: the gap between a number and the next one that the format has.

@@ -274,7 +274,9 @@ def conv_input_and_weight_type() -> list[str]:
 
 def rnn_input_dtype() -> list[str]:
     layers = (nn.LSTM(8, 4), nn.GRU(8, 4), nn.RNN(8, 4))
-    return [said(lambda n=n, d=d: n(X.to(d))) for n in layers for d in (HALF, BF16)]
+    kept = torch.zeros(1, 4, dtype=BF16)
+    inputs = [said(lambda n=n, d=d: n(X.to(d))) for n in layers for d in (HALF, BF16)]
+    return [*inputs, said(lambda: nn.LSTM(8, 4)(X, (kept, kept)))]
 
 
 def norm_mixed_dtype_cpu() -> list[str]:

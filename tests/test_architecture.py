@@ -14,14 +14,13 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # The floors of the house, from the ground up: a room imports from the floors below its own.
 FLOORS = (
-    {"foundations", "renamed", "es_modules", "interrupts"},
+    {"foundations", "renamed", "es_modules", "interrupts", "roofline"},
     {"course", "progress", "ipynb", "terminal", "server", "boxes", "device", "set_up"},
     {
         "attention",
         "formats",
         "models",
         "timing",
-        "roofline",
         "pretend_gpu",
         "records",
         "policy_record",
@@ -33,9 +32,10 @@ FLOORS = (
     {"plots", "myths", "call_order", "patients", "budget"},
     {"bench", "checks", "distributed", "overview", "gain_plots", "monitoring"},
     {"exercises", "step_timing"},
-    {"grading", "home", "quiz", "class_view"},
+    {"home", "quiz"},
     {"widgets", "workspace", "slides", "workshop"},
-    {"doctor", "interview", "lab", "model_commands"},
+    {"doctor", "grading", "interview", "lab", "model_commands"},
+    {"class_view"},
     {"cli"},
     {"__main__"},
 )

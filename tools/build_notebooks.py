@@ -9,7 +9,7 @@ Each notebook begins with a hidden cell that installs the course where it is mis
 line of links below its heading, each lesson a last cell that marks it as done, and links in the
 text are written out (`links`). A lesson whose prerequisite is skipped by a path says so below its
 heading. The home page comes from `sources/home.py`; its drawn cell shows here
-what somebody sees who has done nothing yet.
+what somebody sees who has done nothing yet, and its table of GPUs is that of `roofline`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons import home, ipynb, plots
+from amp_lessons import home, ipynb, roofline
 from amp_lessons.authoring.cells import ExerciseFileError
 from amp_lessons.course import HOME, LESSONS, WHEEL, Lesson, after, paths_with
 from amp_lessons.progress import Progress
@@ -122,12 +122,17 @@ def whiteboard(cell: NotebookNode) -> list[NotebookNode]:
         raise BuildError(str(error)) from error
 
 
+GPU_TABLE = "[[the table of GPUs]]"
+"""Where the home page has the table."""
+
+
 def home_product(sources: Path) -> Product:
     source = sources / "home.py"
     notebook = read_source(source)
-    write_out_links(notebook.cells, HOME, sources)
     for cell in notebook.cells:
+        cell.source = cell.source.replace(GPU_TABLE, roofline.table())
         cell.id = "unset"  # `finish` gives each its own
+    write_out_links(notebook.cells, HOME, sources)
     page = nbformat.from_dict(home.drawn(dict(notebook), Progress()))
     for cell in page.cells:
         if home.is_drawn(cell):
@@ -349,13 +354,28 @@ def build(
         return dict(zip([p.path for p in wanted], pool.map(make, wanted), strict=True))
 
 
-def readme_picture(lesson: str) -> bytes:
-    """The curves that the README shows: the last of lesson 00's that has three of them."""
+README_PICTURE = "Big pictures: FP32, FP16 and mixed precision"
+"""The title of the plot of lesson 00 that the README shows."""
+
+
+def readme_plot(lesson: str) -> NotebookNode:
+    """What lesson 00, as the text of its notebook, stores of the plot called `README_PICTURE`.
+
+    Raises:
+        BuildError: if there is no such plot, or more than one.
+    """
     cells = nbformat.reads(lesson, as_version=4).cells
     shown = [o.data for c in cells for o in c.get("outputs", []) if "data" in o]
-    three = [data for data in shown if len(data.get(plots.CURVES, ())) == 3]
-    image = re.search(r"base64,([^\"]+)", three[-1]["text/html"])
-    return base64.b64decode(image[1])
+    found = [d for d in shown if d.get("text/plain", "").startswith(f"Figure: {README_PICTURE}.")]
+    if len(found) != 1:
+        raise BuildError(f"lesson 00 has {len(found)} plots called {README_PICTURE!r}, not one")
+    return found[0]
+
+
+def readme_picture(lesson: str) -> bytes:
+    """The image of `readme_plot`."""
+    _, _, after = readme_plot(lesson)["text/html"].partition("base64,")
+    return base64.b64decode(after.partition('"')[0])
 
 
 def main() -> int:

@@ -124,13 +124,13 @@ largest = (2 * errors / big).max()
 print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.2g} in FP16")
 
 # %% [markdown]
-# FP16 rounds anything below 3e-8 to zero. The backward pass starts with these gradients and computes
+# FP16 rounds anything up to 2.98e-8 to zero. The backward pass starts with these gradients and computes
 # every other one from them, so all of them are zero.
 #
 # ## A scaler and three lines
 #
 # Gradients that are too small and become zero: this is [[term underflow]]. Between the
-# layers of this network, gradients are FP16. Only in a parameter's `.grad` are they FP32.
+# layers of this network, gradients are FP16. They are FP32 at the loss, and in a parameter's `.grad`.
 # ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
 # Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
@@ -138,7 +138,7 @@ print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.
 # optimizer sees the true gradient. This is [[term loss scaling]].
 #
 # `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some
-# gradients exceed 65,504, FP16's largest number, and become inf. Then `GradScaler` skips the step and
+# gradients no longer fit into FP16, which ends at 65,504, and become inf. Then `GradScaler` skips the step and
 # halves the scale. After 2,000 steps without inf or NaN it doubles the scale.
 
 # %%
@@ -201,7 +201,7 @@ plots.paintings(
 # `scaler.unscale_(optimizer)` first, which divides them. `scaler.step` then doesn't divide again.
 #
 # The next cell has all of it, for CUDA and for a CPU. Copy it into your project. On a GPU with
-# [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: at peak 2 to 16
+# [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: at peak 2 to 30
 # times, on the GPUs listed in [[numbers]]. Many activations take half the memory. [[Lesson speed]] and
 # [[lesson memory]] measure what a whole training gains.
 
@@ -248,7 +248,7 @@ def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, 
 # | `optimizer.zero_grad()` | as always; besides, an inf left in `.grad` would stay there, and the scaler would skip every later step | [[lesson grad_scaler]] |
 # | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
 # | `backward()` outside of it | backward runs in the dtypes of the forward pass, without autocast | [[lesson autocast_regions]] |
-# | `loss_fn` inside it | PyTorch's losses then get a safe dtype. One that you write yourself may overflow in 16 bits | [[lesson losses_and_ops]] |
+# | `loss_fn` inside it | most of PyTorch's losses then run in FP32. One that you write yourself may overflow in 16 bits | [[lesson losses_and_ops]] |
 # | `scaler.scale(loss)` | against underflow in the backward pass | [[lesson how_numbers_break]] |
 # | `scaler.unscale_`, then clip | the norm of the true gradients | [[lesson training_loops]] |
 # | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
@@ -431,7 +431,7 @@ plots.training(
 #
 # 1. `torch.autocast` around the forward pass and the loss runs matrix products in 16 bits. The
 #    parameters stay in FP32.
-# 2. FP16 rounds gradients below 3e-8 to zero, without an exception or a warning.
+# 2. FP16 rounds gradients up to 2.98e-8 to zero, without an exception or a warning.
 # 3. `GradScaler` multiplies the loss, so that small gradients survive the backward pass, and divides
 #    the gradients again before the update.
 # 4. With clipping, the order is `unscale_`, clip, `step`, `update`.

@@ -179,7 +179,7 @@ for x in (2049.0, 2051.0, 2049.01):
 # %% [markdown]
 # ## Close to zero
 #
-# In [[lesson amp_in_20_minutes]], gradients below 3e-8 became zero in FP16. What happens on the way
+# In [[lesson amp_in_20_minutes]], gradients up to 2.98e-8 became zero in FP16. What happens on the way
 # there?
 #
 # FP16's smallest normal number is 2⁻¹⁴, about 6e-5. Its stored exponent is 1. A stored exponent of 0
@@ -333,6 +333,12 @@ for f in (FP32, FP16, BF16):
 # | the sum inside a matrix product | grows with its length | rounded again after each addition | FP32 |
 # | gradients between the layers | many powers of two | BF16's 8 significant bits were enough in [[lesson amp_in_20_minutes]] | BF16, or FP16 with a loss scale |
 # | a loss, a norm, a variance | sums of squares can overflow | a variance can be a small difference of large numbers: without the last digits, nothing is left | FP32 |
+#
+# On CUDA, PyTorch's matrix products add up in FP32, but by default a GPU may round partial sums to 16
+# bits on the way. `allow_bf16_reduced_precision_reduction` in `torch.backends.cuda.matmul` is True in
+# PyTorch 2.13, and so is the flag for FP16
+# ([docs](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html#reduced-precision-reduction-for-fp16-and-bf16-gemms);
+# not measured here).
 #
 # ## Recap
 #

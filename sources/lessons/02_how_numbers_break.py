@@ -278,7 +278,8 @@ for largest in (5.0, 11.0, 12.0):
 #   `log_softmax` computes the logarithm without the probability. That is why `cross_entropy` takes
 #   logits.
 # - **A mask of −1e9.** Many transformers hide a word of the input: they replace its attention score
-#   by −1e9, so that softmax gives 0 there. In FP16 this number doesn't exist.
+#   by −1e9, so that softmax gives 0 there. FP16 ends at −65,504. `masked_fill` refuses −1e9 with an
+#   error. If you add −1e9, multiply by it, or pass it to `torch.where`, you get −inf and no message.
 
 # %%
 from amp_lessons.experiments import raised
@@ -289,7 +290,8 @@ print("log_softmax:   ", torch.log_softmax(x, 0).tolist())
 
 scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).half()
 hidden = torch.tensor([[False, True], [True, True]])  # one place of row 1, all of row 2
-print("mask of -1e9:  ", raised(lambda: scores.masked_fill(hidden, -1e9)))
+print("-1e9 filled in:", raised(lambda: scores.masked_fill(hidden, -1e9)))
+print("-1e9 added:    ", (scores + hidden.half() * -1e9).tolist())
 for fill in (-math.inf, torch.finfo(torch.float16).min):
     rows = torch.softmax(scores.masked_fill(hidden, fill), -1).tolist()
     print(f"mask of {fill}: {rows[0]} and {rows[1]}")

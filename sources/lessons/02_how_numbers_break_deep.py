@@ -127,7 +127,7 @@ for name, masked in (("added", added), ("filled in", scores.masked_fill(hidden, 
 # ## A CPU that flushes to zero
 #
 # Subnormal numbers can be slow on a CPU. `torch.set_flush_denormal(True)` makes the CPU replace them by
-# zero, where it supports that ([docs](https://docs.pytorch.org/docs/stable/generated/torch.set_flush_denormal.html)).
+# zero in the calling thread, where it supports that ([docs](https://docs.pytorch.org/docs/stable/generated/torch.set_flush_denormal.html)).
 # What you see here depends on your CPU.
 
 # %% tags=["live"]

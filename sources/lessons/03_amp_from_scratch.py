@@ -145,7 +145,7 @@ plots.training(
 # ## A sum needs room too
 #
 # FP16 has a second problem with the loss: it's a sum of many small numbers. At the start, the 38,400
-# squared errors have a sum of 9,421. Each is below 1.7, and 2,520 of them, spread over all pictures,
+# squared errors have a sum of 9,421. Each is below 1.7, and 2,520 of them, in 588 of the 600 pictures,
 # are above 1. Suppose a program adds the errors up one by one, and stores the total in FP16 after each
 # addition.
 
@@ -163,9 +163,11 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     print(f"error per pixel {total.item() / len(squares):.3g}")
 
 # %% [markdown]
-# PyTorch's own `sum` and `mse_loss` do better: inside, the running total is FP32. This is called *wide
-# accumulation*. But the result for FP16 input is FP16 again. With seven times as many pictures, our
-# sum of 9,421 would be inf.
+# PyTorch's own `sum` and `mse_loss` do better: inside, each thread keeps its running total in FP32.
+# This is called *wide accumulation*. But the result for FP16 input is FP16 again. With seven times as
+# many pictures, our sum of 9,421 would be inf. (On a CPU, several threads may share a sum of more than
+# 32,768 numbers. Their totals are rounded to FP16 before they are added up, as you saw in
+# [[lesson how_numbers_break]].)
 #
 # Here, a wrong total in the loss would spoil only what you print, because backward doesn't read the
 # loss. But the gradient of a weight is a sum too, with one term for each picture. A wrong total there

@@ -152,7 +152,7 @@ print(f"row @ column: {(row @ row.T).item():,.0f}, in a loop: {total.item():,.0f
 # round partial sums to FP16 on the way, for speed
 # ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#reduced-precision-reduction-in-fp16-gemms);
 # not measured here). `torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False`
-# turns that off.
+# turns that off. For BF16 there is a flag of its own, `allow_bf16_reduced_precision_reduction`.
 #
 # ## Training without master weights
 #

@@ -404,7 +404,7 @@ print("features @ weight, after the region    ", raised_by("features @ weight", 
 # | where | why | what to do |
 # |---|---|---|
 # | `memory[rows] = h`, `index_copy_`, `index_add_`, `scatter_` | They want one dtype, and autocast doesn't cast for ops that write in place | `h.to(memory.dtype)` |
-# | `out=` | Autocast doesn't cast here either. A matrix product then wants one dtype for both inputs and the result | Leave out `out=` |
+# | `out=` | For nearly all ops, autocast doesn't cast here either. A matrix product then wants one dtype for both inputs and the result | Leave out `out=` |
 # | float64, NumPy's default | Autocast casts the FP32 weight to FP16, but not the float64 data | `.float()` on the data |
 # | after the region | A 16-bit result meets an FP32 weight, and nobody casts any more | `.float()` on the result, or move the layer into the region |
 #
@@ -426,8 +426,8 @@ print("features @ weight, after the region    ", raised_by("features @ weight", 
 #    For a matrix product, also turn autocast off.
 # 4. Parameters, their gradients and the optimizer's state stay FP32. What linear layers and
 #    convolutions keep for the backward pass is 16 bit.
-# 5. Autocast leaves alone ops in place, calls with `out=`, float64 tensors, and everything outside the
-#    region. Lists differ between devices and versions, so test the dtypes that you rely on.
+# 5. Autocast leaves alone ops in place, nearly all calls with `out=`, float64 tensors, and everything
+#    outside the region. Lists differ between devices and versions, so test the dtypes that you rely on.
 #
 # ## Three questions
 

@@ -177,7 +177,8 @@ with torch.autocast("cpu", dtype=half):
 # line, is cast: the rule is "floating point, but not float64".
 #
 # With `out=`, the dtype of the result isn't all that has to fit. Here the inputs are FP32 again, and only
-# the result is FP16:
+# the result is FP16. (A few ops, such as `torch.tensordot` and `torch.inner`, call other ops inside, and
+# autocast casts for those. With an FP32 tensor as `out=`, these two raise an error in this region.)
 
 # %%
 with torch.autocast("cpu", dtype=half):

@@ -204,6 +204,10 @@ print(f"inside an outer region, cleared after each pass: {len(cleared)} casts")
 # over many steps, or load a checkpoint. Close the region before that, and open a new one
 # afterwards. If you can't, call `torch.clear_autocast_cache()` right after the change.
 #
+# All of this is about [[term eager mode]]. What `torch.compile` has compiled doesn't use the cache, so
+# a compiled model learns inside an outer region too. Parts that the compiler leaves in
+# eager mode don't ([[deep autocast_regions]]).
+#
 # ## What leaves the region
 #
 # You write a report about the paintings. It needs three things, and each is one line of code *after* the
@@ -263,6 +267,8 @@ with region():
 # You need both. `enabled=False` switches off all casts. So `h` stays FP16 and the weight stays
 # FP32, and the linear layer refuses two dtypes. You have to cast `h` yourself. Autograd records the
 # `.float()`. In the backward pass, it converts the gradient back to FP16 for the layers before.
+# (In PyTorch 2.13, a compiled model needs more: with the default settings, the backward pass of such a
+# layer runs in 16 bits. [[Lesson past_one_gpu]] shows two ways out.)
 #
 # The innermost region for a device decides. When it ends, the region around it applies again, also if it
 # ends with an exception.

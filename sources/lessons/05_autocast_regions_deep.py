@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.functional import linear, mse_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.experiments import autocast_put_back, autocast_state, casts, raised
+from amp_lessons.experiments import autocast_put_back, autocast_state, casts, compiled, raised
 from amp_lessons.interview import predict
 from amp_lessons.training import autoencoder, load_digits
 
@@ -115,13 +115,14 @@ print(f"parameters with a gradient: {learning} of 8")
 
 
 # %%
-def train(after_step=lambda: None):
+def train(after_step=lambda: None, wrap=lambda model: model):
     model = autoencoder()
+    call = wrap(model)  # for later: the compiled model
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
     for _ in range(20):
         optimizer.zero_grad()
         with region():
-            error = mse_loss(model(x), x)
+            error = mse_loss(call(x), x)
         error.backward()
         optimizer.step()
         after_step()
@@ -149,6 +150,34 @@ with region(cache_enabled=False):
 #
 # The last line works because a region that is made inside another takes over `cache_enabled` from it,
 # unless you set it yourself.
+#
+# ## A compiled model doesn't use the cache
+#
+# Here is the outer region again, this time around a model that `torch.compile` has compiled. `compiled`,
+# from this course's package, does that without a C++ compiler ([[lesson past_one_gpu]]).
+
+# %%
+with region():
+    print(f"eager, an outer region:       {train():.3f}")
+    print(f"compiled, an outer region:    {train(wrap=compiled):.3f}")
+
+# %% [markdown]
+# The compiler records the model with the cache switched off
+# ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/fx/experimental/proxy_tensor.py)). So the
+# casts are part of the recording, and each call casts the current weights. The fault is only hidden: it
+# is back as soon as you run the model without `torch.compile`. It is also there in a layer that the
+# compiler leaves in eager mode, and with `backend="eager"`, which makes no such recording.
+#
+# The compiler changes two more rules:
+#
+# - **A layer in FP32.** If you compile a layer that has an inner region with `enabled=False`, its backward
+#   pass is recorded under the autocast of the call, so its gradients are computed in 16 bits.
+#   [[Lesson past_one_gpu]] shows that, and two ways out.
+# - **Rounding.** Inductor, the default backend, keeps numbers in FP32 between operations that it fuses. For
+#   an FP16 `x` of 300, `x * x / x` is inf in eager mode. Compiled with Inductor in PyTorch 2.13, on a CPU,
+#   it is 300. With `torch._inductor.config.emulate_precision_casts = True` it is inf again.
+#
+# So if you look for an overflow, look in the mode that you train in.
 #
 # ## The optimizer's step under autocast
 #

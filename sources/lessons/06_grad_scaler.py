@@ -34,7 +34,7 @@ GradScaler = torch.amp.GradScaler
 # are big: the loss is divided by 100 million pixels, where we have only 38,400. The learning rate
 # is multiplied by 100 million / 38,400, so with exact numbers every update would stay the same.
 #
-# But under autocast, the gradients that flow back from layer to layer are FP16. Those below 3e-8 are
+# But under autocast, the gradients that flow back from layer to layer are FP16. Those up to 2.98e-8 are
 # rounded to zero, and those from 65,520 on become inf. They are converted to FP32 only at the end,
 # in `.grad`, and then it's too late. So we multiply the loss by a number, and divide `.grad` by the
 # same number before the update. This number is the [[term loss scaling|loss scale]].
@@ -209,7 +209,8 @@ plots.scaled_training(
 # People ask this in PyTorch's issues
 # ([55585](https://github.com/pytorch/pytorch/issues/55585),
 # [67590](https://github.com/pytorch/pytorch/issues/67590)), because a learning rate schedule should
-# count only the steps that were made. In PyTorch 2.13 no public method answers it. But the scale does.
+# count only the steps that were made. In PyTorch 2.13 no public method of the scaler answers it. But the
+# scale does.
 
 # %% tags=["question"]
 predict("grad_scaler.which_comparison")
@@ -240,6 +241,9 @@ for overflow in (False, False, True):
 # if scaler.get_scale() >= before:
 #     scheduler.step()
 # ```
+#
+# On a GPU, each `get_scale` waits until the GPU has computed the scale. One call in each step is enough:
+# what you read after `update` is `before` in the next step. [[deep grad_scaler]] counts these waits.
 #
 # Without the `if`, the learning rate runs ahead of the training by one step at each skip. You may have
 # met the warning "Detected call of `lr_scheduler.step()` before `optimizer.step()`" in a loop whose
@@ -376,7 +380,7 @@ print("6", scaler_error("update"))
 # %% [markdown]
 # | | what happened | what to do |
 # |---|---|---|
-# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights. (Adam hides it while the gradients stay above its eps of 1e-8: it divides by their size) | Scale every loss |
+# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights. (Adam divides each gradient by its size. So it hides this, as long as the gradients are far above its eps of 1e-8 after the division: with a scale of 65,536, far above 0.0007 before it) | Scale every loss |
 # | 2 | No parameter of this optimizer has a gradient. Perhaps it holds other parameters than the loss depends on, all of them are frozen, or `zero_grad` came between `backward` and `step` | Print which `.grad` are None |
 # | 3 | You called `unscale_` twice without an `update` in between. This happens where a loop adds up the gradients of several batches before each step, and unscales after each batch | Call `unscale_` once, right before the step ([[lesson training_loops]]) |
 # | 4 | You called `step` twice without an `update` in between | Call `update` once in each step, last |
@@ -415,14 +419,15 @@ for dtype in (torch.float16, torch.bfloat16):
 #           parameter.data = parameter.data.float()
 #   ```
 #
-# **BF16 gradients** are accepted on a CPU. On CUDA they raise
+# **BF16 gradients** are accepted on a CPU. On CUDA, PyTorch 2.13 raises
 # `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'`
-# ([issue 127176](https://github.com/pytorch/pytorch/issues/127176)). BF16 doesn't need a scaler: turn
-# it off.
+# ([issue 127176](https://github.com/pytorch/pytorch/issues/127176); a
+# [fix](https://github.com/pytorch/pytorch/pull/194947) was open in August 2026). BF16 doesn't need a
+# scaler: turn it off.
 #
 # ## When the scaler is off
 #
-# `GradScaler(device, enabled=False)` has the same methods, but its scale is 1 and stays 1. So one
+# `GradScaler(device, enabled=False)` takes the four calls too, but its scale is 1 and stays 1. So one
 # loop serves FP16, BF16 and FP32: you enable the scaler for FP16 only. `scaler.is_enabled()` says
 # whether it is on. It is also False for `GradScaler("cuda")` on a machine without CUDA.
 
@@ -448,6 +453,9 @@ for enabled in (True, False):
 # if norm.isfinite():
 #     scaler.step(optimizer)  # off, so it is optimizer.step()
 # ```
+#
+# On a GPU, this `if` waits for the backward pass, as `step` does with a scaler that is on (unless the
+# optimizer is fused).
 #
 # ## Recap
 #

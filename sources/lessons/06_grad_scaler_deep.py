@@ -117,6 +117,33 @@ for fused in (False, True):
 # - Where `scaler.unscale_` wasn't called, nobody refuses FP16 gradients.
 # - Without any gradient, the message "No inf checks were recorded" comes from `update`.
 #
+# ### Reading the scale brings the wait back
+#
+# Your loop may compare the scale before and after each step, for its schedule. `get_scale` calls `.item()`
+# too. We count again, over three clean steps: once without a comparison, once with two reads in each step,
+# and once with one.
+
+# %%
+for reading in ("no comparison", "two reads in each step", "one read in each step"):
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1, fused=True)
+    scaler = GradScaler("cpu")
+    after = scaler.get_scale()
+    with item_calls() as reads:
+        for _ in range(3):
+            optimizer.zero_grad()
+            scaler.scale(weight.sum()).backward()
+            before = scaler.get_scale() if reading.startswith("two") else after
+            scaler.step(optimizer)
+            scaler.update()
+            after = before if reading.startswith("no") else scaler.get_scale()
+            skipped = after < before
+    print(f"{reading:22}  .item() {len(reads)}")
+
+# %% [markdown]
+# With a fused optimizer, `step` doesn't wait, and each of these reads does. If a few
+# steps more or less don't matter to your schedule, leave the comparison out.
+#
 # ### Fused SGD with momentum: a bug in PyTorch 2.13
 #
 # Now fused SGD with momentum, whose *very first* step overflows, as first steps often do. Run the cell

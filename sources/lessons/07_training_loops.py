@@ -331,10 +331,18 @@ for part in ("nothing", *parts):
 #
 # - `model.eval()` turns off `nn.Dropout`. BatchNorm then uses its running statistics, which are averages
 #   that it has gathered during the training.
-# - `torch.no_grad()` saves the memory that a backward pass would need. The result stays the same.
+# - `torch.no_grad()` saves the memory that a backward pass would need. It doesn't change the result,
+#   except in layers with a faster path for inference (below).
 # - `torch.autocast` with the dtype of the training. You'll soon see why.
 #
 # Call `model.train()` afterwards, or the next epoch trains without dropout.
+#
+# `nn.TransformerEncoder` has such a path, if its layers were made with `batch_first=True`. It runs in eval
+# mode and without gradients. In PyTorch 2.13, a CPU's autocast doesn't turn it off, so the output is
+# 16-bit where it is FP32 with gradients. With a mask for padding at the end, and without
+# `norm_first=True`, the path returns zeros for padded rows. In a BF16 region it then raises
+# `expected scalar type Float but found BFloat16`. `torch.backends.mha.set_fastpath_enabled(False)` turns
+# the path off.
 #
 # Now we give the painter a BatchNorm layer. After 30 steps, one of the 600 pictures is broken once: its
 # pixels are a million, which is inf in FP16. The first layer adds up inf and -inf, and that is NaN. The
@@ -419,14 +427,14 @@ OrderTheCalls()
 
 # %% [markdown]
 # If `zero_grad` stands in the loop, only the gradient of the last micro-batch is left. It is still
-# divided by 4, so the network learns as with a quarter of the learning rate. There is no error.
+# divided by 4. So with SGD, the network learns as with a quarter of the learning rate. There is no error.
 #
 # ## When a loop misbehaves
 #
 # | what you see | a likely cause | the cure |
 # |---|---|---|
-# | with accumulation the error grows, or you need a smaller learning rate | the loss isn't divided | divide it by the number of pieces, or by the tokens of the whole step |
-# | it learns, but slower than with one large batch | `zero_grad` for each piece | once for each step |
+# | with SGD and accumulation the error grows, or you need a smaller learning rate | the loss isn't divided | divide it by the number of pieces, or by the tokens of the whole step |
+# | with SGD it learns, but slower than with one large batch | `zero_grad` for each piece | once for each step |
 # | the learning rate is ahead of the training, above all in a warm-up | the schedule counts skipped steps | call it only if the scale didn't fall; with several optimizers, count the steps of each |
 # | flat for some steps after each restart or each epoch | a new scaler | one scaler for the run, and its state in the checkpoint |
 # | the training looks fine, the validation is NaN | NaN in BatchNorm's running statistics | find the bad batch, then reset and gather them again |

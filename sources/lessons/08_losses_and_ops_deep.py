@@ -234,7 +234,8 @@ print("  of CUDA, on a CPU", both_halves(fwd=other, bwd=bwd))
 # %% [markdown]
 # `custom_fwd` notes a state, and `custom_bwd` restores it. Only `cast_inputs` casts, and it also switches
 # autocast off in both halves. Outside a region it does nothing. For another type of device than that of
-# your tensors, it does nothing to them either.
+# your tensors, it does nothing to them either. Write the type without an index: with "cuda:0" it casts
+# nothing, and nothing tells you.
 #
 # ## Two ways to get the decorators wrong
 #

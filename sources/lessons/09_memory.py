@@ -31,7 +31,8 @@ MiB, GiB = 2**20, 2**30
 # Anna and Ben each have a GPU with 24 GiB. Anna trains GPT-2 medium, with 355 million parameters, on 12
 # texts at a time. Ben trains GPT-2 XL, with 1.56 billion parameters, on a single text. A text has 1,024
 # tokens, and both use Adam. Both runs die. (We count in MiB and GiB. 1 GiB is 2^30 bytes, 7% more than
-# 1 GB, which is 10^9 bytes. A GPU sold with "24 GB" has about 24 GiB.)
+# 1 GB, which is 10^9 bytes. A GPU sold with "24 GB" has up to 24 GiB: an RTX 3090 reports 24.0 GiB,
+# and an L4 reports 22.5 GiB.)
 #
 # How much would they need? You don't need their GPUs to find out. `gpt_steps` makes two training steps
 # with [[term fake tensor|fake tensors]], which have a shape and a dtype but no data. After each
@@ -301,10 +302,34 @@ for pieces in (1, 4, 16, 64):
 # and as much again while the gradient of one piece is added. Call `backward()` for each piece: if
 # you call it once, at the end, autograd keeps 4 bytes for each logit.
 #
-# Libraries have this ready to use, for example
-# [Liger Kernel](https://github.com/linkedin/Liger-Kernel). A [[term kernel]] is a program that
-# computes one operation on the GPU, and some kernels for this loss never store the logits at all.
-# The authors of one report 1 MB instead of 24 GB for the loss of a model with 2 billion parameters
+# PyTorch 2.13 has this ready to use: `linear_cross_entropy` takes the hidden states and the weights
+# of the last layer. But it cuts the tokens into pieces only if you pass `options`.
+
+# %%
+from torch.nn import LinearCrossEntropyOptions
+from torch.nn.functional import linear_cross_entropy
+
+for name, options in (("no options", None), ("options", LinearCrossEntropyOptions())):
+    with torch.device("meta"):
+        hidden = torch.empty(8192, 1024, dtype=torch.bfloat16, requires_grad=True)
+        head = torch.empty(100_000, 1024, dtype=torch.bfloat16, requires_grad=True)
+        targets = torch.empty(8192, dtype=torch.long)
+    with BytesAlive(hidden, head, targets) as alive:
+        loss = linear_cross_entropy(hidden, head, targets, options=options)
+        loss.backward()
+    peak = alive.peak - hidden.nbytes - head.nbytes
+    print(f"{name:11} peak of the loss {peak / GiB:.1f} GiB, the loss is {loss.dtype}")
+
+# %% [markdown]
+# Without `options`, all logits are there at once. (9.2 GiB became 4.6 because nothing calls `.float()`.)
+# With them, the peak is as low as with 64 pieces. But autocast doesn't reach into the pieces. With
+# `options`, the loss has the dtype of the hidden states in a region too: a loss of 9.46 is 9.5 in BF16.
+# [[deep memory]] compares losses and gradients.
+#
+# A [[term kernel]] is a program that computes one operation on the GPU. Some libraries have kernels for
+# this loss that never store the logits at all, for example
+# [Liger Kernel](https://github.com/linkedin/Liger-Kernel). The authors of one such kernel report 1 MB
+# instead of 24 GB, for the loss of a model with 2 billion parameters
 # ([Cut Your Losses](https://arxiv.org/abs/2411.09009)).
 #
 # ## Compute it again
@@ -315,8 +340,9 @@ for pieces in (1, 4, 16, 64):
 # checkpoints that you save to a file.
 #
 # The price is about one more forward pass. A backward pass is about as much work as two of them, so a
-# step does a third more. The network is cut into segments, and each segment keeps only its input. We
-# cut the 16-layer painter (with 1 segment it isn't cut).
+# step does a third more. The network is cut into segments, and each segment but the last keeps only
+# its input. The last is not computed again, because its backward pass comes first. We cut the 16-layer
+# painter (with 1 segment it isn't cut).
 
 # %% tags=["question"]
 predict("memory.fewest_segments")
@@ -372,7 +398,7 @@ for name, parts in {
 #
 # | what fills the memory | what helps | the price |
 # |---|---|---|
-# | Activations | mixed precision | 2 bytes for each weight while the copies live |
+# | Activations | mixed precision | 2 bytes for each weight that a 16-bit operation uses, while the copies live |
 # | Activations | checkpointing | about a third more work |
 # | Activations | smaller batches and [[term gradient accumulation]] | more forward and backward passes for each step |
 # | The logits | the loss in pieces, or a kernel made for it | the last layer and the loss are no longer two separate lines |
@@ -393,6 +419,9 @@ for name, parts in {
 # - `torch.cuda.memory_reserved()` is at least as large. PyTorch keeps freed blocks for later use
 #   ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). `nvidia-smi` shows
 #   these too, and what CUDA takes for itself. Neither the kept blocks nor CUDA's own part is a leak.
+# - The out-of-memory message also says how much is "reserved by PyTorch but unallocated". If that is a
+#   lot, free memory lies in pieces that are too small. Try `PYTORCH_ALLOC_CONF=expandable_segments:True`
+#   ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
 # - In a notebook, names such as `loss` and `output` keep the tensors of the run before alive. Restart the
 #   notebook's Python before you compare two peaks.
 # - The error names the line that asked for more than there was. Forward pass: look at the activations
@@ -408,8 +437,8 @@ for name, parts in {
 # ## Recap
 #
 # 1. Weights, gradients and Adam's averages take 16 bytes per parameter. Autocast doesn't change that.
-# 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight, one of
-#    the input, and one of the output.
+# 2. Autocast halves activations between 16-bit layers. It adds copies: 2 bytes for each weight that a
+#    16-bit operation uses, one of the input, and one of the output.
 # 3. So it saves memory in deep networks with large batches. With small batches it saves next to
 #    nothing, because there the model itself fills the memory. The same holds for three layers whose
 #    input and output are as wide as the rest.
@@ -430,4 +459,4 @@ ask(
 # **Next:** [[exercises memory|five exercises]]: bytes per parameter, the batch from which autocast
 # pays, the copies that it keeps, two reports to read, and the technique that helps. Then
 # [[lesson speed]]: speed, measured. Optional: [[deep memory]], on the recipe's peak, on a sum that
-# misleads, and on what CUDA's allocator says.
+# misleads, on a loss in pieces and steps inside the backward pass, and on what CUDA's allocator says.

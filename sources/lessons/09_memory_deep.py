@@ -2,15 +2,17 @@
 # # Lesson 09, deeper: Memory, byte by byte
 #
 # This notebook is optional. It accounts for the recipe's peak of [[lesson memory]] to within five blocks
-# of 512 bytes, and asks what that says about the GPU. It also shows when adding up parts misleads, what autocast saves on
-# five models, and how to compare a count with CUDA's allocator.
+# of 512 bytes, and asks what that says about the GPU. It also shows when adding up parts misleads, and
+# what autocast saves on five models. Then come two ways to keep less, a loss in pieces and a step inside
+# the backward pass, and a count beside CUDA's allocator.
 #
-# **Time** 20 minutes. **Needs** [[lesson memory]].
+# **Time** 25 minutes. **Needs** [[lesson memory]].
 
 # %%
 import torch
 from torch import nn
-from torch.nn.functional import mse_loss
+from torch.nn import LinearCrossEntropyOptions
+from torch.nn.functional import cross_entropy, linear_cross_entropy, mse_loss
 
 from amp_lessons import models
 from amp_lessons.interview import predict
@@ -75,7 +77,9 @@ for name, counted, printed in (
 #
 # The recipe's notebook doesn't name its GPU. PyTorch's workspace has 8,519,680 bytes by default, and 32
 # MiB on Hopper (H100, H200), unless you set `CUBLAS_WORKSPACE_CONFIG`
-# ([source](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)).
+# ([source](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp)). Since
+# a change of February 2026, Blackwell has 32 MiB too
+# ([pull request 175344](https://github.com/pytorch/pytorch/pull/175344)). The notebook ran before that.
 
 # %%
 hopper = fp32 + 2 * (32 * 2**20 - workspace)
@@ -209,6 +213,84 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{dtype}: {weight.item():.3f}")
 
 # %% [markdown]
+# ## A loss in pieces, and its dtype
+#
+# `linear_cross_entropy` with options saves memory in [[lesson memory]]. What does it compute? Take BF16
+# hidden states, as a block under autocast puts them out, and FP32 weights of the last layer. The first
+# line is the reference: the same states in FP32, without autocast. The others run in a region.
+
+# %%
+torch.manual_seed(0)
+states, head = torch.randn(2048, 64).bfloat16(), torch.randn(8000, 64) / 8
+words, pieces = torch.randint(0, 8000, (2048,)), {"options": LinearCrossEntropyOptions()}
+losses = {
+    "no autocast": lambda h, w: cross_entropy(h.float() @ w.T, words),
+    "logits.float()": lambda h, w: cross_entropy((h @ w.T).float(), words),
+    "in pieces": lambda h, w: linear_cross_entropy(h, w, words, **pieces),
+    "in pieces, h.float()": lambda h, w: linear_cross_entropy(h.float(), w, words, **pieces),
+}
+gradients = []
+for name, loss_of in losses.items():
+    w = head.clone().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16, enabled=name != "no autocast"):
+        loss = loss_of(states, w)
+    loss.backward()
+    gradients.append(w.grad)
+    error = (w.grad - gradients[0]).norm() / gradients[0].norm()
+    print(f"{name:20} loss {loss.item():.2f} {loss.dtype}, gradient off by {error:.1%}")
+
+# %% [markdown]
+# With options, autocast has no rule for this operation, so it computes in the dtype of the hidden
+# states. (Without them it is a linear layer and a `cross_entropy`, for which autocast casts.) BF16
+# states give a coarse loss for your log, and here a gradient that is off by 1%. With `h.float()` both
+# are right, but the matrix products then run in FP32, which is slower on a GPU. (On CUDA, other
+# options are the default than on a CPU. We haven't measured those.)
+#
+# ## A step inside the backward pass
+#
+# A gradient is needed from its backward pass to the step. If each parameter steps as soon as its gradient
+# is there, few gradients are alive at a time. PyTorch calls a *hook* at that moment, and each parameter
+# gets an optimizer of its own ([tutorial](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html)).
+# Here are 16 layers and a small batch.
+
+
+# %%
+def adam_peak(in_backward):
+    network, (x,) = models.linear_stack(256, 16, batch=16)
+    weights = list(network.parameters())
+    groups = [[weight] for weight in weights] if in_backward else [weights]
+    optimizers = {group[0]: torch.optim.Adam(group, fused=True) for group in groups}
+
+    def step(weight):
+        optimizers[weight].step()
+        optimizers[weight].zero_grad()
+
+    if in_backward:
+        for weight in weights:
+            weight.register_post_accumulate_grad_hook(step)
+    with BytesAlive(x, *weights) as alive:
+        for _ in range(2):
+            network(x).square().mean().backward()
+            if not in_backward:
+                step(weights[0])  # the optimizer of all weights
+    return alive.peak / sum(weight.numel() for weight in weights)
+
+
+# %%
+print(f"step after the backward pass:   {adam_peak(False):.1f} bytes per parameter at the peak")
+print(f"steps inside the backward pass: {adam_peak(True):.1f}")
+
+# %% [markdown]
+# It removes most of the 4 bytes of the gradients. But three things need all gradients at once:
+#
+# - `GradScaler` decides once for each optimizer. With one optimizer for each parameter, an inf in one of
+#   them holds back that one alone, and the others step.
+# - The norm of all gradients, for clipping.
+# - Accumulation: `.grad` has to stay until the last piece.
+#
+# So use it in BF16 or FP32, with neither of the other two. If the peak is in the forward pass, it saves
+# nothing.
+#
 # ## Two pieces of old advice
 #
 # - "`zero_grad(set_to_none=True)` saves memory." It has been the default since PyTorch 2.0

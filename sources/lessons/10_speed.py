@@ -190,8 +190,9 @@ for name, (launch, loader, gpu) in machines.items():
 # (These three machines are made up, to show the pattern.) For the B200, [Lambda's
 # log](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results_v2/LambdaOD_test_1xB200_192GB_129-213-83-251_v2/PyTorch_resnet50_AMP/10-12-2025_03-07-21.txt)
 # answers. ResNet50 trains there on one made-up batch that stays on the GPU, so the loader is out. A
-# step takes 0.58 s with 1,664 pictures in the run labelled FP32, and 1.11 s with 3,328 in mixed
-# precision. A step's launches take milliseconds, so it is the GPU itself. One thing to try is the
+# step takes 0.558 s with 1,664 pictures in the run labelled FP32, and 1.077 s with 3,328 in mixed
+# precision. These are medians of the logged steps. The log's own means count the first step, of 5 to
+# 7 s. A step's launches take milliseconds, so it is the GPU itself. One thing to try is the
 # layout: both runs use `nchw`, where NVIDIA's mixed runs use channels_last.
 #
 # ## Equal quality?
@@ -286,7 +287,7 @@ for gpu in roofline.GPUS:
 # %% [markdown]
 # From TF32, the peaks allow a factor of about 2 on each of these GPUs that has it. Gains above that
 # have other reasons: a baseline further from its peak, a larger batch, another layout, or a kernel
-# that exists in 16 bits only, such as PyTorch's FlashAttention. From FP32 the factor is 2 on an RTX
+# that has no 32-bit version, such as FlashAttention. From FP32 the factor is 2 on an RTX
 # 4090 and nearly 15 on an H100, so a page that doesn't name its baseline says little.
 #
 # In the explorer, choose a GPU and a model, and see what was published and the limit beside it.
@@ -311,8 +312,8 @@ print(step_table(report))
 
 # %% [markdown]
 # Time your own model with `time_training(make_model, make_batch)`. With a GPU, go on with
-# `amp-lessons bench --record my_gpu` in a terminal: it measures three models in each format, and
-# writes a file to the `records` folder of your workspace. On Colab, put `!` before the command and
+# `amp-lessons bench --record my_gpu` in a terminal: it measures three models in each format, the
+# CNN in two memory layouts. It writes a file to the `records` folder of your workspace. On Colab, put `!` before the command and
 # download the file whose path it prints. A T4 has neither TF32 nor BF16 in hardware, and those rows
 # say so. (Nobody has run it on Colab yet.) The next cell puts your record beside the published
 # runs.
@@ -363,8 +364,9 @@ for profile in stored.by_precision.values():
 #
 # 1. Ask for the baseline first. From TF32 the peaks allow 2, and the median of NVIDIA's A100 pairs
 #    of equal batch is 1.4. From FP32 it was about 2.1 on a V100.
-# 2. The gain depends on where the time goes. On an A100, at equal batch and layout, it was 0.84 for
-#    Tacotron 2's many small operations, and 1.92 for SSD300's convolutions.
+# 2. The gain depends on where the time goes. On an A100, at equal batch, it was 0.84 for
+#    Tacotron 2's many small operations, and 1.92 for SSD300's convolutions, whose layout isn't
+#    printed.
 # 3. Compare equal batch, layout and software if you want to know what the format gives.
 # 4. Wait for the GPU, warm up, take turns, report the median and its spread.
 # 5. Assert the dtype, and put both loss curves beside the speed-up.

@@ -169,8 +169,8 @@ RooflineExplorer("H200", "fp16", m=256, n=4096, k=4096)
 # %% [markdown]
 # ## Too small to be faster
 #
-# The recipe suggests sizes of 128, 256 and 513. How long does an H200 need at least for one such
-# product?
+# The recipe suggests batches of 128, 256 and 513, for layers of 4096. Let's make all three sizes of a
+# product as small as that. How long does an H200 need at least?
 
 # %%
 for size in (128, 256, 513, 4096, 8192):
@@ -285,7 +285,7 @@ plots.training(curves, title="The digit painter, step by step", ylabel="error pe
 # |---|---|---|
 # | `channels_last` | stores the channels of a pixel side by side, the layout that tensor cores like for convolutions ([tutorial](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html)) | CNNs; use it on both sides of a comparison, as the bench's `cnn-channels-last` does |
 # | `torch.backends.cudnn.benchmark = True` | tries several algorithms for each convolution and keeps the fastest ([documentation](https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.benchmark)) | CNNs with constant sizes; the first steps get slower |
-# | attention kernels | FlashAttention runs in 16 bits only, so FP32 attention takes another kernel ([documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)) | transformers: the gain can exceed the ratio of the peaks |
+# | attention kernels | FlashAttention as PyTorch takes it by default runs in 16 bits only, so FP32 attention takes another kernel; FlashAttention-3 also takes FP8 in the forward pass ([documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)) | transformers: the gain can exceed the ratio of the peaks |
 # | CUDA graphs | replay a whole step with one launch ([notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs)) | many small kernels |
 # | clocks and power | a GPU lowers its clock when it gets hot or reaches its power limit; `nvidia-smi -lgc` locks it ([documentation](https://docs.nvidia.com/deploy/nvidia-smi/index.html)) | every comparison; the bench records clock, power and temperature |
 # | MFU | model FLOPs utilisation: the operations that the model needs, divided by time and by the data sheet's peak ([PaLM](https://arxiv.org/abs/2204.02311), appendix B) | large runs; unlike a speed-up, it says how much is left |

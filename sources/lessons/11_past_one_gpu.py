@@ -96,7 +96,8 @@ plots.training(
 # There are two ways out, and either is enough:
 #
 # - **A setting.** `backward_pass_autocast` says under which autocast the backward pass is recorded. In
-#   PyTorch 2.13 its default is `"same_as_forward"`. Set it to `"off"` once, at the top of your script:
+#   PyTorch 2.13, and still in 2.15, its default is `"same_as_forward"`. Set it to `"off"` once, at the
+#   top of your script:
 #   `torch._functorch.config.backward_pass_autocast = "off"`.
 # - **A larger part.** Compile the function that switches autocast on. Here that is `error_of`. Then
 #   autocast is still off when the compiled call begins, and the backward pass is recorded without it.
@@ -119,8 +120,8 @@ plots.paintings(
 )
 
 # %% [markdown]
-# PyTorch reads the setting when it compiles, and that is at the first call of the model. `_functorch`
-# isn't a public name, so the setting may change: a
+# PyTorch reads the setting each time it compiles: at the first call of the model, and later if inputs of
+# another shape make it compile again. `_functorch` isn't a public name, so the setting may change: a
 # [pull request](https://github.com/pytorch/pytorch/pull/177287) of March 2026 proposed `"off"` as the
 # default. The fault isn't special to CPUs:
 # [issue 153044](https://github.com/pytorch/pytorch/issues/153044) reports it on CUDA.
@@ -370,6 +371,10 @@ show("fsdp2 gradient")
 # *modules*. It has no list of operations as autocast has, so a softmax or a norm inside runs in
 # FP16 too. To keep a norm in FP32, give it a policy of its own ([[deep past_one_gpu]]).
 #
+# Before PyTorch 2.13, a checkpoint around such a module recomputed it without the cast of its input,
+# so the dtypes of the two passes differed
+# ([issue 159359](https://github.com/pytorch/pytorch/issues/159359)).
+#
 # Now suppose you use PyTorch 2.13, give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`.
 # For one parameter, rank 0 has a gradient of 256, and rank 1 has one of 1.
 
@@ -382,8 +387,8 @@ for param_dtype, (first, second), low, full in ranks[0].reports["reduce"]:
     print(f"    mean in {param_dtype} {low:.4g}, in float32 {full:.4g}")
 
 # %% [markdown]
-# The first mean is what PyTorch 2.13 gives you if you leave out `reduce_dtype`. PyTorch 2.15 then averages
-# in the dtype of the parameters, here FP32
+# The first mean is what PyTorch 2.13 gives you if you leave out `reduce_dtype`. PyTorch 2.15 then follows
+# each parameter's `grad_dtype`. Unless you set that, it is the parameter's own dtype, here FP32
 # ([its source](https://github.com/pytorch/pytorch/blob/v2.15.0/torch/distributed/fsdp/_fully_shard/_fsdp_api.py)).
 # Write the dtype down, and both versions do the same.
 #

@@ -189,7 +189,7 @@ for name, value in (("10,000", 10_000.0), ("6e-8", 2.0**-24)):
 #
 # - DDP's own averages are FP32 if the gradients are. Its
 #   [`fp16_compress_hook`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py)
-#   changes that. It casts to FP16 and then divides, so scaled gradients above 65,504 become inf.
+#   changes that. It casts to FP16 and then divides, so scaled gradients from 65,520 on become inf.
 # - FSDP2 with an FP16 `reduce_dtype` divides by about the root of the number of ranks before the sum, and
 #   by the rest after it: with 8 ranks by 4 and by 2, with 2 ranks by 2 before it
 #   ([`_get_gradient_divide_factors`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py)).

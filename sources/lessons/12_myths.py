@@ -453,8 +453,8 @@ for enabled in (True, False):
 #
 # **True only when** you give it `cast_inputs`. Alone, it only notes autocast's state, so that
 # `custom_bwd` can restore it in the backward pass. That is worth having ([[lesson losses_and_ops]]), but
-# the dtype of your product doesn't change. With `cast_inputs` it casts the inputs and switches
-# autocast off inside.
+# the dtype of your product doesn't change. With `cast_inputs`, in a region, it casts the inputs
+# and switches autocast off inside. Outside a region it does nothing.
 #
 # ### 31. The speed-up is nearly free
 #
@@ -508,8 +508,10 @@ for rows in (1, 4096, 65536):
 # may be right, but nobody can tell.
 #
 # Times and peaks rule out some GPUs. A part of the peak is *workspaces*: scratch memory for cuBLAS,
-# NVIDIA's library of matrix products. PyTorch makes each about 8 MiB large, and on Hopper and Blackwell
-# [32 MiB](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp).
+# NVIDIA's library of matrix products. PyTorch makes each about 8 MiB large, and on Hopper
+# [32 MiB](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cuda/CublasHandlePool.cpp). (On
+# Blackwell too [since February 2026](https://github.com/pytorch/pytorch/pull/175344), but these runs are
+# of July 2025.)
 
 # %% tags=["question"]
 predict("myths_and_clinic.equal_programs_compared")
@@ -533,7 +535,7 @@ print("34 left of the GPUs in lesson 10's table:", ", ".join(proofs.candidates()
 # %% [markdown]
 # The FP32 run took 7.7 s, so it wasn't a T4 or a V100, and an A100 only with TF32. With Hopper's
 # workspaces, the known parts of the peak add up to more than the peak. So if this sum is right, it wasn't
-# an H100, an H200 or a B200. The sum includes the network of the FP32 run, which was still in
+# an H100 or an H200. The sum includes the network of the FP32 run, which was still in
 # memory: the name `loss` pointed to its loss ([[deep memory]]).
 #
 # ### 35. With a device variable the script runs anywhere

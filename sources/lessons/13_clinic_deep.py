@@ -160,8 +160,8 @@ for name in ("half", "float"):
 clinic.fix(6, "FP32 parameters under autocast", works=message == "")
 
 # %% [markdown]
-# A gradient has the dtype of its parameter, so FP32 parameters have FP32 gradients. More on this
-# error, also with LoRA and `from_pretrained`, in [[lesson grad_scaler]]. There you also find
+# Unless you set its `grad_dtype`, a parameter gets gradients in its own dtype. So FP32 parameters have
+# FP32 gradients. More on this error, also with LoRA and `from_pretrained`, in [[lesson grad_scaler]]. There you also find
 # `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'`.
 #
 # ### Pitfall 12: lr_scheduler.step before optimizer.step
@@ -254,12 +254,13 @@ plots.curves(
 # The casts of the first forward pass stay in the cache until the *outermost* region ends. The
 # weights move, but the cached copies of them don't. Parameters that autocast doesn't cast, such as
 # a layer norm's, go on learning, so with them the loss can still fall. A disabled region counts as
-# a region: `enabled=False` around a loop that opens its own regions freezes it all the same.
+# a region: `enabled=False` around a loop that opens its own regions freezes it all the same. All of
+# this is about eager mode: what `torch.compile` has compiled doesn't use the cache.
 #
 # ### Pitfall 14: Clipped before unscale_
 #
 # `max_norm` is 1, and the true norm is below that. So clipping should change nothing. (Adam hides
-# this mistake while the gradients stay far above its eps of 1e-8: it divides by their size.)
+# this mistake while the divided gradients stay far above its eps of 1e-8: it divides by their size.)
 
 
 # %%
@@ -489,28 +490,33 @@ clinic.fix(13, f"BF16: a scale of {scale:.0f}, a loss of {loss:.2g}", works=loss
 #
 # ### Pitfall 18: Adam in pure FP16 divides by zero
 #
-# One step from 1, with gradients of 1e-4 and of 0. This Adam isn't fused; a fused one computes in
-# FP32, and both come out right.
+# Two weights of 1, with gradients of 1e-4 and of 0. A plain Adam makes one step, and a fused one
+# (`fused=True`) makes 1 and then 20.
 
 
 # %%
-def adam_step(dtype):
+def adam(dtype, steps=1, fused=False):
     weight = torch.ones(2, dtype=dtype, requires_grad=True)
-    optimizer = torch.optim.Adam([weight], lr=0.25)
+    optimizer = torch.optim.Adam([weight], lr=0.25, fused=fused)
     weight.grad = torch.tensor([1e-4, 0.0], dtype=dtype)
-    optimizer.step()
+    for _ in range(steps):
+        optimizer.step()
     return weight.detach()
 
 
 eps, squared = torch.tensor(1e-8).half().item(), torch.tensor(1e-4).half().square().item()
 print("in FP16: eps", eps, " squared gradient", squared)
-clinic.notice(18, str(adam_step(half).tolist()), present=not adam_step(half).isfinite().any())
-works = (adam_step(single) - torch.tensor([0.75, 1.0])).abs().max().item() < 1e-3
+clinic.notice(18, str(adam(half).tolist()), present=not adam(half).isfinite().any())
+for steps in (1, 20):
+    fp16, fp32 = (adam(dtype, steps, fused=True)[0].item() for dtype in (half, single))
+    print(f"fused, step {steps}: the first weight in FP16 {fp16:.2f}, in FP32 {fp32:.2f}")
+works = (adam(single) - torch.tensor([0.75, 1.0])).abs().max().item() < 1e-3
 clinic.fix(18, "FP32 parameters and states", works=works)
 
 # %% [markdown]
-# In this Adam a small gradient is divided by $\sqrt{0} + 0$, which gives inf. A gradient of 0 gives
-# 0/0, which is NaN.
+# In a plain Adam a small gradient is divided by $\sqrt{0} + 0$, which gives inf. A gradient of 0 gives
+# 0/0, which is NaN. A fused Adam computes in FP32, so its first step comes out right. But it stores
+# its averages in FP16, and the average of the squares is 0 there. So its later steps are too long.
 #
 # ### Pitfall 19: log of p plus 1e-8
 #
@@ -666,7 +672,7 @@ with settings.patch(backward_pass_autocast="off"):
 clinic.fix(27, f"{found} with backward_pass_autocast off", works=found == 65536)
 
 # %% [markdown]
-# The default of 2.13 is `"same_as_forward"`, and the
+# The default of 2.13, and still of 2.15.0, is `"same_as_forward"`. The
 # [documentation](https://docs.pytorch.org/docs/2.13/user_guide/torch_compiler/torch.compiler_backward.html)
 # warns of it. To make it `"off"` has been proposed
 # ([177287](https://github.com/pytorch/pytorch/pull/177287)). Set it yourself where your backward

@@ -74,8 +74,8 @@ practise("gen_name_the_fault", number=3)
 # ## Five minutes a day
 #
 # The drill asks what you are about to forget. A question that you got right comes back after days,
-# then weeks; one that you missed or guessed comes back tomorrow. It plans with FSRS, the scheduler that
-# Anki uses. Predictions that you missed in lessons come back here too.
+# then weeks; one that you missed or guessed comes back tomorrow. It plans with FSRS, a scheduler that
+# Anki offers too. Predictions that you missed in lessons come back here too.
 
 # %% tags=["live"]
 drill()

@@ -508,8 +508,8 @@ def name_the_fault(rng: random.Random) -> Draft | None:
         Option(FAULTS[name].text, why) for name in others if (why := FAULTS[name].refuted(log))
     ]
     return {
-        "prompt": "A training run prints its loss, its loss scale after `update()` (1 if "
-        "there is no "
+        "prompt": "A training run uses the same examples in each step, unless a bad batch gets in. "
+        "It prints its loss, its loss scale after `update()` (1 if there is no "
         "GradScaler) and its gradient norm, as `clip_grad_norm_` returns it. A run that doesn't "
         "clip calls `clip_grad_norm_(..., max_norm=inf)`. You have 60 seconds: what is wrong, if "
         "anything?",

@@ -11,21 +11,6 @@ from amp_lessons.roofline import GPUS, Gpu, Matmul
 
 NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16"}
 WIDTHS = (256, 512, 768, 1024, 2048, 4096, 8192, 11_008, 16_384)
-GIGABYTES = {
-    "A10G": 24,
-    "RTX 3090": 24,
-    "A100 SXM 80GB": 80,
-    "L4": 24,
-    "RTX 4090": 24,
-    "L40S": 48,
-    "H100 PCIe": 80,
-    "H100 SXM": 80,
-    "H200": 141,
-    "B200 (HGX)": 180,
-    "RTX 5090": 32,
-    "MI300X": 192,
-}
-"""Memory of the GPUs that have BF16 tensor cores."""
 STATE_BYTES = 16
 """For each parameter: FP32 weights, gradients and Adam's two moments, or BF16 with an FP32 copy."""
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384)
@@ -234,7 +219,7 @@ def mfu(rng: random.Random) -> Draft | None:
     gpu = rng.choice([each for each in GPUS if each.bf16])
     many = rng.choice((1e9, 1.3e9, 3e9, 7e9, 8e9, 13e9, 34e9, 70e9))
     used, gpus = rng.randrange(12, 62), rng.choice((1, 8, 16, 64, 256, 1024))
-    if STATE_BYTES * many > 0.85 * GIGABYTES[gpu.name] * 1e9 * gpus:
+    if STATE_BYTES * many > 0.85 * gpu.memory * 1e9 * gpus:
         return None  # not even sharded over the GPUs would the training state fit
     peak = gpu.peak("bf16")
     speed = used / 100 * peak * gpus / (6 * many)
