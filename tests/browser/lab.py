@@ -25,6 +25,12 @@ CONNECTED = """path => {
   const kernel = shown?.sessionContext?.session?.kernel;
   return shown?.context?.path === path && kernel?.connectionStatus === "connected";
 }"""
+KEPT = """given => {
+  const kept = (window.keptForTest = { done: false, error: null });
+  kept.promise = Promise.resolve((%s)(given))
+    .catch(error => (kept.error = String(error)))
+    .finally(() => (kept.done = true));
+}"""
 OUTPUTS = """() => {
   const cells = jupyterapp.shell.currentWidget.content.model.cells;
   const found = [];
@@ -104,7 +110,7 @@ class Notebook:
         """Close all that is open here, unsaved, and open another notebook in the same page, which
         saves the seconds that JupyterLab takes to load. The style sheets that our widgets brought
         along go too: what the next one needs it has to bring itself."""
-        self.page.evaluate(
+        self.wait_for(
             """async ([path, endKernels]) => {
               const { commands, shell } = jupyterapp;
               for (const shown of [...shell.widgets("main")]) {
@@ -121,16 +127,32 @@ class Notebook:
     def close(self) -> None:
         self.context.close()
 
+    def wait_for(self, promise: str, given: object = None) -> None:
+        """Call an asynchronous JavaScript function with an argument, and wait for its end.
+
+        The page keeps the promise and is asked how it stands: Chromium may collect one that only
+        the debugger waits for, and Playwright reports that as an error.
+        """
+        self.page.evaluate(KEPT % promise, given)
+        self.page.wait_for_function("() => keptForTest.done")
+        error = self.page.evaluate("() => keptForTest.error")
+        assert error is None, error
+
+    def execute(self, command: str, **arguments: object) -> None:
+        """Let JupyterLab execute a command, and wait for its end."""
+        execute = "([command, given]) => jupyterapp.commands.execute(command, given)"
+        self.wait_for(execute, [command, arguments])
+
     def run_all(self) -> list[dict[str, Any]]:
         """Run every cell; give source and outputs of the code cells."""
-        self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.execute("notebook:run-all-cells")
         return self.page.evaluate(OUTPUTS)
 
     def run_until(self, text: str) -> None:
         """Run every cell down to the one whose source holds ``text``, and that one."""
         self.cell(text)
         for command in ("run-all-above", "run-cell"):
-            self.page.evaluate(f"() => jupyterapp.commands.execute('notebook:{command}')")
+            self.execute(f"notebook:{command}")
 
     def index_of(self, text: str) -> int:
         """The number of the first cell whose source holds ``text``."""
@@ -149,7 +171,7 @@ class Notebook:
     def cell(self, text: str) -> Locator:
         """The cell whose source holds ``text``, scrolled into view."""
         index = self.index_of(text)
-        self.page.evaluate(
+        self.wait_for(
             """async i => {
               const notebook = jupyterapp.shell.currentWidget.content;
               notebook.activeCellIndex = i;
@@ -169,11 +191,10 @@ class Notebook:
     def run_cell(self, text: str) -> None:
         """Run one cell and wait until it has finished."""
         self.cell(text)
-        self.page.evaluate("() => jupyterapp.commands.execute('notebook:run-cell')")
+        self.execute("notebook:run-cell")
 
     def theme(self, name: str) -> None:
-        command = "name => jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
-        self.page.evaluate(command, name)
+        self.execute("apputils:change-theme", theme=name)
         light = "true" if "Light" in name else "false"
         self.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")

@@ -179,12 +179,11 @@ def test_pictures_have_alternative_text(open_notebook):
     picture = notebook.page.locator(".jp-OutputArea-output img").first
     assert "the scale is 2^16 after the first step" in picture.get_attribute("alt")
     assert faults(notebook.page, ".jp-OutputArea-output img") == []
-    toggle = "() => jupyterapp.commands.execute('application:toggle-left-area')"
-    notebook.page.evaluate(toggle)
+    notebook.execute("application:toggle-left-area")
     notebook.cell("plots.scaled_training")
     notebook.page.wait_for_timeout(500)
     save(notebook.page, "lab")
-    notebook.page.evaluate(toggle)
+    notebook.execute("application:toggle-left-area")
 
 
 def curves_alone() -> tuple[str, str, str]:

@@ -43,7 +43,7 @@ def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab):
     assert address.endswith(f"/lab/tree/{lesson.notebook}")
     assert page.request.get(address).ok
 
-    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    home.execute("docmanager:save")
     workspace.copy_course(lab.workspace)  # as the next `amp-lessons lab` does
     assert "widget-view" not in (lab.workspace / HOME).read_text(encoding="utf-8")
     home.close()

@@ -84,7 +84,7 @@ def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab
     assert output.get_by_text("New here?").count() == 0
     link = output.get_by_role("link", name="04 What autocast does to each op").first
     assert "04_autocast_ops.ipynb" in link.get_attribute("href")
-    home.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    home.execute("docmanager:save")
 
     progress.record_lesson("memory")
     workspace.copy_course(lab.workspace)  # as the next `amp-lessons lab` does
@@ -94,7 +94,7 @@ def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab
     expect(row).to_contain_text("✔")
     expect(output.get_by_text("When you opened the course")).to_be_visible()
     assert output.get_by_text("You have finished").count() == 0
-    home.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    home.execute("docmanager:save")
     home.page.wait_for_timeout(1000)
     assert home.page.locator(".jp-Dialog").count() == 0
 

@@ -99,7 +99,7 @@ def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_vie
         save(page, f"prediction_judged_by_{by}_{theme.lower()}")
     notebook.theme("JupyterLab Light")
     for _ in range(2):  # the text, and the cell after it; a change of theme may take the focus
-        page.evaluate("() => jupyterapp.commands.execute('notebook:run-cell-and-select-next')")
+        notebook.execute("notebook:run-cell-and-select-next")
     expect(page.locator(".jp-OutputArea-output", has_text="after")).to_be_visible()
     notebook.close()
 
