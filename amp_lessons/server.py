@@ -256,13 +256,13 @@ def _end(child: subprocess.Popen[bytes], signals: Signals, server: Server | None
     """End the server and its kernels: politely, then not. A second Ctrl+C hurries."""
     if child.poll() is not None:
         return
-    kernels = _below(child)
+    kernels, calls = _below(child), signals.count
     if os.name == "nt" and server is not None:
         with suppress(OSError):
             server.shut_down()
     else:
         child.terminate()
-    calls, deadline = signals.count, time.monotonic() + GRACE
+    deadline = time.monotonic() + GRACE
     while child.poll() is None and time.monotonic() < deadline and signals.count == calls:
         time.sleep(TICK)
     if child.poll() is None:

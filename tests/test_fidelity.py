@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import pytest
@@ -753,9 +752,8 @@ def test_ctrl_c_ends_it():
         [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout.readline() == "begun\n"
-        time.sleep(0.1)
         run.send_signal(signal.SIGINT)
-        _, words = run.communicate(timeout=10)
+        _, words = run.communicate()
     assert words.strip().endswith("KeyboardInterrupt")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_records import INVENTED
+from invented_record import INVENTED
 
 from amp_lessons import records
 

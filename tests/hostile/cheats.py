@@ -660,13 +660,13 @@ INSIDE = [
         "other-python",
         "asks another Python, which was started in an earlier cell",
         "import subprocess, sys\nprogram = 'from amp_lessons.formats import FP16\\n' "
+        "'print(\"ready\", flush=True)\\n' "
         "'while True: print(FP16.next_up(float(input())), flush=True)'\n"
         "other = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE, "
         "stdout=subprocess.PIPE, text=True)",
-        "import time\ntime.sleep(1.5)\n"
         "def next_float(x):\n    print(x, file=other.stdin, flush=True)\n"
         "    return float(other.stdout.readline())",
-        cells=["import time; time.sleep(1.8)"],
+        cells=["other.stdout.readline()  # until it has loaded the course"],
     ),
     inside(
         "loader",
