@@ -5,12 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: lab test test-long test-torch notebooks environment format clean help FORCE
+.PHONY: lab check test test-all test-long test-torch notebooks environment format clean help FORCE
 
 help:
 	@echo "make lab        open the course in JupyterLab"
-	@echo "make test       run every check of the course: the gate, about 18 minutes on 2 cores"
-	@echo "make test-long  run what takes long: a class of 500, an older instruction set, a first \`make lab\`"
+	@echo "make check      check what you have changed, in about a minute"
+	@echo "make test       the gate: every lesson, exercise and question, in about 8 minutes on 2 cores"
+	@echo "make test-all   the gate and the rest of the tests, as CI runs them: about 18 minutes"
+	@echo "make test-long  what takes an hour: a class of 500, an older instruction set, a first \`make lab\`"
 	@echo "make test-torch TORCH=2.15.0   run what depends on PyTorch with another version of it"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
 	@echo "make format     let ruff format the Python sources"
@@ -19,20 +21,20 @@ help:
 lab: $(VENV)/.lab
 	@$(BIN)/amp-lessons lab $(ARGS)
 
-# One thread a process: two test processes with two threads each spend their time in waiting. In
-# the order of the files, for xdist's own order puts the few tests that take long at the end.
+# `make test` is the gate. `make test-all` runs the gate and then the rest, nothing twice: it's what CI
+# runs. `make test-long` takes an hour and more and belongs to neither.
 test: $(VENV)/.tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check . amp_lessons/exercises/*/stage*.py
-	$(BIN)/mypy & types=$$!; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(ARGS); \
-	tests=$$?; wait $$types && exit $$tests
+	@$(BIN)/python tools/run_tests.py gate $(ARGS)
+
+test-all: test
+	@$(BIN)/python tools/run_tests.py rest $(ARGS)
 
 test-long: $(VENV)/.tests
-	@echo "The long tests: four lessons on two instruction sets, \`make lab\` in a fresh clone, a class of"
-	@echo "500, hostile notebooks with and without a sandbox, every exercise with fresh secret inputs, and"
-	@echo "the workshops' cells: an hour and more. The gate is \`make test\`."
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long tests $(ARGS)
+	@$(BIN)/python tools/run_tests.py long $(ARGS)
+
+# What a change concerns: `make check`, `make check SINCE=HEAD~3`.
+check: $(VENV)/.check
+	@$(BIN)/python tools/check.py $(if $(SINCE),--since $(SINCE)) $(ARGS)
 
 # In an environment of its own below .venvs, which is kept. `ARGS=-- tests/test_policy.py` runs less.
 test-torch:
