@@ -25,10 +25,10 @@ OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong, and the one line that mends it.
+    """Something that is wrong, and the one line that fixes it.
 
     Attributes:
-        blocks: whether the course cannot be worked through before it is mended.
+        blocks: whether the course cannot be worked through before it is fixed.
     """
 
     what: str
@@ -323,7 +323,7 @@ def show(report: Report, console: Console) -> None:
     if not report.problems:
         console.print("\nNo problem found. Open the course with: amp-lessons lab", soft_wrap=True)
     for problem in report.problems:
-        word = "Blocks the course" if problem.blocks else "Worth mending"
+        word = "Blocks the course" if problem.blocks else "Worth fixing"
         console.print(f"\n{word}: {problem.what}", soft_wrap=True)
         console.print(f"  cure: {problem.cure}", soft_wrap=True)
 

@@ -1,6 +1,6 @@
 """Notebook files as plain JSON: read without trusting them, written as Jupyter writes them.
 
-A file from a learner may be anything, so `read` refuses with one clear line what is no notebook,
+A file from a learner may be anything, so `read` refuses in one clear line what isn't a notebook,
 and what it returns has the few types that the rest of the package relies on. Whether a notebook
 belongs to the course is for `workspace` and `grading` to say.
 """
@@ -76,7 +76,7 @@ def _check(notebook: Any) -> None:
         raise NotebookError("is JSON, but not a notebook")
     if notebook["nbformat"] != 4:
         raise NotebookError(
-            f"has notebook format {notebook['nbformat']}, and 4 is needed: save it anew in "
+            f"has notebook format {notebook['nbformat']}, and 4 is needed: save it again in "
             "JupyterLab"
         )
     cells = notebook.get("cells")

@@ -63,7 +63,7 @@ def _magnitudes(tensors: Tensor | Iterable[Tensor]) -> np.ndarray:
     None is left out, for it is the gradient of a parameter that is frozen.
 
     Raises:
-        TypeError: for what is no real tensor. ValueError: for one on the meta device.
+        TypeError: for what isn't a real tensor. ValueError: for one on the meta device.
     """
     several = [tensors] if isinstance(tensors, Tensor) else tensors
     if not isinstance(several, Iterable):

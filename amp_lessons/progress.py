@@ -146,7 +146,7 @@ def _parse(text: str, path: str | Path) -> Progress:
     if version > VERSION:
         raise ProgressError(
             f"{path} was written by a newer AMP Lessons (its version is {version}, this one knows "
-            f"{VERSION}): upgrade the package, or move the file away to start anew"
+            f"{VERSION}): upgrade the package, or move the file away to start again"
         )
     for step in range(version, VERSION):
         data = _MIGRATIONS[step](data)

@@ -265,7 +265,7 @@ def check_settings(
 
 
 def check_pattern(found_inf: Iterable[bool]) -> None:
-    """Refuse what is no sequence of yes and no. Raises TypeError."""
+    """Reject anything that is not a sequence of booleans. Raises TypeError."""
     if isinstance(found_inf, str | bytes) or not isinstance(found_inf, Iterable):
         kind = type(found_inf).__name__
         raise TypeError(f"found_inf must be a list of True and False, one a step, not {kind}")

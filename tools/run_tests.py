@@ -59,7 +59,7 @@ def run(which: str, further: list[str], folder: str) -> int:
     tests = [*python, "pytest", "-m", WHICH[which]]
     tests += [] if which == "long" else TWO
     tests += ["tests"] if which != "gate" and not any(map(names_tests, further)) else []
-    # pytest keeps what its last runs wrote, for whoever looks into a failure.
+    # pytest keeps what its last runs wrote, for anyone who looks into a failure.
     kept = {"PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir(), "OMP_NUM_THREADS": "1"}
     own = os.environ | kept | {"TMPDIR": folder}
     started.append(subprocess.Popen([*tests, *further], cwd=ROOT, env=own))

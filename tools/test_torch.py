@@ -108,7 +108,7 @@ def read_version(text: str, root: Path = ROOT) -> str:
     """The version as it was given, without blanks; "2.15" is "2.15.0", as pip sees it.
 
     Raises:
-        InstallError: for what is no version, and for one outside the range of pyproject.toml.
+        InstallError: for what isn't a version, and for one outside the range of pyproject.toml.
     """
     version = re.sub(r"^(\d+\.\d+)$", r"\1.0", text.strip())
     if not version:

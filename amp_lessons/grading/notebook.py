@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Submission:
-    """A notebook that can be run, and what had to be mended for it.
+    """A notebook that can be run, and what had to be repaired for it.
 
     Attributes:
         problems: repairs that a person should look at.
