@@ -9,7 +9,6 @@ import new_exercise
 import pytest
 
 from amp_lessons import course
-from amp_lessons.checks.exercise import Exercise
 
 
 @pytest.fixture
@@ -20,19 +19,43 @@ def shelf(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_new_exercise_lacks_only_its_words(shelf, monkeypatch, capsys):
+def test_a_new_exercise_lacks_its_words_and_its_place(shelf, capsys):
     assert new_exercise.main(["number_formats", "halve", "Halve a number"]) == 0
     told = capsys.readouterr().out
     assert 'add "halve" to the exercises of number_formats in amp_lessons/course.py' in told
     assert "python tools/check_exercises.py halve -v" in told
-    exercise = Exercise(shelf / "number_formats" / "halve.py")
-    monkeypatch.setattr(check_exercises, "find", lambda name: exercise)
-    check_exercises.entries.cache_clear()
-    problems = check_exercises.problems("halve")
-    check_exercises.entries.cache_clear()
-    assert len(problems) == 6
-    assert all("still to do: " in problem and "TODO" in problem for problem in problems)
-    assert problems[0].startswith("number_formats/halve.py:4:")
+    assert check_exercises.main(["halve", "-v"]) == 1
+    told = capsys.readouterr().out
+    assert told.count("  ok  sign-lost: ") == 3
+    place, *words, _ = [line for line in told.splitlines() if line[0] != " "][1:]
+    assert place == (
+        "number_formats/halve.py: not in the course yet; add 'halve' to the exercises of "
+        "number_formats in amp_lessons/course.py."
+    )
+    assert len(words) == 6
+    assert all("still to do: " in problem and "TODO" in problem for problem in words)
+    assert words[0].startswith("number_formats/halve.py:4:")
+
+
+def test_a_file_that_cannot_be_read_is_one_problem(shelf, capsys):
+    assert new_exercise.main(["number_formats", "lessen", "Make a number smaller"]) == 0
+    file = shelf / "number_formats" / "lessen.py"
+    file.write_text(file.read_text().replace("# %% wrong sign-lost", "# %% wrong"))
+    capsys.readouterr()
+    assert check_exercises.main(["lessen", "-v"]) == 1
+    told = capsys.readouterr().out
+    assert "lessen.py:29: give it a name of its own, as in '# %% wrong NAME'." in told
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [("stop_snking", "did you mean stop_sinking?"), ("xyz", "begin one with tools/new_exercise")],
+)
+def test_an_unknown_exercise_is_one_line_with_a_cure(capsys, name, cure):
+    assert check_exercises.main([name]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"no exercise is called '{name}'; {cure}")
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(

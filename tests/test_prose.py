@@ -60,4 +60,4 @@ def test_an_example_in_a_docstring_is_not_a_sentence(tmp_path):
 
 def test_the_tool_names_what_it_read(capsys):
     assert prose.main(["docs/tested.md"]) == 0
-    assert capsys.readouterr().out == "1 pages, 0 faults\n"
+    assert capsys.readouterr().out == "1 pages read, 0 to correct\n"

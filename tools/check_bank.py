@@ -1,18 +1,22 @@
 """Check questions while you write them: `python tools/check_bank.py grad_scaler`.
 
-Reads the bank, runs the proofs of the topics that you name (all of them without a name), and says
-what gives answers away. The tests hold the same rules. A *strategy* is a way to guess without
-knowing: it should do no better than chance.
+Reads the bank, runs the proofs of the topics that you name (all of them without a name), holds
+their sentences to the rules of `tools/prose.py`, and says what gives answers away. The tests hold
+the same rules. A *strategy* is a way to guess without knowing: it should do no better than chance.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+
+from prose import plain, unplain
 
 from amp_lessons.quiz import bank, proofs
-from amp_lessons.quiz.items import ChoiceItem, Item
+from amp_lessons.quiz.items import ChoiceItem, Item, OpenQuestion, texts
 
 Strategy = Callable[[ChoiceItem], Sequence[int]]
 """Gives the places of the choices among which it would draw."""
@@ -58,7 +62,7 @@ def gain(strategy: Strategy, items: Sequence[ChoiceItem]) -> float:
         chosen = strategy(item)
         score += len(item.right & set(chosen)) / len(chosen)
         chance += 1 / len(item.choices)
-    return 100 * (score - chance) / len(items)
+    return 100 * (score - chance) / len(items) if items else 0.0
 
 
 def report(items: Sequence[Item]) -> list[str]:
@@ -75,7 +79,29 @@ def report(items: Sequence[Item]) -> list[str]:
     return lines
 
 
-def main(topics: Sequence[str]) -> int:
+def words(item: Item | OpenQuestion) -> list[str]:
+    """What is wrong with the English of a question, each in a line."""
+    found = []
+    for text in texts(item):
+        found += unplain(text)
+        if "$" in plain(text):
+            found.append(f"no formulas, write them as code: {text}")
+        if re.search(r"\(([a-e])\)", plain(text)):
+            found.append(f"choices have no letters here: {text}")
+    return [f"{item.id}: {fault}" for fault in found]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("topics", nargs="*", help="such as grad_scaler; default all")
+    topics = parser.parse_args(arguments).topics
+    known = bank.topics_there()
+    for topic in topics:
+        if topic not in known:
+            close = get_close_matches(topic, known, n=1)
+            cure = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            print(f"no topic is called {topic!r}; {cure}", file=sys.stderr)
+            return 2
     try:
         there = bank.read(bank.FOLDER)
     except bank.BankError as error:
@@ -83,8 +109,11 @@ def main(topics: Sequence[str]) -> int:
         return 1
     items = [i for i in (*there.items, *there.predictions) if not topics or i.topic in topics]
     if not items:
-        print(f"no items in {', '.join(topics)}")
+        print(f"{', '.join(topics)} has no questions yet")
         return 1
+    spoken = [question for question in there.open if not topics or question.topic in topics]
+    faults = [fault for item in (*items, *spoken) for fault in words(item)]
+    print("\n".join(faults), end="\n" if faults else "")
     failed = 0
     for item in items:
         if item.proved:
@@ -99,12 +128,11 @@ def main(topics: Sequence[str]) -> int:
         kinds[item.kind] = kinds.get(item.kind, 0) + 1
     levels = [sum(i.level == level for i in found) for level in (1, 2, 3)]
     print(f"{len(found)} items, {sum(i.proved for i in found)} proved, {failed} proofs failed")
-    spoken = sum(not topics or question.topic in topics for question in there.open)
-    print(f"kinds {kinds}, levels 1/2/3 {levels}, open {spoken}")
+    print(f"kinds {kinds}, levels 1/2/3 {levels}, open {len(spoken)}")
     for line in report(found):
         print(line)
-    return 1 if failed else 0
+    return 1 if failed or faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

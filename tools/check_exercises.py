@@ -12,10 +12,14 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 
+import prose
+
+from amp_lessons import checks, course
 from amp_lessons.authoring.cells import ExerciseFileError
-from amp_lessons.checks import find
 from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.checks.verdict import State
@@ -25,10 +29,20 @@ from amp_lessons.torch_state import usual_torch
 
 MAX_LINES = 350
 FEWEST_WRONG = 3
-LONGEST_SENTENCE = 35
 EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
 
 Check = Callable[[Exercise], Iterator[str]]
+
+
+@cache
+def find(name: str) -> Exercise:
+    """The exercise with this name, also one that the catalogue doesn't list yet.
+
+    Raises:
+        UnknownExercise: if there is neither.
+    """
+    unlisted = [] if name in EXERCISES else sorted(course.EXERCISES.glob(f"*/{name}.py"))
+    return Exercise(unlisted[0]) if unlisted else checks.find(name)
 
 
 # ---- is everything there? -----------------------------------------------------------------------
@@ -58,6 +72,21 @@ def parts(exercise: Exercise) -> Iterator[str]:
     slugs = [mistake.slug for mistake in mistakes]
     for slug in {slug for slug in slugs if slugs.count(slug) > 1}:
         yield f"{file}: {slug!r} stands there twice; put the answers under one heading."
+
+
+def listed(exercise: Exercise) -> Iterator[str]:
+    """The catalogue has it."""
+    topic, name = exercise.path.parent.name, exercise.name
+    if name not in EXERCISES:
+        yield (
+            f"{topic}/{name}.py: not in the course yet; add {name!r} to the exercises of {topic} "
+            "in amp_lessons/course.py."
+        )
+
+
+def words(exercise: Exercise) -> Iterator[str]:
+    """What people read is plain."""
+    yield from prose.faults(exercise.path)
 
 
 def size(exercise: Exercise) -> Iterator[str]:
@@ -188,12 +217,12 @@ def two_at_once(exercise: Exercise) -> Iterator[str]:
 CHECKS: tuple[Check, ...] = (parts, size, right, wrong, ambiguous, independent)
 
 
-def problems(name: str, checks: tuple[Check, ...] = CHECKS) -> list[str]:
+def problems(name: str, asked: tuple[Check, ...] = CHECKS) -> list[str]:
     """All that is wrong with one exercise; a file that cannot be read is one problem."""
     exercise = find(name)
     found: list[str] = []
     with usual_torch():
-        for check in checks:
+        for check in asked:
             try:
                 found += check(exercise)
             except ExerciseFileError as error:
@@ -213,25 +242,33 @@ def table(name: str) -> Iterator[str]:
             yield from (f"         {line}" for line in verdict.seen[:2])
 
 
-def main() -> int:
+def unknown(name: str) -> str:
+    """One line for a name that neither the catalogue nor a file has."""
+    close = get_close_matches(name, EXERCISES, n=1)
+    cure = f"did you mean {close[0]}?" if close else "begin one with tools/new_exercise.py"
+    return f"no exercise is called {name!r}; {cure}"
+
+
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="exercises, such as clip_step; default all")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every wrong answer")
     parser.add_argument("--pairs", action="store_true", help="also run all mistakes in pairs")
-    chosen = parser.parse_args()
-    unknown = [name for name in chosen.names if name not in EXERCISES]
-    if unknown:
-        print(f"no exercise is called {', '.join(unknown)}", file=sys.stderr)
-        return 2
-    checks = (*CHECKS, two_at_once) if chosen.pairs else CHECKS
+    chosen = parser.parse_args(arguments)
+    for name in chosen.names:
+        if name not in EXERCISES and not list(course.EXERCISES.glob(f"*/{name}.py")):
+            print(unknown(name), file=sys.stderr)
+            return 2
+    asked = (listed, words, *CHECKS, *([two_at_once] if chosen.pairs else []))
     count = 0
     for name in chosen.names or EXERCISES:
         began = time.process_time()
-        found = problems(name, checks)
+        found = problems(name, asked)
         count += len(found)
-        if chosen.verbose and not any("does not fit" in line for line in found):
+        if chosen.verbose:
             print(f"{name}: {time.process_time() - began:.1f} s")
-            print("\n".join(table(name)))
+            with suppress(ExerciseFileError):  # a file that can't be read is among the problems
+                print("\n".join(table(name)))
         print("\n".join(found), end="\n" if found else "")
     print(f"{len(chosen.names or EXERCISES)} exercises, {count} problems")
     return 1 if count else 0

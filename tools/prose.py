@@ -86,7 +86,7 @@ def prose(path: Path) -> list[tuple[int, str]]:
     Of Python files in the package these are the docstrings: learners read them.
     """
     text = path.read_text(encoding="utf-8")
-    if text.startswith("# %%") and "exercises" in path.parts:
+    if text.startswith("# %%") and "sources" not in path.parts:
         return [found for cell in read_cells(path) for found in _paragraphs(cell)]
     if path.suffix == ".toml":
         return [(1 + text.count("\n", 0, m.start()), plain(m[1])) for m in _TEXT.finditer(text)]
@@ -139,7 +139,7 @@ def main(names: list[str]) -> int:
     read = {path.resolve() for path in map(Path, names)}
     held = [path for path in pages() if not read or path in read]
     found = [fault for path in held for fault in faults(path)]
-    print(*found, f"{len(held)} pages, {len(found)} faults", sep="\n")
+    print(*found, f"{len(held)} pages read, {len(found)} to correct", sep="\n")
     return 1 if found else 0
 
 

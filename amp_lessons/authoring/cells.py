@@ -19,6 +19,9 @@ OPEN = ("statement", "text", "demo", "given", "answer", "hints", "probe")
 SECRET = ("judge", "passed", "right", "rule", "wrong", "program")
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+NAMED = ("right", "rule", "wrong", "program")
+"""Those that need a name behind the word."""
+
 STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
 _SOLUTION = re.compile(rf"^([ \t]*){BEGIN}\n.*?^[ \t]*{END}[ \t]*\n?", re.MULTILINE | re.DOTALL)
 _MARKERS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})[ \t]*(?:\n|\Z)", re.MULTILINE)
@@ -85,8 +88,8 @@ def read_cells(path: Path, text: str | None = None) -> list[Cell]:
     """The cells of a file, in order.
 
     Raises:
-        ExerciseFileError: for a kind of cell that does not exist, and for an open cell below a
-            secret one.
+        ExerciseFileError: for a kind of cell that does not exist, for an open cell below a secret
+            one, and for a cell of `NAMED` without a name.
     """
     text = path.read_text(encoding="utf-8") if text is None else text
     headers = list(_HEADER.finditer(text))
@@ -106,6 +109,8 @@ def read_cells(path: Path, text: str | None = None) -> list[Cell]:
             )
         options = dict(word.split("=", 1) for word in words if "=" in word)
         name, *flags = [word for word in words if "=" not in word] or [""]
+        if kind in NAMED and not name:
+            raise ExerciseFileError(f"{where}: give it a name of its own, as in '# %% {kind} NAME'.")
         body = text[header.end() + 1 : end]
         cells.append(Cell(kind, name, options, tuple(flags), body, where, line))
     return cells

@@ -334,18 +334,26 @@ def _check_claim(claim: str) -> None:
 
 
 def _check_computes(proof: str) -> None:
-    """A proof calls something or calculates; one that only names its own answer proves nothing."""
+    """A proof calls something, calculates, or reads a value of a module, such as a flag of torch;
+    one that only names its own answer proves nothing."""
     try:
         tree = ast.parse(proof)
     except SyntaxError as error:
         raise ValueError(
             f"its proof is not valid Python: {error.msg}, line {error.lineno}"
         ) from error
-    if not any(_is_work(node) for node in ast.walk(tree)):
-        raise ValueError("its proof computes nothing: it only compares literals")
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    imported = {(a.asname or a.name).partition(".")[0] for n in imports for a in n.names}
+    if not any(_is_work(node, imported) for node in ast.walk(tree)):
+        raise ValueError(
+            "its proof computes nothing: have it call or calculate something, or read a value from "
+            "a module that it imports"
+        )
 
 
-def _is_work(node: ast.AST) -> bool:
+def _is_work(node: ast.AST, imported: set[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in imported
     if isinstance(node, ast.Call):
         return not (isinstance(node.func, ast.Name) and node.func.id in _IDLE)
     return isinstance(node, ast.BinOp | ast.AugAssign)

@@ -44,6 +44,7 @@ def everything(tmp_path, text) -> tuple:
         (WHOLE + "\n# %% worng doubled\n", "squares/square.py:61: no cell is called 'worng'. Take"),
         (WHOLE + "\n# %% hints\n# - x\n", "a cell 'hints' belongs to the learner's half. Move it"),
         (WHOLE + "\n# %% right power\n", "give each right answer its own name"),
+        (WHOLE + "\n# %% wrong\n# You lost it.\n", "py:61: give it a name of its own, as in '# %%"),
         (
             WHOLE.replace('swap("y * y", "y + y")', 'swap("y*y", "y + y")'),
             "squares/square.py:38: this edit does not fit any more: 'y*y' stands there 0 times",
@@ -56,7 +57,7 @@ def everything(tmp_path, text) -> tuple:
         (WHOLE + "\n# %% rule big\n# Too big.\nx = 1\n", "define `breaks"),
         (HEAD + PROBE + "\n# %% program x\n", "put a cell 'wrong' above this program"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_a_file_that_is_not_right_names_line_and_cure(tmp_path, text, message):
     with pytest.raises(ExerciseFileError) as refused:
@@ -118,6 +119,19 @@ def test_the_tool_names_what_is_missing_and_its_cure(tmp_path, change, message):
     if not message:
         assert problems == []
     assert message in "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "message"),
+    [
+        ("You simply added one.", "square.py:57: 'simply': leave it out"),
+        (f"You added one{' and one' * 17}.", "square.py:56: 37 words, over 35: You added one and"),
+    ],
+)
+def test_a_sentence_that_is_not_plain_is_refused(tmp_path, sentence, message):
+    _now["text"] = WHOLE.replace("You added one.", sentence)
+    (problem,) = check_exercises.problems("square", (check_exercises.words,))
+    assert problem.startswith(message)
 
 
 def test_a_long_file_is_refused(tmp_path):
