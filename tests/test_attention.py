@@ -48,34 +48,35 @@ RULES = Settings.for_torch(torch.__version__).torch
 SILENT = [f"sdp_utils_cpp.h:{line}" for line in (275, 297, 301, 293, 315, 319)]
 
 
-def name(told: object) -> str:
-    if isinstance(told, Told):
-        return f"{told.what}, {told.gpu}"
-    return told if told in RULES_OF else ""
+def name(told: Told) -> str:
+    return f"{told.what}, {told.gpu}"
 
 
 # ---- the choice ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("told", TABLE, ids=name)
-def test_the_table(told):
-    choice = choose(told.call, told.gpu, told.switches)
-    assert choice.kernel == told.kernel
-    assert choice.source[told.refuses or told.kernel] == told.line
+def test_the_table(subtests):
+    for told in TABLE:
+        with subtests.test(name(told)):
+            choice = choose(told.call, told.gpu, told.switches)
+            assert choice.kernel == told.kernel
+            assert choice.source[told.refuses or told.kernel] == told.line
 
 
-@pytest.mark.parametrize(("version", "told", "answer"), ROWS, ids=name)
-def test_pytorchs_own_code_says_the_same(version, told, answer):
-    assert (answer["what"], answer["gpu"]) == (told.what, told.gpu), "record_attention.py is due"
-    choice = choose(told.call, told.gpu, under(version, told))
-    assert (choice.kernel, choice.torch) == (answer["kernel"], version)
-    if choice.kernel == "none":  # there the filters are not asked
-        return
-    if version == "2.15" and told.what == "3 dimensions":  # the filters were asked before the
-        return  # call got its fourth
-    lines = {kernel: choice.source[kernel] for kernel in choice.refused if kernel != "math"}
-    silent = {kernel for kernel, line in lines.items() if line in SILENT}
-    assert lines | dict.fromkeys(silent, "silent") == answer["lines"]
+def test_pytorchs_own_code_says_the_same(subtests):
+    for version, told, answer in ROWS:
+        with subtests.test(f"{version}, {name(told)}"):
+            row = (answer["what"], answer["gpu"])
+            assert row == (told.what, told.gpu), "record_attention.py is due"
+            choice = choose(told.call, told.gpu, under(version, told))
+            assert (choice.kernel, choice.torch) == (answer["kernel"], version)
+            if choice.kernel == "none":  # there the filters are not asked
+                continue
+            if version == "2.15" and told.what == "3 dimensions":  # the filters were asked before
+                continue  # the call got its fourth
+            lines = {kernel: choice.source[kernel] for kernel in choice.refused if kernel != "math"}
+            silent = {kernel for kernel, line in lines.items() if line in SILENT}
+            assert lines | dict.fromkeys(silent, "silent") == answer["lines"]
 
 
 def under(version: str, told: Told) -> Settings:
@@ -248,15 +249,14 @@ def saved(call: Call, kernel: str) -> int:
     return sum(sizes.values())
 
 
-@pytest.mark.parametrize(
-    ("version", "told", "answer"), [row for row in ROWS if row[0] == RULES], ids=name
-)
-def test_saved_bytes_are_those_of_pytorchs_own_code(version, told, answer):
-    if answer["kernel"] == "":
-        with pytest.raises(RuntimeError, match="No available kernel"):
-            saved(told.call, "")
-    else:
-        assert saved(told.call, answer["kernel"]) == answer["saved"]
+def test_saved_bytes_are_those_of_pytorchs_own_code(subtests):
+    for told, answer in zip(TABLE, RECORDS[RULES]["answers"], strict=True):
+        with subtests.test(name(told)):
+            if answer["kernel"] == "":
+                with pytest.raises(RuntimeError, match="No available kernel"):
+                    saved(told.call, "")
+            else:
+                assert saved(told.call, answer["kernel"]) == answer["saved"]
 
 
 ROW = 2 * 8 * 128  # batch, heads, length

@@ -36,19 +36,21 @@ def hazards(function, *rest, dtype=FP16, device="cuda", rows=4):
 SINCE_2_14 = torch.__version__ >= (2, 14)  # where CUDA's FFT takes BF16
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda p: p.name)
-def test_a_planted_mistake_is_found(planted):
-    if planted.name == "an FFT in BF16" and SINCE_2_14:
-        pytest.skip("no mistake in this PyTorch")
-    found = counted().found[planted.name]
-    assert told(planted, found), [(h.kind, h.severity, h.message) for h in found]
+def test_a_planted_mistake_is_found(subtests):
+    for planted in PLANTED:
+        with subtests.test(planted.name):
+            if planted.name == "an FFT in BF16" and SINCE_2_14:
+                pytest.skip("no mistake in this PyTorch")
+            found = counted().found[planted.name]
+            assert told(planted, found), [(h.kind, h.severity, h.message) for h in found]
 
 
-@pytest.mark.parametrize("name", CLEAN)
-def test_a_clean_model_is_not_accused(name):
-    for device, dtype in RUNS:
-        found = counted().false[name, device, str(dtype)[6:]]
-        assert found == (), [(h.kind, h.op, h.where, h.message) for h in found]
+def test_a_clean_model_is_not_accused(subtests):
+    for name in CLEAN:
+        with subtests.test(name):
+            for device, dtype in RUNS:
+                found = counted().false[name, device, str(dtype)[6:]]
+                assert found == (), [(h.kind, h.op, h.where, h.message) for h in found]
 
 
 def test_there_are_enough_of_both_and_of_each_kind():
@@ -67,16 +69,17 @@ def number(value) -> float:
     return torch.as_tensor(value).double().reshape(-1)[0].item()
 
 
-@pytest.mark.parametrize("planted", SHOWN, ids=lambda p: p.name)
-def test_the_number_goes_wrong_and_the_cure_is_right(planted):
-    wrong, cured, truth = planted.shown
-    if planted.severity == RAISES and planted.kind != "16-bit parameters":
-        with pytest.raises((RuntimeError, NotImplementedError)):
-            wrong()
-    else:
-        got = number(wrong())
-        assert not math.isfinite(got) or abs(got - truth) > 0.02 * abs(truth) + 1e-6, got
-    assert number(cured()) == pytest.approx(truth, rel=2e-3, abs=1e-6)
+def test_the_number_goes_wrong_and_the_cure_is_right(subtests):
+    for planted in SHOWN:
+        with subtests.test(planted.name):
+            wrong, cured, truth = planted.shown
+            if planted.severity == RAISES and planted.kind != "16-bit parameters":
+                with pytest.raises((RuntimeError, NotImplementedError)):
+                    wrong()
+            else:
+                got = number(wrong())
+                assert not math.isfinite(got) or abs(got - truth) > 0.02 * abs(truth) + 1e-6, got
+            assert number(cured()) == pytest.approx(truth, rel=2e-3, abs=1e-6)
 
 
 def test_most_mistakes_show_a_number():

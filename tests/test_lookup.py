@@ -40,9 +40,10 @@ WRITTEN = texts("written_errors.toml")
 EXAMPLES = {" ".join(entry.example.split()) for entry in catalogue.load()}
 
 
-@pytest.mark.parametrize("case", WRITTEN, ids=lambda case: case["entry"])
-def test_a_pasted_text_finds_its_entry_first(case):
-    assert found_first(case["text"]) == case["entry"]
+def test_a_pasted_text_finds_its_entry_first(subtests):
+    for case in WRITTEN:
+        with subtests.test(case["entry"]):
+            assert found_first(case["text"]) == case["entry"]
 
 
 def test_the_texts_are_many_and_none_of_the_catalogue():
@@ -64,10 +65,11 @@ def test_texts_written_after_threads_find_their_entry():
     assert 30 * (len(cases) - len(missed)) >= RIGHT_OF_THIRTY * len(cases), missed
 
 
-@pytest.mark.parametrize("entry", catalogue.load(), ids=lambda entry: entry.id)
-def test_each_entry_is_found_by_its_example_and_by_its_name(entry):
-    assert found_first(entry.example) == entry.id
-    assert found_first(f" {entry.id.upper()}\n") == entry.id
+def test_each_entry_is_found_by_its_example_and_by_its_name(subtests):
+    for entry in catalogue.load():
+        with subtests.test(entry.id):
+            assert found_first(entry.example) == entry.id
+            assert found_first(f" {entry.id.upper()}\n") == entry.id
 
 
 UNRELATED = [
@@ -77,10 +79,11 @@ UNRELATED = [
 ]
 
 
-@pytest.mark.parametrize("case", UNRELATED, ids=lambda c: c.get("url", ascii(c["text"])[1:41]))
-def test_a_text_that_no_entry_is_about_gets_no_confident_answer(case):
-    found = lookup(case["text"], limit=200)
-    assert [each.entry.id for each in found if each.confident] == []
+def test_a_text_that_no_entry_is_about_gets_no_confident_answer(subtests):
+    for case in UNRELATED:
+        with subtests.test(case.get("url", ascii(case["text"])[:60])):
+            found = lookup(case["text"], limit=200)
+            assert [each.entry.id for each in found if each.confident] == []
 
 
 LOG = "21:05:23 INFO saved the checkpoint, validated images, accuracy, recall and perplexity"

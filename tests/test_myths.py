@@ -40,9 +40,6 @@ def text_of(myth: Entry) -> str:
     return re.split(r"^#+ ", cell.split(f"### {myth.heading}\n")[1], flags=re.MULTILINE)[0]
 
 
-each = pytest.mark.parametrize("myth", MYTHS, ids=lambda m: f"myth{m.number}")
-
-
 # ---- the catalogue ------------------------------------------------------------------------------
 
 
@@ -52,19 +49,21 @@ def test_the_catalogue_is_whole_and_in_the_order_of_the_pages():
     assert sorted(proofs.PROOFS) == list(range(1, 37))
 
 
-@each
-def test_the_verdict_follows_from_the_cases(myth):
-    cases = proofs.PROOFS[myth.number]()
-    assert verdict_of(cases) == myth.verdict, cases
+def test_the_verdict_follows_from_the_cases(subtests):
+    for myth in MYTHS:
+        with subtests.test(f"myth {myth.number}"):
+            cases = proofs.PROOFS[myth.number]()
+            assert verdict_of(cases) == myth.verdict, cases
 
 
-@each
-def test_a_claim_has_a_reason_a_lesson_and_a_primary_source_if_it_has_any(myth):
-    assert 1 <= myth.lesson <= 11
-    assert myth.source == "" or myth.source.startswith(PRIMARY)
-    for text in (myth.claim, myth.why):
-        assert 10 < len(text) < 130
-        assert not text.endswith(".")
+def test_a_claim_has_a_reason_a_lesson_and_a_primary_source_if_it_has_any(subtests):
+    for myth in MYTHS:
+        with subtests.test(f"myth {myth.number}"):
+            assert 1 <= myth.lesson <= 11
+            assert myth.source == "" or myth.source.startswith(PRIMARY)
+            for text in (myth.claim, myth.why):
+                assert 10 < len(text) < 130
+                assert not text.endswith(".")
 
 
 def test_how_a_verdict_follows():
@@ -89,11 +88,12 @@ def test_the_lesson_is_short():
             assert len([line for line in cell.source.splitlines() if line.strip()]) <= 15
 
 
-@each
-def test_each_claim_begins_with_its_verdict_and_is_short(myth):
-    text = text_of(myth).strip()
-    assert text.lower().startswith(f"**{myth.verdict}")
-    assert 20 <= len(text.split()) <= 125
+def test_each_claim_begins_with_its_verdict_and_is_short(subtests):
+    for myth in MYTHS:
+        with subtests.test(f"myth {myth.number}"):
+            text = text_of(myth).strip()
+            assert text.lower().startswith(f"**{myth.verdict}")
+            assert 20 <= len(text.split()) <= 125
 
 
 def test_the_claims_stand_in_order_under_their_pages():
@@ -106,10 +106,11 @@ def test_the_claims_stand_in_order_under_their_pages():
     assert order == wanted
 
 
-@each
-def test_each_claim_has_a_printed_line(myth):
-    cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
-    assert re.search(rf"^{myth.number} \S", printed(cells), re.MULTILINE)
+def test_each_claim_has_a_printed_line(subtests):
+    for myth in MYTHS:
+        with subtests.test(f"myth {myth.number}"):
+            cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
+            assert re.search(rf"^{myth.number} \S", printed(cells), re.MULTILINE)
 
 
 def test_cells_print_numbers_and_no_booleans():

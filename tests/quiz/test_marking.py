@@ -19,8 +19,13 @@ NUMBERS = [item for item in EVERYTHING if isinstance(item, NumberItem)]
 ORDERS = [item for item in EVERYTHING if isinstance(item, OrderItem)]
 
 
-@pytest.mark.parametrize("item", CHOSEN, ids=lambda item: item.id)
-def test_each_choice_gets_its_own_words(item):
+def test_each_choice_gets_its_own_words(subtests):
+    for item in CHOSEN:
+        with subtests.test(item.id):
+            each_choice_gets_its_own_words(item)
+
+
+def each_choice_gets_its_own_words(item):
     for place, choice in enumerate(item.choices):
         marked = mark(item, [place])
         assert marked.right == (item.right == {place})
@@ -32,42 +37,45 @@ def test_each_choice_gets_its_own_words(item):
     assert mark(item, sorted(item.right)).right
 
 
-@pytest.mark.parametrize("item", NUMBERS, ids=lambda item: item.id)
-def test_each_mistake_is_named(item):
-    marked = mark(item, item.answer)
-    assert marked.right
-    assert [remark.role for remark in marked.remarks] == ["right"]
-    for mistake in item.mistakes:
-        marked = mark(item, mistake.value)
-        assert not marked.right
-        assert marked.remarks[0].text == mistake.why
-        assert marked.remarks[1].text == item.explanation
+def test_each_mistake_is_named(subtests):
+    for item in NUMBERS:
+        with subtests.test(item.id):
+            marked = mark(item, item.answer)
+            assert marked.right
+            assert [remark.role for remark in marked.remarks] == ["right"]
+            for mistake in item.mistakes:
+                marked = mark(item, mistake.value)
+                assert not marked.right
+                assert marked.remarks[0].text == mistake.why
+                assert marked.remarks[1].text == item.explanation
 
 
-@pytest.mark.parametrize("item", ORDERS, ids=lambda item: item.id)
-def test_orders_are_marked_by_what_comes_before_what(item):
-    right = list(range(len(item.lines)))
-    assert mark(item, right).right
-    assert not mark(item, right[::-1]).right
-    assert not mark(item, right[:-1]).right
-    for number, distractor in enumerate(item.distractors, len(right)):
-        marked = mark(item, [*right[:-1], number])
-        assert not marked.right
-        assert distractor.why in [remark.text for remark in marked.remarks]
-    for slip in item.slips:
-        order = [line for line in right if line != slip.early]
-        order.insert(order.index(slip.late), slip.early)
-        marked = mark(item, order)
-        assert not marked.right
-        assert slip.why in [remark.text for remark in marked.remarks]
+def test_orders_are_marked_by_what_comes_before_what(subtests):
+    for item in ORDERS:
+        with subtests.test(item.id):
+            right = list(range(len(item.lines)))
+            assert mark(item, right).right
+            assert not mark(item, right[::-1]).right
+            assert not mark(item, right[:-1]).right
+            for number, distractor in enumerate(item.distractors, len(right)):
+                marked = mark(item, [*right[:-1], number])
+                assert not marked.right
+                assert distractor.why in [remark.text for remark in marked.remarks]
+            for slip in item.slips:
+                order = [line for line in right if line != slip.early]
+                order.insert(order.index(slip.late), slip.early)
+                marked = mark(item, order)
+                assert not marked.right
+                assert slip.why in [remark.text for remark in marked.remarks]
 
 
-@pytest.mark.parametrize("item", ORDERS, ids=lambda item: item.id)
-def test_lines_are_offered_in_another_order(item):
-    offered = shuffled(item)
-    assert sorted(offered) == list(range(len(item.offered)))
-    assert shuffled(item) == offered
-    assert not item.accepts([place for place in offered if place < len(item.lines)])
+def test_lines_are_offered_in_another_order(subtests):
+    for item in ORDERS:
+        with subtests.test(item.id):
+            offered = shuffled(item)
+            assert sorted(offered) == list(range(len(item.offered)))
+            assert shuffled(item) == offered
+            assert not item.accepts([place for place in offered if place < len(item.lines)])
 
 
 def test_several_gives_part_of_the_points():
