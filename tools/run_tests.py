@@ -78,10 +78,17 @@ def names_tests(argument: str) -> bool:
 
 def heed_signals() -> None:
     """Take each signal that ends a program as Ctrl+C, and Ctrl+C also where the shell that runs us
-    in the background has us ignore it: some tests are about it."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if (number := getattr(signal, name, None)) is not None:
-            signal.signal(number, signal.default_int_handler)
+    in the background has us ignore it: some tests are about it. The first one counts: nothing may
+    interrupt us while we clean up."""
+    numbers = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+
+    def stop(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, stop)
 
 
 def adopt_orphans() -> None:
@@ -104,7 +111,6 @@ def ends_of(started: list[subprocess.Popen]) -> list[int]:
 
 def end_all_below(at_once: bool) -> None:
     """End each process below this one, and first let it end by itself where there is time."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for order in (None, psutil.Process.terminate, psutil.Process.kill)[at_once:]:
         for process in below():
             with suppress(psutil.NoSuchProcess):
@@ -113,6 +119,9 @@ def end_all_below(at_once: bool) -> None:
         until = time.monotonic() + PATIENCE
         while below() and time.monotonic() < until:
             time.sleep(0.05)
+    with suppress(ChildProcessError):  # raised when no child is left
+        while sys.platform == "linux" and os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def below() -> list[psutil.Process]:
