@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import importlib.util
+import copy
 import json
 import re
-import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import build_notebooks as build
 import nbformat
 import pytest
+import rebuild
 from markdown_it import MarkdownIt
 from outputs import settled
+from rebuild import asked
 
 from amp_lessons import checks
 from amp_lessons.authoring.cells import BEGIN, END
 from amp_lessons.course import HOME, LESSONS, exercise_info, paths_with
 from amp_lessons.home import DRAWN
-from amp_lessons.quiz import bank, markup
+from amp_lessons.quiz import bank
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def load_tool():
-    spec = importlib.util.spec_from_file_location("build", ROOT / "tools/build_notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["build"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-build = load_tool()
 FOLDERS = build.FOLDERS
+
+
+@cache
+def products() -> tuple[build.Product, ...]:
+    """What the sources make, not run yet. To change one, copy it."""
+    return tuple(build.products(ROOT / "sources"))
 
 
 def stored() -> dict[str, str]:
@@ -57,25 +57,48 @@ def executed(folder: str) -> dict[str, nbformat.NotebookNode]:
 # ---- drift ------------------------------------------------------------------------------------
 
 
-def without_outputs(notebook: nbformat.NotebookNode) -> str:
-    """A notebook's text as it is before it runs; the tag that running gives is left out."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-            if cell.metadata.get("tags") == [build.CHECK_TAG]:
-                del cell.metadata["tags"]
-    return build.to_text(notebook)
-
-
 def test_notebooks_are_what_the_sources_give():
-    """Their cells. Their outputs are nbval's to compare, cell by cell, and for the lessons also
-    the browser tests', which run them in JupyterLab."""
-    wanted = build.products(ROOT / "sources")
+    """Text, code and the forms of questions. The other outputs are nbval's to compare, cell by
+    cell, and for the lessons also the browser tests', which run them in JupyterLab."""
+    wanted, kept = products(), stored()
     assert len(wanted) >= 9, "nothing was compared"
-    for product in wanted:
-        kept = nbformat.reads(stored()[product.path], as_version=4)
-        as_stored, as_built = without_outputs(kept), without_outputs(product.notebook)
-        assert as_stored == as_built, f"make notebooks, then commit: {product.path}"
+    stale = [p.path for p in wanted if rebuild.refreshed(p, kept[p.path]) != kept[p.path]]
+    assert not stale, f"make notebooks, then commit: {stale}"
+
+
+def opening_cell(product: build.Product) -> nbformat.NotebookNode:
+    return next(cell for cell in product.notebook.cells if cell.cell_type == "markdown")
+
+
+def test_a_changed_sentence_leaves_the_outputs_as_they_are():
+    path = LESSONS[1].notebook
+    (product,) = (copy.deepcopy(p) for p in products() if p.path == path)
+    opening_cell(product).source += "\n\nOne more sentence."
+    text = rebuild.refreshed(product, stored()[path])
+    old, new = (nbformat.reads(each, as_version=4) for each in (stored()[path], text))
+    assert "One more sentence." in text
+    assert [c for c in new.cells if c.cell_type == "code"] == [
+        c for c in old.cells if c.cell_type == "code"
+    ]
+
+
+def test_changed_code_has_to_run():
+    path = LESSONS[1].notebook
+    (product,) = (copy.deepcopy(p) for p in products() if p.path == path)
+    assert rebuild.refreshed(product, "") is None, "nothing is stored yet"
+    product.notebook.cells[-2].source += "\nprint(1)"
+    assert rebuild.refreshed(product, stored()[path]) is None
+
+
+def test_a_changed_question_changes_its_form_alone(monkeypatch):
+    path = LESSONS[1].notebook
+    (product,) = (p for p in products() if p.path == path)
+    old = nbformat.reads(stored()[path], as_version=4)
+    monkeypatch.setattr(rebuild, "form", lambda cell, ids: {"text/plain": f"asks {ids}"})
+    new = nbformat.reads(rebuild.refreshed(product, stored()[path]), as_version=4)
+    changed = [one for one, other in zip(new.cells, old.cells, strict=True) if one != other]
+    assert len(changed) == sum(bool(asked(cell)) for cell in old.cells) >= 4
+    assert all("asks [" in cell.outputs[0].data["text/plain"] for cell in changed)
 
 
 def test_stored_notebooks_ran_from_top_to_bottom():
@@ -106,7 +129,7 @@ def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte():
 
 
 def test_no_file_is_too_many_or_too_few():
-    wanted = {product.path for product in build.products(ROOT / "sources")}
+    wanted = {product.path for product in products()}
     assert set(stored()) == wanted, "make notebooks"
 
 
@@ -269,13 +292,6 @@ def test_lesson_says_which_paths_come_without_what_it_needs(lesson):
         assert f"[lesson {each.number:02}]" in last
 
 
-def asked(cell: nbformat.NotebookNode) -> list[str]:
-    """The ids of the questions that a cell asks for."""
-    if build.QUESTION_TAG not in cell.metadata.get("tags", []):
-        return []
-    return re.findall(r'"([a-z0-9_]+\.[a-z0-9_]+)"', cell.source)
-
-
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
 def test_lesson_asks_three_questions_of_the_bank_at_its_end(lesson):
     cells = notebooks("notebooks")[lesson.id].cells
@@ -321,8 +337,7 @@ def test_questions_are_stored_as_a_form_that_reads_without_a_kernel():
         for cell in notebook.cells:
             if ids := asked(cell):
                 (output,) = cell.outputs
-                title = "Prediction" if "predict(" in cell.source else "Questions"
-                form = markup.form([bank.load().find(wanted) for wanted in ids], title)
+                form = rebuild.form(cell, ids)
                 assert output.data == form, f"make notebooks, then commit: {ids}"
                 assert form["text/html"].count("<details><summary>Answer</summary>") == len(ids)
                 forms += 1

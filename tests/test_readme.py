@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
+import build_notebooks as build
 import pytest
 
 from amp_lessons import plots
@@ -16,15 +14,6 @@ from amp_lessons.course import LESSONS, PATHS
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-@pytest.fixture(scope="module")
-def build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build", ROOT / "tools/build_notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["build"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
@@ -70,13 +59,13 @@ def test_it_says_which_paths_count_exercises():
     assert "02 and 07 on the third path, 02 on the fourth." in text
 
 
-def test_the_picture_is_the_plot_of_lesson_00_that_has_its_title(build):
+def test_the_picture_is_the_plot_of_lesson_00_that_has_its_title():
     stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
     same = (ROOT / "docs/curves.png").read_bytes() == build.readme_picture(stored)
     assert same, "make notebooks"
 
 
-def test_the_picture_shows_what_its_caption_says(build):
+def test_the_picture_shows_what_its_caption_says():
     stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
     numbers = build.readme_plot(stored)[plots.CURVES]
     curves = {name: [float(x) for x in text.split()] for name, text in numbers.items()}
@@ -88,7 +77,7 @@ def test_the_picture_shows_what_its_caption_says(build):
     assert flat == pytest.approx([fp32[0]] * len(flat), rel=0.01)
 
 
-def test_without_that_plot_the_build_takes_no_other(build):
+def test_without_that_plot_the_build_takes_no_other():
     stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
     with pytest.raises(build.BuildError, match="0 plots called"):
         build.readme_picture(stored.replace(build.README_PICTURE, "Another title"))

@@ -22,7 +22,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -344,14 +344,44 @@ def build(
     if only:
         wanted = [p for p in wanted if Path(p.path).name.startswith(tuple(only))]
 
-    def make(product: Product) -> str:
-        text = to_text(execute(product) if product.execute else product.notebook)
-        if len(text.encode()) > MAX_BYTES:
-            raise BuildError(f"{product.path} has {len(text.encode())} bytes, over {MAX_BYTES}")
-        return text
-
     with ThreadPoolExecutor(jobs) as pool:
         return dict(zip([p.path for p in wanted], pool.map(make, wanted), strict=True))
+
+
+def make(product: Product) -> str:
+    """A notebook's text, after it has run if it does. Raises `BuildError`."""
+    text = to_text(execute(product) if product.execute else product.notebook)
+    if len(text.encode()) > MAX_BYTES:
+        raise BuildError(f"{product.path} has {len(text.encode())} bytes, over {MAX_BYTES}")
+    return text
+
+
+def store(built: dict[str, str]) -> int:
+    """Write the notebooks that aren't stored like this yet, and the README's picture.
+
+    Returns:
+        How many notebooks were written. Each is printed.
+    """
+    changed = 0
+    for name, text in built.items():
+        path = ROOT / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed += 1
+            print(f"wrote {name}")
+    if LESSONS[0].notebook in built:
+        (ROOT / "docs/curves.png").write_bytes(readme_picture(built[LESSONS[0].notebook]))
+    return changed
+
+
+def remove_all_but(wanted: Collection[str]) -> None:
+    """Remove the stored notebooks that no source makes any more."""
+    for path in sorted(ROOT.glob("*/*.ipynb")):
+        name = f"{path.parent.name}/{path.name}"
+        if path.parent.name in FOLDERS and name not in wanted:
+            path.unlink()
+            print(f"removed {name}")
 
 
 README_PICTURE = "Big pictures: FP32, FP16 and mixed precision"
@@ -388,22 +418,9 @@ def main() -> int:
     except (BuildError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
-    changed = 0
-    for name, text in built.items():
-        path = ROOT / name
-        path.parent.mkdir(exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            changed += 1
-            print(f"wrote {name}")
-    if LESSONS[0].notebook in built:
-        (ROOT / "docs/curves.png").write_bytes(readme_picture(built[LESSONS[0].notebook]))
-    for path in [] if chosen.only else ROOT.glob("*/*.ipynb"):
-        if path.parent.name in FOLDERS:
-            name = f"{path.parent.name}/{path.name}"
-            if name not in built:
-                path.unlink()
-                print(f"removed {name}")
+    changed = store(built)
+    if not chosen.only:
+        remove_all_but(built)
     print(f"{len(built)} notebooks built, {changed} changed")
     return 0
 
