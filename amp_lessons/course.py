@@ -48,6 +48,9 @@ class BadExerciseHead(AmpLessonsError, ValueError):
 _HEAD = re.compile(r"# %% statement points=(\d+) minutes=(\d+)\n# # (.+)\n")
 EXERCISES = Path(__file__).resolve().parent / "exercises"
 """The folder of the exercises: a folder a topic, a file an exercise."""
+IN_WHEEL = Path(__file__).resolve().parent / "_course"
+"""Where an installed wheel carries notebooks, sheets and solutions. A checkout has no such folder.
+"""
 
 
 def _of(topic: str, *names: str) -> tuple[ExerciseInfo, ...]:
@@ -667,9 +670,9 @@ def checkout() -> Path | None:
 def course_files() -> Path:
     """The folder that holds ``notebooks/``, ``exercises/`` and ``solutions/``.
 
-    In a checkout that is its root; an installed wheel carries the three beside this module.
+    In a checkout that is its root; an installed wheel carries the three in `IN_WHEEL`.
     """
-    return checkout() or Path(__file__).resolve().parent / "_course"
+    return checkout() or IN_WHEEL
 
 
 def _validate(lessons: tuple[Lesson, ...]) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+import amp_lessons
 from amp_lessons.foundations.errors import AmpLessonsError
 
 DISTRIBUTION = "amp-lessons"
@@ -102,7 +103,8 @@ def complete() -> str:
         if missing:
             install(missing, there)
     except BaseException:  # Ctrl+C too
-        if not Path(__file__).parents[1].joinpath("pyproject.toml").exists():  # never a checkout
+        beside = Path(amp_lessons.__file__).parents[1]
+        if not (beside / "pyproject.toml").exists():  # never a checkout
             pip("uninstall", "--yes", DISTRIBUTION)
         raise
     misfits = older(there, requirements)

@@ -20,15 +20,14 @@ from amp_lessons.authoring.cells import (
 )
 from amp_lessons.checks import find
 from amp_lessons.checks.halves import SHEET
-from amp_lessons.checks.topic import FOLDER
-from amp_lessons.course import ExerciseInfo, Lesson, lesson_of
+from amp_lessons.course import EXERCISES, ExerciseInfo, Lesson, lesson_of
 
 CHECK_TAG = "nbval-check-output"
 
 
 def solved(lesson: Lesson) -> list[NotebookNode]:
     """The cells of a lesson's sheet, with the solutions in them."""
-    cells = [_plain(cell) for cell in read_cells(FOLDER / lesson.slug / SHEET)]
+    cells = [_plain(cell) for cell in read_cells(EXERCISES / lesson.slug / SHEET)]
     for number, info in enumerate(lesson.exercises, start=1):
         cells += _exercise(number, info)
     return cells

@@ -14,10 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import amp_lessons
 from amp_lessons.interrupts import TooSlow
 from amp_lessons.plain_data import UNATTEMPTED, as_json, name_of, plain
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(amp_lessons.__file__).resolve().parent
 
 
 class DamagedEvidence(ValueError):

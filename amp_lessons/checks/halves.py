@@ -16,6 +16,8 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import amp_lessons
+from amp_lessons import course
 from amp_lessons.authoring.cells import (
     Cell,
     ExerciseFileError,
@@ -297,9 +299,14 @@ def _exercises_in(folder: Path) -> list[Path]:
 
 
 def open_halves(package: Path) -> None:
-    """Cut every exercise's file below a copy of the package to its learner's half."""
-    for folder in (package / "exercises").glob("*/"):
+    """Cut every exercise's file below a copy of the package to its learner's half.
+
+    Raises:
+        FileNotFoundError: if the copy has no exercises where the package has them.
+    """
+    exercises = package / course.EXERCISES.relative_to(Path(amp_lessons.__file__).resolve().parent)
+    for folder in filter(Path.is_dir, exercises.iterdir()):
         for path in _exercises_in(folder):
             path.write_text(open_half(path.read_text(encoding="utf-8")), encoding="utf-8")
         (folder / SHARED).unlink(missing_ok=True)
-    shutil.rmtree(package / "exercises" / "__pycache__", ignore_errors=True)
+    shutil.rmtree(exercises / "__pycache__", ignore_errors=True)

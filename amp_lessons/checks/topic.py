@@ -8,13 +8,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from amp_lessons import course
 from amp_lessons.checks.exercise import Exercise
-
-FOLDER = Path(__file__).resolve().parent.parent / "exercises"
 
 
 def exercise(name: str) -> Exercise:
@@ -28,7 +25,7 @@ def exercise(name: str) -> Exercise:
 
 @cache
 def _exercise(topic: str, name: str) -> Exercise:
-    return Exercise(FOLDER / topic / f"{name}.py")
+    return Exercise(course.EXERCISES / topic / f"{name}.py")
 
 
 def open_topic(module: str) -> Callable[[str], Any]:
@@ -43,7 +40,7 @@ def open_topic(module: str) -> Callable[[str], Any]:
         info = course.find_exercise(name)
         if info is not None and course.lesson_of(info.name).slug == topic:
             return exercise(info.name)
-        if not name.startswith("_") and (FOLDER / topic / "stage.py").exists():
+        if not name.startswith("_") and (course.EXERCISES / topic / "stage.py").exists():
             stage = importlib.import_module(f"{module}.stage")
             if hasattr(stage, name):
                 return getattr(stage, name)

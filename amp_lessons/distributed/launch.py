@@ -24,9 +24,10 @@ from typing import Any
 
 import psutil
 
+import amp_lessons
 from amp_lessons.foundations.errors import AmpLessonsError
 
-PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGE_ROOT = Path(amp_lessons.__file__).resolve().parent.parent
 _REPORT = "amp-lessons-report "
 _SIGKILL = 9  # Windows has no name for it
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s+: (\d+).*?exitcode\s+: (-?\d+)", re.DOTALL)
@@ -60,7 +61,7 @@ class Rank:
 
 
 def report(name: str, value: Any) -> None:
-    """Called by a rank: hand a value that JSON can hold to whoever called `launch`."""
+    """Called by a rank: hand a value that JSON can hold to the caller of `launch`."""
     print(_REPORT + json.dumps([name, value]), flush=True)
 
 

@@ -19,10 +19,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 
+from amp_lessons import checks
 from amp_lessons.course import EXERCISES
 
-CHECKS = EXERCISES.parent / "checks"
+CHECKS = Path(checks.__file__).parent
 
 LONGEST = 8_000
 """Characters of an answer that is considered. What is longer is no clear example."""
@@ -97,7 +99,7 @@ def vocabulary(slug: str) -> frozenset[str]:
     """The words that the course itself uses: in a lesson's exercises, and in what checks say."""
     files = [CHECKS / name for name in ("exercise.py", "wording.py", "diagnosis.py")]
     files += sorted((EXERCISES / slug).glob("*.py"))
-    texts = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
+    texts = [path.read_text(encoding="utf-8") for path in files]
     texts.append(" ".join((*keyword.kwlist, *keyword.softkwlist, *dir(builtins))))
     words = (word for text in texts for word in _words(text))
     return frozenset(words) | {name.casefold() for name in re.findall(r"\w+", " ".join(texts))}

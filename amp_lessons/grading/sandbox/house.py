@@ -13,22 +13,25 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
+import amp_lessons
+from amp_lessons import course
 from amp_lessons.grading.sandbox import linux
 
 NOBODY = 65534
 """Whom root becomes before a stranger's code runs."""
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(amp_lessons.__file__).resolve().parent
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives")
-_NOT_NEEDED = {
-    *("_course", "quiz/bank", "quiz/generators"),
-    *("workshop", "slides", "class_view", "grading/report"),
-}
-"""Paths in this package that no notebook needs. Some of them tell answers."""
+_NOT_NEEDED = (
+    *("amp_lessons.quiz.generators", "amp_lessons.workshop", "amp_lessons.slides"),
+    *("amp_lessons.class_view", "amp_lessons.grading.report"),
+)
+"""Packages that no notebook needs. Some of them tell answers."""
 _DEVICES = ("null", "full", "random", "urandom")  # zero can be mapped as memory that is not counted
 _CPUS = "/sys/devices/system/cpu"  # torch asks there what the processor can do
 
@@ -40,17 +43,35 @@ def scratch() -> Path:
     return Path("/scratch" if below else "/tmp")
 
 
+def left_out() -> set[Path]:
+    """The folders of this package that no submission sees.
+
+    Raises:
+        ModuleNotFoundError: if a package of `_NOT_NEEDED` has moved: its answers would be seen.
+    """
+    from amp_lessons.quiz.bank import FOLDER as BANK
+
+    folders = {course.IN_WHEEL, BANK.resolve()}
+    for name in _NOT_NEEDED:
+        spec = find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            raise ModuleNotFoundError(f"there is no package {name!r}; correct it in _NOT_NEEDED")
+        folders |= {Path(each).resolve() for each in spec.submodule_search_locations}
+    return folders
+
+
 def copy_without_secrets(folder: Path) -> Path:
     """Copy this package, cut to what a learner may see, into a folder; give the copy's path."""
     from amp_lessons.checks.halves import open_halves
 
-    def left_out(place: str, names: list[str]) -> set[str]:
-        inside = Path(place).relative_to(PACKAGE)
-        without = {name for name in names if (inside / name).as_posix() in _NOT_NEEDED}
-        return without | {n for n in names if n == "__pycache__" or n.endswith(".ipynb")}
+    without = left_out()
+
+    def ignored(place: str, names: list[str]) -> set[str]:
+        compiled = {name for name in names if name == "__pycache__" or name.endswith(".ipynb")}
+        return compiled | {name for name in names if Path(place, name) in without}
 
     copy = folder / PACKAGE.name
-    shutil.copytree(PACKAGE, copy, ignore=left_out)
+    shutil.copytree(PACKAGE, copy, ignore=ignored)
     open_halves(copy)
     return copy
 
