@@ -1,4 +1,4 @@
-"""Thirty ways in which a mixed precision run goes wrong: message or symptom, cause, fix.
+"""Ways in which a mixed precision run goes wrong: message or symptom, cause, fix.
 
 The clinic's deep notebook triggers each one that a CPU and this version of torch can show, prints
 what torch says, and fixes it; `Clinic` keeps the record. The lesson itself shows `table`. Messages
@@ -30,7 +30,7 @@ class Disagreement(AssertionError):
 
 @dataclass(frozen=True)
 class Pitfall:
-    """One of the thirty.
+    """One of them.
 
     Args:
         number: 1 to 30.

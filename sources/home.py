@@ -18,11 +18,11 @@ home.show()
 #
 # - **Lessons** are notebooks to read and run, from top to bottom, with Shift+Enter. Make a guess
 #   wherever the text asks for one.
-# - **Exercises:** thirteen of the fifteen lessons have a sheet of them. `ex.NAME.check(...)` gives one of five results:
+# - **Exercises:** most lessons have a sheet of them. `ex.NAME.check(...)` gives one of five results:
 #   not attempted, wrong, error, passed, skipped. If your answer is wrong, the check names the mistake
 #   where it can.
 # - **Questions:** a box headed Predict asks what the next cell will show, and each lesson ends with
-#   three questions. [[Lesson interview_room]] has about 300 more, a daily drill and a mock interview.
+#   three questions. [[Lesson interview_room]] has hundreds more, a daily drill and a mock interview.
 # - **Help:** `ex.NAME.hint()` helps a little at a time. `ex.NAME.solution()` opens after a pass, or
 #   when you give up with `solution(give_up=True)`.
 # - **Your files are yours.** An upgrade never overwrites what you changed. Your progress is kept

@@ -280,6 +280,12 @@ def test_lesson_opens_and_closes_as_the_design_says(lesson):
     assert "**Next:**" in cells[-1].source
 
 
+def test_an_opening_without_a_place_for_the_minutes_is_refused():
+    cell = nbformat.v4.new_markdown_cell("# Lesson 01\n\n**Time** 45 minutes.")
+    with pytest.raises(build.BuildError, match=r"say '\*\*Time\*\* \[\[minutes\]\] minutes'"):
+        build.say_minutes(cell, 45)
+
+
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
 def test_lesson_says_which_paths_come_without_what_it_needs(lesson):
     product = build.lesson_product(lesson, ROOT / "sources")

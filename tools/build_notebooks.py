@@ -96,6 +96,7 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
         "on your path."
     )
     notebook.cells = [*cells, invite, mark, closing]
+    say_minutes(notebook.cells[0], lesson.minutes)
     add_navigation(notebook.cells[0], lesson, lesson.sheet)
     add_shortcuts(notebook.cells[0], lesson)
     write_out_links(notebook.cells, lesson.notebook, sources)
@@ -105,9 +106,22 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
 def deep_product(lesson: Lesson, sources: Path) -> Product:
     """The optional notebook beside a lesson. It is on no path, so nothing marks it as done."""
     notebook = read_source(sources / "lessons" / f"{lesson.id}_deep.py")
+    if lesson.deep is not None:
+        say_minutes(notebook.cells[0], lesson.deep.minutes)
     add_navigation(notebook.cells[0], lesson, lesson.deep_notebook)
     write_out_links(notebook.cells, lesson.deep_notebook, sources)
     return Product(lesson.deep_notebook, finish(notebook), execute=True)
+
+
+MINUTES = "[[minutes]]"
+"""Stands in the opening of a lesson for its minutes, as the catalogue has them."""
+
+
+def say_minutes(opening: NotebookNode, minutes: int) -> None:
+    """Raises `BuildError` if the opening has no place for them."""
+    if f"**Time** {MINUTES} minutes" not in opening.source:
+        raise BuildError(f"say '**Time** {MINUTES} minutes' in the cell:\n{opening.source}")
+    opening.source = opening.source.replace(MINUTES, str(minutes))
 
 
 def whiteboard(cell: NotebookNode) -> list[NotebookNode]:

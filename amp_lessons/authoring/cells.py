@@ -110,7 +110,9 @@ def read_cells(path: Path, text: str | None = None) -> list[Cell]:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         name, *flags = [word for word in words if "=" not in word] or [""]
         if kind in NAMED and not name:
-            raise ExerciseFileError(f"{where}: give it a name of its own, as in '# %% {kind} NAME'.")
+            raise ExerciseFileError(
+                f"{where}: give it a name of its own, as in '# %% {kind} NAME'."
+            )
         body = text[header.end() + 1 : end]
         cells.append(Cell(kind, name, options, tuple(flags), body, where, line))
     return cells

@@ -1,4 +1,4 @@
-"""The 36 doubtful claims of four pages on AMP that people find on the web, each with its verdict.
+"""The doubtful claims of four pages on AMP that people find on the web, each with its verdict.
 
 The claims are told in our own words. `proofs` tries each of them in one case or several, and the
 verdict follows from what was found. A test holds the two against each other, so no claim can be
@@ -35,7 +35,7 @@ class Myth:
     """One claim.
 
     Args:
-        number: 1 to 36, in the order of the pages.
+        number: from 1, in the order of the pages.
         page: the kind of page that it comes from.
         claim: a sentence in our own words, without its full stop.
         verdict: what the proof finds.

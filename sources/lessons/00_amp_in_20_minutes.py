@@ -8,7 +8,7 @@
 # **You will be able to** turn your own training loop into a mixed precision one, for CUDA or a CPU,
 # and spot three mistakes that break it.
 #
-# **Time** 20 minutes. **Needs** any computer; a CUDA GPU is used if you have one.
+# **Time** [[minutes]] minutes. **Needs** any computer; a CUDA GPU is used if you have one.
 #
 # Run each cell with Shift+Enter. A box headed **Predict** asks what the next cell will show. Answer
 # it, then run that cell. The box then explains what you see.
@@ -447,6 +447,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises amp_in_20_minutes|one small exercise]] on what FP16 can store. Then
+# **Next:** [[exercises amp_in_20_minutes|a small exercise]] on what FP16 can store. Then
 # [[home|your home page]] has the paths to choose from. In the order of the course,
 # [[lesson number_formats]] comes next.

@@ -7,7 +7,7 @@
 # **You will be able to** read the bits of a number, predict what a format stores of it, and choose a
 # format for a tensor.
 #
-# **Time** 45 minutes. **Needs** [[lesson amp_in_20_minutes]]; no GPU. One cell uses an NVIDIA GPU if you
+# **Time** [[minutes]] minutes. **Needs** [[lesson amp_in_20_minutes]]; no GPU. One cell uses an NVIDIA GPU if you
 # have a recent one.
 
 # %% [markdown]
@@ -360,6 +360,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises number_formats|four exercises]]: decode bits, find the next number, save small
+# **Next:** [[exercises number_formats|the exercises]]: decode bits, find the next number, save small
 # gradients, and choose a format. Then [[lesson how_numbers_break]]. Optional: [[deep number_formats]], on
 # numbers that are rounded twice, subnormals that a CPU throws away, and scales for blocks.

@@ -5,7 +5,7 @@
 # rounded twice, subnormals that a CPU throws away, casts beyond the largest FP8 number, and a scale for
 # each block. Everything here runs on a CPU, and was tried with PyTorch 2.13.
 #
-# **Time** 20 minutes. **Needs** [[lesson number_formats]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson number_formats]].
 
 # %%
 import torch

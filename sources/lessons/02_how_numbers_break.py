@@ -8,7 +8,7 @@
 # **You will be able to** tell underflow, overflow and [[term swamping]] apart, trace a NaN back to its
 # first inf, and write sums, norms, softmaxes and masks that work in 16 bits.
 #
-# **Time** 45 minutes. **Needs** [[lesson number_formats]]; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson number_formats]]; no GPU.
 
 # %%
 import copy
@@ -416,7 +416,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises how_numbers_break|four exercises]]: a sum that keeps its small terms, a
+# **Next:** [[exercises how_numbers_break|the exercises]]: a sum that keeps its small terms, a
 # log-softmax, a mask, and ten faults to name. Then [[lesson amp_from_scratch]] builds AMP from scratch.
 # Optional: [[deep how_numbers_break]], on lost updates, random rounding, a binary loss, and masks that
 # add up.

@@ -5,7 +5,7 @@
 # single gradient that underflows, the exact limits of swamping, rounding at random, a binary loss, masks
 # that add up, and a CPU that flushes tiny numbers to zero.
 #
-# **Time** 20 minutes. **Needs** [[lesson how_numbers_break]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson how_numbers_break]].
 
 # %%
 import torch

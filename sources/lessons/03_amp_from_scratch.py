@@ -8,7 +8,7 @@
 # **You will be able to** write a mixed precision training step with nothing but tensors and autograd,
 # name the three ingredients that it needs, and tell from the symptoms which one is missing.
 #
-# **Time** 40 minutes. **Needs** [[lesson how_numbers_break]]; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson how_numbers_break]]; no GPU.
 
 # %%
 from copy import deepcopy
@@ -410,7 +410,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises amp_from_scratch|five exercises]]: an optimizer with masters, a scaler that
+# **Next:** [[exercises amp_from_scratch|the exercises]]: an optimizer with masters, a scaler that
 # skips, a scale with headroom, a loss with FP32 in the right places, and runs to diagnose. Then
 # [[lesson autocast_ops]]: what autocast does to each op. Optional: [[deep amp_from_scratch]], on
 # norms, matrix products, and the window of scales that work.

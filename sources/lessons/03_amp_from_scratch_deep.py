@@ -5,7 +5,7 @@
 # the window of scales that work, the order of two operations, and sums in norms and matrix products.
 # Everything here runs on the CPU.
 #
-# **Time** 20 minutes. **Needs** [[lesson amp_from_scratch]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson amp_from_scratch]].
 
 # %%
 import torch

@@ -9,7 +9,7 @@
 # **You will be able to** say which dtype an op gives under autocast, on a CPU and on CUDA, or look it up.
 # And you'll be able to fix the places where two dtypes don't fit together.
 #
-# **Time** 45 minutes. **Needs** [[lesson amp_in_20_minutes]]; [[lesson amp_from_scratch]] helps. No
+# **Time** [[minutes]] minutes. **Needs** [[lesson amp_in_20_minutes]]; [[lesson amp_from_scratch]] helps. No
 # GPU, not even for CUDA's rules.
 
 # %%
@@ -439,7 +439,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises autocast_ops|five exercises]]: an oracle for dtypes, five mismatches to fix,
+# **Next:** [[exercises autocast_ops|the exercises]]: an oracle for dtypes, mismatches to fix,
 # assertions for a whole model, one op to keep in FP32, and a count of how much really runs in 16 bits.
 # Then [[lesson autocast_regions]]: where a region begins and ends, and what it caches. Optional:
 # [[deep autocast_ops]], on asking CUDA without CUDA, and on ops that don't do what their name suggests.

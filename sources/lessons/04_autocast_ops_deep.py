@@ -5,7 +5,7 @@
 # don't follow the rule that their name suggests, and what autocast leaves alone. Nothing here needs
 # a GPU, even where the text speaks of CUDA.
 #
-# **Time** 20 minutes. **Needs** [[lesson autocast_ops]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson autocast_ops]].
 
 # %%
 from contextlib import contextmanager

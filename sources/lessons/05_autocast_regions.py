@@ -8,7 +8,7 @@
 # **You will be able to** put a region where it belongs, convert the tensors that leave it, keep one layer
 # in FP32, and count casts. And you'll know the mistakes with regions that raise no error.
 #
-# **Time** 45 minutes. **Needs** [[lesson autocast_ops]] and the lessons before it; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson autocast_ops]] and the lessons before it; no GPU.
 
 # %%
 from concurrent.futures import ThreadPoolExecutor
@@ -404,7 +404,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises autocast_regions|six exercises]]: a step with its region, a tensor that
+# **Next:** [[exercises autocast_regions|the exercises]]: a step with its region, a tensor that
 # leaves it in 16 bits, a layer in FP32, a counter of casts, a loop that stands still, and autocast
 # in a thread. Then [[lesson grad_scaler]]: what a GradScaler does in each of its calls. Optional:
 # [[deep autocast_regions]], on threads, Python generators, decorators, and more that the cache

@@ -5,7 +5,7 @@
 # regions go wrong: with decorators, threads, generators and coroutines. Everything runs on a CPU, except
 # for one cell that counts on a CUDA GPU if you have one.
 #
-# **Time** 30 minutes. **Needs** [[lesson autocast_regions]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson autocast_regions]].
 
 # %%
 import asyncio

@@ -8,7 +8,7 @@
 # **You will be able to** say what each call of a GradScaler does and read the curve of its scale. You'll
 # know where `zero_grad`, clipping and a schedule belong, and how to fix the errors that it raises.
 #
-# **Time** 45 minutes. **Needs** [[lesson amp_in_20_minutes]] and [[lesson autocast_ops]]; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson amp_in_20_minutes]] and [[lesson autocast_ops]]; no GPU.
 
 # %%
 import math
@@ -479,7 +479,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises grad_scaler|seven exercises]]: write your own GradScaler, predict a scale, clip
+# **Next:** [[exercises grad_scaler|the exercises]]: write your own GradScaler, predict a scale, clip
 # and schedule, and stop a run that is sinking. Then [[lesson training_loops]] puts the scaler into real
 # training loops. Optional: [[deep grad_scaler]], on a scale of 0, fused optimizers, closures, and
 # a scaler on a machine without CUDA.

@@ -5,7 +5,7 @@
 # scale of 0, fused optimizers, closures, and a machine without CUDA. Everything here runs on a CPU,
 # also where the text speaks of CUDA.
 #
-# **Time** 25 minutes. **Needs** [[lesson grad_scaler]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson grad_scaler]].
 
 # %%
 import math

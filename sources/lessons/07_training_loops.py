@@ -8,7 +8,7 @@
 # **You will be able to** accumulate gradients, let a schedule follow the real steps, train two models
 # with one scaler, resume an interrupted run exactly, and validate a model in mixed precision.
 #
-# **Time** 45 minutes. **Needs** [[lesson grad_scaler]] and the lessons before it; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson grad_scaler]] and the lessons before it; no GPU.
 
 # %%
 import warnings
@@ -461,7 +461,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises training_loops|eleven exercises]]: six broken loops to fix, and five loops to
+# **Next:** [[exercises training_loops|the exercises]]: broken loops to fix, and loops to
 # write, an exact resume among them. Then [[lesson losses_and_ops]]: losses, norms and your own
 # operations. Optional: [[deep training_loops]], on gradient penalties, averaged weights, serving, and
 # the steps of each optimizer.

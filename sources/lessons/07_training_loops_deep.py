@@ -5,7 +5,7 @@
 # the steps of each optimizer, a checkpoint's file, and two ways to serve a model. All of it runs on a
 # CPU.
 #
-# **Time** 25 minutes. **Needs** [[lesson training_loops]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson training_loops]].
 
 # %%
 import copy

@@ -8,7 +8,7 @@
 # **You will be able to** write a loss and a norm that work in 16 bits, and keep a residual stream and
 # angles in FP32. You'll also know how to make an `autograd.Function` follow autocast.
 #
-# **Time** 45 minutes. **Needs** [[lesson autocast_ops]] and [[lesson grad_scaler]]; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson autocast_ops]] and [[lesson grad_scaler]]; no GPU.
 
 # %%
 import torch
@@ -495,7 +495,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises losses_and_ops|six exercises]]: stable losses, unit vectors, a safe RMS norm, a
+# **Next:** [[exercises losses_and_ops|the exercises]]: stable losses, unit vectors, a safe RMS norm, a
 # stream in FP32, and two Functions. Then [[lesson memory]] counts the bytes of a
 # training step. Optional: [[deep losses_and_ops]], on Adam in pure FP16, attention scores, buffers, and
 # rules for your own ops.

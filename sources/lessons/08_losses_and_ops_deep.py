@@ -6,7 +6,7 @@
 # `custom_bwd` do, case by case, and puts an op of your own on one of autocast's lists.
 # Everything runs on a CPU, even where the text speaks of CUDA.
 #
-# **Time** 25 minutes. **Needs** [[lesson losses_and_ops]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson losses_and_ops]].
 
 # %%
 import warnings

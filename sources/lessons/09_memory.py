@@ -8,7 +8,7 @@
 # **You will be able to** say what fills the memory in each part of a training step, predict what mixed
 # precision does to it, and pick the technique that frees what you are short of.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
 
 # %%
 import torch
@@ -456,7 +456,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises memory|five exercises]]: bytes per parameter, the batch from which autocast
+# **Next:** [[exercises memory|the exercises]]: bytes per parameter, the batch from which autocast
 # pays, the copies that it keeps, two reports to read, and the technique that helps. Then
 # [[lesson speed]]: speed, measured. Optional: [[deep memory]], on the recipe's peak, on a sum that
 # misleads, on a loss in pieces and steps inside the backward pass, and on what CUDA's allocator says.

@@ -6,7 +6,7 @@
 # what autocast saves on five models. Then come two ways to keep less, a loss in pieces and a step inside
 # the backward pass, and a count beside CUDA's allocator.
 #
-# **Time** 25 minutes. **Needs** [[lesson memory]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson memory]].
 
 # %%
 import torch

@@ -8,7 +8,7 @@
 # **You will be able to** say what to expect for your model on your GPU, time a step on a GPU
 # correctly, and find out why mixed precision isn't faster for you.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]]; no GPU. Figures from GPUs are quoted
+# **Time** [[minutes]] minutes. **Needs** [[lesson training_loops]]; no GPU. Figures from GPUs are quoted
 # with their source: this course hasn't run anything on CUDA yet.
 
 # %%
@@ -381,7 +381,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises speed|ten exercises]]: fix two benchmarks that lie, judge times, count
+# **Next:** [[exercises speed|the exercises]]: fix benchmarks that lie, judge times, count
 # FLOPs, find rows that can't be right. Then [[lesson past_one_gpu]]: past one eager GPU. Optional:
 # [[deep speed]], on floors and the roofline, on the switches for TF32, and on caches, clocks and
 # kernels.

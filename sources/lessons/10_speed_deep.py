@@ -5,7 +5,7 @@
 # do at most, and uses that to judge a published run. Then it shows the switches for TF32, and what
 # else decides about speed: caches, clocks, layouts and kernels.
 #
-# **Time** 50 minutes. **Needs** [[lesson speed]]; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson speed]]; no GPU.
 
 # %%
 import inspect

@@ -9,7 +9,7 @@
 # activations in the right dtype. You'll train on several ranks whose scalers agree, and say what FP8
 # training adds.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]] and [[lesson losses_and_ops]]; no GPU. One
+# **Time** [[minutes]] minutes. **Needs** [[lesson training_loops]] and [[lesson losses_and_ops]]; no GPU. One
 # cell starts two processes.
 
 # %%
@@ -555,7 +555,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises past_one_gpu|six exercises]]: compiled equals eager, a checkpointed block, ranks
+# **Next:** [[exercises past_one_gpu|the exercises]]: compiled equals eager, a checkpointed block, ranks
 # that agree, a policy for FSDP2, an accumulation with few exchanges, and a tensor in FP8. None of them
 # starts a second process. Then [[lesson myths]] tests claims about AMP. Optional:
 # [[deep past_one_gpu]], on when the setting is read, the older checkpoint, a norm in FP32 under FSDP2,

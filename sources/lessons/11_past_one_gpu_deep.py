@@ -5,7 +5,7 @@
 # used them for a while: when the compiler reads its setting, what the older checkpoint does, how
 # averages in FP16 fail, and which numbers FP8 loses. Everything here runs on a CPU, in one process.
 #
-# **Time** 30 minutes. **Needs** [[lesson past_one_gpu]].
+# **Time** [[minutes]] minutes. **Needs** [[lesson past_one_gpu]].
 
 # %%
 import torch

@@ -4,14 +4,14 @@
 # In a code review a colleague writes: "AMP keeps a master copy of the weights." An interviewer says:
 # "You always use a GradScaler." It sounds right, and you have read it somewhere. Is it true?
 #
-# Here are 36 such claims, from four pages that people find on the web: an interview question, a quiz,
+# Here are such claims, from four pages that people find on the web: an interview question, a quiz,
 # a guide and a benchmark. We tell them in our own words, and we picked the ones that sound doubtful.
 # For each you see where it holds, a short proof, and what to say instead.
 #
 # **You will be able to** say where each of these claims holds, and try any other claim about AMP in a
 # few lines of code.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU. All
+# **Time** [[minutes]] minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU. All
 # cells run on a CPU, with PyTorch 2.13. For claims about CUDA we ask CUDA's autocast rules on fake tensors
 # ([[lesson autocast_ops]]). Where only a GPU can decide, we say so.
 #
@@ -618,6 +618,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[lesson clinic]], with 30 faults by their message or symptom, and
-# [[exercises clinic|sixteen broken programs]] to fix. Or defend what you know in
+# **Next:** [[lesson clinic]], with faults to find by their message or symptom, and
+# [[exercises clinic|broken programs]] to fix. Or defend what you know in
 # [[lesson interview_room]].

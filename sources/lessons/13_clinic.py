@@ -8,7 +8,7 @@
 # **You will be able to** look up a message, read a run that gives no message by three numbers, and
 # tell a cure from a change that only hides the fault.
 #
-# **Time** 45 minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson training_loops]] and the lessons before it; no GPU.
 #
 # In a hurry? [The table by symptom](#Faults-by-what-you-see) stands near the end of this page.
 
@@ -382,6 +382,6 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises clinic|sixteen cases]], the last exercises of the course. Each is a broken
+# **Next:** [[exercises clinic|the cases]], the last exercises of the course. Each is a broken
 # program; fix it so that it ends with the right loss, scale and dtypes. Then [[lesson
 # interview_room]]. Optional: [[deep clinic]], to look things up.

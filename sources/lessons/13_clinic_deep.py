@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Lesson 13, deeper: Thirty faults, one by one
 #
-# This notebook is optional: it's for looking things up. It goes through 30 faults of mixed
-# precision. It triggers 26 of them, shows what PyTorch says, and fixes them. The other 4 need
+# This notebook is optional: it's for looking things up. It goes through faults of mixed
+# precision. It triggers most of them, shows what PyTorch says, and fixes them. The others need
 # another version of PyTorch or a GPU, and are cited. The table of [[lesson clinic]] leads to them.
 #
-# **Time** 75 minutes to read it through, a minute to look something up. **Needs** [[lesson
+# **Time** [[minutes]] minutes to read it through, a minute to look something up. **Needs** [[lesson
 # training_loops]] and the lessons before it; no GPU. If you run a part of it, run the four cells
 # below first.
 #

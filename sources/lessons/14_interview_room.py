@@ -12,7 +12,7 @@
 # **You will be able to** answer questions on AMP with reasons and with numbers, and see where you
 # stand.
 #
-# **Time** 60 minutes without the ten tasks and the mock, then five minutes a day. **Needs** [[lesson amp_in_20_minutes]]; more lessons
+# **Time** [[minutes]] minutes without the tasks and the mock, then five minutes a day. **Needs** [[lesson amp_in_20_minutes]]; more lessons
 # make it easier.
 #
 # You can practise here, in a terminal, or on your phone:
@@ -81,9 +81,9 @@ practise("gen_name_the_fault", number=3)
 drill()
 
 # %% [markdown]
-# ## Ten tasks for a whiteboard
+# ## Tasks for a whiteboard
 #
-# Interviewers ask you to write code with no documentation at hand. These ten come up in one form
+# Interviewers ask you to write code with no documentation at hand. These come up in one form
 # or another. Try each from memory, without opening the lesson; then run its check. It's the check
 # of the exercise, so a pass counts there too. For a hint, write `hint` for `check`, as in
 # `grad_scaler.clip_step.hint()`. (Its box calls this `ex.clip_step.hint()`, as in the sheets.)
