@@ -7,56 +7,70 @@ from pathlib import Path
 
 import build_notebooks as build
 import pytest
+import readme
 
 from amp_lessons import plots
-from amp_lessons.course import LESSONS, PATHS
+from amp_lessons.course import LESSONS, PATHS, lesson_called
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
-def test_course_map_lists_each_lesson_with_its_minutes(lesson):
+def test_its_tables_are_those_of_the_course():
+    assert readme.written(README) == README, "run python tools/readme.py"
+
+
+def test_the_map_has_each_lesson_and_the_time_of_the_whole_course():
+    text = readme.course_map()
+    lesson = lesson_called("number_formats")
+    (row,) = [line for line in text.splitlines() if lesson.notebook in line]
     minutes = sum(info.minutes for info in lesson.exercises)
-    row = next(line for line in README.splitlines() if f"notebooks/{lesson.id}.ipynb" in line)
     assert f"[{lesson.number:02} {lesson.title}]" in row
-    assert f"| {lesson.goal} |" in row
-    exercises = f"{len(lesson.exercises)}, {minutes} minutes |" if lesson.exercises else "|"
-    assert f"| {lesson.minutes} | {exercises}" in row
+    assert f"| {lesson.goal} | {lesson.minutes} | {len(lesson.exercises)}, {minutes} min" in row
+    assert len(re.findall(r"^\| \[\d\d ", text, re.MULTILINE)) == len(LESSONS)
+    assert f"{sum(each.minutes for each in LESSONS)} minutes of lessons" in text
 
 
-def test_course_map_lists_nothing_else():
-    assert len(re.findall(r"^\| \[\d\d ", README, re.MULTILINE)) == len(LESSONS)
+def test_each_path_is_told_with_the_exercises_that_it_includes():
+    path = PATHS[-1]
+    (row,) = [line for line in readme.paths().splitlines() if f"**{path.title}**" in line]
+    lessons, sheets = (cell.strip() for cell in row.split("|")[3:5])
+    assert lessons == ", ".join(f"{lesson.number:02}" for lesson in path.lessons)
+    assert sheets == ", ".join(f"{lesson.number:02}" for lesson in path.sheets) != ""
 
 
-def test_the_map_tells_the_time_of_the_whole_course():
-    lessons = sum(lesson.minutes for lesson in LESSONS)
-    exercises = sum(info.minutes for lesson in LESSONS for info in lesson.exercises)
-    assert f"{lessons} minutes of lessons and {exercises} minutes of exercises" in README
+def test_a_stale_table_is_written_again_and_the_rest_is_left_alone(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "README.md"
+    page.write_text(README.replace("minutes of lessons, and", "hours, and"))
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    assert readme.main([]) == 0
+    assert page.read_text() == README
+    assert capsys.readouterr().out == "wrote README.md\n"
+    assert readme.main([]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_readme_without_the_comments_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "README.md").write_text("# AMP Lessons\n")
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    assert readme.main([]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("README.md needs the lines <!-- paths: ")
+    assert told.count("\n") == 1
 
 
 def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():
-    order = ["in 20 minutes you have", "docs/curves.png", "make lab", "make test", "## Four paths"]
+    order = [
+        "in 20 minutes you have",
+        "docs/curves.png",
+        "make lab",
+        "make test",
+        "## Paths through",
+    ]
     places = [README.index(text) for text in order]
     assert places == sorted(places)
     assert places[-1] < README.index("## The course")
-
-
-def test_the_paths_are_those_of_the_course():
-    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \| (.+?) \|$", README, re.MULTILINE)
-    assert len(rows) == 4
-    for (title, goal, lessons), path in zip(rows, PATHS, strict=True):
-        assert (title, goal) == (path.title, path.goal)
-        assert lessons == ", ".join(f"{lesson.number:02}" for lesson in path.lessons)
-
-
-def test_it_says_which_paths_count_exercises():
-    sheets = [[f"{lesson.number:02}" for lesson in path.sheets] for path in PATHS]
-    assert sheets == [[], [], ["02", "07"], ["02"]], "say so in the README, below the paths"
-    text = " ".join(README.split())
-    assert "The first two times are for the lessons only." in text
-    assert "02 and 07 on the third path, 02 on the fourth." in text
 
 
 def test_the_picture_is_the_plot_of_lesson_00_that_has_its_title():
@@ -83,13 +97,14 @@ def test_without_that_plot_the_build_takes_no_other():
         build.readme_picture(stored.replace(build.README_PICTURE, "Another title"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_linked_files_exist(page):
-    text = page.read_text(encoding="utf-8")
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
-    assert targets or page.name != "README.md"
-    for target in targets:
-        assert (page.parent / target).exists(), target
+def test_linked_files_exist(subtests):
+    for page in PAGES:
+        with subtests.test(page.name):
+            text = page.read_text(encoding="utf-8")
+            targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+            assert targets or page.name != "README.md"
+            for target in targets:
+                assert (page.parent / target).exists(), target
 
 
 def test_every_page_of_the_docs_is_linked():

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Lesson 13, deeper: Thirty faults, one by one
+# # Lesson 13, deeper: Faults, one by one
 #
 # This notebook is optional: it's for looking things up. It goes through faults of mixed
 # precision. It triggers most of them, shows what PyTorch says, and fixes them. The others need
