@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from axe_playwright_python.sync_playwright import Axe
+import pages
 from playwright.sync_api import Browser, Locator, Page
 from waiting import wait_until
 
@@ -24,12 +24,6 @@ CONNECTED = """path => {
   const shown = window.jupyterapp?.shell?.currentWidget;
   const kernel = shown?.sessionContext?.session?.kernel;
   return shown?.context?.path === path && kernel?.connectionStatus === "connected";
-}"""
-KEPT = """given => {
-  const kept = (window.keptForTest = { done: false, error: null });
-  kept.promise = Promise.resolve((%s)(given))
-    .catch(error => (kept.error = String(error)))
-    .finally(() => (kept.done = true));
 }"""
 OUTPUTS = """() => {
   const cells = jupyterapp.shell.currentWidget.content.model.cells;
@@ -127,16 +121,9 @@ class Notebook:
     def close(self) -> None:
         self.context.close()
 
-    def wait_for(self, promise: str, given: object = None) -> None:
-        """Call an asynchronous JavaScript function with an argument, and wait for its end.
-
-        The page keeps the promise and is asked how it stands: Chromium may collect one that only
-        the debugger waits for, and Playwright reports that as an error.
-        """
-        self.page.evaluate(KEPT % promise, given)
-        self.page.wait_for_function("() => keptForTest.done")
-        error = self.page.evaluate("() => keptForTest.error")
-        assert error is None, error
+    def wait_for(self, function: str, given: object = None) -> None:
+        """Call an asynchronous JavaScript function with an argument, and wait for its end."""
+        pages.wait_for(self.page, function, given)
 
     def execute(self, command: str, **arguments: object) -> None:
         """Let JupyterLab execute a command, and wait for its end."""
@@ -198,15 +185,6 @@ class Notebook:
         light = "true" if "Light" in name else "false"
         self.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
-
-
-def faults(page: Page, selector: str) -> list[str]:
-    """What axe-core finds wrong, of any impact, in the elements of a selector."""
-    response = Axe().run(page, context=selector).response
-    assert response["passes"], f"axe checked nothing in {selector}"
-    return [
-        f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]}" for v in response["violations"]
-    ]
 
 
 def save(target: Page | Locator, name: str) -> None:

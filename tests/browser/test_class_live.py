@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import faults, save
+from lab import save
+from pages import faults
 from playwright.sync_api import Browser, Page, expect
 
 from amp_lessons.checks.verdict import VERDICT

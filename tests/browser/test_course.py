@@ -7,8 +7,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lab import faults, save
+from lab import save
 from outputs import CURVES, settled
+from pages import faults
 
 from amp_lessons.course import LESSONS, Lesson, lesson_called, lesson_of
 from amp_lessons.workspace import START_PAGE

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lab import Lab, Notebook, faults, save
+from lab import Lab, Notebook, save
+from pages import faults
 from playwright.sync_api import expect
 
 from amp_lessons import workspace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lab import faults
+from pages import faults
 from torch import nn
 
 from amp_lessons import models

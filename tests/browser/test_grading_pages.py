@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from graded_class import HOSTILE_NAMES, graded, many, wrong
-from lab import faults
+from pages import faults
 
 from amp_lessons import course
 from amp_lessons.grading import report

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from lab import CONNECTED, Lab, Notebook, faults, save
+from lab import CONNECTED, Lab, Notebook, save
+from pages import faults
 from playwright.sync_api import expect
 
 from amp_lessons import checks, progress, workspace

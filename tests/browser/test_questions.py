@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from lab import Lab, Notebook, faults, save
+from lab import Lab, Notebook, save
+from pages import faults
 from playwright.sync_api import Locator, expect
 
 from amp_lessons.course import lesson_called

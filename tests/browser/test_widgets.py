@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab import Lab, Notebook, faults, save
+from lab import Lab, Notebook, save
+from pages import faults
 from playwright.sync_api import expect
 
 from amp_lessons.workspace import START_PAGE

@@ -6,11 +6,12 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
+import pages
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from amp_lessons.es_modules import STATIC
@@ -41,46 +42,70 @@ def site() -> Iterator[str]:
         server.shutdown()
 
 
+@dataclass
+class Tab:
+    """The page in which one widget is opened after the other."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    python: Callable[..., Any] | None = None  # what answers the widget, as its kernel does
+
+
+@pytest.fixture(scope="session")
+def tab(chromium: Browser, site: str) -> Iterator[Tab]:
+    """A new page would take two thirds of a test's time."""
+    context = chromium.new_context(viewport={"width": 900, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(120_000)
+    page.route("**/blank.html", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
+    tab = Tab(page)
+    page.expose_function("python", lambda *given: tab.python(*given))
+    said = tab.complaints
+    page.on("console", lambda m: m.type == "error" and said.append(m.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda r: _is_foreign(r.url, site) and said.append(r.url))
+    yield tab
+    context.close()
+
+
 @pytest.fixture
-def open_page(chromium: Browser, site: str) -> Iterator[Callable[..., Page]]:
+def open_page(tab: Tab, site: str) -> Iterator[Callable[..., Page]]:
     """Open a page of the site; "blank.html" is one with the style sheet and an empty #widget.
 
     At the end no page may have logged an error or asked another machine for anything.
     """
-    complaints: list[str] = []
-    contexts = []
+    tab.complaints.clear()
 
-    def open_(path: str = "blank.html", scheme: str = "light", width: int = 900) -> Page:
-        size = {"width": width, "height": 900}
-        context = chromium.new_context(color_scheme=scheme, viewport=size)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(120_000)
-        page.route("**/blank.html", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
-        page.on("console", lambda m: m.type == "error" and complaints.append(m.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda r: _is_foreign(r.url, site) and complaints.append(r.url))
-        page.goto(f"{site}/{path}")
-        return page
+    def open_(path: str = "blank.html", scheme: Any = "light", width: int = 900) -> Page:
+        tab.page.mouse.move(0, 0)
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        tab.page.emulate_media(color_scheme=scheme)
+        tab.page.goto(f"{site}/{path}")
+        return tab.page
 
     yield open_
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    assert tab.complaints == []
 
 
 @pytest.fixture
-def mount(open_page: Callable[..., Page]) -> Callable[..., Page]:
-    """Open a page of one widget: the name of its module, and the values that it starts with."""
+def mount(tab: Tab, open_page: Callable[..., Page]) -> Callable[..., Page]:
+    """Open a page of one widget: the name of its module, the values that it starts with, and what
+    answers its messages in the kernel's place."""
 
     def mount_(
-        module: str, values: dict[str, Any], scheme: str = "light", width: int = 900
+        module: str,
+        values: dict[str, Any],
+        scheme: str = "light",
+        width: int = 900,
+        python: Callable[..., Any] | None = None,
     ) -> Page:
         page = open_page("blank.html", scheme, width)
-        page.evaluate(
+        tab.python = python
+        pages.wait_for(
+            page,
             """async ([module, values]) => {
               const { mount } = await import(module);
-              window.model = mount(document.getElementById("widget"), values);
+              window.model = mount(document.getElementById("widget"), values, window.python);
             }""",
             [f"/{module}.mjs", values],
         )
@@ -89,9 +114,21 @@ def mount(open_page: Callable[..., Page]) -> Callable[..., Page]:
     return mount_
 
 
-@pytest.fixture(params=list(itertools.product(("light", "dark"), (900, 400))), ids=str)
+EVERY_LOOK = list(itertools.product(("light", "dark"), (900, 400)))
+
+
+@pytest.fixture(
+    params=[EVERY_LOOK[0], *(pytest.param(e, marks=pytest.mark.slow) for e in EVERY_LOOK[1:])],
+    ids=str,
+)
 def look(request: pytest.FixtureRequest) -> tuple[str, int]:
     """A colour scheme and a width in pixels."""
+    return request.param
+
+
+@pytest.fixture(params=EVERY_LOOK, ids=str)
+def every_look(request: pytest.FixtureRequest) -> tuple[str, int]:
+    """As ``look``, for the one page that the gate looks at in both schemes and widths."""
     return request.param
 
 
@@ -103,16 +140,9 @@ def _is_foreign(url: str, site: str) -> bool:
 def faultless() -> Callable[[Page], None]:
     """Asserts that axe-core finds no fault in a page, of any impact, and that nothing sticks out
     of it to the side."""
-    axe = Axe()
 
     def check(page: Page) -> None:
-        response = axe.run(page).response
-        assert response["passes"], "axe checked nothing"
-        faults = [
-            f"{v['id']} ({v['impact']}): {[node['html'][:160] for node in v['nodes']]}"
-            for v in response["violations"]
-        ]
-        assert faults == []
+        assert pages.faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
 
     return check
@@ -142,6 +172,6 @@ def changes_by() -> Callable[[Page, str], int]:
     def count(page: Page, key: str) -> int:
         page.evaluate(_WATCH)
         page.keyboard.press(key)
-        return page.evaluate(_CHANGES)
+        return pages.value_of(page, _CHANGES)
 
     return count

@@ -388,7 +388,7 @@ NAMES = ("device", "dtype", "answers", "place", "view")
 
 
 @pytest.fixture
-def show(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def show(mount: Callable[..., Any]) -> Callable[..., Any]:
     """Draw a widget, and answer its changes as the kernel does."""
 
     def show_(widget: AutocastSteps, scheme: str = "light", width: int = 900) -> Any:
@@ -396,16 +396,8 @@ def show(open_page: Callable[..., Any]) -> Callable[..., Any]:
             widget.set_state(state)
             return {name: getattr(widget, name) for name in NAMES}
 
-        page = open_page("blank.html", scheme, width)
-        page.expose_function("python", python)
-        page.evaluate(
-            """async values => {
-              const { mount } = await import("/autocast_steps.mjs");
-              window.model = mount(document.getElementById("widget"), values, window.python);
-            }""",
-            {name: getattr(widget, name) for name in NAMES},
-        )
-        return page
+        values = {name: getattr(widget, name) for name in NAMES}
+        return mount("autocast_steps", values, scheme, width, python)
 
     return show_
 
@@ -480,6 +472,7 @@ def test_casts_are_drawn_once_they_are_committed(show: Callable[..., Any]) -> No
     expect(cache.nth(0)).to_have_text("mix.bias 16 bytes, used by this opFP16")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_to_the_end_and_again(show: Callable[..., Any]) -> None:
     widget = AutocastSteps()
@@ -507,6 +500,7 @@ def test_to_the_end_and_again(show: Callable[..., Any]) -> None:
     assert (widget.answers, focused(page)) == ([], LOW)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_no_choice_is_told_what_is_missing(show: Callable[..., Any]) -> None:
     widget = AutocastSteps()
@@ -523,6 +517,7 @@ def test_no_choice_is_told_what_is_missing(show: Callable[..., Any]) -> None:
     assert widget.answers == [[LOW, FULL]]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_rules_and_a_fault(show: Callable[..., Any]) -> None:
     class OnlyCpu(nn.Module):
@@ -577,6 +572,7 @@ def test_axe_finds_nothing(
     faultless(page)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     show: Callable[..., Any], changes_by: Callable[[Any, str], int]

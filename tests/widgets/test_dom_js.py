@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pages
 import pytest
 
 WHOLE = {
@@ -23,7 +24,7 @@ NOT_WHOLE = ("", " ", "2,5", "12,34", "1,0245", "2.5", "1 024", "ten", "inf", "n
 def test_whole_number(open_page: Callable[..., Any]) -> None:
     texts = [*WHOLE, *NOT_WHOLE]
     code = "async (texts) => texts.map((await import('/dom.mjs')).wholeNumber)"
-    found = dict(zip(texts, open_page().evaluate(code, texts), strict=True))
+    found = dict(zip(texts, pages.value_of(open_page(), code, texts), strict=True))
     assert found == WHOLE | dict.fromkeys(NOT_WHOLE)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
+import pages
 import pytest
 
 from amp_lessons.lookup import catalogue, pasted
@@ -103,29 +104,23 @@ def test_it_says_what_it_read_of_a_long_text() -> None:
 
 
 @pytest.fixture
-def mounted(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def mounted(mount: Callable[..., Any]) -> Callable[..., Any]:
     """The box on a page. What it asks is answered here, and kept in the list `page.asked`."""
 
     def mounted_(scheme: str = "light", width: int = 900, text: str = "") -> Any:
-        page = open_page("blank.html", scheme, width)
         box = ErrorLookup(text)
-        page.asked = []
+        asked: list[dict[str, Any]] = []
 
         def python(values: dict[str, Any]) -> dict[str, Any]:
-            page.asked.append(values)
+            asked.append(values)
             box.text, box.length = values["text"], values["length"]
             box.asked = values["asked"]
             return box.answer
 
-        page.expose_function("python", python)
         names = ("text", "length", "asked", "ends", "answer")
-        page.evaluate(
-            """async (values) => {
-              const { mount } = await import("/error_lookup.mjs");
-              window.model = mount(document.getElementById("widget"), values, window.python);
-            }""",
-            {name: getattr(box, name) for name in names},
-        )
+        values = {name: getattr(box, name) for name in names}
+        page = mount("error_lookup", values, scheme, width, python)
+        page.asked = asked
         return page
 
     return mounted_
@@ -157,6 +152,7 @@ def test_by_keyboard_with_the_button_and_without(mounted: Callable[..., Any]) ->
     assert first.get_attribute("open") is not None
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_it_sends_both_ends_of_a_long_text(mounted: Callable[..., Any]) -> None:
     page = mounted()
@@ -175,7 +171,8 @@ def test_it_waits_for_python_and_says_when_the_kernel_is_gone(
 ) -> None:
     """A stand-in for Jupyter's model, which says that the kernel is gone, and no Python."""
     page = open_page()
-    page.evaluate(
+    pages.wait_for(
+        page,
         """async () => {
           const values = { text: "x", asked: 0, answer: {}, ends: [9, 9] };
           window.heard = {};
@@ -188,7 +185,7 @@ def test_it_waits_for_python_and_says_when_the_kernel_is_gone(
           };
           const { default: widget } = await import("/error_lookup.mjs");
           widget.render({ model, el: document.getElementById("widget") });
-        }"""
+        }""",
     )
     page.get_by_role("button", name="Look it up").click()
     assert page.get_by_role("status").inner_text() == "Looking it up …"

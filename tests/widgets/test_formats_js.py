@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pages
 import pytest
 
 from amp_lessons.formats import FORMATS, Format
@@ -22,8 +23,16 @@ CUSTOM = [
     Format("E11M20", 11, 20),
     Format("E8M23fn", 8, 23, has_inf=False),
 ]
+ALL = [*FORMATS.values(), *CUSTOM]
 EXHAUSTIVE_BITS = 16
 SAMPLE = 5_000
+
+
+def of_which_gate(*names: str) -> list[Any]:
+    """All formats for a test, of which those with these names are tried in the gate."""
+    marks = {f.name: [] if f.name in names else [pytest.mark.slow] for f in ALL}
+    return [pytest.param(f, id=f.name, marks=marks[f.name]) for f in ALL]
+
 
 # Numbers travel as the bytes of a Float64Array: quick, and NaN, inf and -0 arrive as they left.
 _HELPERS = """
@@ -61,7 +70,7 @@ def run_js(open_page: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(body: str, format: Format | None = None, numbers: Any = ()) -> Any:
         argument = [plain(format) if format else None, pack(numbers)]
-        return page.evaluate(f"async ([plain, input]) => {{{_HELPERS}\n{body}}}", argument)
+        return pages.value_of(page, f"async ([plain, input]) => {{{_HELPERS}\n{body}}}", argument)
 
     return run
 
@@ -99,7 +108,7 @@ def test_the_two_lists_of_formats_agree(run_js: Callable[..., Any]) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("format", [*FORMATS.values(), *CUSTOM], ids=lambda f: f.name)
+@pytest.mark.parametrize("format", of_which_gate("FP8 E4M3", "FP32"))
 def test_patterns(run_js: Callable[..., Any], format: Format) -> None:
     codes = patterns(format)
     assert codes.size >= min(1 << format.bits, SAMPLE)
@@ -174,7 +183,7 @@ def hard_numbers(format: Format) -> np.ndarray:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("format", [*FORMATS.values(), *CUSTOM], ids=lambda f: f.name)
+@pytest.mark.parametrize("format", of_which_gate("FP8 E4M3", "FP16"))
 def test_encode(run_js: Callable[..., Any], format: Format) -> None:
     numbers = hard_numbers(format)
     assert numbers.size > 60_000
@@ -194,7 +203,7 @@ def test_encode(run_js: Callable[..., Any], format: Format) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("format", [*FORMATS.values(), *CUSTOM], ids=lambda f: f.name)
+@pytest.mark.parametrize("format", of_which_gate("FP16"))
 def test_around_any_number(run_js: Callable[..., Any], format: Format) -> None:
     """The neighbours of numbers that the format does not have."""
     numbers = np.random.default_rng(0).choice(hard_numbers(format), 2_000)

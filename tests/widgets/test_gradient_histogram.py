@@ -211,6 +211,7 @@ def test_python_moves_the_page(mounted: Callable[..., Any], histogram: GradientH
     assert page.get_by_role("slider").input_value() == "20"
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [900, 500])
 def test_no_two_labels_overlap(mounted: Callable[..., Any], width: int) -> None:
@@ -243,18 +244,13 @@ def test_axe_finds_nothing(
 
 
 @pytest.mark.browser
-def test_one_gradient_is_enough(open_page: Callable[..., Any]) -> None:
-    page = open_page()
-    page.evaluate(
-        """async (data) => {
-          const { mount } = await import("/gradient_histogram.mjs");
-          mount(document.getElementById("widget"), { data, format: "FP16", scale_exponent: 40 });
-        }""",
-        GradientHistogram(torch.tensor([1.0])).data,
-    )
+def test_one_gradient_is_enough(mount: Callable[..., Any]) -> None:
+    data = GradientHistogram(torch.tensor([1.0])).data
+    page = mount("gradient_histogram", {"data": data, "format": "FP16", "scale_exponent": 40})
     assert counts(page) == [0, 0, 0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     mounted: Callable[..., Any], changes_by: Callable[[Any, str], int]

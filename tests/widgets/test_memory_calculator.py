@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pages
 import pytest
 import traitlets
 
@@ -35,10 +36,12 @@ def random_settings(count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.browser
-def test_the_page_counts_as_python_does(open_page: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("count", [6, pytest.param(40, marks=pytest.mark.slow)])
+def test_the_page_counts_as_python_does(open_page: Callable[..., Any], count: int) -> None:
     """Every byte of every part, against what autograd really saves in such a model."""
-    cases = random_settings(40)
-    got = open_page().evaluate(
+    cases = random_settings(count)
+    got = pages.value_of(
+        open_page(),
         """async (cases) => {
           const { trainingMemory } = await import("/memory.mjs");
           return cases.map((settings) =>
@@ -52,10 +55,12 @@ def test_the_page_counts_as_python_does(open_page: Callable[..., Any]) -> None:
             assert {part: getattr(memory, part) for part in PARTS} == counted, settings
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_crossover_is_where_the_totals_cross(open_page: Callable[..., Any]) -> None:
     cases = random_settings(24)
-    got = open_page().evaluate(
+    got = pages.value_of(
+        open_page(),
         """async (cases) => {
           const { crossoverBatch, trainingMemory, totalOf } = await import("/memory.mjs");
           const total = (settings, precision) => totalOf(trainingMemory(settings, precision));
@@ -80,6 +85,7 @@ def test_the_crossover_is_where_the_totals_cross(open_page: Callable[..., Any]) 
 # ---- Python ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_presets_are_what_their_names_say() -> None:
     sizes = {
         preset.name: MemoryCalculator(preset.name).memories[0].parameters // 4 for preset in PRESETS

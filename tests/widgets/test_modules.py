@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pages
 import pytest
 import torch
 
@@ -84,28 +85,32 @@ def write(folder: Path, name: str, text: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    "widget",
+    ("kind", "arguments"),
     [
-        AutocastSteps(),
-        BitExplorer(0.1),
-        ErrorLookup(),
-        GradientHistogram(torch.ones(2)),
-        MemoryCalculator(),
-        OrderTheCalls(),
-        PolicyBrowser(),
-        PublishedExplorer(),
-        RooflineExplorer(),
-        ScalerLab(),
+        (AutocastSteps, ()),
+        (BitExplorer, (0.1,)),
+        (ErrorLookup, ()),
+        (GradientHistogram, (torch.ones(2),)),
+        (MemoryCalculator, ()),
+        (OrderTheCalls, ()),
+        (PolicyBrowser, ()),
+        (PublishedExplorer, ()),
+        (RooflineExplorer, ()),
+        (ScalerLab, ()),
     ],
-    ids=lambda widget: type(widget).__name__,
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_joined_widget_runs_from_a_blob(open_page: Callable[..., Any], widget: Any) -> None:
+def test_a_joined_widget_runs_from_a_blob(
+    open_page: Callable[..., Any], kind: type, arguments: tuple
+) -> None:
     """As in a notebook: the text as a blob, and Python's own state in the model."""
+    widget: Any = kind(*arguments)
     page = open_page()
     state = {name: value for name, value in widget.get_state().items() if name[0] != "_"}
     for heavy in ("layout", "tabbable", "tooltip"):
         state.pop(heavy, None)
-    listening = page.evaluate(
+    listening = pages.value_of(
+        page,
         """async ([text, state]) => {
           let listeners = 0;
           const model = {

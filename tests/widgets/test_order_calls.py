@@ -99,7 +99,7 @@ def test_the_two_runs_have_the_colours_of_the_figures() -> None:
 
 
 @pytest.fixture
-def mounted(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def mounted(mount: Callable[..., Any]) -> Callable[..., Any]:
     """The page with the widget's own Python behind it: what the page sets reaches the widget, and
     its result comes back."""
 
@@ -107,25 +107,22 @@ def mounted(open_page: Callable[..., Any]) -> Callable[..., Any]:
         widget: OrderTheCalls, scheme: str = "light", width: int = 900, *, answers: bool = True
     ) -> Any:
         names = ["data", "order", "asked", "result"]
-        page = open_page("blank.html", scheme, width)
-        page.add_style_tag(url="order_calls.css")
 
         def python(order: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
             widget.set_state({"order": order, "asked": asked})
             return widget.result
 
-        page.expose_function("python", python)
+        page = mount("order_calls", widget.get_state(names), scheme, width, python)
+        page.add_style_tag(url="order_calls.css")
         page.evaluate(
-            """async ([values, answers]) => {
-              const { mount } = await import("/order_calls.mjs");
-              window.model = mount(document.getElementById("widget"), values);
+            """answers => {
               const send = async () => {
                 const result = await window.python(model.get("order"), model.get("asked"));
                 if (result.order || !model.get("asked").each) model.set("result", result);
               };
               if (answers) for (const name of ["order", "asked"]) model.on(`change:${name}`, send);
             }""",
-            [widget.get_state(names), answers],
+            answers,
         )
         return page
 
@@ -269,7 +266,7 @@ def drag(page: Any, id: str, onto: Any, below: bool = False) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [900, 400])
+@pytest.mark.parametrize("width", [900, pytest.param(400, marks=pytest.mark.slow)])
 def test_dragging(mounted: Callable[..., Any], width: int) -> None:
     page = mounted(OrderTheCalls(USUAL), "light", width)
     drag(page, "clip", card(page, "unscale"))
@@ -286,6 +283,7 @@ def test_dragging(mounted: Callable[..., Any], width: int) -> None:
     assert status(page) == "Now before the loop, 1 of 1."
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_drag_is_called_off_with_escape(mounted: Callable[..., Any]) -> None:
     page = mounted(OrderTheCalls(USUAL))
@@ -301,6 +299,7 @@ def test_a_drag_is_called_off_with_escape(mounted: Callable[..., Any]) -> None:
     assert order_of(page) == USUAL
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_finger_drags_at_the_grip_alone(mounted: Callable[..., Any]) -> None:
     """Elsewhere on a card it scrolls the page."""
@@ -366,6 +365,7 @@ def test_an_error_is_shown_where_it_was_raised(mounted: Callable[..., Any]) -> N
     assert status(page) == "This is the usual order. Run it to see what it does."
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_warning_of_pytorch_is_shown(mounted: Callable[..., Any]) -> None:
     early = Order(("schedule", "zero_grad"), USUAL.each, USUAL.after[:-1])
@@ -374,6 +374,7 @@ def test_a_warning_of_pytorch_is_shown(mounted: Callable[..., Any]) -> None:
     assert "UserWarning: Detected call of `lr_scheduler.step()` before" in told
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_weights_that_become_nan_are_drawn(mounted: Callable[..., Any]) -> None:
     late = Order(USUAL.before, USUAL.each, ("clip", "step", "update", "unscale", "schedule"))
@@ -384,6 +385,7 @@ def test_weights_that_become_nan_are_drawn(mounted: Callable[..., Any]) -> None:
     assert "NaN" not in page.locator(".amp-oc-run-yours").first.get_attribute("d")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_reset(mounted: Callable[..., Any]) -> None:
     page = mounted(OrderTheCalls())
@@ -435,6 +437,7 @@ def test_axe_finds_nothing(
         faultless(page)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     mounted: Callable[..., Any], changes_by: Callable[[Any, str], int]

@@ -115,6 +115,7 @@ def test_search_and_choose_by_keyboard(mounted: Callable[..., Any]) -> None:
     assert len(listed(page)) == len(policy.OPS)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_arrows_keep_the_chosen_op_in_sight(mounted: Callable[..., Any]) -> None:
     page = mounted(op="linear")
@@ -152,6 +153,7 @@ def test_the_filter_and_the_dtype(mounted: Callable[..., Any], browser: PolicyBr
     assert facts(page, "CUDA")[:3] == ["float32", "float32", "takes one tensor"]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_nothing_found_and_python_moves_the_page(mounted: Callable[..., Any]) -> None:
     page = mounted()
@@ -176,6 +178,7 @@ def test_axe_finds_nothing(
         faultless(page)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     mounted: Callable[..., Any], changes_by: Callable[[Any, str], int]

@@ -285,6 +285,7 @@ def test_axe_finds_nothing(
     faultless(page)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     mounted: Callable[..., Any], changes_by: Callable[[Any, str], int]

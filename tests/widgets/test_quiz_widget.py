@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pages
 import pytest
 from playwright.sync_api import expect
 
@@ -30,7 +31,7 @@ def own_log(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def show(open_page):
+def show(mount):
     """Draw a quiz, and answer its messages as the kernel does."""
 
     def show_(quiz, scheme="light", width=900):
@@ -45,17 +46,9 @@ def show(open_page):
                 "changed": {name: getattr(quiz, name) for name in names},
             }
 
-        page = open_page("blank.html", scheme, width)
-        page.add_style_tag(url="question.css")
-        page.expose_function("python", python)
         values = {name: getattr(quiz, name) for name in SHOWN if hasattr(quiz, name)}
-        page.evaluate(
-            """async values => {
-              const { mount } = await import("/quiz.mjs");
-              window.model = mount(document.getElementById("widget"), values, window.python);
-            }""",
-            values,
-        )
+        page = mount("quiz", values, scheme, width, python)
+        page.add_style_tag(url="question.css")
         return page
 
     return show_
@@ -93,8 +86,8 @@ def test_each_kind_is_answered_with_the_keyboard_alone(show, kind, faultless):
 
 
 @pytest.mark.browser
-def test_wrong_answer_is_explained_and_the_right_one_marked(show, look, faultless):
-    page = show(Quiz([CHOSEN]), *look)
+def test_wrong_answer_is_explained_and_the_right_one_marked(show, every_look, faultless):
+    page = show(Quiz([CHOSEN]), *every_look)
     wrong = wrong_place(CHOSEN)
     page.locator(".amp-choice").nth(wrong).click()
     page.get_by_role("button", name="Answer").click()
@@ -120,6 +113,7 @@ def test_hint_proof_and_its_run_are_a_key_away(show, faultless):
     assert [entry.score for entry in log.read().entries] == [0.0], "seen, and not known"
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_no_answer_is_told_how_to_give_one(show):
     page = show(Quiz([ONE_OF_EACH["number"], CHOSEN]))
@@ -149,6 +143,7 @@ def test_answers_stay_on_the_way_back(show):
     assert [entry.sure for entry in log.read().entries] == [False]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_several_shows_what_was_missed(show):
     item = ONE_OF_EACH["several"]
@@ -190,7 +185,8 @@ def test_commit_is_still_there_when_it_is_drawn_again(show):
 def test_two_boxes_on_a_page_keep_both_choices(open_page):
     """Each with a copy of its own of the module, as in a notebook."""
     page = open_page("blank.html")
-    page.evaluate(
+    pages.wait_for(
+        page,
         """async ([text, questions]) => {
           for (const name of ["left", "right"]) {
             const el = document.createElement("div");

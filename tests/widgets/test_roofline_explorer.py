@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pages
 import pytest
 import traitlets
 
@@ -26,12 +27,14 @@ def random_products(count: int) -> list[Matmul]:
 
 
 @pytest.mark.browser
-def test_the_page_counts_as_python_does(open_page: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(300, marks=pytest.mark.slow)])
+def test_the_page_counts_as_python_does(open_page: Callable[..., Any], count: int) -> None:
     """FLOPs, bytes, bound, floors, ridge, share and alignment on every GPU and dtype: all bits."""
-    products = random_products(300)
+    products = random_products(count)
     cases = [(gpu, dtype) for gpu in GPUS for dtype in gpu.dtypes]
     plain = RooflineExplorer().data["gpus"]
-    got = open_page().evaluate(
+    got = pages.value_of(
+        open_page(),
         """async ([gpus, cases, products]) => {
           const { analyse, castFloor, ridge, roof, shareOfPeak, unaligned } =
             await import("/roofline.mjs");
@@ -262,30 +265,27 @@ def test_notes_on_small_and_odd_sizes(mounted: Callable[..., Any]) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    ("field", "typed", "complaint"),
-    [
+def test_what_the_page_refuses(mounted: Callable[..., Any]) -> None:
+    page = mounted()
+    alert = page.get_by_role("alert")
+    for label, typed, complaint in (
         ("m", "0", "m must be a whole number from 1 to 131072, got “0”."),
         ("n", "", "n must be a whole number from 1 to 131072, got “”."),
         ("k", "4096.5", "k must be a whole number"),
         ("m", "200000", "m must be a whole number from 1 to 131072"),
         ("16-bit time (ms)", "fast", "The measured time must be a number of milliseconds"),
         ("16-bit time (ms)", "-1", "The measured time must be a number of milliseconds"),
-    ],
-)
-def test_what_the_page_refuses(
-    mounted: Callable[..., Any], field: str, typed: str, complaint: str
-) -> None:
-    page = mounted()
-    before = facts(page)
-    page.get_by_label(field, exact=True).fill(typed)
-    page.get_by_label(field, exact=True).press("Enter")
-    assert complaint in page.get_by_role("alert").inner_text()
-    assert page.get_by_label(field, exact=True).get_attribute("aria-invalid") == "true"
-    assert facts(page) == before
-    page.get_by_label(field, exact=True).fill("16")
-    page.get_by_label(field, exact=True).press("Enter")
-    assert page.get_by_role("alert").inner_text() == ""
+    ):
+        before = facts(page)
+        field = page.get_by_label(label, exact=True)
+        field.fill(typed)
+        field.press("Enter")
+        assert complaint in alert.inner_text()
+        assert field.get_attribute("aria-invalid") == "true"
+        assert facts(page) == before
+        field.fill("16")
+        field.press("Enter")
+        assert alert.inner_text() == ""
 
 
 @pytest.mark.browser
@@ -311,6 +311,7 @@ def test_axe_finds_nothing(
     faultless(page)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     mounted: Callable[..., Any], changes_by: Callable[[Any, str], int]
