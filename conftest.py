@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -115,9 +116,11 @@ def pytest_terminal_summary(terminalreporter) -> None:
     """Say what was proved, so that a run that tested nothing cannot look like a good one."""
     reports = terminalreporter.stats
     passed = [report.nodeid for report in reports.get("passed", [])]
-
-    def count(text: str) -> int:
-        return sum(text in node for node in passed)
+    # What a test has recorded with `record_property`, over all tests, failed ones too.
+    ended = [report for outcome in ("passed", "failed") for report in reports.get(outcome, [])]
+    proved: Counter[str] = Counter()
+    for name, count in (each for report in ended for each in report.user_properties):
+        proved[name] += count if isinstance(count, int) else 0
 
     def in_browser(outcome: str) -> int:
         return sum("browser" in report.keywords for report in reports.get(outcome, []))
@@ -127,5 +130,6 @@ def pytest_terminal_summary(terminalreporter) -> None:
     lessons = sum(name.startswith("notebooks/") for name in notebooks)
     write(f"lessons run:            {lessons}, and {len(notebooks) - lessons} solution notebooks")
     write(f"checked cells:          {checked_cells()} with stored output")
-    write(f"exercises proved:       {count('test_exercise[wrong-')}")
+    for what in ("exercises proved", "right answers", "wrong answers", "questions proved"):
+        write(f"{what + ':':<23} {proved[what]}")
     write(f"browser tests passed:   {in_browser('passed')}, skipped: {in_browser('skipped')}")

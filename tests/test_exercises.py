@@ -1,22 +1,27 @@
 """Every exercise, as its file has it: the stub is not attempted, right answers pass, each wrong one
 earns the sentence above it, and what a learner is shown as the solution passes in their notebook.
+Whatever else they answer gets a verdict, and no wrong one passes.
 
 What is missing in a file is found by `tools/check_exercises.py`, which names line and cure.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import check_exercises
 import nbformat
+import odd_values
 import pytest
 
-from amp_lessons import checks, course, renamed
+from amp_lessons import boxes, checks, course, renamed
+from amp_lessons.checks import display
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
 from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.course import LESSONS
@@ -25,8 +30,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "amp_lessons" / "exercises"
 EXERCISES = check_exercises.EXERCISES
 SHEETS = [lesson for lesson in LESSONS if lesson.exercises]
-FUNCTIONS = [name for name in EXERCISES if checks.find(name).learners.call == name]
-"""Those whose answer is a function or a class of the exercise's name."""
+each_lesson = pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
+
+
+def functions() -> list[str]:
+    """The exercises whose answer is a function or a class of their name."""
+    return [name for name in EXERCISES if checks.find(name).learners.call == name]
 
 
 # ---- no exercise can be forgotten ---------------------------------------------------------------
@@ -42,10 +51,10 @@ def test_each_file_is_in_the_catalogue_and_back():
     assert files == {(lesson.slug, info.name) for lesson in SHEETS for info in lesson.exercises}
 
 
-@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
-def test_each_folder_has_a_sheet_and_a_stage(lesson):
-    for name in ("__init__.py", "sheet.py", "stage.py"):
-        assert (FOLDER / lesson.slug / name).is_file(), f"{lesson.slug} has no {name}: write one"
+def test_each_folder_has_a_sheet_and_a_stage():
+    wanted = {f"{lesson.slug}/{n}" for lesson in SHEETS for n in ("__init__", "sheet", "stage")}
+    there = {f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py")}
+    assert wanted - there == set(), "write these files"
 
 
 def test_lessons_have_at_least_four_exercises_each_from_01_on():
@@ -72,10 +81,20 @@ def test_the_files_stay_small():
 # ---- each file, in the ways that the tool checks ------------------------------------------------
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-@pytest.mark.parametrize("check", check_exercises.CHECKS, ids=lambda check: check.__name__)
-def test_exercise(name, check):
-    assert check_exercises.problems(name, (check,)) == []
+@each_lesson
+def test_exercise(lesson, subtests, record_property):
+    right = wrong = proved = 0
+    for info in lesson.exercises:
+        with subtests.test(info.name):
+            found = check_exercises.problems(info.name)
+            assert not found, "\n".join(found)
+            secret = checks.find(info.name).secret
+            right += len(secret.right)
+            wrong += sum(len(mistake.answers) for mistake in secret.diagnosis.mistakes)
+            proved += 1
+    record_property("exercises proved", proved)
+    record_property("right answers", right)
+    record_property("wrong answers", wrong)
 
 
 # ---- as a learner meets it ----------------------------------------------------------------------
@@ -102,14 +121,16 @@ def verdicts(lesson: str, folder: str, answers: dict[str, str] | None = None) ->
     return {name: checks.find(name).verdict(evidence) for name, evidence in seen.items()}
 
 
-@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
 @pytest.mark.parametrize("folder", ["exercises", "solutions"])
-def test_each_exercise_has_one_answer_cell_and_one_check_cell(lesson, folder):
-    ids = [grade_id(c) for c in cells(folder, lesson.id) if grade_id(c)]
-    assert ids == [x for info in lesson.exercises for x in (info.name, f"{info.name}_check")]
+def test_each_exercise_has_one_answer_cell_and_one_check_cell(folder, subtests):
+    for lesson in SHEETS:
+        with subtests.test(lesson.slug):
+            ids = [grade_id(c) for c in cells(folder, lesson.id) if grade_id(c)]
+            names = [info.name for info in lesson.exercises]
+            assert ids == [x for name in names for x in (name, f"{name}_check")]
 
 
-@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
+@each_lesson
 def test_stubs_are_not_attempted(lesson):
     found = verdicts(lesson.id, "exercises")
     assert {name: v.state for name, v in found.items()} == {
@@ -147,7 +168,7 @@ def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
     return reader.text, box["text/plain"]
 
 
-@pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesson.slug)
+@each_lesson
 def test_shown_solutions_pass(lesson, monkeypatch):
     shown = {}
     for info in lesson.exercises:
@@ -191,17 +212,18 @@ class Liar(float):
 """
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_object_that_equals_everything_does_not_pass(name):
-    answer = f"{LIAR}\ndef {name}(*args):\n    return Liar(1.0)\n"
-    assert is_wrong(name, answer)
+def test_object_that_equals_everything_does_not_pass(subtests):
+    for name in functions():
+        with subtests.test(name):
+            assert is_wrong(name, f"{LIAR}\ndef {name}(*args):\n    return Liar(1.0)\n")
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_constant_answer_does_not_pass(name):
-    for value in ("0.0", "1.0", "True", "'FP16'", "torch.zeros(())", "args[0]"):
-        answer = f"import torch\ndef {name}(*args):\n    return {value}\n"
-        assert is_wrong(name, answer), value
+def test_constant_answer_does_not_pass(subtests):
+    for name in functions():
+        for value in ("0.0", "1.0", "True", "'FP16'", "torch.zeros(())", "args[0]"):
+            with subtests.test(f"{name}: {value}"):
+                answer = f"import torch\ndef {name}(*args):\n    return {value}\n"
+                assert is_wrong(name, answer)
 
 
 def test_patched_allclose_and_equal_do_not_help(monkeypatch):
@@ -216,27 +238,85 @@ def test_patched_allclose_and_equal_do_not_help(monkeypatch):
 DAMAGED = (None, 7, [], {}, [1, 2], {"dict": 3}, [{"value": None}] * 9, "text", [None] * 13)
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_damaged_evidence_never_passes_and_never_raises(name):
-    for evidence in DAMAGED:
-        assert checks.find(name).verdict(evidence).state is not State.PASSED, evidence
+def test_damaged_evidence_never_passes_and_never_raises(subtests):
+    for name in EXERCISES:
+        with subtests.test(name):
+            for evidence in DAMAGED:
+                assert checks.find(name).verdict(evidence).state is not State.PASSED, evidence
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_exception_is_an_error_at_the_learners_line(name):
-    answer = f"def {name}(*args):\n    x = 1\n    return undefined_name\n"
-    verdict = verdict_of(name, answer)
-    assert verdict.state is State.ERROR
-    assert "undefined_name" in verdict.message
-    assert any("line 3" in line for line in verdict.seen), verdict.seen
+def test_exception_is_an_error_at_the_learners_line(subtests):
+    for name in functions():
+        with subtests.test(name):
+            answer = f"def {name}(*args):\n    x = 1\n    return undefined_name\n"
+            verdict = verdict_of(name, answer)
+            assert verdict.state is State.ERROR
+            assert "undefined_name" in verdict.message
+            assert any("line 3" in line for line in verdict.seen), verdict.seen
+
+
+# ---- answers that are hard to look at -----------------------------------------------------------
+
+TAKES = {"stable_losses": 4, "fix_mismatches": 5}
+"""How many functions a check takes, where it is more than one."""
+SOME = ("survives", "classify_faults", "clip_step", "autocast_step", "read_roofline", "to_float8")
+
+
+@pytest.fixture
+def shown(monkeypatch) -> list[Verdict]:
+    """The verdicts that a notebook shows. A note that the check itself failed is not one."""
+    found: list[Verdict] = []
+    show = display.show_verdict
+
+    def show_and_keep(exercise, verdict, notes):
+        found.append(verdict)
+        show(exercise, verdict, notes)
+
+    def publish(data, raw):
+        json.dumps(data, ensure_ascii=False).encode()  # as a notebook's kernel does
+
+    monkeypatch.setattr(boxes, "_notebook", object)
+    monkeypatch.setattr(display, "show_verdict", show_and_keep)
+    monkeypatch.setattr("IPython.display.display", publish)
+    return found
+
+
+def gets_a_verdict(name: str, value: Any, shown: list[Verdict]) -> None:
+    """Give a value to a check, then a function that returns it; each gets a verdict that helps."""
+
+    def returns_it(*_: object, **__: object) -> Any:
+        return value
+
+    exercise = checks.find(name)
+    for answer in (value, returns_it):
+        exercise.check(*[answer] * TAKES.get(name, 1))
+        verdict = shown.pop()
+        # A dict without the letters that were asked for is an answer that has not begun.
+        unbegun = type(answer) is dict and verdict.state is State.NOT_ATTEMPTED
+        assert verdict.state in (State.WRONG, State.ERROR) or unbegun, verdict
+        assert verdict.message
+
+
+@each_lesson
+def test_each_check_gives_a_verdict_on_an_odd_answer(lesson, shown, subtests):
+    for info in lesson.exercises:
+        for what, value in (odd_values.MANY if info.name in SOME else odd_values.FEW).items():
+            with subtests.test(f"{info.name}: {what}"):
+                gets_a_verdict(info.name, value, shown)
+
+
+def test_how_many_functions_a_check_takes_is_known():
+    for name, count in TAKES.items():
+        verdict = checks.find(name).evaluate(*[lambda: 0] * (count + 1))
+        assert f"this check takes {count} functions" in verdict.message
 
 
 # ---- former names -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("former", renamed.EXERCISES)
-def test_an_exercise_is_found_by_its_former_name(former):
-    name = renamed.EXERCISES[former]
-    assert checks.find(former) is checks.find(name)
-    topic = getattr(checks, course.lesson_of(name).slug)  # as sheets once imported it
-    assert getattr(topic, former) is checks.find(name)
+def test_an_exercise_is_found_by_its_former_name(subtests):
+    for former, name in renamed.EXERCISES.items():
+        with subtests.test(former):
+            assert checks.find(former) is checks.find(name)
+            topic = getattr(checks, course.lesson_of(name).slug)  # as sheets once imported it
+            assert getattr(topic, former) is checks.find(name)
