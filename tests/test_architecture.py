@@ -95,18 +95,20 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-GRAPH = imports(modules())
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    return imports(modules())
 
 
-def test_every_room_has_a_floor():
-    assert {room(module) for module in GRAPH} - {""} == set(FLOOR)
+def test_every_room_has_a_floor(graph):
+    assert {room(module) for module in graph} - {""} == set(FLOOR)
 
 
-def test_imports_point_down():
-    assert len(GRAPH) > 100, "the test sees no modules"
+def test_imports_point_down(graph):
+    assert len(graph) > 100, "the test sees no modules"
     wrong = [
         f"{module} imports {other}"
-        for module, others in GRAPH.items()
+        for module, others in graph.items()
         for other in others
         if "" not in (room(module), room(other)) and room(module) != room(other)
         if FLOOR[room(other)] >= FLOOR[room(module)]
@@ -115,8 +117,8 @@ def test_imports_point_down():
     assert wrong == []
 
 
-def test_no_circles_of_any_length_also_inside_a_room():
-    assert circles(GRAPH) == []
+def test_no_circles_of_any_length_also_inside_a_room(graph):
+    assert circles(graph) == []
 
 
 def test_a_circle_is_found():

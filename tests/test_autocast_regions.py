@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -18,7 +19,11 @@ from amp_lessons.training import autoencoder, load_digits
 
 ROOT = Path(__file__).resolve().parent.parent
 HALF, BFLOAT = torch.float16, torch.bfloat16
-X = load_digits().train_images[:100]
+
+
+@cache
+def images() -> torch.Tensor:
+    return load_digits().train_images[:100]
 
 
 def region(dtype=HALF, **options):
@@ -54,22 +59,22 @@ def test_a_region_for_each_pass_takes_all_casts_in_every_mode():
         with casts() as made, mode:
             for _ in range(10):
                 with region():
-                    model(X)
+                    model(images())
         assert len(made) == 90
 
 
 def test_a_loss_is_float32_inside_and_16_bits_after_the_region():
     with region():
-        scores = nn.Linear(64, 10)(X)
-        labels = torch.zeros(len(X), dtype=torch.long)
+        scores = nn.Linear(64, 10)(images())
+        labels = torch.zeros(len(images()), dtype=torch.long)
         inside = F.cross_entropy(scores, labels)
     assert (inside.dtype, F.cross_entropy(scores, labels).dtype) == (torch.float32, HALF)
 
 
 def test_numpy_takes_float16_and_refuses_bfloat16():
-    assert str(X.half().numpy().dtype) == "float16"
+    assert str(images().half().numpy().dtype) == "float16"
     with pytest.raises(TypeError):
-        X.bfloat16().numpy()
+        images().bfloat16().numpy()
 
 
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT])
@@ -77,7 +82,7 @@ def test_backward_inside_changes_no_gradient_of_the_painter(dtype):
     def gradients(inside):
         model = autoencoder()
         with region(dtype):
-            loss = F.mse_loss(model(X), X)
+            loss = F.mse_loss(model(images()), images())
             if inside:
                 loss.backward()
         if not inside:
@@ -124,7 +129,7 @@ def test_of_the_optimizers_shown_only_adafactor_multiplies_matrices():
     def after(make, inside):
         model = autoencoder()
         weights = [p for p in model.parameters() if p.ndim == 2]
-        F.mse_loss(model(X), X).backward()
+        F.mse_loss(model(images()), images()).backward()
         with region(BFLOAT, enabled=inside):
             make(weights, lr=0.01).step()
         return torch.cat([w.detach().flatten() for w in weights])

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,9 @@ from amp_lessons.course import LESSONS
 
 PACKAGE = Path(amp_lessons.__file__).parent
 EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
+
+PLANTED = "asked_for: what an answer should return, for the diagnosis"
+"""A line of the package, asked for as if it were a solution's."""
 
 # Runs in a fresh process on a cut copy of the package; told the lines to look for on stdin.
 SEARCH = """
@@ -113,12 +117,14 @@ def cut_copy(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_process_without_the_secret_half_finds_no_line_of_a_solution(cut_copy):
+@pytest.fixture(scope="module")
+def told(cut_copy) -> dict[str, Any]:
+    """What a process with the cut copy finds, of the solutions' lines and of one that is there."""
     lines = solution_lines()
     assert sum(map(bool, lines.values())) > len(EXERCISES) / 2, "nothing to look for"
     done = subprocess.run(
         [sys.executable, "-c", SEARCH],
-        input=json.dumps(lines),
+        input=json.dumps(lines | {"planted": [PLANTED]}),
         env=os.environ | {"PYTHONPATH": str(cut_copy), "PYTHONDONTWRITEBYTECODE": "1"},
         cwd=cut_copy,
         capture_output=True,
@@ -126,43 +132,36 @@ def test_a_process_without_the_secret_half_finds_no_line_of_a_solution(cut_copy)
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_process_without_the_secret_half_finds_no_line_of_a_solution(told):
     assert told["probed"] == len(EXERCISES)
     assert told["texts"] > 10_000, "the search saw no memory"
-    assert told["found"] == {}
+    assert {name: places for name, places in told["found"].items() if name != "planted"} == {}
 
 
-def test_the_search_would_find_a_line(cut_copy):
-    """The same search, where one line of the package is asked for as if it were a solution's."""
-    line = "asked_for: what an answer should return, for the diagnosis"
-    done = subprocess.run(
-        [sys.executable, "-c", SEARCH],
-        input=json.dumps({"planted": [line]}),
-        env=os.environ | {"PYTHONPATH": str(cut_copy), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=cut_copy,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    places = {place for place, _ in json.loads(done.stdout.splitlines()[-1])["found"]["planted"]}
+def test_the_search_finds_a_line_that_is_there(told):
+    places = {place for place, _ in told["found"]["planted"]}
     assert "memory" in places
     assert any(place.endswith("diagnosis.py") for place in places)
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_no_cut_file_holds_a_secret_cell(cut_copy, name):
-    exercise = checks.find(name)
-    text = (cut_copy / "amp_lessons/exercises" / exercise.lesson.slug / f"{name}.py").read_text()
-    ast.parse(text)
-    for word in ("# %% wrong", "# %% right", "# %% judge", "# %% passed", "BEGIN SOLUTION"):
-        assert word not in text
-    assert "# %% probe" in text
+def test_no_cut_file_holds_a_secret_cell(cut_copy, subtests):
+    for name in EXERCISES:
+        with subtests.test(name):
+            topic = cut_copy / "amp_lessons/exercises" / checks.find(name).lesson.slug
+            text = (topic / f"{name}.py").read_text()
+            ast.parse(text)
+            for word in ("# %% wrong", "# %% right", "# %% judge", "# %% passed", "BEGIN SOLUTION"):
+                assert word not in text
+            assert "# %% probe" in text
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_probe_knows_no_right_answer(name):
+def test_a_probe_knows_no_right_answer(subtests):
     """The learner's half of a file names nothing of the secret half."""
-    exercise = checks.find(name)
-    names = set(exercise.learners.names)
-    assert "judge" not in names
-    assert not any(module.startswith("amp_lessons.checks.diagnosis") for module in names)
+    for name in EXERCISES:
+        with subtests.test(name):
+            names = set(checks.find(name).learners.names)
+            assert "judge" not in names
+            assert not any(module.startswith("amp_lessons.checks.diagnosis") for module in names)

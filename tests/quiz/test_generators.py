@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 import subprocess
@@ -36,7 +37,7 @@ from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
 
 SEEDS = range(200)
 NAMES = list(generators.GENERATORS)
-each = pytest.mark.parametrize("name", NAMES)
+KIND_OF = {name: generator.kind for name, generator in generators.GENERATORS.items()}
 
 
 @cache
@@ -69,24 +70,26 @@ def test_there_are_enough_of_each_sort():
         assert g.kind in items.KINDS
 
 
-@each
-def test_items_are_well_formed(name):
-    g = generators.GENERATORS[name]
-    for seed, item in zip(SEEDS, made(name), strict=True):
-        assert (item.id, item.kind, item.level) == (f"{name}_{seed}", g.kind, g.level)
-        assert item.topic == g.topic
-        if isinstance(item, ChoiceItem) and item.form == "one":
-            assert 3 <= len(item.choices) <= 4
-        if isinstance(item, NumberItem):
-            values = [mistake.value for mistake in item.mistakes]
-            assert len(set(values)) == len(values)
-            assert not any(map(item.accepts, values))
+def test_items_are_well_formed(subtests):
+    for name in NAMES:
+        with subtests.test(name):
+            g = generators.GENERATORS[name]
+            for seed, item in zip(SEEDS, made(name), strict=True):
+                assert (item.id, item.kind, item.level) == (f"{name}_{seed}", g.kind, g.level)
+                assert item.topic == g.topic
+                if isinstance(item, ChoiceItem) and item.form == "one":
+                    assert 3 <= len(item.choices) <= 4
+                if isinstance(item, NumberItem):
+                    values = [mistake.value for mistake in item.mistakes]
+                    assert len(set(values)) == len(values)
+                    assert not any(map(item.accepts, values))
 
 
-@each
-def test_the_same_seed_gives_the_same_question(name):
-    g = generators.GENERATORS[name]
-    assert all(g.make(seed) == item for seed, item in zip(range(10), made(name), strict=False))
+def test_the_same_seed_gives_the_same_question(subtests):
+    for name in NAMES:
+        with subtests.test(name):
+            g = generators.GENERATORS[name]
+            assert [g.make(seed) for seed in range(10)] == list(made(name)[:10])
 
 
 def digest(names: list[str]) -> str:
@@ -107,30 +110,31 @@ def test_another_process_makes_the_same_questions_without_torch():
     assert run.stdout.split("\n")[:2] == [digest(NAMES), "[]"]
 
 
-@each
-def test_there_are_200_different_questions_in_400_seeds(name):
-    g = generators.GENERATORS[name]
-    found = {generators.fingerprint(item) for item in made(name)}
-    for seed in range(200, 400):
-        if len(found) >= 200:
-            break
-        found.add(generators.fingerprint(g.make(seed)))
-    assert len(found) >= 200
+def test_there_are_200_different_questions_in_400_seeds(subtests):
+    for name in NAMES:
+        with subtests.test(name):
+            g = generators.GENERATORS[name]
+            found = {generators.fingerprint(item) for item in made(name)}
+            for seed in range(200, 400):
+                if len(found) >= 200:
+                    break
+                found.add(generators.fingerprint(g.make(seed)))
+            assert len(found) >= 200
 
 
-@each
-def test_guessing_does_not_pay(name):
-    singles = check_bank.single_choice(made(name))
-    for strategy in check_bank.STRATEGIES.values() if singles else ():
-        assert check_bank.gain(strategy, singles) <= 10
+def test_guessing_does_not_pay(subtests):
+    for name in NAMES:
+        with subtests.test(name):
+            singles = check_bank.single_choice(made(name))
+            for strategy in check_bank.STRATEGIES.values() if singles else ():
+                assert check_bank.gain(strategy, singles) <= 10
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in NAMES if generators.GENERATORS[n].kind in ("single", "trace", "output")]
-)
-def test_no_place_is_the_right_one_too_often(name):
-    places = Counter(min(item.right) for item in of(ChoiceItem, name))
-    assert max(places.values()) <= 0.55 * len(SEEDS), places
+def test_no_place_is_the_right_one_too_often(subtests):
+    for name in (n for n in NAMES if KIND_OF[n] in ("single", "trace", "output")):
+        with subtests.test(name):
+            places = Counter(min(item.right) for item in of(ChoiceItem, name))
+            assert max(places.values()) <= 0.55 * len(SEEDS), places
 
 
 @pytest.mark.parametrize(
@@ -172,15 +176,16 @@ CLUMSY = [
 ]
 
 
-@each
-def test_texts_read_well(name):
-    for item in made(name):
-        for text in items.texts(item):
-            prose = re.sub(r"`[^`]*`", "code", text)
-            for pattern in CLUMSY:
-                assert not re.search(pattern, prose), (item.id, pattern, text)
-            for sentence in re.split(r"(?<=[.?:;])\s+", prose):
-                assert len(sentence.split()) <= 35, (item.id, sentence)
+def test_texts_read_well(subtests):
+    for name in NAMES:
+        with subtests.test(name):
+            for item in made(name):
+                for text in items.texts(item):
+                    prose = re.sub(r"`[^`]*`", "code", text)
+                    for pattern in CLUMSY:
+                        assert not re.search(pattern, prose), (item.id, pattern, text)
+                    for sentence in re.split(r"(?<=[.?:;])\s+", prose):
+                        assert len(sentence.split()) <= 35, (item.id, sentence)
 
 
 # ---- their proofs -------------------------------------------------------------------------------
@@ -202,11 +207,12 @@ UNPROVED = {
 }  # each has a test of its own below
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in UNPROVED])
-def test_proofs_hold(name):
-    for item in made(name)[: SAMPLED.get(name, len(SEEDS))]:
-        assert item.proved
-        proofs.prove(item)
+def test_proofs_hold(subtests):
+    for name in (n for n in NAMES if n not in UNPROVED):
+        with subtests.test(name):
+            for item in made(name)[: SAMPLED.get(name, len(SEEDS))]:
+                assert item.proved
+                proofs.prove(item)
 
 
 def test_what_has_no_proof_is_known():
@@ -523,20 +529,20 @@ OPTIMIZERS = {
 WIDTHS = {2: torch.bfloat16, 4: torch.float32}
 
 
-@pytest.mark.parametrize("recipe", bytes_asked.RECIPES, ids=lambda recipe: recipe.words[:20])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_bytes_for_each_parameter_are_those_of_real_tensors(recipe, optimizer):
-    many = 1000
-    weight = torch.ones(many, dtype=WIDTHS[recipe.weight], requires_grad=True)
-    gradient = torch.ones(many, dtype=WIDTHS[recipe.gradient])
-    master = weight.detach().float().requires_grad_() if recipe.master else weight
-    master.grad = gradient.to(master.dtype)
-    stepper = OPTIMIZERS[optimizer]([master])
-    stepper.step()
-    steps = 4 * (bytes_asked.MOMENTS[optimizer] == 2)  # Adam's count of steps
-    total = weight.nbytes + gradient.nbytes + memory.optimizer_bytes(stepper) - steps
-    total += master.nbytes if recipe.master else 0
-    assert total == many * recipe.each(optimizer)
+def test_bytes_for_each_parameter_are_those_of_real_tensors(subtests):
+    for recipe, optimizer in itertools.product(bytes_asked.RECIPES, OPTIMIZERS):
+        with subtests.test(f"{recipe.words[:20]}, {optimizer}"):
+            many = 1000
+            weight = torch.ones(many, dtype=WIDTHS[recipe.weight], requires_grad=True)
+            gradient = torch.ones(many, dtype=WIDTHS[recipe.gradient])
+            master = weight.detach().float().requires_grad_() if recipe.master else weight
+            master.grad = gradient.to(master.dtype)
+            stepper = OPTIMIZERS[optimizer]([master])
+            stepper.step()
+            steps = 4 * (bytes_asked.MOMENTS[optimizer] == 2)  # Adam's count of steps
+            total = weight.nbytes + gradient.nbytes + memory.optimizer_bytes(stepper) - steps
+            total += master.nbytes if recipe.master else 0
+            assert total == many * recipe.each(optimizer)
 
 
 @pytest.mark.parametrize(
