@@ -59,14 +59,15 @@ def test_the_catalogue_is_whole_and_in_order():
     assert {pitfall.section for pitfall in PITFALLS} == set(SECTIONS)
 
 
-@pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda p: f"pitfall{p.number}")
-def test_a_pitfall_has_a_symptom_a_cause_a_lesson_and_a_source_where_it_needs_one(pitfall):
-    assert 0 <= pitfall.lesson <= 11
-    assert pitfall.source == "" or pitfall.source.startswith(PRIMARY)
-    if pitfall.shown == "cited":
-        assert pitfall.source
-    for text in (pitfall.symptom, pitfall.cause, pitfall.cure, pitfall.heading):
-        assert 8 < len(text) < 120
+def test_a_pitfall_has_a_symptom_a_cause_a_lesson_and_a_source_where_it_needs_one(subtests):
+    for pitfall in PITFALLS:
+        with subtests.test(f"pitfall {pitfall.number}"):
+            assert 0 <= pitfall.lesson <= 11
+            assert pitfall.source == "" or pitfall.source.startswith(PRIMARY)
+            if pitfall.shown == "cited":
+                assert pitfall.source
+            for text in (pitfall.symptom, pitfall.cause, pitfall.cure, pitfall.heading):
+                assert 8 < len(text) < 120
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -492,17 +493,17 @@ def numbers_around(format: Format, count: int, seed: int) -> list[float]:
     return [*values.tolist(), *ends, 0.0, -0.0, math.inf, -math.inf, math.nan]
 
 
-@pytest.mark.parametrize("format", [*CUSTOM, TF32, FP32], ids=lambda f: f.name)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rounding_of_any_format_is_exact(format, dtype):
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.array(numbers_around(format, 400, seed=7)).astype(dtype)
-    for saturate in (False, True):
-        want = np.array([exact_round(format, float(v), saturate) for v in values])
-        with np.errstate(over="ignore"):
-            assert_same(format.round(values, saturate=saturate), want.astype(dtype))
-        decoded = format.decode(format.encode(values, saturate=saturate))
-        assert_same(decoded, want)
+def test_rounding_of_any_format_is_exact(subtests):
+    for format, dtype in product((*CUSTOM, TF32, FP32), (np.float32, np.float64)):
+        with subtests.test(f"{format.name}, {dtype.__name__}"):
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = np.array(numbers_around(format, 400, seed=7)).astype(dtype)
+            for saturate in (False, True):
+                want = np.array([exact_round(format, float(v), saturate) for v in values])
+                with np.errstate(over="ignore"):
+                    assert_same(format.round(values, saturate=saturate), want.astype(dtype))
+                decoded = format.decode(format.encode(values, saturate=saturate))
+                assert_same(decoded, want)
 
 
 @st.composite
@@ -541,13 +542,15 @@ def test_a_64_bit_format_keeps_its_sign_bit_in_arrays_and_tensors():
 # ---- what may be rounded, and what comes back ----------------------------------------------
 
 
-@BY_NAME
-@pytest.mark.parametrize("number", [3, True, -0.1, np.float32(0.1), np.float64(0.1), np.float16(2)])
-def test_a_number_gives_a_float(format, number):
-    rounded, code = format.round(number), format.encode(number)
-    assert type(rounded) is float
-    assert type(code) is int
-    assert rounded == exact_round(format, float(number)) == format.decode(code)
+def test_a_number_gives_a_float(subtests):
+    for format, number in product(
+        FORMATS.values(), (3, True, -0.1, np.float32(0.1), np.float64(0.1), np.float16(2))
+    ):
+        with subtests.test(f"{format.name}, {number!r}"):
+            rounded, code = format.round(number), format.encode(number)
+            assert type(rounded) is float
+            assert type(code) is int
+            assert rounded == exact_round(format, float(number)) == format.decode(code)
 
 
 @BY_NAME
@@ -653,50 +656,50 @@ def test_what_is_no_real_number_is_refused(values):
 
 # ---- out= ----------------------------------------------------------------------------------
 
+ARRAYS = (np.float16, np.float32, np.float64)
+TENSORS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 TRICKY = np.array([1 / 3, -1e-30, 70000, -np.inf, np.nan, 450], np.float32).reshape(2, 3)
 
 
-@BY_NAME
-@pytest.mark.parametrize("saturate", [False, True])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_out_takes_the_result_for_arrays(format, saturate, dtype):
-    with np.errstate(over="ignore", invalid="ignore"):
-        want = format.round(TRICKY, saturate=saturate).astype(dtype)
-    strided = np.zeros((3, 4), dtype).T[::2]
-    for out in (np.empty((2, 3), dtype), np.empty((3, 2), dtype).T, strided):
-        assert format.round(TRICKY, saturate=saturate, out=out) is out
-        assert_same(out, want)
-    listed = np.empty((2, 3), dtype)
-    format.round(TRICKY.tolist(), saturate=saturate, out=listed)
-    assert_same(listed, want)
+def test_out_takes_the_result_for_arrays(subtests):
+    for format, saturate, dtype in product(FORMATS.values(), (False, True), ARRAYS):
+        with subtests.test(f"{format.name}, {saturate}, {dtype.__name__}"):
+            with np.errstate(over="ignore", invalid="ignore"):
+                want = format.round(TRICKY, saturate=saturate).astype(dtype)
+            strided = np.zeros((3, 4), dtype).T[::2]
+            for out in (np.empty((2, 3), dtype), np.empty((3, 2), dtype).T, strided):
+                assert format.round(TRICKY, saturate=saturate, out=out) is out
+                assert_same(out, want)
+            listed = np.empty((2, 3), dtype)
+            format.round(TRICKY.tolist(), saturate=saturate, out=listed)
+            assert_same(listed, want)
 
 
-@BY_NAME
-@pytest.mark.parametrize("saturate", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_out_takes_the_result_for_tensors(format, saturate, dtype):
-    values = torch.from_numpy(TRICKY)
-    want = format.round(values, saturate=saturate).to(dtype)
-    strided = torch.zeros((3, 4), dtype=dtype).T[::2]
-    parameter = torch.nn.Parameter(torch.zeros((2, 3), dtype=dtype))
-    for out in (torch.empty((2, 3), dtype=dtype), strided, parameter):
-        assert format.round(values, saturate=saturate, out=out) is out
-        assert_same(out.detach().double(), want.double())
+def test_out_takes_the_result_for_tensors(subtests):
+    for format, saturate, dtype in product(FORMATS.values(), (False, True), TENSORS):
+        with subtests.test(f"{format.name}, {saturate}, {dtype}"):
+            values = torch.from_numpy(TRICKY)
+            want = format.round(values, saturate=saturate).to(dtype)
+            strided = torch.zeros((3, 4), dtype=dtype).T[::2]
+            parameter = torch.nn.Parameter(torch.zeros((2, 3), dtype=dtype))
+            for out in (torch.empty((2, 3), dtype=dtype), strided, parameter):
+                assert format.round(values, saturate=saturate, out=out) is out
+                assert_same(out.detach().double(), want.double())
 
 
-@BY_NAME
-@pytest.mark.parametrize("saturate", [False, True])
-def test_out_may_be_the_input_or_overlap_it(format, saturate):
-    want = format.round(TRICKY, saturate=saturate)
-    array, tensor = TRICKY.copy(), torch.from_numpy(TRICKY.copy())
-    format.round(array, saturate=saturate, out=array)
-    assert_same(array, want)
-    format.round(tensor, saturate=saturate, out=tensor)
-    assert_same(tensor, want)
-    line = np.linspace(1, 2, 3 * _BLOCK, dtype=np.float32)
-    want = format.round(line[:-1].copy(), saturate=saturate)
-    format.round(line[:-1], saturate=saturate, out=line[1:])
-    assert_same(line[1:], want)
+def test_out_may_be_the_input_or_overlap_it(subtests):
+    for format, saturate in product(FORMATS.values(), (False, True)):
+        with subtests.test(f"{format.name}, {saturate}"):
+            want = format.round(TRICKY, saturate=saturate)
+            array, tensor = TRICKY.copy(), torch.from_numpy(TRICKY.copy())
+            format.round(array, saturate=saturate, out=array)
+            assert_same(array, want)
+            format.round(tensor, saturate=saturate, out=tensor)
+            assert_same(tensor, want)
+            line = np.linspace(1, 2, 3 * _BLOCK, dtype=np.float32)
+            want = format.round(line[:-1].copy(), saturate=saturate)
+            format.round(line[:-1], saturate=saturate, out=line[1:])
+            assert_same(line[1:], want)
 
 
 def test_out_works_for_a_single_number():
@@ -777,13 +780,17 @@ def test_ulp_at_and_beyond_the_ends(format):
         assert format.ulp(tiny) == format.min_subnormal
 
 
-@pytest.mark.parametrize("format", [FP16, FP8_E4M3, FP8_E5M2], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "format",
+    [pytest.param(FP16, marks=pytest.mark.slow), FP8_E4M3, FP8_E5M2],
+    ids=lambda f: f.name,
+)
 def test_next_up_of_every_bit_pattern_is_the_next_in_order(format):
     line = true_line(format)
     assert_same([format.next_up(value) for value in line[:-1].tolist()], line[1:])
 
 
-@pytest.mark.parametrize("format", [TF32, BF16], ids=lambda f: f.name)
+@pytest.mark.parametrize("format", [FP16, TF32, BF16], ids=lambda f: f.name)
 def test_next_up_of_a_sample_of_bit_patterns_is_the_next_in_order(format):
     line = true_line(format)
     got = [format.next_up(value) for value in some(format, line[:-1])]

@@ -57,10 +57,11 @@ def broken(path: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS)
-def test_every_link_leads_to_a_file_and_a_heading(path):
-    assert targets(path), "no links: is the pattern right?"
-    assert broken(path) == []
+def test_every_link_leads_to_a_file_and_a_heading(subtests):
+    for path in NOTEBOOKS:
+        with subtests.test(path):
+            assert targets(path), "no links: is the pattern right?"
+            assert broken(path) == []
 
 
 def test_a_broken_link_is_found(monkeypatch):
@@ -75,15 +76,17 @@ def test_a_broken_link_is_found(monkeypatch):
                                              "nowhere.ipynb"]  # fmt: skip
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
-def test_lessons_and_sheets_link_to_each_other_to_home_and_to_what_is_next(lesson):
-    sheet, notebook = PurePosixPath(lesson.sheet).name, PurePosixPath(lesson.notebook).name
-    following = [PurePosixPath(each.notebook).name for each in LESSONS[lesson.number + 1 :][:1]]
-    assert {"home.ipynb", *following} <= targets(lesson.notebook)
-    if lesson.exercises:
-        assert f"../exercises/{sheet}" in targets(lesson.notebook)
-        back = {"home.ipynb", notebook, *following}
-        assert {f"../notebooks/{name}" for name in back} <= targets(lesson.sheet)
+def test_lessons_and_sheets_link_to_each_other_to_home_and_to_what_is_next(subtests):
+    for lesson in LESSONS:
+        with subtests.test(lesson.id):
+            sheet, notebook = PurePosixPath(lesson.sheet).name, PurePosixPath(lesson.notebook).name
+            rest = LESSONS[lesson.number + 1 :]
+            following = [PurePosixPath(each.notebook).name for each in rest[:1]]
+            assert {"home.ipynb", *following} <= targets(lesson.notebook)
+            if lesson.exercises:
+                assert f"../exercises/{sheet}" in targets(lesson.notebook)
+                back = {"home.ipynb", notebook, *following}
+                assert {f"../notebooks/{name}" for name in back} <= targets(lesson.sheet)
 
 
 def test_the_home_page_links_to_every_lesson_and_sheet():

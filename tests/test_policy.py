@@ -11,6 +11,7 @@ import threading
 import types
 import warnings
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -320,12 +321,12 @@ LOW_ON_CPU = """softmax log_softmax logsumexp layer_norm group_norm exp log pow 
     cosine_similarity cumsum rms_norm"""
 
 
-@pytest.mark.parametrize("name", LOW_ON_CPU.split())
-@pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
-def test_low_on_the_cpu_and_float32_on_cuda(tables, name, dtype):
+def test_low_on_the_cpu_and_float32_on_cuda(tables, subtests):
     """rms_norm is here since torch 2.12; in 2.11 it stayed low on CUDA too."""
-    assert tables["cpu", dtype][name].low is dtype
-    assert tables["cuda", dtype][name].low is FLOAT
+    for name, dtype in product(LOW_ON_CPU.split(), (HALF, BF16)):
+        with subtests.test(f"{name}, {dtype}"):
+            assert tables["cpu", dtype][name].low is dtype
+            assert tables["cuda", dtype][name].low is FLOAT
 
 
 LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss kl_div

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 from interview_room import choice_item, fake_generators, number_item, open_question, small_bank
@@ -49,33 +49,38 @@ def test_45_minutes_are_as_in_the_outline():
     assert isinstance(composed.steps[-1].asks, YourQuestion)
 
 
-@pytest.mark.parametrize("role", mock.ROLES)
-@pytest.mark.parametrize("minutes", [10, 17, 20, 29, 30, 44, 45, 60, 74, 75, 90])
-def test_every_length_and_role(minutes, role):
-    composed = compose(minutes=minutes, role=role)
-    assert sum(p.points for p in composed.parts) == 100
-    assert sum(p.minutes for p in composed.parts) == minutes
-    assert abs(sum(step.points for step in composed.steps) - 100) < 1e-9
-    assert all(p.steps and p.minutes > 0 and p.points > 0 for p in composed.parts)
-    names = [p.name for p in composed.parts]
-    assert ("code" in names) == (minutes >= 30)
-    assert ("yours" in names) == (minutes >= 20)
-    assert len(part(composed, "open").steps) == (1 if minutes < 30 else 2 if minutes < 75 else 3)
-    ids = [step.id for step in composed.steps]
-    assert len(set(ids)) == len(ids)
-    if minutes >= 30:
-        assert len(composed.topics) >= mock.TOPICS_WANTED
-    for step in composed.steps:
-        if isinstance(step.asks, Coding):
-            assert step.asks.minutes <= part(composed, "code").minutes + 4
+LENGTHS = (10, 17, 20, 29, 30, 44, 45, 60, 74, 75, 90)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_at_least_six_topics_and_no_question_twice(seed):
-    composed = compose(seed)
-    assert len(composed.topics) >= mock.TOPICS_WANTED
-    ids = [step.id for step in composed.steps]
-    assert len(set(ids)) == len(ids)
+def test_every_length_and_role(subtests):
+    for minutes, role in product(LENGTHS, mock.ROLES):
+        with subtests.test(f"{minutes} minutes, {role}"):
+            composed = compose(minutes=minutes, role=role)
+            assert sum(p.points for p in composed.parts) == 100
+            assert sum(p.minutes for p in composed.parts) == minutes
+            assert abs(sum(step.points for step in composed.steps) - 100) < 1e-9
+            assert all(p.steps and p.minutes > 0 and p.points > 0 for p in composed.parts)
+            questions = 1 if minutes < 30 else 2 if minutes < 75 else 3
+            names = [p.name for p in composed.parts]
+            assert ("code" in names) == (minutes >= 30)
+            assert ("yours" in names) == (minutes >= 20)
+            assert questions == len(part(composed, "open").steps)
+            ids = [step.id for step in composed.steps]
+            assert len(set(ids)) == len(ids)
+            if minutes >= 30:
+                assert len(composed.topics) >= mock.TOPICS_WANTED
+            for step in composed.steps:
+                if isinstance(step.asks, Coding):
+                    assert step.asks.minutes <= part(composed, "code").minutes + 4
+
+
+def test_at_least_six_topics_and_no_question_twice(subtests):
+    for seed in range(25):
+        with subtests.test(f"seed {seed}"):
+            composed = compose(seed)
+            assert len(composed.topics) >= mock.TOPICS_WANTED
+            ids = [step.id for step in composed.steps]
+            assert len(set(ids)) == len(ids)
 
 
 def test_a_longer_mock_asks_more():
