@@ -6,6 +6,7 @@ solution of "fix this loop" is mostly the loop that everybody is given.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def _given() -> Iterator[str]:
 
 def _of_exercises() -> Iterator[tuple[str, str]]:
     for exercise in EXERCISES:
-        yield f"solution: {exercise.name}", exercise.secret.solution
+        yield from _blocks(f"solution: {exercise.name}", exercise.secret.solution)
         for cell in read_cells(exercise.path):
             if cell.kind in SECRET:
                 yield from _parts(f"{cell.kind} cell: {exercise.name} {cell.line}", cell)
@@ -89,7 +90,15 @@ def _of_exercises() -> Iterator[tuple[str, str]]:
 def _parts(label: str, cell: Cell) -> Iterator[tuple[str, str]]:
     """What it says and what it does: each is an answer by itself."""
     yield f"{label} in words", cell.comment
-    yield f"{label} in code", cell.code
+    yield from _blocks(f"{label} in code", cell.code)
+
+
+def _blocks(label: str, code: str) -> Iterator[tuple[str, str]]:
+    """A program, and each of its functions: one method of a class gives away as much as it does."""
+    yield label, code
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.FunctionDef):
+            yield f"{label} line {node.lineno}", ast.get_source_segment(code, node) or ""
 
 
 def _of_questions() -> Iterator[tuple[str, str]]:

@@ -45,6 +45,12 @@ SHOWN_DATA = {
 }
 """Folders of the package with files that are no modules, and that tell no answer."""
 
+KINDS = {
+    *("solution", "judge cell", "passed cell", "right cell", "wrong cell", "rule cell"),
+    *("program cell", "shared cell", "question", "generator", "workshop"),
+}
+"""What is looked for. A cell of an exercise's file that becomes open is to be noticed here."""
+
 COPIES = "import sys; from pathlib import Path; from amp_lessons.grading.sandbox import house; "
 COPIES += "print(house.copy_without_secrets(Path(sys.argv[1])))"
 
@@ -103,6 +109,7 @@ def test_the_counts_are_those_of_the_catalogue(written, sandbox, handed_out):
     print(f"files in the sandbox: {len(names(files_in(sandbox))):,}")
     print(f"files in a hand-out:  {len(names(files_in(handed_out))):,}")
 
+    assert counts.keys() == holders.keys() == KINDS
     assert {label for labels in written.values() for label in labels} == search().answers.keys()
     assert [each for each, count in counts.items() if sought[each] < 0.7 * count] == []
     questions = bank.load()
@@ -187,8 +194,8 @@ def keys_in_a_new_folder(folder: Path) -> None:
 
 def an_answer_in_a_comment(folder: Path) -> None:
     shown = (house.PACKAGE / "formats.py").read_text(encoding="utf-8")
-    lines = EXERCISES[-1].secret.solution.splitlines()
-    comment = "\n    # ".join(["", *lines])
+    method = next(text for label, text in all_answers().items() if "StaticScaler line" in label)
+    comment = "\n    # ".join(["", *method.splitlines()])
     (folder / "formats.py").write_text(f'{shown}\n\ndef shown():\n    """Shown."""{comment}\n')
 
 
