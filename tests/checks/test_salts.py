@@ -15,7 +15,8 @@ from checks import salts
 from amp_lessons.checks import draws
 from amp_lessons.exercises.varied import Varied
 
-QUICK = ("survives", "next_float", "choose_format", "kahan_sum", "StaticScaler", "stop_sinking")
+QUICK = ("survives", "next_float", "choose_format", "stop_sinking")
+SLOWER = ("kahan_sum", "StaticScaler")
 MOST_NAMELESS = 20  # of about 2,000 wrong answers
 
 
@@ -79,8 +80,11 @@ def proved(names: tuple[str, ...], salt: str) -> int:
     return int(lost)
 
 
-def test_quick_exercises_keep_their_verdicts_under_a_salt():
-    assert proved(QUICK, "a salt") == 0
+@pytest.mark.parametrize(
+    "names", [QUICK, pytest.param(SLOWER, marks=pytest.mark.slow)], ids=["quick", "slower"]
+)
+def test_exercises_keep_their_verdicts_under_a_salt(names):
+    assert proved(names, "a salt") == 0
 
 
 def test_the_proof_notices_evidence_that_passes_everywhere(monkeypatch):

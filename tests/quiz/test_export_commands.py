@@ -38,7 +38,7 @@ def told(path: str) -> str:
 
 
 @pytest.mark.parametrize("format", commands.FORMATS)
-def test_each_format_is_written_under_its_own_name(run: Any, format: str) -> None:
+def test_each_format_is_written_under_its_own_name_and_can_be_read(run: Any, format: str) -> None:
     name = commands.FORMATS[format].file
     status, out, err = run(format)
     assert (status, err) == (0, "")
@@ -46,15 +46,13 @@ def test_each_format_is_written_under_its_own_name(run: Any, format: str) -> Non
     assert out.rstrip().endswith(("kB", "MB"))
     assert out.count("\n") == 1
     assert [path.name for path in Path().iterdir()] == [name]
-
-
-def test_what_is_written_can_be_read(run: Any) -> None:
-    for format, file in (("anki", "a.apkg"), ("page", "p.html"), ("moodle", "m.xml")):
-        assert run(format, file)[0] == 0
-    with zipfile.ZipFile("a.apkg") as package:
-        assert package.testzip() is None
-    assert ElementTree.parse("m.xml").getroot().tag == "quiz"
-    assert Path("p.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    if format == "anki":
+        with zipfile.ZipFile(name) as package:
+            assert package.testzip() is None
+    elif format == "moodle":
+        assert ElementTree.parse(name).getroot().tag == "quiz"
+    else:
+        assert Path(name).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_a_file_that_exists_is_kept_unless_forced(run: Any) -> None:

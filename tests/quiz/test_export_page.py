@@ -49,7 +49,12 @@ def test_the_page_is_one_file_that_loads_nothing(small: Bank) -> None:
     assert addresses == {"http://www.w3.org/2000/svg"}
 
 
-def test_a_rebuild_gives_the_same_bytes() -> None:
+def test_a_rebuild_gives_the_same_bytes(small: Bank) -> None:
+    assert export.build(small) == export.build(small)
+
+
+@pytest.mark.slow
+def test_a_rebuild_of_the_whole_bank_gives_the_same_bytes() -> None:
     assert export.build(bank.load()) == export.build(bank.load())
 
 
@@ -639,7 +644,10 @@ _SMALL_TARGETS = """() => [...document.querySelectorAll(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 380), ("light", 1300)])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("dark", 380), pytest.param("light", 1300, marks=pytest.mark.slow)],
+)
 def test_axe_finds_no_fault(open_bank: Open, small: Bank, scheme: str, width: int) -> None:
     tab, axe = open_bank(small, scheme=scheme, width=width), Axe()
 
