@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
+from stored import Stored
 
 from amp_lessons import plots
 from amp_lessons.exercises.amp_from_scratch import stage as ex
@@ -59,23 +59,25 @@ def test_pictures_say_what_they_show():
 
 # ---- the lesson ---------------------------------------------------------------------------------
 
-LESSON = Path(__file__).resolve().parent.parent / "sources/lessons/03_amp_from_scratch.py"
+STORED = Stored("amp_from_scratch")
+FINE_TUNING = "fp16_weights = train"
+PROTECTED = "mixed = train"
 
 
 @pytest.fixture(scope="module")
 def lesson():
-    """What the lesson's cells leave behind, run once on the CPU, without its questions."""
-    names = {"predict": lambda _: None, "ask": lambda *_: None}
-    source = LESSON.read_text(encoding="utf-8").replace("import ask, predict", "import ask as _")
+    """What the lesson's cells leave behind on the CPU, without the trainings that its pictures
+    show: of the fine-tuning, the model and the pictures that it starts with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_available", lambda: False)
-        exec(compile(source, str(LESSON), "exec"), names)
-    return names
+        before, _, _ = STORED.cell(FINE_TUNING).source.partition("\n\n")
+        pictured = ("rescued = train", PROTECTED)
+        return STORED.left_behind(without=pictured, instead={FINE_TUNING: before})
 
 
 def test_lesson_fails_and_recovers_as_its_text_says(lesson):
     assert lesson["scaled"][1] != lesson["scaled"][1]  # NaN
-    assert 0.02 < lesson["rescued"][-1] < 0.035
+    assert 0.02 < STORED.curves("rescued = train")["scale, FP32 loss"][-1] < 0.035
     assert lesson["squares"].max() < 1.7
     assert round(lesson["squares"].double().sum().item()) == 9421
     assert lesson["total"].item() == 512  # the last of the loop is BF16
@@ -83,23 +85,24 @@ def test_lesson_fails_and_recovers_as_its_text_says(lesson):
 
 
 def test_lesson_loses_small_updates_without_masters(lesson):
-    unprotected, fp16, bf16, mixed, fp32 = (
-        lesson[name][-1]
-        for name in ("unprotected", "fp16_weights", "bf16_weights", "mixed", "fp32")
-    )
-    assert unprotected > 0.445
-    assert 0.43 < bf16 < 0.447
-    assert 0.25 < fp16 < 0.32
-    assert 0.1 < mixed < 0.14
-    in_bf16 = partial(lesson["mixed_step"], dtype=torch.bfloat16)
-    painter = deepcopy(lesson["painter"])
-    assert abs(lesson["train"](in_bf16, painter, **lesson["tuning"])[-1] - mixed) < 0.002
-    assert abs(mixed - fp32) < 0.002
+    last = {name: errors[-1] for name, errors in STORED.curves(PROTECTED).items()}
+    assert last["FP16 without protection"] > 0.445
+    assert 0.43 < STORED.curves(FINE_TUNING)["BF16 weights"][-1] < 0.447
+    assert 0.25 < last["FP16 weights"] < 0.32
+    assert 0.1 < last["mixed precision"] < 0.14
+    assert abs(last["mixed precision"] - last["FP32"]) < 0.002
     gradients = lesson["fp32_gradients"](lesson["inverted"])
     lr = 0.002 * lesson["big"] / lesson["inverted"].numel()
     weights = [w.detach() for w in lesson["painter"].parameters()]
     ratios = [(w / (lr * g)).abs().flatten() for w, g in zip(weights, gradients, strict=True)]
     assert torch.cat(ratios).median() > 20_000
+
+
+@pytest.mark.slow
+def test_lesson_learns_as_well_in_bf16_with_masters(lesson):
+    in_bf16 = partial(lesson["mixed_step"], dtype=torch.bfloat16)
+    errors = lesson["train"](in_bf16, deepcopy(lesson["painter"]), **lesson["tuning"])
+    assert abs(errors[-1] - STORED.curves(PROTECTED)["mixed precision"][-1]) < 0.002
 
 
 def test_lesson_overflows_where_its_scale_has_too_little_headroom(lesson):

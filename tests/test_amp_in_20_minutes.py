@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+from stored import Stored, left_by
 from torch import nn
 from torch.nn.functional import mse_loss
 
@@ -16,18 +17,24 @@ from amp_lessons.course import lesson_called
 
 ROOT = Path(__file__).resolve().parent.parent
 CELLS = nbformat.read(ROOT / lesson_called("amp_in_20_minutes").notebook, as_version=4).cells
-CODE = [cell for cell in CELLS if cell.cell_type == "code"]
+STORED = Stored("amp_in_20_minutes")
+CODE = STORED.code
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs CUDA"))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def lesson() -> dict[str, Any]:
-    """What the lesson's cells leave behind, run from top to bottom."""
-    namespace: dict[str, Any] = {"print": lambda *_, **__: None}
-    for cell in CODE:
-        exec(compile(cell.source, "<lesson 00>", "exec"), namespace)
-    return namespace
+    """The lesson's steps, and what they need."""
+    needed = (
+        "our_pixels =",
+        "def train(",
+        "def unprotected_step",
+        "# one for all runs",
+        "def my_step",
+    )
+    cells = [STORED.cell(part).source for part in (*needed, "def early_step", "def train_amp")]
+    return left_by([*cells, "big = 100_000_000"])
 
 
 # ---- the loop to copy ---------------------------------------------------------------------------
@@ -113,19 +120,27 @@ def test_the_copied_loop_survives_an_overflow(device):
 # ---- the story ----------------------------------------------------------------------------------
 
 
-def test_fp16_alone_learns_the_small_pictures_and_nothing_of_the_big_ones(lesson):
-    assert lesson["fp32"][-1] < 0.1 * lesson["fp32"][0]
-    assert lesson["unprotected"][-1] == lesson["unprotected"][0]
-    assert torch.equal(lesson["start"], lesson["end"])
+BIG = STORED.curves("amp = train")  # of big pictures
+
+
+def test_fp16_alone_learns_nothing_of_the_big_pictures():
+    assert BIG["FP32"][-1] < 0.1 * BIG["FP32"][0]
+    assert len(set(BIG["FP16 without protection"])) == 1
+    assert "weights that changed: 0 of 10448" in STORED.printed("weights that changed")
+    assert "big = 100_000_000\n" in STORED.cell("fp32 = train(fp32_step, pixels=big").source
+
+
+@pytest.mark.slow
+def test_fp16_alone_learns_the_small_pictures(lesson):
     small = lesson["train"](lesson["unprotected_step"])
-    assert small[-1] == pytest.approx(lesson["fp32"][-1], rel=0.02)
+    assert small[-1] == pytest.approx(BIG["FP32"][-1], rel=0.02)
 
 
-def test_with_the_scaler_the_curve_is_that_of_fp32(lesson):
-    for ours, theirs in zip(lesson["amp"], lesson["fp32"], strict=True):
-        assert ours == pytest.approx(theirs, rel=0.02)
+def test_with_the_scaler_the_curve_is_that_of_fp32():
+    assert BIG["mixed precision"] == pytest.approx(BIG["FP32"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_without_the_scaler_my_step_is_the_flat_line(lesson):
     """Break 1, made as the text says."""
     source = next(cell.source for cell in CODE if "def my_step" in cell.source)
@@ -139,13 +154,16 @@ def test_without_the_scaler_my_step_is_the_flat_line(lesson):
     assert curve[-1] == curve[0]
 
 
-def test_clipping_too_early_sees_norms_65536_times_too_large_and_hardly_learns(lesson):
-    assert lesson["norms"][0] / 65536 == pytest.approx(0.2, rel=0.05)
-    assert lesson["early"][-1] > 0.9 * lesson["early"][0]
-    assert lesson["right"][-1] < 0.1 * lesson["right"][0]
-    assert lesson["norms"][0] == pytest.approx(13_000, rel=0.05)  # so much the step is too short
+def test_clipping_too_early_sees_norms_65536_times_too_large_and_hardly_learns():
+    (norm,) = re.findall(r"at the first step: (\d+), divided by 65536", STORED.printed("early = "))
+    assert int(norm) / 65536 == pytest.approx(0.2, rel=0.05)
+    assert int(norm) == pytest.approx(13_000, rel=0.05)  # so much the step is too short
+    early, right = map(STORED.curves("early = ").get, ("clip before unscale_", "mixed precision"))
+    assert early[-1] > 0.9 * early[0]
+    assert right[-1] < 0.1 * right[0]
 
 
+@pytest.mark.slow
 def test_adam_hides_the_early_clip(lesson):
     """What the explanation says of Adam: here it learns as well with the mistake."""
 
@@ -158,17 +176,24 @@ def test_adam_hides_the_early_clip(lesson):
     assert early[-1] < 1.1 * right[-1] < 0.15 * right[0]
 
 
-def test_pure_fp16_learns_the_small_pictures_only(lesson):
-    learned = lesson["try_it"](lesson["pure_fp16_without_scaler"])
-    assert float(learned.removeprefix("error per pixel ")) < 0.1 * lesson["pure_big"][0]
-    assert lesson["try_it"](lesson["pure_fp16_step"]).startswith(
-        "ValueError: Attempting to unscale"
+def test_pure_fp16_learns_the_small_pictures_only():
+    pure_big = STORED.curves("pure_big = ")["pure FP16, no scaler"]
+    assert len(set(pure_big)) == 1
+    learned = STORED.printed("small pictures, no scaler").partition("error per pixel ")[2]
+    assert float(learned) < 0.1 * pure_big[0]
+    refused = STORED.printed("small pictures, with a scaler")
+    assert "scaler: ValueError: Attempting to unscale" in refused
+
+
+def test_put_back_my_step_gives_the_curve_of_the_lesson():
+    """To the digits of the picture, for the steps are the same."""
+    shown = STORED.curves("mine = train")
+    assert shown["mine"] == shown["mixed precision"] == BIG["mixed precision"]
+    mine, ours = (
+        re.sub("  # .*", "", STORED.cell(start).source.partition(start)[2])
+        for start in ("def my_step", "def amp_step")
     )
-    assert lesson["pure_big"][-1] == lesson["pure_big"][0]
-
-
-def test_put_back_my_step_gives_the_curve_of_the_lesson(lesson):
-    assert lesson["mine"] == pytest.approx(lesson["amp"], rel=1e-6)
+    assert mine == ours
 
 
 # ---- how it is told -----------------------------------------------------------------------------

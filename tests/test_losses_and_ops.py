@@ -7,42 +7,25 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
-import nbformat
 import pytest
 import torch
+from stored import Stored
 from torch import nn
 from torch.nn import functional as F
 
-from amp_lessons import plots
-from amp_lessons.course import checkout, lesson_called
 from amp_lessons.experiments import both_halves, kept_by_cross_entropy, rotated
 from amp_lessons.policy import op_policy
 
 HALF, BFLOAT = torch.float16, torch.bfloat16
 
 
-def shown(*parts: str) -> list[dict[str, Any]]:
-    """The outputs of the one code cell whose source has all of these parts."""
-    path = checkout() / lesson_called("losses_and_ops").notebook
-    cells = nbformat.read(path, as_version=4).cells
-    found = [c for c in cells if c.cell_type == "code" and all(p in c.source for p in parts)]
-    assert len(found) == 1, parts
-    return found[0].outputs
-
-
-def printed(*parts: str) -> str:
-    return "".join(output.get("text", "") for output in shown(*parts))
+STORED = Stored("losses_and_ops")
+printed, curves = STORED.printed, STORED.curves
 
 
 def numbers(text: str) -> list[float]:
     return [float(n) for n in re.findall(r"-?(?:\d[\d,]*\.?\d*(?:e-?\d+)?|inf)|nan", text)]
-
-
-def curves(*parts: str) -> dict[str, list[float]]:
-    (found,) = (o.data[plots.CURVES] for o in shown(*parts) if plots.CURVES in o.get("data", {}))
-    return {name: [float(v) for v in words.split()] for name, words in found.items()}
 
 
 def test_saturated_pixels_stop_fp16_and_bf16_forgets_the_negative():

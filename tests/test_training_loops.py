@@ -3,65 +3,64 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
-import nbformat
 import pytest
 import torch
+from stored import Stored, left_by
 from torch import nn
 
-from amp_lessons.course import lesson_called
-
-ROOT = Path(__file__).resolve().parent.parent
-LESSON = lesson_called("training_loops")
-CELLS = nbformat.read(ROOT / LESSON.notebook, as_version=4).cells
-DEEP = nbformat.read(ROOT / LESSON.deep_notebook, as_version=4).cells
-
-
-def left_behind(cells: list[Any]) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"print": lambda *_, **__: None}
-    for cell in cells:
-        asks = "question" in cell.metadata.get("tags", [])
-        if cell.cell_type == "code" and not asks and "home.finished" not in cell.source:
-            exec(compile(cell.source, "<lesson 07>", "exec"), namespace)
-    return namespace
+STORED = Stored("training_loops")
+DEEP = Stored("training_loops", deep=True)
 
 
 @pytest.fixture(scope="module")
 def lesson() -> dict[str, Any]:
-    """What the lesson's cells leave behind, run from top to bottom."""
-    return left_behind(CELLS)
-
-
-def printed(cells: list[Any]) -> str:
-    return "".join(o.text for c in cells for o in c.get("outputs", []) if "text" in o)
+    """The lesson's functions, and what they need."""
+    defines = ("our_pixels, big =", "def train(", "def step_in_pieces")
+    return left_by(STORED.cell(part).source for part in defines)
 
 
 # ---- accumulation -------------------------------------------------------------------------------
 
 
+def in_pieces() -> dict[str, list[float]]:
+    """The error after 1 step and after 10, and the largest of all, as the lesson prints them."""
+    lines = STORED.printed("in_four = train").splitlines()
+    assert all("after 1 step" in line and "after 10" in line for line in lines)
+    rows = {line[:9].strip(): re.findall(r"\d+\.\d+|inf", line) for line in lines}
+    return {name: [float(word) for word in words] for name, words in rows.items()}
+
+
+def test_undivided_pieces_learn_faster_at_first_and_then_burst():
+    rows = in_pieces()
+    assert rows["/ 4"] == rows["one batch"]
+    assert "0.015 in step 150" in STORED.printed("one_batch = train")
+    assert rows["undivided"][0] < 0.8 * rows["one batch"][0]
+    assert rows["undivided"][1] > 1.5 * rows["one batch"][1]
+    assert not rows["undivided"][2] < 1e6
+
+
+@pytest.mark.slow
 def test_four_divided_pieces_are_one_batch(lesson):
-    assert lesson["in_four"] == pytest.approx(lesson["one_batch"], rel=0.02)
-    assert lesson["one_batch"][-1] == pytest.approx(0.015, abs=5e-4)
+    """And two undivided halves are even a little better."""
+    train, step, pictures = (lesson[name] for name in ("train", "step_in_pieces", "pictures"))
+    one_batch = lesson["one_batch"]
+    assert train(step, pictures.split(150), divisor=4) == pytest.approx(one_batch, rel=0.02)
+    assert one_batch[-1] == pytest.approx(0.015, abs=5e-4)
+    assert train(step, pictures.split(300), divisor=1)[-1] < one_batch[-1]
 
 
-def test_undivided_pieces_learn_faster_at_first_and_then_burst(lesson):
-    undivided, one_batch = lesson["undivided"], lesson["one_batch"]
-    assert undivided[1] < 0.8 * one_batch[1]
-    assert undivided[10] > 1.5 * one_batch[10]
-    assert not max(undivided) < 1e6
-    halves = lesson["train"](lesson["step_in_pieces"], lesson["pictures"].split(300), divisor=1)
-    assert halves[-1] < one_batch[-1]  # "even learns a little faster"
-
-
+@pytest.mark.slow
 def test_adam_hides_the_missing_division(lesson):
     def last_error(divisor: int) -> float:
         model = lesson["autoencoder"]().to(lesson["device"])
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         scaler = lesson["GradScaler"](lesson["device"])
         step = lesson["step_in_pieces"]
-        return [step(model, optimizer, scaler, lesson["four"], divisor) for _ in range(60)][-1]
+        four = lesson["pictures"].split(150)
+        return [step(model, optimizer, scaler, four, divisor) for _ in range(60)][-1]
 
     assert last_error(1) == pytest.approx(last_error(4), rel=0.1)
 
@@ -69,9 +68,9 @@ def test_adam_hides_the_missing_division(lesson):
 # ---- the schedule -------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:Detected call of")
-def test_the_schedule_that_counts_skips_ends_at_a_larger_error(lesson):
-    real, each = lesson["scheduled"](True), lesson["scheduled"](False)
+def test_the_schedule_that_counts_skips_ends_at_a_larger_error():
+    found = STORED.curves("scheduled(True)")
+    real, each = found["after real steps"], found["each iteration"]
     assert real[:8] == each[:8]
     assert real[0] == real[8] > real[9]  # eight skipped steps
     assert real[-1] == pytest.approx(0.073, abs=0.002)
@@ -81,21 +80,23 @@ def test_the_schedule_that_counts_skips_ends_at_a_larger_error(lesson):
 # ---- the resume ---------------------------------------------------------------------------------
 
 
-def test_the_first_run_brings_its_scale_down_and_so_does_a_new_scaler(lesson):
-    records = lesson["records"]
-    assert [record.step for record in records] == list(range(48))
-    assert records[11].scale == 512
-    assert [r.step for r in records if r.skipped and r.step >= 12] == [12, 13, 14, 15, 16, 17]
-    assert records[-1].scale == 1024
-    flat = lesson["without_scaler"][12:19]
+def test_the_first_run_brings_its_scale_down_and_so_does_a_new_scaler():
+    """The picture has the scale after each step: one that was skipped halves it."""
+    found = STORED.curves("without_scaler, records")
+    exponents = found["exponent of the scale"]
+    assert len(exponents) == 48
+    assert exponents[11] == 9
+    assert exponents[12:19] == [15, 14, 13, 12, 11, 10, 10]  # 6 skipped steps from 2^16 on
+    assert exponents[-1] == 10
+    assert all(now >= before for before, now in pairwise(exponents[17:]))
+    flat = found["resumed"][12:19]
     assert min(flat) > 0.9 * flat[0]
-    assert lesson["whole"][16] < 0.6 * lesson["whole"][12]
+    assert found["not interrupted"][16] < 0.6 * found["not interrupted"][12]
 
 
 def test_each_part_shows_where_the_lesson_says(lesson):
-    shown = dict(
-        re.findall(r"without ([a-z ]+?) +the first loss that differs: (\w+)", printed(CELLS))
-    )
+    told = STORED.printed("the first loss that differs")
+    shown = dict(re.findall(r"without ([a-z ]+?) +the first loss that differs: (\w+)", told))
     assert shown == {
         "nothing": "none",
         "model": "1",
@@ -140,12 +141,13 @@ def test_scaled_gradients_that_overflow_leave_the_statistics_alone(lesson):
 
 
 def test_no_line_of_output_is_a_bare_true_or_false():
-    for cells in (CELLS, DEEP):
-        assert not re.search(r"\b(True|False|yes|no|ok)\s*$", printed(cells), re.MULTILINE)
+    for each in (STORED, DEEP):
+        printed = "".join(o.get("text", "") for cell in each.code for o in cell.outputs)
+        assert not re.search(r"\b(True|False|yes|no|ok)\s*$", printed, re.MULTILINE)
 
 
 def test_the_deeper_notebook_runs_and_agrees_with_its_predictions():
-    found = left_behind(DEEP)
+    found = DEEP.left_behind()
     assert found["each_time"].module.weight.item() == pytest.approx(2.6)
     assert found["each_real_step"].module.weight.item() == pytest.approx(2.5)
     assert sum(found["steps"].values()) == 6  # 2 and 3, and one more of the first
