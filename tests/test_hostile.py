@@ -3,6 +3,8 @@
 Each is graded beside an honest neighbour who has all points. The corpus runs in a process of its
 own, which becomes the parent of all that the grader and the attacks leave behind. The limit of a
 cell is 3 seconds. What could harm a machine is never run without a sandbox.
+
+The gate runs one or two submissions of each kind, `CORE`; `make test-all` runs the others too.
 """
 
 from __future__ import annotations
@@ -30,8 +32,23 @@ from amp_lessons.ipynb import NotebookError
 
 TESTS = Path(__file__).resolve().parent
 OTHER_USER = 65534
-WAIT = 3600.0  # for a hang, on the busiest machine
 
+CORE = (
+    # files that are no notebook, sheets that went wrong, and honest people
+    *("cut-off", "fifo", "zip", "zip-cut-off", "untouched", "wrong", "crashes", "recursion"),
+    *("split", "no-metadata", "honest-subprocess", "honest-compares-below"),
+    # processes, time, memory and disk
+    *("fork-bomb", "daemons", "endless", "deaf", "kills-all", "memory", "1-gib-file", "limits-up"),
+    # the network, files, and others' answers
+    *("network", "home", "environment", "writes", "neighbours", "proc", "suid", "zip-up", "links"),
+    # the pipe to the grader
+    *("garbage", "half-a-frame", "says-done", "output-flood"),
+    # marks for nothing: forged evidence, answers looked up, machinery bent
+    *("patched-evidence", "frames", "objects", "guessed-descriptors", "solutions-on-disk"),
+    *("secret-half", "neighbours-answers", "transformers", "judges-patched", "always-equal"),
+    *("stored-passes", "other-python", "tabulated", "pasted-copy", "child-python"),
+)
+REST = [name for name in BY_NAME if name not in CORE]
 Table = dict[str, Any]
 
 WITHOUT = {
@@ -53,7 +70,7 @@ def run_table(*words: str, prefix: Sequence[str] = ()) -> Table:
     """What `hostile.table` tells, in a process of its own."""
     command = [*prefix, sys.executable, "-m", "hostile.table", *words]
     env = os.environ | {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(command, capture_output=True, text=True, env=env, timeout=WAIT, cwd=TESTS)
+    run = subprocess.run(command, capture_output=True, text=True, env=env, cwd=TESTS)
     if "SandboxError" in run.stderr and "no sandbox can be made here" in run.stderr:
         missing = run.stderr.strip().splitlines()[-1]
         if os.environ.get("AMP_LESSONS_REQUIRE_SANDBOX") == "1":
@@ -64,13 +81,29 @@ def run_table(*words: str, prefix: Sequence[str] = ()) -> Table:
 
 
 @pytest.fixture(scope="module")
-def graded() -> Table:
-    """The whole corpus, in the sandbox that takes milliseconds."""
-    return run_table("fork")
+def core() -> Table:
+    """What the gate grades, in the sandbox that takes milliseconds."""
+    return run_table("fork", *CORE)
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_submission(graded, name):
+@pytest.fixture(scope="module")
+def rest() -> Table:
+    """All others."""
+    return run_table("fork", *REST)
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_submission(core, name):
+    came_out_as_it_must(core, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REST)
+def test_one_of_the_other_submissions(rest, name):
+    came_out_as_it_must(rest, name)
+
+
+def came_out_as_it_must(graded: Table, name: str) -> None:
     faults = graded["faults"][name]
     if BY_NAME[name].remains:
         assert faults, "it doesn't win any more: take its `remains` away, and the docs' sentence"
@@ -78,12 +111,25 @@ def test_submission(graded, name):
         assert faults == []
 
 
-def test_nothing_outside_of_the_sandbox_was_reached_or_left(graded):
-    assert graded["reached"] == []
-    assert len(graded["words"]) == len(CORPUS) >= 60
-    assert {submission.kind for submission in CORPUS} == {"broken", "hostile", "cheat"}
+def test_nothing_outside_of_the_sandbox_was_reached_or_left(core):
+    assert core["reached"] == []
+    assert core["words"].keys() == set(CORE)
 
 
+@pytest.mark.slow
+def test_nothing_outside_was_reached_or_left_by_the_others(rest):
+    assert rest["reached"] == []
+    assert rest["words"].keys() == set(REST)
+
+
+def test_the_corpus_is_large_and_the_core_has_each_kind():
+    assert len(CORPUS) >= 60
+    kinds = {"broken", "hostile", "cheat"}
+    assert {submission.kind for submission in CORPUS} == kinds
+    assert {BY_NAME[name].kind for name in CORE} == kinds
+
+
+@pytest.mark.slow
 def test_forged_evidence_would_win_if_the_inputs_were_known():
     """So what these attacks lack in the corpus is the secret, and not the skill."""
     forged = "patched-evidence patched-probe patched-observe frames objects closures table"
