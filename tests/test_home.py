@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import threading
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from math import isclose, isnan
@@ -14,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from waiting import wait_until
 
 from amp_lessons import home, ipynb, plots, progress, roofline, workspace
 from amp_lessons.course import HOME, LESSONS, PATHS, lesson_called
@@ -264,11 +264,7 @@ def test_a_page_that_was_shown_keeps_up_and_one_that_was_replaced_does_not(monke
 
 
 def poll(look: Callable[[], str], until: str) -> str:
-    end = time.monotonic() + 60
-    while until not in look() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert until in look()
-    return look()
+    return wait_until(lambda: text if until in (text := look()) else "")
 
 
 def test_finishing_a_lesson_marks_it_and_shows_the_way(capsys):
