@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,13 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 expect.set_options(timeout=300_000)  # Playwright's own 5 s would assert a time
+
+
+def pytest_configure() -> None:
+    """Heed Ctrl+C also where the shell that runs us in the background has us ignore it. What a test
+    starts would inherit that, and tests that press Ctrl+C would wait for ever."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def find_chromium() -> str | None:

@@ -9,12 +9,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
+from waiting import wait_until
 
 from amp_lessons import cli, model_commands
 from amp_lessons.doors import DoorError, Given, Wanted, enter, hf, kinds, libraries, losses
@@ -545,11 +545,13 @@ def with_broken_vision(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_torchvision_whose_ops_do_not_load_stops_an_import():
     done = with_broken_vision("import torchvision")
     assert "operator torchvision::nms does not exist" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["'torchvision.models:resnet18'", "timm='resnet18'"])
 def test_the_doors_open_beside_a_torchvision_whose_ops_do_not_load(words):
     needs("timm")
@@ -566,6 +568,7 @@ def test_a_torchvision_that_lacks_another_op_is_told_to_be_reinstalled(tmp_path,
         enter(Wanted("old_vision.py:make"))
 
 
+@pytest.mark.slow
 def test_the_environment_of_the_tests_imports_what_needs_torchvision():
     for name in ("torchvision", "timm", "peft", "transformers"):
         needs(name)
@@ -697,6 +700,7 @@ def test_timm_and_torchvision_say_what_images_they_take():
     assert enter(Wanted("torchvision.models:resnet18")).kwargs["x"].shape == (2, 3, 224, 224)
 
 
+@pytest.mark.slow
 def test_a_unet_of_diffusers(configs):
     needs("diffusers")
     settings = {
@@ -804,9 +808,9 @@ def test_ctrl_c_ends_a_long_call_into_c(tmp_path):
     )
     words = [sys.executable, "-m", "amp_lessons", "explain", "slow_model:make", "--values", "real"]
     running = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "working").exists() and running.poll() is None:
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=30)
+    with running:
+        wait_until((tmp_path / "working").exists, running)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate()
     assert err.strip() == "amp-lessons: stopped with Ctrl+C"
     assert running.returncode == 130
