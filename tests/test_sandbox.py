@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import leaks
@@ -89,19 +91,40 @@ needs_bubblewrap = pytest.mark.skipif(
     not shutil.which("bwrap") and os.environ.get("AMP_LESSONS_REQUIRE_SANDBOX") != "1",
     reason="bubblewrap is not installed",
 )
-KINDS = ["required", pytest.param("bubblewrap", marks=needs_bubblewrap)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_notebook_sees_python_and_itself_and_no_answer(tmp_path, monkeypatch, copy, kind):
-    monkeypatch.setenv("GITHUB_TOKEN", "secret")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+@pytest.fixture(scope="module")
+def batch() -> Iterator[grading.Batch]:
+    """A sandbox, started where the environment has secrets."""
+    with secrets_around(), open_class(jobs=1) as batch:
+        yield batch
+
+
+@contextmanager
+def secrets_around() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GITHUB_TOKEN", "secret")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        yield
+
+
+def test_a_notebook_sees_python_and_itself_and_no_answer(tmp_path, copy, batch):
+    sees_python_and_itself_and_no_answer(tmp_path, copy, batch)
+
+
+@needs_bubblewrap
+@pytest.mark.slow
+def test_a_notebook_in_bubblewrap_sees_no_more(tmp_path, copy):
+    with secrets_around(), open_class("bubblewrap", jobs=1) as batch:
+        sees_python_and_itself_and_no_answer(tmp_path, copy, batch)
+
+
+def sees_python_and_itself_and_no_answer(tmp_path: Path, copy: Path, batch: grading.Batch) -> None:
     first, second, third = (info.name for info in LESSON.exercises[:3])
-    with open_class(kind, jobs=1) as batch:
-        sheet = Sheet(tmp_path / "curious.ipynb", batch)
-        sheet.write(first, LOOKS_AROUND)
-        sheet.write(second, searching())
-        graded = sheet.grade()
+    sheet = Sheet(tmp_path / "curious.ipynb", batch)
+    sheet.write(first, LOOKS_AROUND)
+    sheet.write(second, searching())
+    graded = sheet.grade()
     seen, files = (
         json.loads(mark.verdict.message.split(": ", 1)[1])
         for name in (first, second)
@@ -119,12 +142,11 @@ def test_a_notebook_sees_python_and_itself_and_no_answer(tmp_path, monkeypatch, 
     assert files["elsewhere"] > 10
 
 
-def test_what_is_missing_is_said_in_one_line(tmp_path):
-    with open_class("none", jobs=1) as batch:
-        assert batch.missing == UNPROTECTED
-        assert "\n" not in batch.missing
-    with open_class("required", jobs=1) as batch:
-        assert batch.missing == ""
+def test_what_is_missing_is_said_in_one_line(batch):
+    with open_class("none", jobs=1) as unprotected:
+        assert unprotected.missing == UNPROTECTED
+        assert "\n" not in unprotected.missing
+    assert batch.missing == ""
 
 
 @pytest.fixture
@@ -168,7 +190,8 @@ print(house.scratch(), graded.points, graded.of)
 """
 
 
-@pytest.mark.parametrize("place", ["/tmp", pytest.param("/var/tmp", marks=pytest.mark.long)])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["/tmp", "/var/tmp"])
 def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
     """A clone or an environment may lie where a submission has its own folder elsewhere."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
@@ -208,11 +231,10 @@ raise RuntimeError(ask("round") + "; " + ask("next_up"))
 """
 
 
-def test_another_python_that_a_notebook_starts_has_nothing_more(tmp_path):
-    with open_class(jobs=1) as batch:
-        sheet = Sheet(tmp_path / "a.ipynb", batch)
-        sheet.write(LESSON.exercises[0].name, ASKS_ANOTHER_PYTHON)
-        said = {mark.exercise: mark.message for mark in sheet.grade().marks}
+def test_another_python_that_a_notebook_starts_has_nothing_more(tmp_path, batch):
+    sheet = Sheet(tmp_path / "a.ipynb", batch)
+    sheet.write(LESSON.exercises[0].name, ASKS_ANOTHER_PYTHON)
+    said = {mark.exercise: mark.message for mark in sheet.grade().marks}
     told = said[LESSON.exercises[0].name]
     assert "RuntimeError: 1.0; amp_lessons.checks.closed.Closed: `Format.next_up` is closed" in told
 
