@@ -604,6 +604,7 @@ def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, capsys):
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_json_is_a_switch_as_in_every_other_command_and_prints_json_alone(capsys):
     assert call(*QUICK, "--json") == 0
     data = json.loads(capsys.readouterr().out)
@@ -615,6 +616,7 @@ def test_json_is_a_switch_as_in_every_other_command_and_prints_json_alone(capsys
     assert all(len(row["samples_s"]) == 7 for row in data["rows"])
 
 
+@pytest.mark.slow
 def test_without_a_terminal_each_piece_of_work_is_a_line(capsys):
     assert call(*QUICK, "--mode", "fp32", "--mode", "bf16") == 0
     lines = capsys.readouterr().err.splitlines()

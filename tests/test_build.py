@@ -118,6 +118,7 @@ def with_settled_pictures(text: str, kept: str) -> str:
     return build.to_text(notebook)
 
 
+@pytest.mark.slow
 def test_rebuilt_notebooks_are_the_stored_ones_to_the_byte():
     """A whole lesson, its optional notebook and its sheets, with pictures, live cells and cells
     that are checked. A picture that brings its numbers along is compared by them."""

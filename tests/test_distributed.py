@@ -75,6 +75,7 @@ def test_rank_that_raises_is_named_with_its_words(ranks):
     assert_gone(ranks.processes())
 
 
+@pytest.mark.slow
 def test_rank_that_is_killed_is_named_with_the_signal(ranks):
     with pytest.raises(LaunchError, match="rank 0 was killed by SIGKILL, as when memory runs out"):
         ranks("if not rank: os.kill(os.getpid(), 9)\ntime.sleep(3600)")
@@ -95,6 +96,7 @@ def time_is_over_when_both_are_deaf(tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess.Popen, "communicate", communicate)
 
 
+@pytest.mark.slow
 def test_ranks_that_hang_are_ended_even_if_they_refuse(ranks, time_is_over_when_both_are_deaf):
     body = (
         "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -112,6 +114,7 @@ launch(sys.argv[1], sys.argv[2], sys.argv[2])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups on Windows")
 def test_ranks_end_when_the_launcher_is_killed(ranks, tmp_path):
     """As a kernel is that is restarted while its ranks run: with its whole process group."""
@@ -161,6 +164,7 @@ def test_torchrun_that_fails_by_itself_is_quoted():
     )
 
 
+@pytest.mark.slow
 def test_rank_that_asks_for_input_gets_none(ranks):
     """Its standard input was the launcher's pipe: a `breakpoint()` waited until the time was up."""
     first, second = ranks("print(repr(sys.stdin.read()))")
@@ -197,7 +201,12 @@ def alone(monkeypatch):
 
 @pytest.mark.parametrize(
     ("parallel", "precision"),
-    [("ddp", "fp32"), ("ddp", "fp16"), ("fsdp2", "fp16"), ("fsdp2", "bf16")],
+    [
+        pytest.param("ddp", "fp32", marks=pytest.mark.slow),
+        ("ddp", "fp16"),
+        pytest.param("fsdp2", "fp16", marks=pytest.mark.slow),
+        ("fsdp2", "bf16"),
+    ],
 )
 def test_script_trains_in_every_precision(alone, capsys, parallel, precision):
     from amp_lessons.distributed.train import main

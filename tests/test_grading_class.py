@@ -178,6 +178,7 @@ def rows(found: dict[str, tuple[str, str, bool]]) -> str:
     return "\n".join(f"{name:6}{' '.join(map(str, cells))}" for name, cells in found.items())
 
 
+@pytest.mark.slow
 def test_the_same_six_rows_however_the_class_is_named(class_of_six, grade, tmp_path, capsys):
     worth = next(info.points for info in LESSON.exercises if info.name == SECOND)
     full, less = (str(OF), str(OF), False), (str(OF - worth), str(OF), False)
@@ -228,6 +229,7 @@ def test_the_same_six_rows_however_the_class_is_named(class_of_six, grade, tmp_p
             print("\n" + rows(marks(Path("1.csv"))))
 
 
+@pytest.mark.slow
 def test_trust_mends_one_learner_and_stays(class_of_six, grade):
     grade("sub", "--results", "kept", "--csv", "m.csv", status=1)
     assert marks(Path("m.csv"))["finn"][2]
@@ -283,6 +285,7 @@ def test_a_csv_of_another_kind_is_refused_before_anything_runs(class_of_six, gra
 # ---- what is left -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_judges_leave_nothing_in_the_temporary_folder(tmp_path, monkeypatch):
     """What an exercise compiles makes torch write a folder `torchinductor_<user>` there."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -20,6 +20,7 @@ from amp_lessons import grading
 from amp_lessons.grading import Graded, Options, batch, cluster
 from amp_lessons.grading.collect import HandedIn
 
+pytestmark = pytest.mark.slow
 OPTIONS = Options(LIMITS, jobs=2, seed="a seed for tests")
 CLUSTER = """
 from distributed import LocalCluster

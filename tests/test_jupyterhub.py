@@ -53,6 +53,7 @@ def learners(hub: Hub) -> Iterator[tuple[Learner, Learner]]:
         yield ada, ben
 
 
+@pytest.mark.slow
 def test_each_learner_sees_the_home_page_of_a_copy_of_their_own(hub, learners):
     for one in learners:
         page = one.first_page()
@@ -62,6 +63,7 @@ def test_each_learner_sees_the_home_page_of_a_copy_of_their_own(hub, learners):
         assert (hub.folder / "homes" / one.name / "amp-lessons" / MANIFEST).is_file()
 
 
+@pytest.mark.slow
 def test_a_check_runs_for_both_and_each_has_their_own_progress(learners):
     ada, ben = learners
     for one, answer, state in ((ada, right_answer(), "passed"), (ben, WRONG, "wrong")):
@@ -75,6 +77,7 @@ def test_a_check_runs_for_both_and_each_has_their_own_progress(learners):
             assert noted.strip() == state
 
 
+@pytest.mark.slow
 def test_no_learner_may_use_anothers_server(hub, learners):
     ada, ben = learners
     mine = ada.session.get(f"{hub.address}/user/ada/api/kernels", headers=ada.as_me())
@@ -82,6 +85,7 @@ def test_no_learner_may_use_anothers_server(hub, learners):
     assert (mine.status_code, hers.status_code) == (200, 403)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eve", "../ada", "ada\nb", "..", "Eve Example"])
 def test_a_wrong_password_or_a_name_that_is_no_folders_is_refused(hub, name):
     password = "not the password" if name == "eve" else hub.password

@@ -156,18 +156,21 @@ def test_release_version_is_our_exercise_notebook(course):
     assert [cell.source for cell in release.cells] == [cell.source for cell in ours.cells]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", EXPECTED)
 def test_nbgrader_and_our_grader_give_the_same_points_for_each_exercise(marked, ours, learner):
     assert marked.theirs[learner] == points(ours[learner]) == EXPECTED[learner]
     assert ours[learner].gradable
 
 
+@pytest.mark.slow
 def test_a_deleted_check_has_no_score_in_nbgrader_and_is_put_back_by_our_grader(marked, ours):
     assert marked.theirs["dan"] == POINTS | {"next_float": None}
     assert points(ours["dan"]) == POINTS
     assert any("the check of next_float is missing" in text for text in ours["dan"].notes)
 
 
+@pytest.mark.slow
 def test_the_export_has_a_row_for_each_learner_with_the_total(marked, ours):
     totals = {learner: float(row["score"]) for learner, row in marked.exported.items()}
     lost = {"dan": POINTS["next_float"]}
@@ -175,6 +178,7 @@ def test_the_export_has_a_row_for_each_learner_with_the_total(marked, ours):
     assert {float(row["max_score"]) for row in marked.exported.values()} == {SHEET.points}
 
 
+@pytest.mark.slow
 def test_what_a_learners_notebook_notes_about_progress_stays_in_the_course_folder(marked):
     """Cleo asked for a hint. Without our settings that would be the instructor's hint."""
     (noted,) = (marked.root / ".amp-lessons").glob("*.json")

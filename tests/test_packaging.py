@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from wheels import built_wheel, pip, run
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 COURSE_FOLDERS = ("notebooks", "exercises", "solutions")
 NOT_SHIPPED = {"__pycache__", ".ipynb_checkpoints", ".pytest_cache"}
