@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from distributed import Event
 from grading_class import LESSON, LIMITS, Sheet
 from waiting import wait_until
 
@@ -99,16 +100,24 @@ def test_what_the_folder_of_results_has_is_not_sent_again(opened, handed_in, her
 
 
 def test_nothing_is_lost_with_a_worker(opened, tmp_path, monkeypatch):
-    """A worker that has work is killed; its nanny starts another one."""
+    """A worker that has work is killed; its nanny starts another one. All work but the first piece
+    waits until then."""
+    go_on = Event("go on", client=opened._client)
+
+    def waits(order, chunk):
+        if chunk[0].name != "0.ipynb":
+            Event("go on").wait()
+        return cluster._grade_chunk(order, chunk)  # the worker has the real one
+
     monkeypatch.setattr(opened, "_results", None)
-    slow = Sheet(tmp_path / "slow.ipynb")
-    slow.add("import time\ntime.sleep(1)")
-    (one,) = grading.collect([slow.save()])
+    monkeypatch.setattr(cluster, "_grade_chunk", waits)
+    (one,) = grading.collect([Sheet(tmp_path / "a.ipynb").save()])
     results = opened.grade([replace(one, name=f"{number}.ipynb") for number in range(4)])
     found = [next(results)]
     pids = opened._client.run(os.getpid)
     busy = [worker for worker, keys in opened._client.processing().items() if keys]
     os.kill(pids[busy[0]], signal.SIGKILL)
+    go_on.set()
     found += results
     assert sorted(graded.name for graded in found) == [f"{number}.ipynb" for number in range(4)]
     assert {(graded.points, graded.problems) for graded in found} == {(LESSON.points, ())}

@@ -276,7 +276,7 @@ print("ran", len(sys.argv) - 2)
 
 def run_sections(lesson: course.Lesson, headings: list[str], tmp_path: Path):
     words = [sys.executable, "-W", "ignore", "-c", RUN, lesson.slug, *headings]
-    return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
 
 
 def in_order(plan: Plan, lesson: course.Lesson, needed: bool) -> list[str]:
