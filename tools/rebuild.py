@@ -1,9 +1,8 @@
 """Bring the stored notebooks up to date after a change, and run as few of them as possible.
 
 A notebook whose code is what it was keeps what its cells have shown; only the forms of its
-questions are made again, from the bank. One whose code has changed runs. So do those that you name,
-because what they import has changed: a few of them, and the others are named at the end.
-`tools/build_notebooks.py` runs whatever you ask for.
+questions are made again, from the bank. One whose code has changed runs. What its cells would show
+now, since something that they import has changed, is for nbval to say: this doesn't run it.
 """
 
 from __future__ import annotations
@@ -33,31 +32,22 @@ from nbformat import NotebookNode
 
 from amp_lessons.quiz import bank, markup
 
-AT_MOST = 4
-"""So many notebooks that only import what has changed are run; half a minute each at worst."""
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("also", nargs="*", help="run these too, such as notebooks/10_speed.ipynb")
-    parser.add_argument("--at-most", type=int, default=AT_MOST, help="of those, run so many")
-    chosen = parser.parse_args()
+    parser.parse_args()
     try:
         wanted = {product.path: product for product in products(ROOT / "sources")}
         kept = {path: refreshed(product, stored(path)) for path, product in wanted.items()}
         to_run = [path for path, text in kept.items() if text is None]
-        also = [path for path in chosen.also if path in wanted and path not in to_run]
-        also, left = also[: chosen.at_most], also[chosen.at_most :]
         with ThreadPoolExecutor(2) as pool:
-            ran = pool.map(lambda path: make(wanted[path]), [*to_run, *also])
-            kept |= dict(zip([*to_run, *also], ran, strict=True))
+            ran = pool.map(lambda path: make(wanted[path]), to_run)
+            kept |= dict(zip(to_run, ran, strict=True))
     except (BuildError, FileNotFoundError, bank.BankError) as error:
         print(error, file=sys.stderr)
         return 1
     store({path: text for path, text in kept.items() if text is not None})
     remove_all_but(kept)
-    if left:
-        print(f"not run, and it imports what has changed: {' '.join(left)}")
     return 0
 
 
