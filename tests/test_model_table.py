@@ -1,7 +1,8 @@
 """`explain_autocast` on models from public packages, against a real run on the CPU.
 
-`make test` runs ten small models; `make test-long` runs all of docs/model_table.md. What each one
-should give is stored, so a model that gets better fails too: run `tools/model_table.py` then.
+`make test` runs eight small models, `make test-all` two more, and `make test-long` all of
+docs/model_table.md. What each one should give is stored, so a model that gets better fails too: run
+`tools/model_table.py` then.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from real_models import compare, recorder, table
 from real_models.packages import nms, prepare
 from real_models.recorder import Op
 from real_models.zoo import MODELS
+from real_models.zoo.model import Model
 from torch import nn
 
 from amp_lessons.trace import Hazard, explain_autocast
@@ -33,10 +35,16 @@ def _packages():
     prepare()
 
 
-CASES = [
-    pytest.param(model, id=model.name, marks=() if model.gate else pytest.mark.long)
-    for model in MODELS
-]
+SLOWEST = {"diffusers/unet-text", "torchvision/mobilenet_v3_small"}  # over two seconds each
+
+
+def marks(model: Model) -> list[pytest.MarkDecorator]:
+    if not model.gate:
+        return [pytest.mark.long]
+    return [pytest.mark.slow] if model.name in SLOWEST else []
+
+
+CASES = [pytest.param(model, id=model.name, marks=marks(model)) for model in MODELS]
 
 
 @pytest.mark.parametrize("model", CASES)

@@ -171,6 +171,7 @@ def test_without_a_wheel_one_line_says_what_to_do(bare):
     assert bare.installed() == {"torch"}
 
 
+@pytest.mark.slow
 def test_what_pip_cannot_add_is_named_and_the_next_run_starts_over(bare, wheel):
     """Half a course would be found by the next run, which would then do nothing."""
     address = wheel.as_uri()

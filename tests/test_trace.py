@@ -708,6 +708,7 @@ def test_no_warning_reaches_the_caller():
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells it so")
+@pytest.mark.slow
 def test_gpt2_takes_little_memory():
     # The high-water mark of this program alone: ru_maxrss also counts what the process was before,
     # a copy of a test process that may be larger.
