@@ -592,7 +592,8 @@ def error_by_scale(
         axes.set_xlabel("scale, as a multiple of format.max / amax")
         axes.set_ylabel("relative error")
         axes.set_title(title)
-        return Picture(figure, f"Relative error by scale, both logarithmic: {'; '.join(words)}.")
+        alt = f"Relative error by scale, both logarithmic: {'; '.join(words)}."
+        return Picture(figure, alt, {name: list(errors) for name, errors in series.items()})
 
 
 def where_the_inf_is(ranks: int, parameters: int, bad: int) -> Picture:

@@ -21,7 +21,7 @@ batches[2][0][0, 0] = 3e5  # FP16 ends at 65504
 with_norm(model, torch.optim.SGD(model.parameters(), lr=0.1), scaler(), cross_entropy, batches)
 x, y = some_batches(1)[0]
 print("weights finite:", all(p.isfinite().all().item() for p in model.parameters()))
-print("train mode:", cross_entropy(model(x), y).item())
+print(f"train mode: {cross_entropy(model(x), y).item():.4f}")
 print("eval mode: ", cross_entropy(model.eval()(x), y).item())
 
 # %% text
