@@ -33,7 +33,7 @@ test-long: $(VENV)/.tests
 	@$(BIN)/python tools/run_tests.py long $(ARGS)
 
 # What a change concerns: `make check`, `make check SINCE=HEAD~3`.
-check: $(VENV)/.check
+check: $(VENV)/.tests
 	@$(BIN)/python tools/check.py $(if $(SINCE),--since $(SINCE)) $(ARGS)
 
 # In an environment of its own below .venvs, which is kept. `ARGS=-- tests/test_policy.py` runs less.
