@@ -34,7 +34,8 @@ def lesson() -> dict[str, Any]:
         "def my_step",
     )
     cells = [STORED.cell(part).source for part in (*needed, "def early_step", "def train_amp")]
-    return left_by([*cells, "big = 100_000_000"])
+    pure, _, _ = STORED.cell("def pure_fp16_without_scaler").source.partition("\n\n\n")
+    return left_by([*cells, pure, "big = 100_000_000"])
 
 
 # ---- the loop to copy ---------------------------------------------------------------------------
@@ -183,6 +184,14 @@ def test_pure_fp16_learns_the_small_pictures_only():
     assert float(learned) < 0.1 * pure_big[0]
     refused = STORED.printed("small pictures, with a scaler")
     assert "scaler: ValueError: Attempting to unscale" in refused
+
+
+@pytest.mark.slow
+def test_pure_fp16_stands_still_to_the_bit_on_the_big_pictures(lesson):
+    model = lesson["autoencoder"]().to(lesson["device"]).half()
+    step = lesson["pure_fp16_without_scaler"]
+    curve = lesson["train"](step, pixels=lesson["big"], model=model)
+    assert curve[-1] == curve[0]
 
 
 def test_put_back_my_step_gives_the_curve_of_the_lesson():

@@ -1,6 +1,6 @@
 """A pytest plugin for `tools/check.py`: it runs a part of a file's tests, and heeds the time.
 
-Its orders are a JSON file, named by the environment variable `ORDERS`: see `Orders` in `check`.
+Its orders are a JSON file, named by the environment variable `ORDERS`: `Check.pytest` writes it.
 """
 
 from __future__ import annotations

@@ -118,6 +118,20 @@ class Notebook:
         )
         self.page.wait_for_function(CONNECTED, arg=path)
 
+    def come_to_rest(self) -> None:
+        """Wait until the notebook has kept its place for 10 frames: JupyterLab scrolls, measures
+        what has come into view, and scrolls again."""
+        self.wait_for(
+            """async () => {
+              const { node } = jupyterapp.shell.currentWidget;
+              const scrolled = node.querySelector(".jp-WindowedPanel-outer");
+              for (let place = scrolled.scrollTop, still = 0; still < 10; still++) {
+                await new Promise(requestAnimationFrame);
+                if (scrolled.scrollTop !== place) [place, still] = [scrolled.scrollTop, 0];
+              }
+            }"""
+        )
+
     def close(self) -> None:
         self.context.close()
 

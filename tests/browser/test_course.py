@@ -52,7 +52,11 @@ def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, lab):
     lines = "\n".join(text).splitlines()
     heading = next(line.removeprefix("# ") for line in lines if line.startswith("# "))
     assert page.locator(".jp-Notebook h1").first.inner_text().startswith(heading)
-    page.wait_for_timeout(2000)  # news and update dialogs come late
+    page.evaluate("() => jupyterapp.allPluginsActivated.then(() => true)")
+    # This one asks about news and new versions, whenever their server has answered.
+    news = "() => jupyterapp.hasPlugin('@jupyterlab/apputils-extension:announcements')"
+    assert not page.evaluate(news)
+    assert page.evaluate("() => jupyterapp.hasPlugin('@jupyterlab/apputils-extension:themes')")
     assert page.locator(".jp-Dialog, .jp-toastContainer .Toastify__toast").count() == 0
     page.close()
 
@@ -182,7 +186,7 @@ def test_pictures_have_alternative_text(open_notebook):
     assert faults(notebook.page, ".jp-OutputArea-output img") == []
     notebook.execute("application:toggle-left-area")
     notebook.cell("plots.scaled_training")
-    notebook.page.wait_for_timeout(500)
+    notebook.come_to_rest()
     save(notebook.page, "lab")
     notebook.execute("application:toggle-left-area")
 

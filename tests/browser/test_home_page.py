@@ -95,8 +95,7 @@ def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab
     expect(row).to_contain_text("✔")
     expect(output.get_by_text("When you opened the course")).to_be_visible()
     assert output.get_by_text("You have finished").count() == 0
-    home.execute("docmanager:save")
-    home.page.wait_for_timeout(1000)
+    home.execute("docmanager:save")  # which would not end before a dialog is answered
     assert home.page.locator(".jp-Dialog").count() == 0
 
 

@@ -93,7 +93,7 @@ def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_vie
     page.keyboard.press("Shift+Enter")
     expect(box.locator(".amp-result")).to_have_text("✗ Not right")
     expect(box.locator(".amp-result")).to_be_in_viewport(ratio=1)
-    page.wait_for_timeout(1500)  # JupyterLab has done all of its scrolling
+    notebook.come_to_rest()
     expect(box.locator(".amp-result")).to_be_in_viewport(ratio=1)
     for theme in ("Light", "Dark"):
         notebook.theme(f"JupyterLab {theme}")

@@ -249,7 +249,7 @@ def test_no_widget_changes_the_look_of_another(notebook: Notebook) -> None:
         )
         run_cell(page, i)
         page.locator(f".amp-widget[aria-label='{name}']").wait_for()
-        page.wait_for_timeout(1000)
+        page.wait_for_function(f"({SHEETS})() === {i + 1}")
         for other in seen:
             assert page.evaluate(CHANGED, other) == [], f"{name} changes {other}"
         assert page.evaluate(KEEP, name) > 5
