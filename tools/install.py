@@ -2,8 +2,8 @@
 
 The Makefile calls this before every `make lab` and `make test`. It runs before anything is
 installed, so it needs only the standard library, and it is written so that an old Python can read
-it and say that it is too old. What pip prints goes to a log file; the terminal gets one line per
-step and a status line.
+it and say that it is too old. uv installs, and pip takes over if uv fails. What they print goes to
+a log file; the terminal gets one line per step and a status line.
 """
 
 import argparse
@@ -15,9 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
+
+import uv_or_pip
+from uv_or_pip import CUDA_SIZE, InstallError, ToolError, drop_half_installed, why
+from watched import OneAtATime, Signals, Step, Stopped, minutes, say
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
@@ -29,17 +32,9 @@ EXTRAS = {"lab": "", "tests": "[tests]"}
 # torchvision fits. A learner's environment has no torchvision, and gets neither.
 VISION_OPS = "amp_lessons/doors/vision_ops.py"
 AT_START = "import amp_lessons_vision_ops as ops; ops.declare_on_import()\n"
-TICK = 0.25  # seconds between two looks at pip
-PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
-MB = 10**6
-
-
-class InstallError(Exception):
-    """The course can't be installed. Each line of the message is for the learner."""
-
-
-class Stopped(Exception):
-    """Somebody pressed Ctrl+C, or ended this process. The argument is the signal's number."""
+# PyTorch's build is chosen by the variable PYTORCH, as in `make lab PYTORCH=cuda`. Without it, the
+# CPU build is installed, also on a machine with a GPU: gigabytes come only when somebody asks.
+BUILDS = {"cpu": "CPU", "cuda": "CUDA"}
 
 
 def main(arguments: "list[str] | None" = None) -> int:
@@ -49,6 +44,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     chosen = parser.parse_args(arguments)
     place = Place(ROOT, ROOT / chosen.venv)
     try:
+        place.choose_build(os.environ.get("PYTORCH", ""))
         if not place.is_ready(chosen.what):
             install(place, chosen.what)
     except InstallError as error:
@@ -86,55 +82,34 @@ def make_environment(place: "Place", reason: str, signals: "Signals") -> None:
     say(f"Making a Python environment in {place.venv.name} (usually 5 to 15 seconds)")
     place.venv.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "venv", "--clear", str(place.venv)]
-    step = Step(command, place, signals, log=None)
-    if step.run(lambda: f"making {place.venv.name}"):
+    step = Step(command, place.root, signals)
+    if step.run(lambda _: f"making {place.venv.name}"):
         output = "\n".join(step.lines)
         place.log.write_text(output + "\n", encoding="utf-8")
         raise InstallError(failure("python -m venv", output, place))
 
 
 def install_packages(place: "Place", what: str, signals: "Signals") -> None:
-    """Let pip install the versions that the course was tested with."""
+    """Install the versions that the course was tested with: by uv, or else by pip."""
     say(place.announcement(what))
     if place.unfinished.exists():
         drop_half_installed(place.packages())
-    place.unfinished.touch()
+    place.unfinished.write_text(place.build, encoding="utf-8")
     shutil.rmtree(place.scratch, ignore_errors=True)
     place.scratch.mkdir()
-    command = [str(place.python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    command += ["install", "--progress-bar", "off", *place.requirements(what)]
     started = time.monotonic()
     try:
         with open(place.log, "w", encoding="utf-8", errors="replace") as log:
-            step = Step(command, place, signals, log)
-            watch = PipWatch(place, step)
-            failed = step.run(watch.now)
+            uv_or_pip.install(place, what, signals, log)
+    except ToolError as error:
+        raise InstallError(failure("pip", "\n".join(error.lines), place)) from None
     finally:
         shutil.rmtree(place.scratch, ignore_errors=True)
-    if failed:
-        raise InstallError(failure("pip", "\n".join(step.lines), place))
     if what == "tests":
         place.repair_torchvision()
     place.note_ready(what)
     place.unfinished.unlink()
     say(f"Installed in {minutes(time.monotonic() - started)}.")
-
-
-def drop_half_installed(packages: Path) -> None:
-    """Forget the packages that an interrupted pip left half installed, so that pip installs
-    them again.
-
-    pip lists the file INSTALLER in a package's RECORD when everything else is in place.
-    """
-    for leftover in packages.glob("~*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    for info in packages.glob("*.dist-info"):
-        try:
-            complete = "/INSTALLER," in (info / "RECORD").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            complete = False
-        if not complete:
-            shutil.rmtree(info)
 
 
 def require_python() -> None:
@@ -155,6 +130,9 @@ def require_python() -> None:
 class Place:
     """The checkout and its virtual environment, and whether they fit together."""
 
+    build = "any"  # PyTorch's: a key of BUILDS, or whichever comes
+    asked = False  # whether somebody has chosen it now
+
     def __init__(self, root: Path, venv: Path) -> None:
         self.root = root
         self.venv = venv
@@ -163,6 +141,31 @@ class Place:
         self.log = venv / "install.log"
         self.unfinished = venv / ".unfinished"
         self.scratch = venv / "tmp"
+
+    def choose_build(self, word: str) -> None:
+        """Take PyTorch's build that was asked for, or else the one that was chosen before."""
+        if word not in ("", *BUILDS):
+            raise InstallError(f"PYTORCH={word} is neither cpu nor cuda")
+        if word == "cuda" and sys.platform != "linux":
+            raise InstallError(
+                "PYTORCH=cuda is for Linux. Install the course without it. On Windows, you can\n"
+                f"then install PyTorch's CUDA build into {self.venv.name}: see pytorch.org."
+            )
+        self.build = word or self._chosen() or "cpu"
+        self.asked = bool(word)
+
+    def _chosen(self) -> "str | None":
+        """The build that is in this environment, or on its way there."""
+        try:
+            build = self.unfinished.read_text(encoding="utf-8")
+        except OSError:
+            build = self._stamp("lab").get("build")
+        return build if build in BUILDS else None
+
+    def uv(self) -> "str | None":
+        """uv: this environment's own, or else the one that this machine has."""
+        own = self.bin / ("uv.exe" if os.name == "nt" else "uv")
+        return str(own) if own.exists() else os.environ.get("UV") or shutil.which("uv")
 
     def packages(self) -> Path:
         """The folder `site-packages`."""
@@ -198,19 +201,37 @@ class Place:
             (self.venv / ("." + covered)).write_text(text + "\n", encoding="utf-8")
 
     def requirements(self, what: str) -> "list[str]":
-        """What pip is told to install."""
-        return ["--constraint", "constraints.txt", "--editable", "." + EXTRAS[what]]
+        """What uv or pip is told to install."""
+        wanted = ["--constraint", "constraints.txt", "--editable", "." + EXTRAS[what]]
+        if self.build == "cuda":  # "===": 2.13.0+cpu, which "==" would take, is another build
+            pins = (self.root / "constraints.txt").read_text(encoding="utf-8")
+            wanted.append("torch===" + re.search(r"^torch==(\S+)", pins, re.MULTILINE).group(1))
+        return wanted
 
     def announcement(self, what: str) -> str:
-        """What pip will do, and how long that takes."""
-        if not self._stamp("lab"):
-            return (
-                "Installing PyTorch, JupyterLab and what they need (usually 1 to 3 minutes;\n"
-                "PyTorch alone is about 200 MB, and several GB where pip picks its CUDA build)"
-            )
+        """What is installed, and how long that takes."""
         if self.is_ready("lab"):
-            return "Installing what the tests need too (usually 1 to 2 minutes)"
-        return "Bringing the installed packages up to date (usually less than a minute)"
+            return "Installing what the tests need too (usually less than a minute)"
+        if self._stamp("lab"):
+            return "Bringing the installed packages up to date (usually less than a minute)"
+        if self.build == "cuda":
+            return (
+                "Installing PyTorch's CUDA build, JupyterLab and what they need\n"
+                f"(usually 2 to 10 minutes; {CUDA_SIZE})"
+            )
+        return (
+            "Installing PyTorch, JupyterLab and what they need (usually less than 2 minutes;\n"
+            "PyTorch's CPU build alone is about 200 MB)" + self._gpu()
+        )
+
+    def _gpu(self) -> str:
+        """What to say on a machine with an NVIDIA GPU, if nobody has chosen a build."""
+        if self.asked or not (os.path.exists("/proc/driver/nvidia") or shutil.which("nvidia-smi")):
+            return ""
+        return (
+            "\nThis machine has an NVIDIA GPU. PyTorch's CUDA build is "
+            f"{CUDA_SIZE}.\nIf you want it, press Ctrl+C and run: make lab PYTORCH=cuda"
+        )
 
     def trouble(self) -> "str | None":
         """Why the environment has to be made: "" if there is none yet, None if it's fine."""
@@ -221,6 +242,8 @@ class Place:
             return "This folder has moved"
         if stamp and stamp.get("python") != os.path.realpath(str(self.python)):
             return f"The Python of {self.venv.name} has changed"
+        if self.build in BUILDS and self._chosen() not in (None, self.build):
+            return f"PyTorch's {BUILDS[self.build]} build was asked for"
         if not any(self.venv.iterdir()):
             return ""
         try:
@@ -246,232 +269,12 @@ class Place:
         for name in ("pyproject.toml", "constraints.txt"):
             digest.update((self.root / name).read_bytes())
         python = os.path.realpath(str(self.python))
-        return {"folder": str(self.venv), "python": python, "packages": digest.hexdigest()}
-
-
-class OneAtATime:
-    """Two `make` at once in one checkout take turns. Needs no file of its own."""
-
-    def __init__(self, root: Path, signals: "Signals") -> None:
-        self.root = root
-        self.signals = signals
-        self.handle = None
-
-    def __enter__(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            return
-        self.handle = os.open(str(self.root), os.O_RDONLY)
-        told = False
-        while True:
-            self.signals.check()
-            try:
-                fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if not told:
-                    say("Another make is installing the course here: waiting for it")
-                told = True
-                time.sleep(TICK)
-            except OSError:  # a disk without locks
-                return
-
-    def __exit__(self, *_: object) -> None:
-        if self.handle is not None:
-            os.close(self.handle)
-
-
-# ---- a child that is watched --------------------------------------------------------------------
-
-
-class Signals:
-    """Note Ctrl+C and its relatives instead of dying at once, so that the child can be ended."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-        self.before = {}
-
-    def __enter__(self) -> "Signals":
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-                self.before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def check(self) -> None:
-        """Raise `Stopped` if one of them has come."""
-        if self.seen:
-            raise Stopped(self.seen)
-
-    def _note(self, number: int, _: object) -> None:
-        self.seen = self.seen or number
-
-
-class Step:
-    """One long command: its output is read line by line, its state is shown while it runs."""
-
-    def __init__(self, command: list, place: Place, signals: Signals, log: object) -> None:
-        self.command = command
-        self.place = place
-        self.signals = signals
-        self.log = log
-        self.lines = []
-
-    def run(self, tell: "object") -> int:
-        """Run the command, showing `tell()` meanwhile; its exit status. Raises `Stopped`."""
-        self.signals.check()
-        environment = dict(os.environ, PYTHONUNBUFFERED="1")
-        if self.place.scratch.exists():  # a small /tmp would not hold PyTorch's CUDA build
-            environment["TMPDIR"] = str(self.place.scratch)
-        child = subprocess.Popen(
-            self.command,
-            cwd=str(self.place.root),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl+C comes to us, and we end pip
-        )
-        reader = threading.Thread(target=self._read, args=(child.stdout,), daemon=True)
-        reader.start()
-        line = StatusLine()
-        try:
-            while child.poll() is None:
-                self.signals.check()
-                line.show(tell())
-                time.sleep(TICK)
-        finally:
-            line.clear()
-            end(child)
-            reader.join(timeout=5)
-        return child.returncode
-
-    def _read(self, stream: object) -> None:
-        for raw in stream:
-            text = raw.decode("utf-8", errors="replace").rstrip()
-            self.lines.append(text)
-            if self.log is not None:
-                self.log.write(text + "\n")
-                self.log.flush()
-
-
-def end(child: "subprocess.Popen") -> None:
-    """End a child and its children: on SIGINT pip removes its temporary files."""
-    steps = [(signal.SIGINT, 10)]
-    if os.name == "posix":
-        steps.append((signal.SIGKILL, 10))
-    for number, patience in steps:
-        if child.poll() is not None:
-            return
-        if os.name == "posix":
-            os.killpg(child.pid, number)
-        else:
-            child.terminate()
-        try:
-            child.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            continue
-
-
-class StatusLine:
-    """How long it has taken, and what is going on: one line that changes, or a few plain ones."""
-
-    def __init__(self) -> None:
-        self.started = time.monotonic()
-        self.live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self.due = self.started + (0 if self.live else PLAIN_EVERY)
-
-    def show(self, text: str) -> None:
-        now = time.monotonic()
-        if now < self.due:
-            return
-        line = f"  {minutes(now - self.started)}  {text}"
-        if not self.live:
-            say(line)
-            self.due = now + PLAIN_EVERY
-            return
-        width = shutil.get_terminal_size().columns
-        sys.stdout.write("\r\x1b[2K" + line[: max(width - 1, 1)])
-        sys.stdout.flush()
-
-    def clear(self) -> None:
-        if self.live:
-            sys.stdout.write("\r\x1b[2K")
-            sys.stdout.flush()
-
-
-class PipWatch:
-    """What pip is doing now, read from its output and from the files that it makes."""
-
-    def __init__(self, place: Place, step: Step) -> None:
-        self.place = place
-        self.step = step
-        self.read = 0
-        self.text = "starting pip"
-        self.size = 0.0
-        self.count = 0
-        self.before = 0
-
-    def now(self) -> str:
-        for line in self.step.lines[self.read :]:
-            self.read += 1
-            self._understand(line)
-        if self.count:
-            done = min(max(self._installed() - self.before, 0), self.count)
-            return f"installing {self.count} packages ({done} done)"
-        if self.size >= 5:
-            return f"{self.text} ({min(self._arrived() / MB, self.size):.0f} of {self.size:.0f} MB)"
-        return self.text
-
-    def _understand(self, line: str) -> None:
-        download = re.match(r"\s*Downloading (\S+) \(([\d.]+) (\w+)\)", line)
-        if download:
-            units = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
-            self.size = float(download.group(2)) * units.get(download.group(3), 0.0)
-            self.text = f"downloading {package(download.group(1))}"
-            return
-        for pattern, text in PIP_SAYS:
-            found = re.match(pattern, line)
-            if found:
-                self.size = 0.0
-                self.text = text.format(*map(package, found.groups()))
-        packages = re.match(r"Installing collected packages: (.*)", line)
-        if packages:
-            self.count = packages.group(1).count(",") + 1
-            self.before = self._installed()
-
-    def _installed(self) -> int:
-        return sum(1 for _ in self.place.packages().glob("*.dist-info"))
-
-    def _arrived(self) -> int:
-        """Bytes of the file that is being downloaded."""
-        sizes = [0]
-        for path in self.place.scratch.glob("pip-*/*"):
-            try:
-                sizes.append(path.stat().st_size)
-            except OSError:  # pip has just moved it
-                continue
-        return max(sizes)
-
-
-PIP_SAYS = (
-    (r"Obtaining file", "reading what the course needs"),
-    (r"\s*Collecting ([\w.-]+)", "looking for {}"),
-    (r"\s*Using cached (\S+)", "taking {} from pip's cache"),
-    (r"\s*Processing (\S+\.whl)", "taking {} from this machine"),
-    (r"Building wheels? for collected packages: (\S+?),?$", "building {}"),
-)
-
-
-def package(file: str) -> str:
-    """A short name for a file: `torch-2.13.0` for `https://…/torch-2.13.0-cp311-….whl`."""
-    name = file.rsplit("/", 1)[-1]
-    return "-".join(name.split("-")[:2]) if name.endswith((".whl", ".metadata")) else name
+        return {
+            "folder": str(self.venv),
+            "python": python,
+            "packages": digest.hexdigest(),
+            "build": self.build,
+        }
 
 
 # ---- when it fails ------------------------------------------------------------------------------
@@ -512,24 +315,13 @@ def cure_for(output: str) -> str:
 
 
 def failure(program: str, output: str, place: Place) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(?i)error: (?!ResolutionImpossible)", line)]
-    last = (errors or lines or ["it said nothing"])[-1]
     return "\n".join(
         (
-            "{} failed: {}".format(program, re.sub(r"(?i)^error:\s*", "", last)),
+            f"{program} failed: {why(output.splitlines())}",
             f"What to do: {cure_for(output)}",
             f"Its whole output: {os.path.relpath(str(place.log))}",
         )
     )
-
-
-def minutes(seconds: float) -> str:
-    return "{}:{:02}".format(*divmod(int(seconds), 60))
-
-
-def say(text: object) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":
