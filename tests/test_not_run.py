@@ -105,12 +105,6 @@ def test_a_part_without_its_input_is_named_with_its_share_and_the_input():
     assert kept.not_run == explained.not_run
 
 
-def test_a_report_of_an_earlier_version_has_no_such_key():
-    data = explain_autocast(TwoSenses(), IDS).to_dict()
-    del data["not_run"]
-    assert from_dict(data).not_run == ()
-
-
 def test_an_input_of_another_name_may_run_it():
     model = WithAPart(nn.Linear(8, 8), lambda m, x, c: x if c is None else x + m.part(c))
     (part,) = explain_autocast(model, X).not_run

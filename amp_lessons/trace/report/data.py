@@ -125,7 +125,7 @@ def from_dict(data: dict[str, Any]) -> Trace:
         hazards=tuple(_made(Hazard, hazard) for hazard in data["hazards"]),
         totals=_made(Totals, data["totals"]),
         notes=tuple(data["notes"]),
-        not_run=tuple(_made(NotRun, part) for part in data.get("not_run", ())),
+        not_run=tuple(_made(NotRun, part) for part in data["not_run"]),
         **{name: str(data[name]) for name in _WORDS},
     )
 
