@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from amp_lessons import __version__, renamed
+from amp_lessons import __version__
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.needs import Need
 
@@ -603,15 +603,14 @@ def find_lesson(name: str) -> Lesson:
 
 
 def lesson_of(exercise: str) -> Lesson:
-    """The lesson of an exercise, given as ``"next_float"``, or by a name that it once had.
+    """The lesson of an exercise, given as ``"next_float"``.
 
     Raises:
         UnknownExercise: with the nearest names in its message.
     """
-    for name in (exercise, renamed.EXERCISES.get(exercise)):
-        for lesson in LESSONS:
-            if any(info.name == name for info in lesson.exercises):
-                return lesson
+    for lesson in LESSONS:
+        if any(info.name == exercise for info in lesson.exercises):
+            return lesson
     import difflib
 
     names = [info.name for lesson in LESSONS for info in lesson.exercises]
@@ -648,13 +647,12 @@ def heading_anchor(heading: str) -> str:
 
 
 def exercise_info(exercise: str) -> ExerciseInfo:
-    """The catalogue's entry of an exercise, also by a former name. Raises `UnknownExercise`."""
-    names = exercise, renamed.EXERCISES.get(exercise)
-    return next(info for info in lesson_of(exercise).exercises if info.name in names)
+    """The catalogue's entry of an exercise. Raises `UnknownExercise`."""
+    return next(info for info in lesson_of(exercise).exercises if info.name == exercise)
 
 
 def find_exercise(name: str) -> ExerciseInfo | None:
-    """The catalogue's entry of an exercise, or None if no exercise is or was called so."""
+    """The catalogue's entry of an exercise, or None if no exercise is called so."""
     try:
         return exercise_info(name)
     except UnknownExercise:

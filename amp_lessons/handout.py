@@ -22,7 +22,6 @@ from amp_lessons import progress
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.files import data_folder, write_atomically
 from amp_lessons.progress import Entry
-from amp_lessons.renamed import EXERCISES
 
 FILE = "amp-lessons-handout.json"
 RECORD = "progress.json"
@@ -73,10 +72,7 @@ class Handout:
             data = json.loads(path.read_bytes())
             if data["version"] > VERSION:
                 raise HandoutError(f"{path} is newer than this AMP Lessons: upgrade the package")
-            hashes = {
-                EXERCISES.get(name, name): bytes.fromhex(text)
-                for name, text in data["codes"].items()
-            }
+            hashes = {name: bytes.fromhex(text) for name, text in data["codes"].items()}
             return cls(bytes.fromhex(data["salt"]), hashes, folder)
         except OSError as error:
             raise HandoutError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -19,7 +19,7 @@ from datetime import datetime
 from posixpath import relpath
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import ipynb, progress, renamed
+from amp_lessons import ipynb, progress
 from amp_lessons.course import (
     HOME,
     LESSONS,
@@ -206,11 +206,10 @@ def drawn(notebook: dict[str, Any], done: Progress) -> dict[str, Any]:
         if _has_tag(cell, LIVE) and cell["cell_type"] == "code":
             # A box that a former kernel drew looks as if it worked.
             cells.append(cell | {"outputs": [], "execution_count": None})
-        elif not is_drawn(cell):
-            cells.append(cell)
-        elif cell["cell_type"] == "code":
+        elif is_drawn(cell) and cell["cell_type"] == "code":
             cells.append(cell | {"outputs": outputs, "execution_count": None})
-        # Pages of former versions have a drawn cell of Markdown, too. Its content is now an output.
+        else:
+            cells.append(cell)
     return notebook | {"cells": cells}
 
 
@@ -280,7 +279,7 @@ def finished(slug: str) -> None:
     """Mark a lesson as done, and show the way on. The last cell of each lesson calls this.
 
     Args:
-        slug: of the lesson, such as ``"grad_scaler"``, or one that a lesson once had.
+        slug: of the lesson, such as ``"grad_scaler"``.
 
     Raises:
         KeyError: if there is no such lesson.
@@ -288,13 +287,12 @@ def finished(slug: str) -> None:
     from amp_lessons import boxes
     from amp_lessons.checks import display
 
-    slugs = renamed.LESSONS.get(slug, (slug,))
-    lesson = [lesson_called(each) for each in slugs][-1]
+    lesson = lesson_called(slug)
     done = Progress()
     problems: list[str] = []
     message = ""
     try:
-        done = [progress.record_lesson(each) for each in slugs][-1]
+        done = progress.record_lesson(slug)
     except progress.ProgressError as error:
         problems.append(f"Progress was not saved. {error}")
     else:

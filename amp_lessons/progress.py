@@ -16,12 +16,8 @@ from typing import Any
 
 from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.foundations.files import data_folder, write_atomically
-from amp_lessons.renamed import EXERCISES, LESSONS
 
 VERSION = 1
-
-# From each older version of the file to the next. The first format is still the only one.
-_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
 class ProgressError(AmpLessonsError):
@@ -148,14 +144,10 @@ def _parse(text: str, path: str | Path) -> Progress:
             f"{path} was written by a newer AMP Lessons (its version is {version}, this one knows "
             f"{VERSION}): upgrade the package, or move the file away to start again"
         )
-    for step in range(version, VERSION):
-        data = _MIGRATIONS[step](data)
-    # The present names come last, so that one wins where an exercise has an entry under both.
-    former_first = sorted(data["exercises"].items(), key=lambda item: item[0] not in EXERCISES)
-    entries = {EXERCISES.get(name, name): Entry.from_json(entry) for name, entry in former_first}
-    finished = {str(slug): str(when) for slug, when in data.get("lessons", {}).items()}
-    former = {new: when for old, when in finished.items() for new in LESSONS.get(old, ())}
-    lessons = former | {slug: when for slug, when in finished.items() if slug not in LESSONS}
+    if version < VERSION:
+        raise ValueError("no version of the course writes this")
+    entries = {name: Entry.from_json(entry) for name, entry in data["exercises"].items()}
+    lessons = {str(slug): str(when) for slug, when in data["lessons"].items()}
     known = ("version", "exercises", "lessons")
     extra = {name: value for name, value in data.items() if name not in known}
     return Progress(entries, lessons, extra=extra)

@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # The floors of the house, from the ground up: a room imports from the floors below its own.
 FLOORS = (
-    {"foundations", "renamed", "es_modules", "interrupts", "roofline"},
+    {"foundations", "es_modules", "interrupts", "roofline"},
     {"course", "progress", "ipynb", "terminal", "server", "boxes", "device", "set_up"},
     {
         "attention",
@@ -40,8 +40,6 @@ FLOORS = (
     {"__main__"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-# Sheets that a learner has answered import their exercises from where they once were.
-EXCEPTIONS = {("checks", "exercises")}
 
 
 def modules() -> dict[str, Path]:
@@ -112,7 +110,6 @@ def test_imports_point_down(graph):
         for other in others
         if "" not in (room(module), room(other)) and room(module) != room(other)
         if FLOOR[room(other)] >= FLOOR[room(module)]
-        if (room(module), room(other)) not in EXCEPTIONS
     ]
     assert wrong == []
 

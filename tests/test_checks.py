@@ -390,21 +390,6 @@ def test_terminal_gets_plain_text(capsys):
     assert "<div" not in out
 
 
-def test_a_sheet_answered_under_a_former_name_still_finds_its_checks():
-    from amp_lessons.checks import start_here as former
-
-    assert former.survives is survives
-    assert find("mend_stuck") is find("fix_stuck")
-
-
-def test_a_sheet_of_a_lesson_that_was_split_still_finds_its_exercises():
-    from amp_lessons.exercises import myths_and_clinic as former
-
-    assert former.fix_guard is find("fix_guard")
-    with pytest.raises(ImportError):
-        from amp_lessons.exercises import nothing_like_it  # noqa: F401
-
-
 def test_terminal_that_knows_only_ascii_gets_text_all_the_same():
     code = (
         "from amp_lessons.exercises import amp_in_20_minutes as ex\n"

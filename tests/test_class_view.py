@@ -220,13 +220,6 @@ def test_an_odd_time_is_the_files(moment):
     assert claim.when <= 1000.0
 
 
-def test_a_former_name_is_the_present_exercise(folder):
-    put(folder, "ada/x.ipynb", sheet(verdict("mend_stuck")))
-    put(folder, "ada/progress.json", record(mend_half=Entry("error", 1)))
-    (ada,) = Viewer(folder).look().learners
-    assert set(ada.claims) == {"fix_stuck", "fix_half"}
-
-
 def zipped(files: dict[str, bytes]) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:

@@ -24,7 +24,7 @@ import pytest
 from grading_class import processes_with
 from waiting import wait_until
 
-from amp_lessons import cli, course, ipynb, lab, progress, renamed, terminal, workspace
+from amp_lessons import cli, course, ipynb, lab, progress, terminal, workspace
 
 COMMANDS = (
     "lab",
@@ -264,27 +264,21 @@ def test_lab_names_what_it_kept(own_place, no_start, capsys):
 def test_an_upgrade_with_every_sheet_answered_is_told_in_a_few_lines(own_place, no_start, capsys):
     call("lab", "ws")
     manifest = own_place / "ws" / workspace.MANIFEST
-    files = json.loads(manifest.read_text())["files"]
-    first = [old for old in renamed.MOVED if old not in renamed.MOVED.values()]
-    moved = {old: renamed.current(old) for old in first}
-    for old, new in (moved | renamed.REPLACED).items():
-        (own_place / "ws" / new).rename(own_place / "ws" / old)
-        files[old] = files.pop(new) | {"text": "an older text"}
-    manifest.write_text(json.dumps({"version": 1, "files": files}))
+    data = json.loads(manifest.read_text())
+    for entry in data["files"].values():
+        entry["text"] = "an older text"
+    manifest.write_text(json.dumps(data))
     for path in (own_place / "ws" / "exercises").glob("*.ipynb"):
         path.write_text("mine")
     capsys.readouterr()
     assert call("lab", "ws") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in told if "root" not in line] == [
+    told = [line for line in capsys.readouterr().out.splitlines() if "root" not in line]
+    assert [line.split(":")[0] for line in told] == [
         "Your copy of the course is in ws",
-        "Moved to new names, with your answers",
-        "New",
-        "New",
         "Kept as you changed them, though newer ones exist",
         "To take ours, for example",
     ]
-    assert "sheets 00 to 11 and 13, such as" in told[1]
+    assert told[1].endswith("sheets 00 to 11 and 13")
 
 
 def test_what_follows_the_dashes_goes_to_jupyter(own_place, no_start):

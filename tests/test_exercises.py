@@ -20,7 +20,7 @@ import nbformat
 import odd_values
 import pytest
 
-from amp_lessons import boxes, checks, course, renamed
+from amp_lessons import boxes, checks
 from amp_lessons.checks import display
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
 from amp_lessons.checks.verdict import State, Verdict
@@ -309,14 +309,3 @@ def test_how_many_functions_a_check_takes_is_known():
     for name, count in TAKES.items():
         verdict = checks.find(name).evaluate(*[lambda: 0] * (count + 1))
         assert f"this check takes {count} functions" in verdict.message
-
-
-# ---- former names -------------------------------------------------------------------------------
-
-
-def test_an_exercise_is_found_by_its_former_name(subtests):
-    for former, name in renamed.EXERCISES.items():
-        with subtests.test(former):
-            assert checks.find(former) is checks.find(name)
-            topic = getattr(checks, course.lesson_of(name).slug)  # as sheets once imported it
-            assert getattr(topic, former) is checks.find(name)

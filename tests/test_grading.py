@@ -550,23 +550,6 @@ def _end_a_judge(judges: Judges) -> None:
 
 
 @pytest.mark.long
-def test_a_sheet_that_was_answered_under_former_names_is_graded(tmp_path):
-    """Its cells, its imports and its functions say what the exercises were once called."""
-    lesson = course.lesson_called("autocast_ops")
-    text = (course.course_files() / lesson.solutions).read_text(encoding="utf-8")
-    text = text.replace("fix_mismatches", "mend_mismatches")
-    text = text.replace("from amp_lessons.exercises import", "from amp_lessons.checks import")
-    path = tmp_path / "answered.ipynb"
-    path.write_text(text, encoding="utf-8")
-    with grading.open_batch(grading.Options(LIMITS), [lesson.slug]) as batch:
-        (graded,) = batch.grade(grading.collect([path]))
-    assert graded.problems == ()
-    assert {mark.exercise: mark.points for mark in graded.marks} == {
-        info.name: info.points for info in lesson.exercises
-    }
-
-
-@pytest.mark.long
 def test_right_answers_of_all_sheets_do_without_what_is_closed(tmp_path):
     for lesson in course.LESSONS:
         if lesson.exercises:

@@ -268,13 +268,6 @@ def test_nothing_is_taken_back_when_the_learner_forgets(learner):
     assert (kept.state, kept.extra["diagnosis"]) == ("wrong", "off-by-one")
 
 
-def test_a_hand_out_of_an_older_course_knows_an_exercise_by_its_former_name(tmp_path):
-    held = Handout.from_codes({"fix_stuck": "AAAA-BBBB"}, tmp_path)
-    former = held.to_bytes().replace(b"fix_stuck", b"mend_stuck")
-    (tmp_path / FILE).write_bytes(former)
-    assert list(Handout.read(tmp_path / FILE, tmp_path).hashes) == ["fix_stuck"]
-
-
 # ---- making one ---------------------------------------------------------------------------------
 
 

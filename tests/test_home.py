@@ -202,17 +202,6 @@ def test_progress_that_cannot_be_read_draws_an_empty_page(tmp_path, own_progress
     assert "New here?" in page(tmp_path)
 
 
-def test_progress_of_the_former_lesson_00_counts(tmp_path, own_progress_file):
-    own_progress_file.mkdir()
-    entry = '{"state": "passed", "checks": 3, "hints": 1, "passed_at": "2026-11-20T09:00:00+00:00"'
-    (own_progress_file / "progress.json").write_text(
-        '{"version": 1, "exercises": {"survives": ' + entry + ', "gave_up_at": null}}}'
-    )
-    workspace.copy_course(tmp_path)
-    finished = f"finished 1 of {len(LESSONS)} lessons and passed 1 of {len(EXERCISES)} exercises"
-    assert finished in page(tmp_path)
-
-
 # ---- the cells that call it ---------------------------------------------------------------------
 
 
@@ -337,12 +326,6 @@ def test_finishing_without_a_disk_says_so_and_goes_on(capsys, own_progress_file)
     own_progress_file.write_text("a file where the folder should be")
     home.finished("memory")
     assert "Progress was not saved" in capsys.readouterr().out
-
-
-def test_finishing_the_former_lesson_12_counts_for_both_of_its_parts(capsys):
-    home.finished("myths_and_clinic")
-    assert {"myths", "clinic"} <= progress.load().lessons.keys()
-    assert "Lesson 13 done: The clinic" in capsys.readouterr().out
 
 
 def test_finishing_an_unknown_lesson_is_an_error():

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course, renamed
+from amp_lessons import course
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "amp_lessons"
@@ -31,8 +31,6 @@ _IMPORT = re.compile(rf"from ({PACKAGE}[\w.]*) import (\([\w\s,]+\)|[\w ,]+)")
 
 MADE_UP = {
     ".ci/none",
-    "amp_lessons.checks.number_formats",  # where sheets once imported it from
-    "amp_lessons.checks.number_formats:next_float",
     "amp_lessons.models:mpl",  # a slip of the pen
     "amp_lessons.no_such_room",
     "amp_lessons.notary",  # a logger
@@ -44,7 +42,6 @@ MADE_UP = {
     "docs/source/amp.md",  # PyTorch's, as the next two
     "docs/source/notes/cuda.rst",
     "tools/autograd/derivatives.yaml",
-    "exercises/01_formats.ipynb",
     "exercises/mine/deeper",
     "notebooks/9*.ipynb",
     "tools/no_such.py",
@@ -102,11 +99,9 @@ def named() -> dict[str, set[str]]:
 
 
 def test_it_exists(named):
-    former = set(strings(Path(renamed.__file__)))
-    missing = {name: places for name, places in named.items() if not exists(name)}
+    gone = {name: places for name, places in named.items() if not exists(name)}
     assert len(named) > 200
     assert {*PYTHON} >= ABOUT_OTHERS
-    gone = {n: places for n, places in missing.items() if not any(f.startswith(n) for f in former)}
     assert {name: places for name, places in gone.items() if name not in MADE_UP} == {}
     assert gone.keys() >= MADE_UP, "no longer named, or there by now"
 

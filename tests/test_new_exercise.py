@@ -63,7 +63,6 @@ def test_an_unknown_exercise_is_one_line_with_a_cure(capsys, name, cure):
     [
         ("numbers", "halve", "no topic is called 'numbers': take one of number_formats, or begin"),
         ("number_formats", "next_float", "an exercise called next_float exists"),
-        ("number_formats", "mend_stuck", "an exercise called mend_stuck exists"),
         ("number_formats", "two words", "'two words' cannot name a function"),
         ("number_formats", "lambda", "'lambda' cannot name a function"),
         ("number_formats", "../x", "'../x' cannot name a function"),

@@ -6,7 +6,6 @@ import errno
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -52,10 +51,15 @@ BROKEN = {
     "no version": b'{"exercises": {}}',
     "version as text": b'{"version": "1", "exercises": {}}',
     "version 0": b'{"version": 0, "exercises": {}}',
-    "exercises as a list": b'{"version": 1, "exercises": []}',
-    "an entry without fields": b'{"version": 1, "exercises": {"next_float": {}}}',
+    "no lessons": b'{"version": 1, "exercises": {}}',
+    "exercises as a list": b'{"version": 1, "exercises": [], "lessons": {}}',
+    "an entry without fields": b'{"version": 1, "exercises": {"next_float": {}}, "lessons": {}}',
     "checks as text": json.dumps(
-        {"version": 1, "exercises": {"next_float": progress.Entry().to_json() | {"checks": "x"}}}
+        {
+            "version": 1,
+            "exercises": {"next_float": progress.Entry().to_json() | {"checks": "x"}},
+            "lessons": {},
+        }
     ).encode(),
     "not UTF-8": b'{"version": 1, "exercises": {"\xff": {}}}',
     "nested without end": b"[" * 100_000,
@@ -181,30 +185,3 @@ def test_two_processes_at_once_lose_nothing(file):
     assert loaded["next_float"].checks == 50
     assert loaded["left"].passed
     assert loaded["right"].passed
-
-
-def test_progress_follows_an_exercise_to_its_new_name(tmp_path):
-    progress.record_check("fix_stuck", "passed")
-    path = progress.progress_file()
-    path.write_text(path.read_text().replace("fix_stuck", "mend_stuck"))  # as it once was saved
-    assert progress.load()["fix_stuck"].passed
-    progress.record_hint("fix_stuck", 2)
-    saved = json.loads(path.read_text())["exercises"]
-    assert set(saved) == {"fix_stuck"}
-    assert saved["fix_stuck"]["hints"] == 2
-
-
-def test_the_present_name_wins_where_both_were_saved():
-    progress.record_check("fix_stuck", "passed")
-    path = progress.progress_file()
-    data = json.loads(path.read_text())
-    data["exercises"]["mend_stuck"] = data["exercises"]["fix_stuck"] | {"passed_at": None}
-    path.write_text(json.dumps(data))
-    assert progress.load()["fix_stuck"].passed
-
-
-def test_a_lesson_that_became_two_counts_for_both():
-    lessons = {"myths_and_clinic": "2026-11-20", "memory": "2026-11-21"}
-    text = json.dumps({"version": 1, "exercises": {}, "lessons": lessons})
-    found = progress._parse(text, Path("progress.json"))
-    assert found.lessons == {"myths": "2026-11-20", "clinic": "2026-11-20", "memory": "2026-11-21"}

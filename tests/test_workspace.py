@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course, home, ipynb, lab, plots, progress, renamed, workspace
+from amp_lessons import course, home, ipynb, lab, plots, progress, workspace
 from amp_lessons.course import UnknownExercise
 from amp_lessons.lab import LabError
 from amp_lessons.workspace import WorkspaceError, copy_course, copying, reset
@@ -166,6 +165,31 @@ def test_an_upgrade_keeps_the_outputs_of_a_run_beside(folder, newer):
     assert (folder / "notebooks" / copied.kept_beside[LESSON]).read_bytes() == saved
 
 
+def test_an_interrupted_upgrade_goes_on(folder, newer, monkeypatch):
+    """Killed at the second file: not even the manifest is written."""
+    copy_course(folder)
+    (folder / SHEET).write_text("mine")
+    others = (LESSON, "notebooks/02_how_numbers_break.ipynb")
+    for name in (*others, SHEET):
+        (newer / name).write_bytes(b"{}")
+    left = iter([copying.write_atomically])
+
+    def until_killed(path, content):
+        if (write := next(left, None)) is None:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "write_atomically", until_killed)
+        patch.setattr(copying, "write_manifest", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            copy_course(folder)
+    copied = copy_course(folder)
+    assert (copied.kept_older, copied.foreign) == ([SHEET], [])
+    assert (folder / SHEET).read_text() == "mine"
+    assert all((folder / name).read_bytes() == b"{}" for name in others)
+
+
 def test_a_file_that_was_there_before_is_kept(folder):
     (folder / "exercises").mkdir(parents=True)
     (folder / SHEET).write_text("from last year")
@@ -198,6 +222,15 @@ def test_a_newer_manifest_is_untouched(folder):
     assert (folder / workspace.MANIFEST).read_text() == newer
 
 
+@pytest.mark.parametrize("name", ["next_float", SHEET])
+def test_reset_in_the_workspace_of_a_newer_course_changes_nothing(worked_on, name):
+    (worked_on / workspace.MANIFEST).write_text('{"version": 9, "files": {}}')
+    before = files_in(worked_on)
+    with pytest.raises(WorkspaceError, match="newer"):
+        reset(worked_on, name)
+    assert files_in(worked_on) == before
+
+
 def test_lessons_are_handed_out_without_the_outputs_that_answer_their_predictions(folder):
     copy_course(folder)
     reset(folder, LESSON)
@@ -213,177 +246,6 @@ def test_a_failing_signature_is_silent(folder, tmp_path, monkeypatch, capfd):
     copy_course(folder)
     workspace.trust(folder / SHEET)
     assert capfd.readouterr() == ("", "")
-
-
-# ---- a workspace of a former version ------------------------------------------------------------
-
-FORMER_SHEET = "exercises/01_number_formats.ipynb"
-FORMER_LESSON = "notebooks/00_start_here.ipynb"
-# By its first name each, since some have had more than one.
-FORMER_MOVED = {
-    old: renamed.current(old) for old in renamed.MOVED if old not in renamed.MOVED.values()
-}
-
-
-@pytest.fixture
-def former(folder):
-    """A workspace as the version before the renaming made it, with sheet 01 answered."""
-    copy_course(folder)
-    manifest = json.loads((folder / workspace.MANIFEST).read_text())
-    for old, new in (FORMER_MOVED | renamed.REPLACED).items():
-        (folder / new).rename(folder / old)
-        manifest["files"][old] = manifest["files"].pop(new)
-    (folder / workspace.MANIFEST).write_text(json.dumps(manifest))
-    change(folder / FORMER_SHEET, "next_float", "def next_float(x): return 3")
-    return folder
-
-
-def test_every_former_name_leads_to_a_file_of_the_course():
-    for old in (*renamed.MOVED, *renamed.REPLACED):
-        assert (course.course_files() / renamed.current(old)).is_file()
-        assert not (course.course_files() / old).exists()
-
-
-def test_an_upgrade_moves_answers_to_the_present_names(former):
-    answered = (former / FORMER_SHEET).read_bytes()
-    copied = copy_course(former)
-    assert copied.moved == FORMER_MOVED
-    assert copied.kept == [SHEET]
-    assert (former / SHEET).read_bytes() == answered
-    assert not any((former / old).exists() for old in renamed.MOVED)
-    again = copy_course(former)
-    assert (again.moved, again.replaced, again.kept, again.foreign) == ({}, {}, [SHEET], [])
-
-
-def test_a_moved_file_is_brought_up_to_date_if_it_was_not_changed(former, newer):
-    other = "exercises/02_how_numbers_break_exercises.ipynb"
-    for name in (other, SHEET):
-        change(newer / name, ipynb.grade_id(answer_cell(newer / name)), "newer = 1")
-    copied = copy_course(former)
-    assert other in copied.written
-    assert "newer = 1" in (former / other).read_text()
-    assert copied.kept_older == [SHEET]
-    assert "return 3" in (former / SHEET).read_text()
-
-
-def answer_cell(path: Path) -> ipynb.Cell:
-    return next(cell for cell in ipynb.read(path)["cells"] if ipynb.is_solution(cell))
-
-
-@pytest.mark.parametrize("changed", [False, True])
-def test_a_replaced_lesson_stays_and_is_told_once(former, changed):
-    if changed:
-        (former / FORMER_LESSON).write_text("mine")
-    before = (former / FORMER_LESSON).read_bytes()
-    assert copy_course(former).replaced == renamed.REPLACED
-    assert (former / FORMER_LESSON).read_bytes() == before
-    assert (former / workspace.START_PAGE).is_file()
-    assert copy_course(former).replaced == {}
-
-
-def test_a_file_under_both_names_stays_under_both(former):
-    (former / SHEET).write_text("mine too")
-    before = (former / FORMER_SHEET).read_bytes()
-    copied = copy_course(former)
-    assert copied.doubled == [FORMER_SHEET]
-    assert FORMER_SHEET not in copied.moved
-    assert (former / FORMER_SHEET).read_bytes() == before
-    assert (former / SHEET).read_text() == "mine too"
-    assert copy_course(former).doubled == []
-
-
-@pytest.mark.parametrize("manifest", [None, "{"])
-def test_without_a_manifest_a_sheet_is_known_by_its_exercises(former, manifest):
-    (former / workspace.MANIFEST).unlink()
-    if manifest is not None:
-        (former / workspace.MANIFEST).write_text(manifest)
-    other = "exercises/02_how_numbers_break.ipynb"
-    (former / other).write_text("my own notes, never handed out")
-    copied = copy_course(former)
-    assert FORMER_SHEET in copied.moved
-    assert "return 3" in (former / SHEET).read_text()
-    assert (former / other).read_text() == "my own notes, never handed out"
-    assert other not in copied.moved
-
-
-@pytest.mark.parametrize(
-    "after", [1, 10, *(pytest.param(after, marks=pytest.mark.slow) for after in (4, 7, 13, 16, 19))]
-)
-def test_an_interrupted_upgrade_goes_on(former, monkeypatch, after):
-    """Killed after so many files: not even the manifest is written."""
-    (former / FORMER_LESSON).write_text("mine as well")
-    learners = {(former / name).read_bytes() for name in (FORMER_SHEET, FORMER_LESSON)}
-    left = iter(range(after))
-
-    def until_killed(real):
-        def replacement(*args):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            real(*args)
-
-        return replacement
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", until_killed(os.rename))
-        patch.setattr(copying, "write_atomically", until_killed(copying.write_atomically))
-        patch.setattr(copying, "write_manifest", lambda *_: None)
-        with contextlib.suppress(KeyboardInterrupt):
-            copy_course(former)
-    copied = copy_course(former)
-    assert copied.kept == [SHEET]
-    assert copied.foreign == []
-    assert learners <= set(files_in(former).values())
-    assert copied.replaced == renamed.REPLACED
-
-
-def test_an_upgrade_that_cannot_write_loses_nothing(former, monkeypatch):
-    before = files_in(former)
-
-    def refused(*_):
-        raise PermissionError(errno.EACCES, "Permission denied", str(former / "exercises"))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", refused)
-        with pytest.raises(WorkspaceError, match=r"Permission denied\. None of your work was lost"):
-            copy_course(former)
-    assert files_in(former) == before | {
-        workspace.MANIFEST: (former / workspace.MANIFEST).read_bytes()
-    }
-    assert copy_course(former).moved == FORMER_MOVED
-
-
-def test_names_may_change_more_than_once(former, monkeypatch):
-    young = "exercises/01_formats.ipynb"
-    monkeypatch.setitem(renamed.MOVED, FORMER_SHEET, young)
-    monkeypatch.setitem(renamed.MOVED, young, SHEET)
-    assert renamed.current(FORMER_SHEET) == SHEET
-    (former / young).write_bytes((former / FORMER_SHEET).read_bytes() + b"\n")
-    copied = copy_course(former)
-    assert (copied.moved[young], copied.doubled) == (SHEET, [FORMER_SHEET])
-
-
-def test_reset_moves_a_former_sheet_first(former):
-    answered = (former / FORMER_SHEET).read_bytes()
-    done = reset(former, "next_float")
-    assert done.file == former / SHEET
-    assert done.kept_as.read_bytes() == answered
-    assert not (former / FORMER_SHEET).exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "now"),
-    [
-        ("00_start_here", "exercises/00_amp_in_20_minutes_exercises, or "),
-        ("notebooks/00_start_here", "reset notebooks/00_amp_in_20_minutes"),
-        ("exercises/01_number_formats", "reset exercises/01_number_formats_exercises"),
-        (FORMER_SHEET, "reset exercises/01_number_formats_exercises"),
-    ],
-)
-def test_reset_of_a_former_name_says_the_present_one(former, name, now):
-    before = files_in(former)[FORMER_SHEET]
-    with pytest.raises(UnknownExercise, match=f"{name} has a new name: amp-lessons .*{now}"):
-        reset(former, name)
-    assert before in files_in(former).values()
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,14 @@ from amp_lessons import course
 from amp_lessons.checks.exercise import Exercise
 
 
+@cache
 def exercise(name: str) -> Exercise:
-    """The exercise with this name, or with one that it had in a former version.
+    """The exercise with this name.
 
     Raises:
         UnknownExercise: if the catalogue has no such exercise.
     """
-    return _exercise(course.lesson_of(name).slug, course.exercise_info(name).name)
-
-
-@cache
-def _exercise(topic: str, name: str) -> Exercise:
-    return Exercise(course.EXERCISES / topic / f"{name}.py")
+    return Exercise(course.EXERCISES / course.lesson_of(name).slug / f"{name}.py")
 
 
 def open_topic(module: str) -> Callable[[str], Any]:
@@ -37,9 +33,8 @@ def open_topic(module: str) -> Callable[[str], Any]:
     topic = module.rpartition(".")[2]
 
     def attribute(name: str) -> Any:
-        info = course.find_exercise(name)
-        if info is not None and course.lesson_of(info.name).slug == topic:
-            return exercise(info.name)
+        if course.find_exercise(name) is not None and course.lesson_of(name).slug == topic:
+            return exercise(name)
         if not name.startswith("_") and (course.EXERCISES / topic / "stage.py").exists():
             stage = importlib.import_module(f"{module}.stage")
             if hasattr(stage, name):

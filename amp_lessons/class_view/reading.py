@@ -17,7 +17,6 @@ from amp_lessons.checks.verdict import VERDICT
 from amp_lessons.course import LESSONS
 from amp_lessons.foundations.states import State
 from amp_lessons.progress import Entry
-from amp_lessons.renamed import EXERCISES
 from amp_lessons.terminal import line
 
 LONGEST = 400
@@ -85,19 +84,13 @@ def read_notebook(content: bytes, when: float, lesson: str = "") -> Read:
     claims: dict[str, Claim] = {}
     lessons = set(named)
     for cell in ipynb.parse(content)["cells"]:
-        if known := _known(ipynb.grade_id(cell)):
-            lessons.add(_LESSON[known])
+        if lesson_id := _LESSON.get(ipynb.grade_id(cell)):
+            lessons.add(lesson_id)
         for verdict in _verdicts(cell):
             if claim := _from_verdict(verdict, when):
                 claims[claim.exercise] = claim
     lessons |= {_LESSON[name] for name in claims}
     return Read(tuple(claims.values()), frozenset(lessons))
-
-
-def _known(name: str) -> str:
-    """An exercise's present name, or "" if none is or was called so."""
-    present = EXERCISES.get(name, name)
-    return present if present in _LESSON else ""
 
 
 def _verdicts(cell: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -113,8 +106,8 @@ def _from_verdict(verdict: Mapping[str, Any], when: float) -> Claim | None:
     name, state, diagnosis, message = (
         _text(verdict.get(key)) for key in ("exercise", "state", "diagnosis", "message")
     )
-    known = _known(name)
-    return Claim(known, state, when, diagnosis, message) if known and state in STATES else None
+    known = name in _LESSON and state in STATES
+    return Claim(name, state, when, diagnosis, message) if known else None
 
 
 def read_progress(content: bytes, when: float) -> Read:
@@ -125,9 +118,9 @@ def read_progress(content: bytes, when: float) -> Read:
     """
     claims = []
     for name, entry in progress.parse(content, "this").entries.items():
-        known = _known(name)
-        if known and (entry.checks or entry.hints or entry.passed or entry.gave_up_at):
-            claims.append(_from_entry(known, entry, when))
+        used = entry.checks or entry.hints or entry.passed or entry.gave_up_at
+        if name in _LESSON and used:
+            claims.append(_from_entry(name, entry, when))
     lessons = frozenset(_LESSON[claim.exercise] for claim in claims)
     return Read(tuple(claims), lessons)
 

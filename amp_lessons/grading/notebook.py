@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from amp_lessons import course, ipynb, renamed
+from amp_lessons import course, ipynb
 from amp_lessons.course import Lesson
 from amp_lessons.ipynb import NotebookError
 
@@ -44,7 +44,6 @@ class Step:
         where: what to call it in a message, such as ``"cell 5"``.
         checks: the exercise whose check it is, or "".
         solves: the exercise whose answer it holds, as far as its metadata tells, or "".
-        former: what the sheet calls the exercise, if it was handed out under another name.
         again: whether this check runs once more: an answer stands below the first one, or that was
             changed. It counts if the first one didn't pass.
     """
@@ -53,7 +52,6 @@ class Step:
     where: str
     checks: str = ""
     solves: str = ""
-    former: str = ""
     again: bool = False
 
     def again_of(self, exercise: str) -> bool:
@@ -127,8 +125,7 @@ def _text(source: str) -> str:
 
 def _given_up(steps: Sequence[Step], known: set[str]) -> Iterator[str]:
     text = "\n".join(step.source for step in steps)
-    asked = [renamed.current_grade_id(name) for name in _GIVEN_UP.findall(text)]
-    return (name for name in dict.fromkeys(asked) if name in known)
+    return (name for name in dict.fromkeys(_GIVEN_UP.findall(text)) if name in known)
 
 
 @cache
@@ -196,8 +193,7 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
         if cell["cell_type"] != "code":
             continue
         by_id = ids.get(str(cell.get("id")), "") if not ipynb.grade_id(cell) else ""
-        handed_out = ipynb.grade_id(cell) or by_id
-        name = renamed.current_grade_id(handed_out)
+        name = ipynb.grade_id(cell) or by_id
         is_check = ipynb.is_check(cell) or by_id.endswith(SUFFIX)
         checks = name.removesuffix(SUFFIX) if is_check else ""
         solves = name if ipynb.is_solution(cell) or (by_id and not is_check) else ""
@@ -207,7 +203,6 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
                 where=f"cell {number}",
                 checks=checks if checks in known else "",
                 solves=solves if solves in known else "",
-                former=handed_out.removesuffix(SUFFIX) if name != handed_out else "",
             )
         )
     return _recognise_by_source(steps, known)
@@ -222,10 +217,9 @@ def _recognise_by_source(steps: list[Step], known: set[str]) -> list[Step]:
         marked = {step.checks for step in steps}
         found = []
         for step in steps:
-            written = "" if step.checks or step.solves else _checked_by(step.source, alone)
-            name = renamed.current_grade_id(written)
+            name = "" if step.checks or step.solves else _checked_by(step.source, alone)
             if name in known and name not in marked:
-                step = replace(step, checks=name, former=written if written != name else "")
+                step = replace(step, checks=name)
             found.append(step)
         steps = found
     return steps
@@ -307,7 +301,7 @@ def _with_masters_checks(steps: list[Step], master: Mapping[str, str]) -> list[S
         if step.checks not in master:
             result.append(replace(step, checks=""))
             continue
-        own = replace(step, source=_as_handed_out(master[step.checks], step))
+        own = replace(step, source=master[step.checks])
         if _text(step.source) == _text(own.source):
             result.append(own)
             continue
@@ -315,13 +309,6 @@ def _with_masters_checks(steps: list[Step], master: Mapping[str, str]) -> list[S
         solves = step.checks if _defined(step.source) else ""
         result += [replace(step, solves=solves), replace(own, where=where, again=True)]
     return result
-
-
-def _as_handed_out(source: str, step: Step) -> str:
-    """A check's source with the name that the exercise has in this sheet."""
-    return (
-        re.sub(rf"\b{step.checks or step.solves}\b", step.former, source) if step.former else source
-    )
 
 
 def _duplicates(steps: list[Step]) -> list[str]:
@@ -346,8 +333,6 @@ def _put_back_missing(steps: list[Step], master: Mapping[str, str], notes: list[
         notes.append(f"the check of {name} is missing: it was put back")
         answers = [i for i, step in enumerate(steps) if step.solves == name]
         place = answers[-1] + 1 if answers else len(steps)
-        if answers:
-            source = _as_handed_out(source, steps[answers[-1]])
         steps.insert(place, Step(source, f"the check of {name}", checks=name))
     return steps
 

@@ -2,10 +2,9 @@
 
 A manifest in the folder notes each file as it was handed out, so that a file which the learner
 changed is told from one which only the course changed: the first is never overwritten, the second
-is kept up to date. A file that got a new name is moved there. JupyterLab rewrites a notebook that
-is only opened and run, so what counts as changed is the text of its cells. On the home page the
-cells that show progress are `home`'s, and are written at each call. Nothing here imports torch;
-JupyterLab is started by `lab`.
+is kept up to date. JupyterLab rewrites a notebook that is only opened and run, so what counts as
+changed is the text of its cells. On the home page the cells that show progress are `home`'s, and
+are written at each call. Nothing here imports torch; JupyterLab is started by `lab`.
 """
 
 from __future__ import annotations

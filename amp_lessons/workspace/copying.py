@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amp_lessons import course, home, ipynb, progress, renamed
+from amp_lessons import course, home, ipynb, progress
 from amp_lessons.foundations.files import keep_beside, write_atomically
 from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.workspace.manifest import (
@@ -33,9 +33,6 @@ class Copied:
         kept: changed by the learner, and the course has nothing newer.
         kept_older: changed by the learner, and the course has a newer one.
         foreign: there before, and never handed out by the course.
-        moved: from its former name to the one it has now.
-        replaced: a former file that stays, and the new one that took its place.
-        doubled: under a former name, beside a file with the present one.
     """
 
     written: list[str] = field(default_factory=list)
@@ -43,9 +40,6 @@ class Copied:
     kept: list[str] = field(default_factory=list)
     kept_older: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    moved: dict[str, str] = field(default_factory=dict)
-    replaced: dict[str, str] = field(default_factory=dict)
-    doubled: list[str] = field(default_factory=list)
 
 
 def copy_course(folder: Path) -> Copied:
@@ -117,7 +111,6 @@ def _copy(folder: Path) -> Copied:
     handed_out = read_manifest(folder)
     copied = Copied()
     try:
-        copied.moved = take_new_names(folder, handed_out)
         for name, source in course_files():
             _copy_one(folder / name, name, handed_out_form(source), handed_out, copied)
         _redraw_home(folder / course.HOME, handed_out)
@@ -125,51 +118,8 @@ def _copy(folder: Path) -> Copied:
         with suppress(OSError):  # the first error is the one to report
             write_manifest(folder, handed_out)
         raise
-    _note_former_files(folder, handed_out, copied)
     write_manifest(folder, handed_out)
     return copied
-
-
-def take_new_names(folder: Path, handed_out: HandedOut) -> dict[str, str]:
-    """Move files from their former names to the present ones, and their entries with them.
-
-    A file that stands at the new name already is never touched. If we are interrupted between the
-    file and its entry, the next call moves the entry.
-    """
-    moved = {}
-    for former, name in renamed.moves():
-        old, new = folder / former, folder / name
-        if old.is_file() and not os.path.lexists(new):
-            if former not in handed_out and not _is_sheet(old, name):
-                continue  # the learner's own, with a name that we once used
-            os.rename(old, new)
-            moved[former] = name
-        if former in handed_out and not os.path.lexists(old):
-            entry = handed_out.pop(former)
-            handed_out.setdefault(name, entry)
-    return moved
-
-
-def _is_sheet(path: Path, name: str) -> bool:
-    """Whether a file that no manifest lists has an exercise of the sheet called ``name``."""
-    lessons = [lesson for lesson in course.LESSONS if lesson.sheet == name]
-    exercises = {info.name for lesson in lessons for info in lesson.exercises}
-    try:
-        ids = (ipynb.grade_id(cell) for cell in ipynb.read(path)["cells"])
-        return any(renamed.current_grade_id(grade_id) in exercises for grade_id in ids)
-    except ipynb.NotebookError:
-        return False
-
-
-def _note_former_files(folder: Path, handed_out: HandedOut, copied: Copied) -> None:
-    """Note which former files stay, to be told once: they leave the manifest here."""
-    for former in (*renamed.REPLACED, *renamed.MOVED):
-        if handed_out.pop(former, None) is None or not (folder / former).exists():
-            continue
-        if former in renamed.REPLACED:
-            copied.replaced[former] = renamed.current(former)
-        else:
-            copied.doubled.append(former)
 
 
 def handed_out_form(source: Path) -> bytes:

@@ -6,15 +6,9 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lessons import course, ipynb, renamed
+from amp_lessons import course, ipynb
 from amp_lessons.foundations.files import keep_beside, write_atomically
-from amp_lessons.workspace.copying import (
-    FOLDERS,
-    course_files,
-    handed_out_form,
-    reason,
-    take_new_names,
-)
+from amp_lessons.workspace.copying import FOLDERS, course_files, handed_out_form, reason
 from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.workspace.manifest import digests, read_manifest, write_manifest
 from amp_lessons.workspace.trust import trust, was_trusted
@@ -50,12 +44,9 @@ def reset(folder: Path, name: str) -> Reset:
         )
     whole = _notebook_called(name)
     try:
-        handed_out = read_manifest(folder)
-        if take_new_names(folder, handed_out):
-            write_manifest(folder, handed_out)
+        read_manifest(folder)  # a newer course's workspace is refused before anything changes
         if whole is not None:
             return _reset_notebook(folder, whole)
-        _refuse_former_name(name)
         _refuse_misspelt_notebook(name)
         return _reset_exercise(folder, name)
     except OSError as error:
@@ -67,23 +58,9 @@ def reset(folder: Path, name: str) -> Reset:
 def _notebook_called(name: str) -> str | None:
     """The path in the course that a notebook's id, stem or path stands for; None for others."""
     files = dict(course_files())
-    return next((path for path in _paths_for(name) if path in files), None)
-
-
-def _paths_for(name: str) -> list[str]:
-    """The paths that may be meant by a notebook's path or stem."""
     plain = name.replace("\\", "/").removeprefix("./").removesuffix(".ipynb")
-    return [f"{plain}.ipynb", *(f"{folder}/{plain}.ipynb" for folder in reversed(FOLDERS))]
-
-
-def _refuse_former_name(name: str) -> None:
-    """Say what a notebook is called now."""
-    former = [path for path in _paths_for(name) if renamed.current(path) != path]
-    if former:
-        now = [renamed.current(path).removesuffix(".ipynb") for path in former]
-        raise course.UnknownExercise(
-            f"{name} has a new name: " + ", or ".join(f"amp-lessons reset {path}" for path in now)
-        )
+    paths = (f"{plain}.ipynb", *(f"{folder}/{plain}.ipynb" for folder in reversed(FOLDERS)))
+    return next((path for path in paths if path in files), None)
 
 
 def _refuse_misspelt_notebook(name: str) -> None:
@@ -114,7 +91,7 @@ def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Res
 
 def _reset_exercise(folder: Path, exercise: str) -> Reset:
     """Put back the solution cell and the check cell of one exercise."""
-    name, exercise = course.lesson_of(exercise).sheet, course.exercise_info(exercise).name
+    name = course.lesson_of(exercise).sheet
     target = folder / name
     if not target.exists():
         return _reset_notebook(folder, name, (f"{name} was missing: all of it was put back",))
@@ -144,7 +121,7 @@ def _put_back(
     original = next((cell for cell in master if ipynb.grade_id(cell) == grade_id), None)
     if original is None:
         raise WorkspaceError(f"the course has no cell {grade_id}: {cure_for_missing_course()}")
-    places = [index for index, cell in enumerate(cells) if _grade_id(cell) == grade_id]
+    places = [index for index, cell in enumerate(cells) if ipynb.grade_id(cell) == grade_id]
     if not places:  # an editor that drops metadata may have kept the ids
         places = [i for i, cell in enumerate(cells) if cell.get("id") == original.get("id")][:1]
     if not places:
@@ -159,16 +136,11 @@ def _put_back(
         notes.append(f"the cell {grade_id} stood there {len(places)} times: one was left")
 
 
-def _grade_id(cell: ipynb.Cell) -> str:
-    """A cell's grade id as it is called now."""
-    return renamed.current_grade_id(ipynb.grade_id(cell))
-
-
 def _place(cells: list[ipynb.Cell], master: list[ipynb.Cell], original: ipynb.Cell) -> int:
     """Where a missing cell belongs: after the nearest cell before it that is still there."""
     for before in reversed(master[: master.index(original)]):
         for index, cell in enumerate(cells):
-            same_name = ipynb.grade_id(before) and _grade_id(cell) == ipynb.grade_id(before)
+            same_name = ipynb.grade_id(before) and ipynb.grade_id(cell) == ipynb.grade_id(before)
             if same_name or cell.get("id", "") == before.get("id"):
                 return index + 1
     return len(cells)

@@ -41,13 +41,6 @@ def _ranges(numbers: Sequence[int]) -> str:
 def told(copied: Copied, place: Path) -> Iterator[str]:
     """A line for each thing that happened, however many files it happened to."""
     yield (f"Your copy of the course is in {place}")
-    if copied.moved:
-        now = sorted(copied.moved.values())
-        yield (f"Moved to new names, with your answers: {in_short(now)}, such as {now[-1]}")
-    for former, new in copied.replaced.items():
-        yield (f"New: {new}. Your former {former} stays beside it")
-    if copied.doubled:
-        yield (f"You also have files under their former names: {in_short(copied.doubled)}")
     if copied.kept:
         yield (f"Kept as you changed them: {in_short(copied.kept)}")
     if copied.kept_beside:

@@ -109,9 +109,9 @@ def test_a_module_or_a_part_of_it_can_be_closed(own):
 
 def test_to_import_a_module_is_not_to_use_it():
     def loaded_again(x):
-        return importlib.reload(sys.modules["amp_lessons.renamed"]).__name__
+        return importlib.reload(sys.modules["amp_lessons.device"]).__name__
 
-    assert used(loaded_again, own=("amp_lessons.renamed",)) == {""}
+    assert used(loaded_again, own=("amp_lessons.device",)) == {""}
 
 
 def test_what_an_answer_did_before_is_not_among_the_results(tmp_path):
