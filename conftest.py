@@ -14,6 +14,7 @@ from pathlib import Path
 import nbformat
 import nbval.kernel
 import pytest
+import warm_kernels
 from jupyter_core.utils import ensure_event_loop
 from nbval.plugin import IPyNbCell
 from outputs import Output, settled
@@ -40,6 +41,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONWARNINGS", "error::DeprecationWarning,error::FutureWarning")
+        warm_kernels.start_warm(patch)
         # nbval opens a null device for a kernel's errors, and leaves it open.
         patch.setattr(nbval.kernel, "open", lambda *_: subprocess.DEVNULL, raising=False)
         return (yield)
