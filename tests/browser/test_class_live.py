@@ -95,7 +95,7 @@ def open_page(chromium: Browser, server: serving.Server, **options) -> tuple[Pag
     return shown, complaints
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_it_has_no_faults_and_asks_nobody_else(chromium, server, scheme):
     shown, complaints = open_page(chromium, server, color_scheme=scheme)
     shown.locator("#problems summary").click()

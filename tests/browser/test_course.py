@@ -72,9 +72,14 @@ def test_lessons_with_widgets_are_found():
     assert 0 < len(WITH_WIDGETS) < len(LESSONS)
 
 
-QUICK = ("amp_in_20_minutes", "number_formats", "interview_room")
+# The gate runs one of them in JupyterLab, `make test-all` two more.
+WHEN = {"amp_in_20_minutes": [], "number_formats": ["slow"], "interview_room": ["slow"]}
 READ = [
-    pytest.param(lesson, id=lesson.id, marks=[] if lesson.slug in QUICK else [pytest.mark.long])
+    pytest.param(
+        lesson,
+        id=lesson.id,
+        marks=[getattr(pytest.mark, name) for name in WHEN.get(lesson.slug, ["long"])],
+    )
     for lesson in dict.fromkeys([LESSONS[0], *WITH_WIDGETS, LESSONS[-1]])
 ]
 
@@ -104,6 +109,7 @@ def test_lesson_runs_and_shows_what_is_stored(reader, lesson):
     assert reader.page.locator(".jp-Dialog").count() == 0
 
 
+@pytest.mark.slow
 def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
     notebook = open_notebook(lesson_that_holds("BitExplorer(value=0.1"))
     notebook.run_until("BitExplorer(value=0.1")
@@ -123,6 +129,7 @@ def test_bit_explorer_in_its_lesson_by_keyboard(open_notebook):
     assert faults(page, ".amp-widget") == []
 
 
+@pytest.mark.slow
 def test_gradient_histogram_in_its_lesson_by_keyboard(open_notebook):
     notebook = open_notebook(lesson_that_holds("GradientHistogram(exact"))
     for part in ("import copy", "def gradients(", "GradientHistogram(exact"):
@@ -176,6 +183,7 @@ def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
     notebook.theme("JupyterLab Light")
 
 
+@pytest.mark.slow
 def test_pictures_have_alternative_text(open_notebook):
     notebook = open_notebook(lesson_called("clinic").notebook)
     for part in ("from amp_lessons import patients, plots", "plots.scaled_training"):
@@ -201,6 +209,7 @@ def curves_alone() -> tuple[str, str, str]:
     raise AssertionError("no lesson shows curves")
 
 
+@pytest.mark.slow
 def test_curves_are_shown_as_an_image_whatever_else_they_bring(open_notebook):
     """JupyterLab has no renderer for the numbers beside a curve, and must not miss one."""
     path, source, text = curves_alone()

@@ -26,7 +26,13 @@ class Risky(nn.Module):
         return x.masked_fill(x > 0, -1e9).float().exp()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 420)])
+LOOKS = [
+    ("light", 1200),
+    *(pytest.param(*look, marks=pytest.mark.slow) for look in [("dark", 1200), ("light", 420)]),
+]
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_page_is_accessible_and_fetches_nothing(chromium, tmp_path, scheme, width):
     file = tmp_path / "page.html"
     file.write_text(explain_autocast(Risky(), torch.randn(2, 8, 64)).to_html(), encoding="utf-8")

@@ -12,7 +12,7 @@ from amp_lessons.grading import report
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_pages_are_accessible_and_fetch_nothing(chromium, tmp_path, scheme):
     hostile = [wrong(name, "step-forgotten") for name in HOSTILE_NAMES]
     index = report.write_pages([*many(12), *hostile], tmp_path / "site", {"date": "today"})

@@ -43,6 +43,7 @@ def shown_path(notebook: Notebook, path: str) -> None:
     notebook.page.wait_for_function(CONNECTED, arg=path)
 
 
+@pytest.mark.slow
 def test_from_home_to_a_lesson_its_sheet_the_glossary_and_back(page_of):
     home = page_of(HOME)
     lesson = lesson_called("amp_in_20_minutes")
@@ -103,6 +104,7 @@ def finished(lab: Lab) -> int:
     return sum(state_of(lesson, progress.load()) == "done" for lesson in LESSONS)
 
 
+@pytest.mark.slow
 def test_who_comes_back_from_a_lesson_finds_the_page_as_it_is_now(page_of, lab, same_progress):
     """One state on the page, and the right one, with no cell run again."""
     progress.record_lesson("amp_in_20_minutes")
@@ -133,6 +135,7 @@ def test_who_comes_back_from_a_lesson_finds_the_page_as_it_is_now(page_of, lab, 
     home.theme("JupyterLab Light")
 
 
+@pytest.mark.slow
 def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
     sheet = page_of(lesson_of("smallest_scale").sheet)
     page = sheet.page
@@ -154,6 +157,7 @@ def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
     expect(page.get_by_role("heading", name=re.compile(r"^4\. "))).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_the_last_cell_of_a_lesson_marks_it(page_of, lab, same_progress):
     lesson = lesson_called("number_formats")
     notebook = page_of(lesson.notebook)

@@ -67,7 +67,7 @@ def test_prediction_is_explained_when_it_is_committed_and_its_result_is_there(op
     notebook.theme("JupyterLab Light")
 
 
-@pytest.mark.parametrize("by", ["keyboard", "mouse"])
+@pytest.mark.parametrize("by", ["keyboard", pytest.param("mouse", marks=pytest.mark.slow)])
 def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_view(
     chromium, lab, by
 ):
@@ -105,6 +105,7 @@ def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_vie
     notebook.close()
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_kernel_is_told_and_leaves_no_trace_of_an_unjudged_answer(
     open_notebook, lab
 ):
@@ -139,6 +140,7 @@ def notebook_of(sources: list[str | list[str]]) -> dict:
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_no_result(open_notebook):
     notebook = open_notebook(LESSON)
     notebook.run_until(ASK)
@@ -152,6 +154,7 @@ def test_a_failing_cell_is_no_result(open_notebook):
     expect(box_in(notebook, ASK).locator(".amp-waiting")).to_contain_text("Committed")
 
 
+@pytest.mark.slow
 def test_show_me_is_one_click_and_costs_nothing(open_notebook, lab):
     notebook = open_notebook(LESSON)
     notebook.run_until(ASK)

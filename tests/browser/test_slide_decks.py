@@ -177,7 +177,10 @@ POLL, ANSWER, TRY = ("poll", ".choices"), ("answer", ".reason"), ("try", "pre")
 
 @pytest.mark.parametrize(
     ("scheme", "kinds"),
-    [("light", (TITLE, TABLE, PICTURE, POLL, TRY)), ("dark", (PICTURE, POLL, ANSWER))],
+    [
+        ("light", (TITLE, TABLE, PICTURE, POLL, TRY)),
+        pytest.param("dark", (PICTURE, POLL, ANSWER), marks=pytest.mark.slow),
+    ],
 )
 def test_axe_finds_no_fault(open_deck, file, scheme, kinds):
     page, axe = open_deck(file, color_scheme=scheme), Axe()
