@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from amp_lessons.plots import _STYLE, COLOURS, DASHES, INK, MARKERS, QUIET, Picture, _figure
+from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture, figure_of
 from amp_lessons.records import RecordError
 from amp_lessons.records.published import (
     AccuracyPair,
@@ -49,7 +49,7 @@ def dumbbell(
     for pair in _some(pairs):
         _put(found.setdefault(pair.name, {}), pair.family, pair, f"{pair.name} on {pair.family}")
     names = sorted(found, key=lambda name: _gain(found[name].get("A100")))
-    with _figure(height=ROW * len(names) + 1.5) as (figure, axes):
+    with figure_of(height=ROW * len(names) + 1.5) as (figure, axes):
         for row, name in enumerate(names):
             ends = [pair.speedup for pair in found[name].values()]
             axes.plot([min(ends), max(ends)], [row, row], color="#c3c8ce", lw=2, zorder=1)
@@ -86,7 +86,7 @@ def gain_by_batch(
     for row in _some(rows):
         by_batch = panels.setdefault(row.name, {}).setdefault(row.family, {})
         _put(by_batch, row.batch, row.speedup, f"{row.name} on {row.family}, batch {row.batch}")
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.0, 3.4), layout="constrained")
         grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (name, lines) in zip(grid, panels.items(), strict=True):
@@ -133,7 +133,7 @@ def tf32_share(
         RecordError: if there is nothing to draw.
     """
     chosen = sorted(_some(rates), key=lambda row: row.a100_tf32 / row.v100_fp32)
-    with _figure(height=ROW * len(chosen) + 1.5) as (figure, axes):
+    with figure_of(height=ROW * len(chosen) + 1.5) as (figure, axes):
         for place, row in enumerate(chosen):
             _, v100, tf32, a100 = row.relative
             for gpu, up, start, end in (("V100", 0.14, 1.0, v100), ("A100", -0.14, tf32, a100)):
@@ -176,7 +176,7 @@ def accuracy_spread(
     """
     given = [(pair.deviations, pair) for pair in pairs if pair.deviations is not None]
     chosen = sorted(_some(given), key=lambda item: item[0])
-    with _figure(height=ROW * len(chosen) + 1.5) as (figure, axes):
+    with figure_of(height=ROW * len(chosen) + 1.5) as (figure, axes):
         axes.axvspan(-2, 2, color=QUIET, alpha=0.12, lw=0)
         for row, (deviations, pair) in enumerate(chosen):
             axes.plot([0, deviations], [row, row], color="#c3c8ce", lw=2, zorder=1)
@@ -215,7 +215,7 @@ def placebo(
         RecordError: if there is nothing to draw.
     """
     chosen = sorted(_some(rows), key=lambda row: (row.confirmed == "yes", row.median))
-    with _figure(height=ROW * len(chosen) + 1.6) as (figure, axes):
+    with figure_of(height=ROW * len(chosen) + 1.6) as (figure, axes):
         for place, row in enumerate(chosen):
             style = _PLACEBO[row.confirmed]
             axes.plot([row.low, row.high], [place] * 2, color=style["color"], lw=2.2, alpha=0.45)

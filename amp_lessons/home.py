@@ -36,7 +36,7 @@ from amp_lessons.standing import next_lesson, passes, state_of
 
 if TYPE_CHECKING:
     from amp_lessons.boxes import Links
-    from amp_lessons.plots import Picture
+    from amp_lessons.pictures import Picture
 
 DRAWN = "drawn"
 """The tag of the cell whose output `drawn` writes."""

@@ -5,14 +5,10 @@ own run) and is shown with a text that says what it shows.
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import itertools
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -21,9 +17,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
-from PIL import Image
 
 from amp_lessons.foundations.sizes import UNITS
+from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture, figure_of
+from amp_lessons.roofline_plot import roofline as roofline
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,10 +31,6 @@ if TYPE_CHECKING:
     from amp_lessons.memory import BytesAlive, Memory
     from amp_lessons.scaler_log import ScalerRecord
 
-# Okabe and Ito's colours: told apart by colour-blind readers. Order matters.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P")
 # The same run has the same colour and dashes in every figure of the course.
 RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}
 RUNS |= {"scale from 2^16": 2, "with zero_grad": 2}  # that same run, under other names
@@ -45,87 +38,12 @@ RUNS |= {"scale, FP32 loss": 3, "FP16 weights": 3, "BF16 weights": 4}
 RUNS |= {"four pieces": 2, "after real steps": 2, "not interrupted": 2}
 FIELDS = {"sign": "#a8326e", "exponent": "#1a5fa8", "mantissa": "#3f6e00"}
 """The colours of a number's fields, which are those of the bit explorer (widgets.css)."""
-INK, QUIET = "#1b1f24", "#5b6470"
 _CARD = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # keeps labels off the lines
-
-_STYLE: dict[Any, Any] = {
-    "figure.facecolor": "white",  # a white card, also in a dark theme
-    "figure.dpi": 100,
-    "savefig.dpi": 100,
-    "font.family": "DejaVu Sans",  # comes with Matplotlib, so the bytes are the same everywhere
-    "font.size": 10,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "text.color": INK,
-    "legend.frameon": False,
-}
-
-
-@contextmanager
-def _figure(width: float = 8.0, height: float = 3.0) -> Iterator[tuple[Figure, Axes]]:
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure, figure.add_subplot()
-
-
-CURVES = "application/vnd.amp-lessons.curves+json"
-"""The MIME type of the numbers behind a picture. JupyterLab doesn't know it and shows the HTML."""
-
-
-class Picture:
-    """A figure and the text that stands for it. Displays itself as an image with alt text.
-
-    Args:
-        figure: what to draw.
-        alt: what it shows, in words.
-        data: the numbers behind it, by series. FP16 results differ from one CPU to the next in the
-            fifth digit, and so the bytes of the image do too. With the numbers beside it, a stored
-            picture can be compared by what it shows.
-    """
-
-    def __init__(
-        self, figure: Figure, alt: str, data: Mapping[str, Sequence[float]] | None = None
-    ) -> None:
-        self.alt = alt
-        words = {name: _as_words(values) for name, values in (data or {}).items()}
-        self.data = words or None
-        drawn, small = io.BytesIO(), io.BytesIO()
-        figure.savefig(drawn, format="png", metadata={"Software": None})
-        # 128 colours look the same here, and take a third of the bytes.
-        with Image.open(drawn) as image:
-            image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "PNG")
-        self.png = small.getvalue()
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
-        # As HTML, because Jupyter gives its own <img> for image/png no alt text.
-        data = base64.b64encode(self.png).decode()
-        image = (
-            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" '
-            'style="max-width:100%;height:auto">'
-        )
-        bundle: dict[str, object] = {"text/html": image, "text/plain": f"Figure: {self.alt}"}
-        if self.data:
-            bundle[CURVES] = self.data
-        return bundle
-
-
-def _as_words(values: Sequence[float]) -> str:
-    """Numbers at three significant digits, "nan" and "inf" among them. A notebook keeps each item
-    of a list on a line of its own, and JSON has no NaN; a line of text has neither problem."""
-    return " ".join(f"{float(value):.3g}" for value in values)
 
 
 def bit_layouts(formats: Sequence[Format]) -> Picture:
     """How many bits each format spends on sign, exponent and mantissa."""
-    with _figure(height=0.45 * len(formats) + 0.9) as (figure, axes):
+    with figure_of(height=0.45 * len(formats) + 0.9) as (figure, axes):
         widest = max(f.bits for f in formats)
         for row, f in enumerate(formats):
             left = 0
@@ -166,7 +84,7 @@ def bit_layouts(formats: Sequence[Format]) -> Picture:
 
 def ranges(formats: Sequence[Format]) -> Picture:
     """From the smallest subnormal to the largest number, on a scale of powers of two."""
-    with _figure(height=0.45 * len(formats) + 1.3) as (figure, axes):
+    with figure_of(height=0.45 * len(formats) + 1.3) as (figure, axes):
         words = []
         for row, f in enumerate(formats):
             low, normal, high = (float(np.log2(x)) for x in (f.min_subnormal, f.min_normal, f.max))
@@ -192,7 +110,7 @@ def ranges(formats: Sequence[Format]) -> Picture:
 
 def spacing(formats: Sequence[Format], low: int = -26, high: int = 17) -> Picture:
     """The distance between neighbouring numbers, by magnitude: a staircase for each format."""
-    with _figure(height=3.6) as (figure, axes):
+    with figure_of(height=3.6) as (figure, axes):
         x = 2.0 ** np.arange(low, high, 0.05)
         for i, f in enumerate(formats):
             inside = x[(x >= f.min_subnormal) & (x <= f.max)]
@@ -228,7 +146,7 @@ def spacing(formats: Sequence[Format], low: int = -26, high: int = 17) -> Pictur
 
 def number_lines(formats: Sequence[Format], low: float, high: float) -> Picture:
     """Every number of some small formats between two limits, as ticks on a line."""
-    with _figure(height=0.6 * len(formats) + 0.9) as (figure, axes):
+    with figure_of(height=0.6 * len(formats) + 0.9) as (figure, axes):
         counts = []
         for row, f in enumerate(formats):
             values = f.decode(np.arange(1 << f.bits))
@@ -251,7 +169,7 @@ def number_lines(formats: Sequence[Format], low: float, high: float) -> Picture:
 
 def rescue(value: float, scale: float, format: Format) -> Picture:
     """A number below the range of a format, and where a scale moves it."""
-    with _figure(height=2.1) as (figure, axes):
+    with figure_of(height=2.1) as (figure, axes):
         low, normal, high = (
             float(np.log2(x)) for x in (format.min_subnormal, format.min_normal, format.max)
         )
@@ -289,7 +207,7 @@ def rescue(value: float, scale: float, format: Format) -> Picture:
 
 def gradient_histogram(histogram: ExponentHistogram, format: Format, scale: float = 1.0) -> Picture:
     """Gradients by binary exponent, before and after a scale, on a format's range."""
-    with _figure(height=3.0) as (figure, axes):
+    with figure_of(height=3.0) as (figure, axes):
         exponents, counts = np.array(histogram.exponents), np.array(histogram.counts)
         shift = round(float(np.log2(scale)))
         low, normal, high = (
@@ -336,7 +254,7 @@ def curves(
     series: Mapping[str, Sequence[float]], *, title: str, xlabel: str, ylabel: str, alt: str
 ) -> Picture:
     """One line for each named series, told apart by colour, dashes and a label at its end."""
-    with _figure(height=3.2) as (figure, axes):
+    with figure_of(height=3.2) as (figure, axes):
         _draw(axes, series, ylabel)
         axes.set_xlabel(xlabel)
         axes.set_title(title)
@@ -380,7 +298,7 @@ def scaled_training(
     words = [f"{name} goes from {v[0]:.3f} to {v[-1]:.3f}" for name, v in series.items()]
     exponents = [float(np.log2(record.scale)) for record in records]
     skipped = [record.step for record in records if record.skipped]
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.0, 4.4), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=(3, 2))
         _draw(above, series, ylabel)
@@ -445,7 +363,7 @@ def course_map(
     last = max(row for row, _ in cells.values())
     faces = {"done": "#d8efe4", "started": "#fdf0d5", "open": "white"}
     edges = {"done": COLOURS[2], "started": COLOURS[5], "open": QUIET}
-    with _figure(width=10.2, height=5.1) as (figure, axes):
+    with figure_of(width=10.2, height=5.1) as (figure, axes):
         arrows = [(before, lesson.id) for lesson in lessons for before in lesson.prerequisites]
         for way in _ways(cells, arrows):
             corners = [
@@ -543,7 +461,7 @@ def paintings(rows: Mapping[str, Tensor]) -> Picture:
     """
     originals = next(iter(rows.values()))[:10].detach().float()
     words = [f"Ten pictures in {len(rows)} rows. The first row: {next(iter(rows))}"]
-    with _figure(height=0.75 * len(rows) + 0.1) as (figure, axes):
+    with figure_of(height=0.75 * len(rows) + 0.1) as (figure, axes):
         greys = {}
         for row, (name, pictures) in enumerate(rows.items()):
             shown = np.asarray(pictures[:10].detach().float().cpu()).reshape(10, 8, 8)
@@ -571,7 +489,7 @@ def error_by_scale(
         series: for each format the errors, one an exponent; all positive.
         title: of the figure.
     """
-    with _figure(height=3.2) as (figure, axes):
+    with figure_of(height=3.2) as (figure, axes):
         words = []
         for i, (name, errors) in enumerate(series.items()):
             axes.plot(
@@ -605,7 +523,7 @@ def where_the_inf_is(ranks: int, parameters: int, bad: int) -> Picture:
         bad: the number of the one that is inf, from 0.
     """
     owner = [number * ranks // parameters for number in range(parameters)]
-    with _figure(height=0.5 * ranks + 1.2) as (figure, axes):
+    with figure_of(height=0.5 * ranks + 1.2) as (figure, axes):
         for panel, (name, shared) in enumerate((("DDP", True), ("FSDP2", False))):
             left = panel * (parameters + 3)
             for rank in range(ranks):
@@ -643,7 +561,7 @@ def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:
         xlabel: what is measured.
     """
     farthest = max(ends.values())
-    with _figure(height=0.42 * len(ends) + 1.1) as (figure, axes):
+    with figure_of(height=0.42 * len(ends) + 1.1) as (figure, axes):
         for row, end in enumerate(ends.values()):
             style = 0 if end == farthest else 1
             axes.barh(row, end, height=0.6, color=COLOURS[style], hatch=("", "///")[style])
@@ -660,73 +578,6 @@ def reaches(ends: Mapping[str, float], *, title: str, xlabel: str) -> Picture:
         return Picture(figure, f"{title}, in bars by {xlabel.split(':')[0]}: {shown}.")
 
 
-def roofline(
-    runs: Mapping[str, Mapping[str, tuple[float, float]]],
-    compute: Mapping[str, float],
-    bandwidth: float,
-    *,
-    title: str = "Roofline",
-    counted: str = "eager ops, no cache",
-) -> Picture:
-    """Runs below the roofs of a machine: no step can be above both.
-
-    Args:
-        runs: for each workload, by mode, the arithmetic intensity in FLOP/byte and the speed in
-            FLOP/s. A workload has one colour, a mode one marker.
-        compute: peaks in FLOP/s by precision; each is a flat roof.
-        bandwidth: of the memory in bytes/s, the slanted roof.
-        title: of the figure.
-        counted: how the bytes were counted, for the axis.
-    """
-    with _figure(height=4.4) as (figure, axes):
-        points = {
-            (workload, mode): point
-            for workload, by_mode in runs.items()
-            for mode, point in by_mode.items()
-        }
-        workloads = list(runs)
-        modes = list(dict.fromkeys(mode for _, mode in points))
-        corners = [peak / bandwidth for peak in compute.values()]
-        places = [intensity for intensity, _ in points.values()]
-        low, high = min(places + corners) / 4, max(places + corners) * 6
-        x = np.geomspace(low, high, 200)
-        for i, (name, peak) in enumerate(compute.items()):
-            style: dict[str, Any] = {
-                "color": COLOURS[i % len(COLOURS)],
-                "ls": DASHES[i % len(DASHES)],
-            }
-            axes.plot(x, np.minimum(x * bandwidth, peak) / 1e12, lw=1.8, **style)
-            axes.annotate(
-                f"{name} {peak / 1e12:.4g}", (high, peak / 1e12), (-2, 4), ha="right",
-                textcoords="offset points", color=style["color"], fontsize=9,
-            )  # fmt: skip
-        for (workload, mode), (intensity, speed) in points.items():
-            axes.plot(
-                intensity, speed / 1e12, ls="", ms=8, mec=INK, mew=0.6,
-                marker=MARKERS[modes.index(mode) % len(MARKERS)],
-                mfc=COLOURS[workloads.index(workload) % len(COLOURS)],
-                label=f"{workload}, {mode}",
-            )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(low, high)
-        axes.grid(True, color="#e5e7ea", lw=0.6)
-        axes.set_xlabel(f"arithmetic intensity in FLOP/byte ({counted})")
-        axes.set_ylabel("TFLOP/s")
-        axes.set_title(title)
-        if points:
-            figure.legend(loc="outside right upper", fontsize=8)
-        roofs = ", ".join(f"{name} {peak / 1e12:.4g} TFLOP/s" for name, peak in compute.items())
-        words = "; ".join(
-            f"{workload}, {mode}: {speed / 1e12:.4g} TFLOP/s at {intensity:.3g} FLOP/byte"
-            for (workload, mode), (intensity, speed) in points.items()
-        )
-        return Picture(
-            figure,
-            f"{title}. Roofs: memory {bandwidth / 1e9:.4g} GB/s, {roofs}. Runs: {words or 'none'}.",
-        )
-
-
 def dtype_flow(parts: Sequence[tuple[str, str]], title: str) -> Picture:
     """The parts of a computation from left to right, each coloured by the format it runs in.
 
@@ -735,7 +586,7 @@ def dtype_flow(parts: Sequence[tuple[str, str]], title: str) -> Picture:
         title: of the figure.
     """
     names = list(dict.fromkeys(name for _, name in parts))
-    with _figure(height=1.7) as (figure, axes):
+    with figure_of(height=1.7) as (figure, axes):
         for place, (label, name) in enumerate(parts):
             style = names.index(name)
             axes.text(
@@ -764,7 +615,7 @@ def fates_by_scale(counted: Sequence[Fate], format: Format) -> Picture:
         counted: as `scaling.fates` gives them, for ascending powers of two.
         format: the format that they were counted in.
     """
-    with _figure(height=3.0) as (figure, axes):
+    with figure_of(height=3.0) as (figure, axes):
         exponents = [round(float(np.log2(f.scale))) for f in counted]
         kinds = ("zero", "subnormal", "normal", "overflow")
         shares = np.array([[getattr(f, kind) for f in counted] for kind in kinds], dtype=float)
@@ -798,7 +649,7 @@ def scaler_path(records: Sequence[ScalerRecord], *, title: str) -> Picture:
     """The scale after each update of a run, with the skipped steps marked below it."""
     exponents = [float(np.log2(record.scale)) for record in records]
     skipped = [record.step for record in records if record.skipped]
-    with _figure(height=3.0) as (figure, axes):
+    with figure_of(height=3.0) as (figure, axes):
         _draw_scale(axes, exponents, skipped)
         axes.set_xlim(-1, len(records) * 1.14)
         axes.set_title(title)
@@ -812,7 +663,7 @@ def memory_bars(memories: Mapping[str, Memory], *, title: str) -> Picture:
     hatches = ("", "///", "xx", "--", "||", "oo")
     top = max(memory.total for memory in memories.values())
     unit, divisor = next((u, 1024**n) for u, n in UNITS if top >= 1024**n)
-    with _figure(height=0.55 * len(memories) + 1.5) as (figure, axes):
+    with figure_of(height=0.55 * len(memories) + 1.5) as (figure, axes):
         for row, memory in enumerate(memories.values()):
             left = 0.0
             for part, colour, hatch in zip(parts, COLOURS, hatches, strict=True):
@@ -852,7 +703,7 @@ def memory_over_time(
     names = [name for name, _ in next(iter(runs.values())).phases]
     top = max([run.peak for run in runs.values()] + ([limit[1]] if limit else []))
     unit, divisor = next((u, 1024**n) for u, n in UNITS if top >= 1024**n)
-    with _figure(height=3.4) as (figure, axes):
+    with figure_of(height=3.4) as (figure, axes):
         peaks = {}
         for number, (name, run) in enumerate(runs.items()):
             style = RUNS.get(name, number)

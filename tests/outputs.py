@@ -1,8 +1,8 @@
 """Comparing what a cell shows with what is stored, for nbval, the rebuild and the browser alike.
 
 Everything is compared exactly, except the image of a picture that brings its numbers along
-(`amp_lessons.plots.Picture`): FP16 results differ from one CPU to the next in the fifth digit, so
-such an image is not the same byte for byte. Its alt text and its curves are compared instead.
+(`amp_lessons.pictures.Picture`): FP16 results differ from one CPU to the next in the fifth digit,
+so such an image is not the same byte for byte. Its alt text and its curves are compared instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-CURVES = "application/vnd.amp-lessons.curves+json"  # plots.CURVES, without importing torch for it
+CURVES = "application/vnd.amp-lessons.curves+json"  # pictures.CURVES, imported lightly
 RELATIVE = 0.01  # of a value; the values are kept at three significant digits
 OF_THE_RANGE = 0.003  # of what its curve spans: about one pixel in a figure 320 pixels high
 PNG = re.compile(r'src="data:image/png;base64,[^"]*"')

@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 
 from amp_lessons.course import checkout, lesson_called
-from amp_lessons.plots import CURVES
+from amp_lessons.pictures import CURVES
 
 
 class Stored:

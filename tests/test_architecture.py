@@ -14,7 +14,7 @@ import amp_lessons
 PACKAGE = Path(amp_lessons.__file__).parent
 # The floors of the house, from the ground up: a room imports from the floors below its own.
 FLOORS = (
-    {"foundations", "es_modules", "interrupts", "roofline"},
+    {"foundations", "pictures", "es_modules", "interrupts", "roofline"},
     {"course", "progress", "ipynb", "terminal", "server", "boxes", "device", "set_up"},
     {
         "attention",
@@ -29,6 +29,7 @@ FLOORS = (
     {"messages", "scaler_log", "fakes", "lookup"},
     {"float8", "loss_scale", "checkpoint", "clinic", "policy", "trace", "standing", "doors"},
     {"training", "memory", "experiments"},
+    {"roofline_plot"},
     {"plots", "myths", "call_order", "patients", "budget"},
     {"bench", "checks", "distributed", "overview", "gain_plots", "monitoring"},
     {"exercises", "step_timing"},

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from amp_lessons import checks, plots
+from amp_lessons import checks, pictures
 from amp_lessons.course import lesson_called
 from amp_lessons.exercises.stage import region
 from amp_lessons.policy import op_policy
@@ -110,7 +110,7 @@ def shown_curves() -> list[dict[str, list[float]]]:
     """The curves of the lesson's figures, as its notebook stores them."""
     notebook = nbformat.read(ROOT / lesson_called("autocast_ops").notebook, as_version=4)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    stored = [output.data.get(plots.CURVES, {}) for output in outputs if "data" in output]
+    stored = [output.data.get(pictures.CURVES, {}) for output in outputs if "data" in output]
     split = [{k: [float(v) for v in words.split()] for k, words in each.items()} for each in stored]
     return [each for each in split if "FP32" in each and len(each["FP32"]) == 150]
 

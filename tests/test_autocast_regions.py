@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from amp_lessons import plots
+from amp_lessons import pictures
 from amp_lessons.course import lesson_called
 from amp_lessons.experiments import autocast_put_back, autocast_state, casts
 from amp_lessons.training import autoencoder, load_digits
@@ -37,7 +37,9 @@ def shown() -> list[dict]:
 
 
 def test_the_curve_stands_still_and_the_usual_one_falls():
-    (curves,) = [o.data[plots.CURVES] for o in shown() if plots.CURVES in o.get("data", {})][:1]
+    (curves,) = [o.data[pictures.CURVES] for o in shown() if pictures.CURVES in o.get("data", {})][
+        :1
+    ]
     usual, other = ([float(v) for v in words.split()] for words in curves.values())
     assert len(usual) == len(other) == 150
     assert set(other) == {usual[0]}

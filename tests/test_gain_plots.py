@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from amp_lessons import gain_plots, plots
+from amp_lessons import gain_plots, pictures
 from amp_lessons.records import RecordError
 from amp_lessons.records.published import (
     first_variants,
@@ -31,13 +31,13 @@ def numbers(picture):
 def drawn(monkeypatch):
     """The axes of the figures that a test draws, in order."""
     kept = []
-    draw = plots.Picture.__init__
+    draw = pictures.Picture.__init__
 
     def keep(self, figure, *rest, **named):
         kept.extend(figure.axes)
         draw(self, figure, *rest, **named)
 
-    monkeypatch.setattr(plots.Picture, "__init__", keep)
+    monkeypatch.setattr(pictures.Picture, "__init__", keep)
     return kept
 
 

@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_output
 from outputs import CURVES, OF_THE_RANGE, PNG, RELATIVE, settled
 
-from amp_lessons import plots
+from amp_lessons import pictures, plots
 
 LOSSES = {"FP32": [2.0, 1.0, 0.5, 0.25], "FP16": [2.0, 1.1, float("nan"), float("inf")]}
 
@@ -41,7 +41,7 @@ def agrees(shown, stored) -> bool:
 
 
 def test_the_module_and_the_package_name_one_mime_type():
-    assert outputs.CURVES == plots.CURVES
+    assert outputs.CURVES == pictures.CURVES
 
 
 def test_the_same_picture_agrees(stored):

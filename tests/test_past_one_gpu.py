@@ -20,7 +20,7 @@ from amp_lessons.distributed import experiments as on_ranks
 from amp_lessons.experiments import compiled, fp16_pass, one_of_ranks
 from amp_lessons.float8 import errors_by_scale, in_float8
 from amp_lessons.formats import FP8_E4M3, FP8_E5M2
-from amp_lessons.plots import CURVES
+from amp_lessons.pictures import CURVES
 from amp_lessons.training import autoencoder, load_digits
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from amp_lessons import plots
+from amp_lessons import pictures, plots
 from amp_lessons.es_modules import read_static
 from amp_lessons.formats import BF16, FP8_E4M3, FP16, FP32
 from amp_lessons.memory import BytesAlive
@@ -32,11 +32,11 @@ def test_labels_keep_their_order_and_their_place_where_there_is_room():
 
 @pytest.mark.parametrize("data", [None, {"loss": [1, 0.12345, -math.inf, math.nan]}])
 def test_a_picture_brings_its_numbers_along_if_it_is_given_them(data):
-    with plots._figure() as (figure, _):
-        bundle = plots.Picture(figure, "A line.", data)._repr_mimebundle_()
-    kinds = {"text/html", "text/plain"} | ({plots.CURVES} if data else set())
+    with pictures.figure_of() as (figure, _):
+        bundle = pictures.Picture(figure, "A line.", data)._repr_mimebundle_()
+    kinds = {"text/html", "text/plain"} | ({pictures.CURVES} if data else set())
     assert bundle.keys() == kinds
-    assert bundle.get(plots.CURVES) == ({"loss": "1 0.123 -inf nan"} if data else None)
+    assert bundle.get(pictures.CURVES) == ({"loss": "1 0.123 -inf nan"} if data else None)
 
 
 def test_a_picture_keeps_the_numbers_that_it_was_drawn_from():
@@ -45,7 +45,7 @@ def test_a_picture_keeps_the_numbers_that_it_was_drawn_from():
         {"loss": losses}, title="Loss", xlabel="step", ylabel="loss", alt="It falls."
     )
     losses.append(0.5)
-    assert picture._repr_mimebundle_()[plots.CURVES] == {"loss": "2 1"}
+    assert picture._repr_mimebundle_()[pictures.CURVES] == {"loss": "2 1"}
 
 
 def records(*scales, skipped=()):

@@ -9,7 +9,7 @@ import build_notebooks as build
 import pytest
 import readme
 
-from amp_lessons import plots
+from amp_lessons import pictures
 from amp_lessons.course import LESSONS, PATHS, lesson_called
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +81,7 @@ def test_the_picture_is_the_plot_of_lesson_00_that_has_its_title():
 
 def test_the_picture_shows_what_its_caption_says():
     stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
-    numbers = build.readme_plot(stored)[plots.CURVES]
+    numbers = build.readme_plot(stored)[pictures.CURVES]
     curves = {name: [float(x) for x in text.split()] for name, text in numbers.items()}
     assert "FP32 and mixed precision fall together, FP16 without protection stays flat" in README
     assert set(curves) == {"FP32", "mixed precision", "FP16 without protection"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course, home, ipynb, lab, plots, progress, workspace
+from amp_lessons import course, home, ipynb, lab, pictures, progress, workspace
 from amp_lessons.course import UnknownExercise
 from amp_lessons.lab import LabError
 from amp_lessons.workspace import WorkspaceError, copy_course, copying, reset
@@ -34,10 +34,10 @@ def own_jupyter(tmp_path, monkeypatch):
 def each_map_once():
     """The map on the home page is drawn once for all tests, and not at each copy."""
     with pytest.MonkeyPatch.context() as patch:
-        maps: dict[str, plots.Picture] = {}
+        maps: dict[str, pictures.Picture] = {}
         draw = home.picture
 
-        def drawn_once(done: progress.Progress) -> plots.Picture:
+        def drawn_once(done: progress.Progress) -> pictures.Picture:
             if (alt := home.alt_text(done)) not in maps:
                 maps[alt] = draw(done)
             return maps[alt]

@@ -20,8 +20,8 @@ from amp_lessons.experiments.runs import (
     one_of_ranks,
     resumed,
 )
-from amp_lessons.experiments.said import raised, raised_by, warned
 from amp_lessons.experiments.scalers import item_calls, scaler_error, without_cuda
+from amp_lessons.messages import raised, raised_by, warned
 
 __all__ = [
     "OnePass",

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from amp_lessons.monitoring.findings import Findings
-from amp_lessons.plots import _STYLE, COLOURS, DASHES, INK, MARKERS, QUIET, Picture
+from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture
 
 
 def picture(seen: Findings) -> Picture:
@@ -22,7 +22,7 @@ def picture(seen: Findings) -> Picture:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9.0, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2)
         _draw_steps(left, seen)
