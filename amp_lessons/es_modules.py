@@ -11,17 +11,17 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-STATIC = Path(__file__).parent / "widgets" / "static"
-"""The modules and style sheets of the widgets. The page of questions stands on some of them."""
+SHARED = Path(__file__).parent / "static"
+"""What every page stands on: how it builds its elements, and how the widgets look."""
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 _DEFINITION = re.compile(r"^(?:async )?(?:function|class|const|let|var) (\w+)", re.MULTILINE)
 
 
-def read_static(name: str) -> str:
-    """The text of a file in `STATIC`."""
-    return (STATIC / name).read_text(encoding="utf-8")
+def read_static(name: str, *folders: Path) -> str:
+    """The text of a file in the first of these folders, or else of `SHARED`, that has it."""
+    return _find(name, (*folders, SHARED)).read_text(encoding="utf-8")
 
 
 def join_modules(entry: str, *folders: Path) -> str:
@@ -29,15 +29,15 @@ def join_modules(entry: str, *folders: Path) -> str:
 
     Args:
         entry: file name of the module to start from.
-        folders: where it and everything that it imports lie; `STATIC` if none is named. A name is
-            looked for in the first of them, then in the next.
+        folders: where it and what it imports lie. A name is looked for in the first of them, then
+            in the next, and at last in `SHARED`.
 
     Raises:
         ValueError: if a module imports in another form than ``import { a, b } from "./x.mjs";``,
             renames what it imports, or defines a name that another module defines too.
     """
     texts: dict[str, str] = {}
-    _collect(entry, folders or (STATIC,), texts)
+    _collect(entry, (*folders, SHARED), texts)
     names = [name for text in texts.values() for name in _DEFINITION.findall(text)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -45,12 +45,15 @@ def join_modules(entry: str, *folders: Path) -> str:
     return "\n".join(texts.values())
 
 
+def _find(name: str, folders: Sequence[Path]) -> Path:
+    return next((each / name for each in folders if (each / name).is_file()), folders[0] / name)
+
+
 def _collect(name: str, folders: Sequence[Path], texts: dict[str, str]) -> None:
     """Add a module to ``texts``, after those that it imports."""
     if name in texts:
         return
-    home = next((each for each in folders if (each / name).is_file()), folders[0])
-    text = (home / name).read_text(encoding="utf-8")
+    text = _find(name, folders).read_text(encoding="utf-8")
     for imported, neighbour in _IMPORT.findall(text):
         if " as " in imported:
             raise ValueError(f"{name}: cannot join an import that renames: {{{imported}}}")

@@ -10,11 +10,15 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from amp_lessons.quiz.curves import plot_svg, plot_table
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.marking import LETTERS, Marked, Remark, shuffled, with_unit
+
+STATIC = Path(__file__).parent / "static"
+"""A question as a page draws it: its module and its style, for the widget and for the exports."""
 
 KIND_NAMES = {
     "single": "One answer",

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amp_lessons import policy
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.foundations.precision import brief, dtype_name
 from amp_lessons.policy import PolicyError
 from amp_lessons.trace import TraceError, explain_autocast
 from amp_lessons.widgets import op_steps
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.op_steps import Score, Step
 from amp_lessons.widgets.traits import Refused
 
@@ -83,8 +83,8 @@ class AutocastSteps(anywidget.AnyWidget):
         ValueError: for a device or a dtype that is none of the above.
     """
 
-    _esm = join_modules("autocast_steps.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("autocast_steps.mjs")
+    _css = style("widgets.css")
 
     device = traitlets.Unicode("cuda").tag(sync=True)
     dtype = traitlets.Unicode("float16").tag(sync=True)

@@ -12,8 +12,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.formats import FORMATS, Fields, Format, get_format
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Number, Refused, same
 
 
@@ -53,8 +53,8 @@ class BitExplorer(anywidget.AnyWidget):
             name, or a ``code`` that has more bits than the format.
     """
 
-    _esm = join_modules("bit_explorer.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("bit_explorer.mjs")
+    _css = style("widgets.css")
 
     value = Number(0.1)
     format = traitlets.Unicode("FP16").tag(sync=True)

@@ -12,10 +12,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.lookup import Found, UnreadableText, lookup, pasted
 from amp_lessons.lookup.catalogue import Entry
 from amp_lessons.quiz.markup import inline_html
+from amp_lessons.widgets.files import module, style
 
 NOTHING = "Nothing here matches this text."
 
@@ -32,8 +32,8 @@ class ErrorLookup(anywidget.AnyWidget):
             plain text; ``html``; and ``found``, the ids of the entries, the best one first.
     """
 
-    _esm = join_modules("error_lookup.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("error_lookup.mjs")
+    _css = style("widgets.css")
 
     text = traitlets.Unicode("").tag(sync=True)
     length = traitlets.Int(0).tag(sync=True)  # of the text before the page cut it

@@ -15,9 +15,9 @@ import torch
 import traitlets
 from torch import Tensor
 
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format, get_format
 from amp_lessons.loss_scale import ExponentHistogram, Fate, exponent_histogram, fates
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 
 CHOICES = (FP16, BF16, FP8_E4M3, FP8_E5M2, FP32)
@@ -45,8 +45,8 @@ class GradientHistogram(anywidget.AnyWidget):
             a float tensor, or the format or the scale is none of the above.
     """
 
-    _esm = join_modules("gradient_histogram.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("gradient_histogram.mjs")
+    _css = style("widgets.css")
 
     data = traitlets.Dict().tag(sync=True)
     format = traitlets.Unicode("FP16").tag(sync=True)

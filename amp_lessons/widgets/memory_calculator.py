@@ -15,9 +15,9 @@ import traitlets
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.memory import STATE_COPIES, Memory, training_memory
 from amp_lessons.models import GPT, linear_stack
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 
 KINDS = ("mlp", "gpt")
@@ -69,8 +69,8 @@ class MemoryCalculator(anywidget.AnyWidget):
             is not a whole number in its range, or a GPT's width that is no multiple of 64.
     """
 
-    _esm = join_modules("memory_calculator.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("memory_calculator.mjs")
+    _css = style("widgets.css")
 
     data = traitlets.Dict().tag(sync=True)
     kind = traitlets.Unicode("mlp").tag(sync=True)

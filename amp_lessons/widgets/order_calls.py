@@ -15,7 +15,7 @@ import traitlets
 
 from amp_lessons import call_order
 from amp_lessons.call_order import CARDS, PIECES, STEPS, USUAL, Order, OrderError, Outcome
-from amp_lessons.es_modules import join_modules, read_static
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 
 
@@ -42,8 +42,8 @@ class OrderTheCalls(anywidget.AnyWidget):
         ValueError: for a card or a zone that doesn't exist, or a card that is used twice.
     """
 
-    _esm = join_modules("order_calls.mjs")
-    _css = read_static("widgets.css") + read_static("order_calls.css")
+    _esm = module("order_calls.mjs")
+    _css = style("widgets.css", "order_calls.css")
 
     data = traitlets.Dict().tag(sync=True)
     order = traitlets.Dict().tag(sync=True)

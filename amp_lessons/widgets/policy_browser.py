@@ -14,8 +14,8 @@ import torch
 import traitlets
 
 from amp_lessons import policy
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.policy import OpPolicy, PolicyError
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 
 DTYPES = (torch.float16, torch.bfloat16)
@@ -40,8 +40,8 @@ class PolicyBrowser(anywidget.AnyWidget):
         ValueError: for an op, a dtype or a ``show`` that does not exist.
     """
 
-    _esm = join_modules("policy_browser.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("policy_browser.mjs")
+    _css = style("widgets.css")
 
     data = traitlets.Dict().tag(sync=True)
     op = traitlets.Unicode("softmax").tag(sync=True)

@@ -13,8 +13,8 @@ import anywidget
 import traitlets
 
 from amp_lessons import roofline
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.records.published import GpuMedian, TrainingPair, load_published
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 
 Row = TrainingPair | GpuMedian
@@ -41,8 +41,8 @@ class PublishedExplorer(anywidget.AnyWidget):
         RecordError: if the published files can't be read.
     """
 
-    _esm = join_modules("published_explorer.mjs")
-    _css = read_static("widgets.css") + read_static("published_explorer.css")
+    _esm = module("published_explorer.mjs")
+    _css = style("widgets.css", "published_explorer.css")
 
     data = traitlets.Dict().tag(sync=True)
     gpu = traitlets.Unicode("A100 80GB").tag(sync=True)

@@ -14,12 +14,12 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.progress import ProgressError
 from amp_lessons.quiz import log, markup, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OrderItem
 from amp_lessons.quiz.marking import AnswerError, Marked, mark, read_number
+from amp_lessons.widgets.files import module, style
 
 COMMITTED = "Committed. Now run the next cell."
 
@@ -38,8 +38,8 @@ class Quiz(anywidget.AnyWidget):
         standing: a line below the questions, such as "2 of 3 right".
     """
 
-    _esm = join_modules("quiz.mjs")
-    _css = read_static("widgets.css") + read_static("question.css")
+    _esm = module("quiz.mjs")
+    _css = style("widgets.css", "question.css")
 
     title = traitlets.Unicode().tag(sync=True)
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)

@@ -13,8 +13,8 @@ import anywidget
 import traitlets
 
 from amp_lessons import roofline
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.roofline import GPUS, Gpu, Matmul
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Number, Refused
 
 MAX_SIZE = 2**17  # so that FLOPs are whole numbers that a float64 holds
@@ -44,8 +44,8 @@ class RooflineExplorer(anywidget.AnyWidget):
         ValueError: for a GPU, a dtype, a size or a time that is none of the above.
     """
 
-    _esm = join_modules("roofline_explorer.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("roofline_explorer.mjs")
+    _css = style("widgets.css")
 
     data = traitlets.Dict().tag(sync=True)
     gpu = traitlets.Unicode("H200").tag(sync=True)

@@ -12,8 +12,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.scaler_log import ScalerRecord, check_settings, simulate_scaler, torch_records
+from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Number, Refused
 
 MAX_STEPS = 40
@@ -43,8 +43,8 @@ class ScalerLab(anywidget.AnyWidget):
         TypeError: if a setting is not a number.
     """
 
-    _esm = join_modules("scaler_lab.mjs")
-    _css = read_static("widgets.css")
+    _esm = module("scaler_lab.mjs")
+    _css = style("widgets.css")
 
     init_scale = Number(4.0)
     growth_factor = Number(2.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pages
 import pytest
 from playwright.sync_api import Browser, Page
 
-from amp_lessons.es_modules import STATIC
+from amp_lessons.widgets.files import FOLDERS
 
 BLANK = """<!doctype html>
 <html lang="en">
@@ -28,15 +27,19 @@ BLANK = """<!doctype html>
 class _Handler(SimpleHTTPRequestHandler):
     extensions_map: ClassVar = {".html": "text/html", ".css": "text/css", ".mjs": "text/javascript"}
 
+    def translate_path(self, path: str) -> str:
+        """A browser finds the files of all these folders side by side, as a page joins them."""
+        name = path.partition("?")[0].strip("/")
+        return next((str(each / name) for each in FOLDERS if (each / name).is_file()), name)
+
     def log_message(self, *_: object) -> None:
         """Say nothing: pytest shows what a test prints."""
 
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
-    """The address of `static/` on a server of this machine."""
-    handler = functools.partial(_Handler, directory=str(STATIC))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    """The address of the widgets' files on a server of this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

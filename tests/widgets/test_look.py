@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from amp_lessons.es_modules import STATIC, read_static
+from amp_lessons.widgets.files import FOLDERS, style
 
 TEXT = 4.5  # WCAG 2.2, 1.4.3
 SHAPE = 3.0  # WCAG 2.2, 1.4.11
@@ -22,7 +23,7 @@ PAIRS = [
 
 
 def colours() -> dict[str, tuple[str, str]]:
-    css = read_static("widgets.css") + read_static("order_calls.css")
+    css = style("widgets.css", "order_calls.css")
     found = re.findall(r"--amp-([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", css)
     return {name: (light, dark) for name, light, dark in found}
 
@@ -44,7 +45,13 @@ SCOPES = {
     "order_calls.css": r"amp-order-calls",
     "published_explorer.css": r"amp-published-explorer",
 }
-SCRIPTS = "".join(path.read_text(encoding="utf-8") for path in STATIC.glob("*.mjs"))
+
+
+def files_with(pattern: str) -> list[Path]:
+    return [path for folder in FOLDERS for path in sorted(folder.glob(pattern))]
+
+
+SCRIPTS = "".join(path.read_text(encoding="utf-8") for path in files_with("*.mjs"))
 ROOTS = {*re.findall(r'root: "(amp-[\w-]+)"', SCRIPTS), "amp-widget"}
 
 
@@ -73,9 +80,9 @@ def scopes_of(selector: str) -> list[str]:
     return re.findall(r"\.([\w-]+)", first[1] or first[2]) if first else []
 
 
-@pytest.mark.parametrize("sheet", sorted(path.name for path in STATIC.glob("*.css")))
+@pytest.mark.parametrize("sheet", sorted(path.name for path in files_with("*.css")))
 def test_each_selector_stands_below_its_widget(sheet: str) -> None:
-    selectors = outer_selectors(read_static(sheet))
+    selectors = outer_selectors(style(sheet))
     assert selectors
     for selector in selectors:
         scopes = scopes_of(selector)

@@ -13,7 +13,7 @@ import pages
 import pytest
 import torch
 
-from amp_lessons.es_modules import STATIC, join_modules
+from amp_lessons.es_modules import join_modules
 from amp_lessons.widgets import (
     AutocastSteps,
     BitExplorer,
@@ -26,6 +26,7 @@ from amp_lessons.widgets import (
     RooflineExplorer,
     ScalerLab,
 )
+from amp_lessons.widgets.files import FOLDERS, STATIC, module
 
 ENTRIES = [
     "autocast_steps",
@@ -44,7 +45,7 @@ ENTRIES = [f"{name}.mjs" for name in ENTRIES]
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_joined_widget_imports_nothing(entry: str) -> None:
-    text = join_modules(entry)
+    text = module(entry)
     assert not re.search(r"^\s*import\b|\bimport\(|\bfetch\(|https?://(?!www\.w3\.org)", text, re.M)
     assert re.findall(r"^export .*", text, re.M) == ["export default { render };"]
     assert text.count("export function") == 0
@@ -132,7 +133,8 @@ def test_a_joined_widget_runs_from_a_blob(
 
 
 def test_no_page_names_another_machine() -> None:
-    pages = [*STATIC.glob("*.html"), *STATIC.glob("*.css"), *STATIC.glob("*.mjs")]
+    pages = [path for folder in FOLDERS for path in folder.glob("*.*s*")]
+    pages += STATIC.glob("*.html")
     assert len(pages) >= 6
     for page in pages:
         text = page.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")

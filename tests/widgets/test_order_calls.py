@@ -10,8 +10,8 @@ import traitlets
 
 from amp_lessons import plots
 from amp_lessons.call_order import CARDS, USUAL, Order, mixed_order, run_order
-from amp_lessons.es_modules import read_static
 from amp_lessons.widgets import OrderTheCalls
+from amp_lessons.widgets.files import style
 
 IDS = [card.id for card in CARDS]
 CODE = {card.id: card.code for card in CARDS}
@@ -89,7 +89,7 @@ def test_an_order_of_ones_own() -> None:
 
 
 def test_the_two_runs_have_the_colours_of_the_figures() -> None:
-    css = read_static("order_calls.css")
+    css = style("order_calls.css")
     for name, run in (("right", "mixed precision"), ("yours", "FP16 without protection")):
         colour = plots.COLOURS[plots.RUNS[run]].lower()
         assert f"--amp-run-{name}: light-dark({colour}, {colour});" in css

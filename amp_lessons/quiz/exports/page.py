@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from amp_lessons import course
-from amp_lessons.es_modules import STATIC, join_modules, read_static
+from amp_lessons.es_modules import join_modules, read_static
 from amp_lessons.quiz import markup
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.exports import contents
@@ -23,13 +23,14 @@ from amp_lessons.quiz.items import KINDS, ChoiceItem, Item, NumberItem, OpenQues
 
 LEVEL_NAMES = {1: "1 Recall", 2: "2 Apply and predict", 3: "3 Diagnose and design"}
 ALOUD = "Say your answer aloud, as you would in an interview, before you look."
-STYLES = ("widgets.css", "question.css")
+STYLES = ("widgets.css", "question.css", "page.css")
+FOLDERS = (contents.STATIC, markup.STATIC)
 
 
 def build(bank: Bank) -> bytes:
     """The page as the bytes of an ``.html`` file."""
-    script = join_modules("page.mjs", contents.STATIC, STATIC)
-    style = "\n".join([*map(read_static, STYLES), _own("page.css")])
+    script = join_modules("page.mjs", *FOLDERS)
+    style = "\n".join(read_static(name, *FOLDERS) for name in STYLES)
     parts = {
         "POLICY": _policy(script),
         "STYLE": style,
