@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_lessons import interrupts
+from amp_lessons.core import interrupts
 
 
 def main() -> None:

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import write_atomically
 from amp_lessons.scaler_log import ScalerLog
 
 FORMAT = "AMP Lessons checkpoint, version 1"

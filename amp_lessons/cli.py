@@ -18,15 +18,16 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from amp_lessons import __version__, interrupts, model_commands
+from amp_lessons import __version__, model_commands
 from amp_lessons.class_view import commands as class_page
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import interrupts
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.terminal import console, open_standard_streams, say, warn
 from amp_lessons.grading import commands as marks
 from amp_lessons.lookup import commands as errors_and_cures
 from amp_lessons.quiz import commands as interview_room
 from amp_lessons.quiz.exports.commands import export
 from amp_lessons.slides import commands as slide_decks
-from amp_lessons.terminal import console, open_standard_streams, say, warn
 from amp_lessons.workshop import commands as workshop_plans
 
 CLEAN_UP = ("lab", "grade", "reset")
@@ -171,10 +172,11 @@ def progress(
     json: Json = False,
 ) -> None:
     """Show what you have done: the course on one screen, or one lesson's exercises."""
-    from amp_lessons import course, overview
-    from amp_lessons import progress as record
+    from amp_lessons import overview
+    from amp_lessons.core import catalogue
+    from amp_lessons.core import progress as record
 
-    chosen = course.find_lesson(lesson) if lesson else None
+    chosen = catalogue.find_lesson(lesson) if lesson else None
     done = record.load()
     for warning in done.warnings:
         warn(warning)
@@ -212,8 +214,8 @@ def reset(
     ] = False,
 ) -> None:
     """Put an exercise back as it was handed out; your old notebook is kept beside it."""
-    from amp_lessons import progress as record
     from amp_lessons import workspace as folders
+    from amp_lessons.core import progress as record
 
     place = (workspace or folders.current_folder()).expanduser()
     done = folders.reset(place, exercise)

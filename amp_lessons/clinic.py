@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Literal
 
-from amp_lessons.course import heading_anchor, lesson_called
+from amp_lessons.core.catalogue import heading_anchor, lesson_called
 
 Shown = Literal["triggered here", "cited"]
 

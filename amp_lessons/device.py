@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from amp_lessons.foundations.needs import Need
+from amp_lessons.core.needs import Need
 
 TF32_SINCE = (8, 0)
 """Compute capability of the first tensor cores with TF32: Ampere (NVIDIA A100 whitepaper)."""

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import course, device, progress, workspace
-from amp_lessons.foundations.files import data_folder
+from amp_lessons import device, workspace
+from amp_lessons.core import catalogue, progress
+from amp_lessons.core.files import data_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -282,12 +283,12 @@ def progress_problems() -> list[Problem]:
 def _missing_files() -> list[Problem]:
     missing = [
         lesson.id
-        for lesson in course.LESSONS
-        if not (course.course_files() / lesson.notebook).is_file()
+        for lesson in catalogue.LESSONS
+        if not (catalogue.course_files() / lesson.notebook).is_file()
     ]
     if not missing:
         return []
-    what = f"notebooks are missing from {course.course_files()}: {', '.join(missing)}"
+    what = f"notebooks are missing from {catalogue.course_files()}: {', '.join(missing)}"
     return [Problem(what, workspace.cure_for_missing_course(), blocks=True)]
 
 
@@ -297,7 +298,7 @@ def _missing_files() -> list[Problem]:
 def _measurements() -> list[Measurement]:
     return [
         Measurement(lesson.id, shown.what, device.why_not(shown.needs))
-        for lesson in course.LESSONS
+        for lesson in catalogue.LESSONS
         for shown in lesson.shows
     ]
 

@@ -14,7 +14,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture, figure_of
+from amp_lessons.core.pictures import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKERS,
+    QUIET,
+    STYLE,
+    Picture,
+    figure_of,
+)
 from amp_lessons.records import RecordError
 from amp_lessons.records.published import (
     AccuracyPair,

@@ -1,7 +1,8 @@
 """The learner's home page: the map of the course, the paths through it, and where to go on.
 
-The page is an ordinary notebook, `course.HOME`. All that depends on progress is the output of one
-cell, which has the tag ``drawn`` and calls `show`. So the page never shows two states at a time:
+The page is an ordinary notebook, `catalogue.HOME`. All that depends on progress is the output of
+one cell, which has the tag ``drawn`` and calls `show`. So the page never shows two states at a
+time:
 
 - `amp-lessons lab` stores that output at its start (`drawn`), so that the page can be read before
   any cell has run. It says of which moment it speaks, or nothing about progress.
@@ -19,8 +20,8 @@ from datetime import datetime
 from posixpath import relpath
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import ipynb, progress
-from amp_lessons.course import (
+from amp_lessons.core import ipynb, progress
+from amp_lessons.core.catalogue import (
     HOME,
     LESSONS,
     PATHS,
@@ -30,13 +31,13 @@ from amp_lessons.course import (
     lesson_called,
     paths_with,
 )
-from amp_lessons.foundations.states import look
-from amp_lessons.progress import Progress
-from amp_lessons.standing import next_lesson, passes, state_of
+from amp_lessons.core.progress import Progress
+from amp_lessons.core.standing import next_lesson, passes, state_of
+from amp_lessons.core.states import look
 
 if TYPE_CHECKING:
-    from amp_lessons.boxes import Links
-    from amp_lessons.pictures import Picture
+    from amp_lessons.core.boxes import Links
+    from amp_lessons.core.pictures import Picture
 
 DRAWN = "drawn"
 """The tag of the cell whose output `drawn` writes."""
@@ -284,8 +285,8 @@ def finished(slug: str) -> None:
     Raises:
         KeyError: if there is no such lesson.
     """
-    from amp_lessons import boxes
     from amp_lessons.checks import display
+    from amp_lessons.core import boxes
 
     lesson = lesson_called(slug)
     done = Progress()
@@ -307,7 +308,7 @@ def finished(slug: str) -> None:
 
 def _way_on_paths(lesson: Lesson, done: Progress) -> list[str | Links]:
     """What comes next on each path that leads through a lesson, and which of them end with it."""
-    from amp_lessons.boxes import Links
+    from amp_lessons.core.boxes import Links
 
     steps: dict[tuple[str, str], list[str]] = {}
     ends = []

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from amp_lessons import server
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import data_folder
-from amp_lessons.terminal import say
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import data_folder
+from amp_lessons.core.terminal import say
 from amp_lessons.workspace import START_PAGE
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter_config"

@@ -24,6 +24,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from amp_lessons.core.sizes import size
 from amp_lessons.fakes.calls import GpuCalls, on_gpu
 from amp_lessons.fakes.errors import MODEL_RAISES, TraceError, kind_of, reason
 from amp_lessons.fakes.known import KnownValues
@@ -47,7 +48,6 @@ from amp_lessons.fakes.modes import (
 from amp_lessons.fakes.not_run import NotRun, Used, worth_naming
 from amp_lessons.fakes.ops import is_cached, run_op, storage_id
 from amp_lessons.fakes.saved import SavedBytes
-from amp_lessons.foundations.sizes import size
 from amp_lessons.models import GPT
 
 AUTOCAST: dict[str, torch.dtype | None] = {

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amp_lessons import interrupts
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.terminal import console, warn
+from amp_lessons.core import interrupts
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.terminal import console, warn
 
 if TYPE_CHECKING:
     from amp_lessons.doors import Given

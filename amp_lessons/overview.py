@@ -7,10 +7,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from amp_lessons.course import LESSONS, Lesson
-from amp_lessons.progress import Entry, Progress, progress_file
-from amp_lessons.standing import next_lesson, passes, points, state_of
-from amp_lessons.terminal import lesson_state_text, state_text
+from amp_lessons.core.catalogue import LESSONS, Lesson
+from amp_lessons.core.progress import Entry, Progress, progress_file
+from amp_lessons.core.standing import next_lesson, passes, points, state_of
+from amp_lessons.core.terminal import lesson_state_text, state_text
 
 
 def course_table(done: Progress, width: int) -> Table:

@@ -18,14 +18,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from amp_lessons.foundations.sizes import UNITS
-from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture, figure_of
+from amp_lessons.core.pictures import (
+    COLOURS,
+    DASHES,
+    INK,
+    MARKERS,
+    QUIET,
+    STYLE,
+    Picture,
+    figure_of,
+)
+from amp_lessons.core.sizes import UNITS
 from amp_lessons.roofline_plot import roofline as roofline
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from amp_lessons.course import Lesson
+    from amp_lessons.core.catalogue import Lesson
     from amp_lessons.formats import Format
     from amp_lessons.loss_scale import ExponentHistogram, Fate
     from amp_lessons.memory import BytesAlive, Memory

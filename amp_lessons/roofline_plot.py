@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, Picture, figure_of
+from amp_lessons.core.pictures import COLOURS, DASHES, INK, MARKERS, Picture, figure_of
 
 
 def roofline(

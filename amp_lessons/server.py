@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 EVERYWHERE = ("", "0.0.0.0", "::", "*")
 TICK = 0.1

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import amp_lessons
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 DISTRIBUTION = "amp-lessons"
 NOT_IN_A_NOTEBOOK = frozenset({"jupyterlab"})

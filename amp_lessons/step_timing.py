@@ -18,7 +18,7 @@ from torch.optim import SGD, Optimizer
 from amp_lessons import bench
 from amp_lessons.bench import modes as precisions
 from amp_lessons.bench.report import A_CPU, STEADY
-from amp_lessons.foundations.sizes import size
+from amp_lessons.core.sizes import size
 
 MODES = ("fp32", "tf32", "fp16", "bf16")
 

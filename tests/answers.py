@@ -16,14 +16,15 @@ from pathlib import Path
 from leaks import Files, Search, runs
 
 import amp_lessons
-from amp_lessons import checks, course
+from amp_lessons import checks
 from amp_lessons.authoring.cells import BEGIN, END, OPEN, SECRET, Cell, read_cells
 from amp_lessons.checks.halves import SHARED, SHEET
+from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 from amp_lessons.workshop import reading
 
-EXERCISES = [checks.find(info.name) for each in course.LESSONS for info in each.exercises]
+EXERCISES = [checks.find(info.name) for each in catalogue.LESSONS for info in each.exercises]
 _SOLUTION = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
 
 
@@ -82,7 +83,7 @@ def _of_exercises() -> Iterator[tuple[str, str]]:
         for cell in read_cells(exercise.path):
             if cell.kind in SECRET:
                 yield from _parts(f"{cell.kind} cell: {exercise.name} {cell.line}", cell)
-    for path in sorted(course.EXERCISES.glob(f"*/{SHARED}")):
+    for path in sorted(catalogue.EXERCISES.glob(f"*/{SHARED}")):
         for cell in read_cells(path):
             yield from _parts(f"shared cell: {path.parent.name} {cell.line}", cell)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from amp_lessons import course
 from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.core import catalogue
 from amp_lessons.grading.marks import Graded, Mark
 
-LESSON = course.lesson_called("grad_scaler")
-FORMATS = course.lesson_called("number_formats")
+LESSON = catalogue.lesson_called("grad_scaler")
+FORMATS = catalogue.lesson_called("number_formats")
 
 SENTENCES = {
     "clipped-before-unscale": "You clipped scaled gradients. Call `scaler.unscale_` before that.",
@@ -25,7 +25,7 @@ ANSWER = '''def clip_step(scaler, optimizer, loss, max_norm):
 
 def mark(exercise: str, state: State = State.PASSED, diagnosis: str = "", **more) -> Mark:
     """A mark with the points that go with its state."""
-    of = course.exercise_info(exercise).points
+    of = catalogue.exercise_info(exercise).points
     said = {State.PASSED: "Well done.", State.NOT_ATTEMPTED: "Your answer is still the stub."}
     message = more.pop("message", SENTENCES.get(diagnosis, said.get(state, "")))
     verdict = Verdict(state, message, diagnosis, **more)
@@ -35,7 +35,7 @@ def mark(exercise: str, state: State = State.PASSED, diagnosis: str = "", **more
 def graded(
     learner: str = "Ada",
     *marks: Mark,
-    lesson: course.Lesson = LESSON,
+    lesson: catalogue.Lesson = LESSON,
     name: str = "",
     **more,
 ) -> Graded:

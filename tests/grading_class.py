@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import checks, course, grading, ipynb
+from amp_lessons import checks, grading
+from amp_lessons.core import catalogue, ipynb
 from amp_lessons.grading import Batch, Graded, Limits, Options
 
-LESSON = course.lesson_called("number_formats")
+LESSON = catalogue.lesson_called("number_formats")
 SHEET = Path(LESSON.sheet).name
 LIMITS = Limits(cell=120.0, total=500.0, start=300.0)  # for a hang, on the busiest machine
 
@@ -28,7 +29,7 @@ class Sheet:
 
     def __init__(self, path: Path, batch: Batch | None = None, folder: str = "solutions") -> None:
         self.path, self.batch = path, batch
-        self.notebook = ipynb.read(course.course_files() / folder / SHEET)
+        self.notebook = ipynb.read(catalogue.course_files() / folder / SHEET)
 
     @property
     def cells(self) -> list[ipynb.Cell]:

@@ -16,7 +16,7 @@ import torch
 from hazards_planted import Planted
 from torch import nn
 
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.fakes.modes import check_device
 from amp_lessons.trace import Hazard
 from amp_lessons.trace.hazards import KINDS

@@ -1,8 +1,9 @@
 """Comparing what a cell shows with what is stored, for nbval, the rebuild and the browser alike.
 
 Everything is compared exactly, except the image of a picture that brings its numbers along
-(`amp_lessons.pictures.Picture`): FP16 results differ from one CPU to the next in the fifth digit,
-so such an image is not the same byte for byte. Its alt text and its curves are compared instead.
+(`amp_lessons.core.pictures.Picture`): FP16 results differ from one CPU to the next in the fifth
+digit, so such an image is not the same byte for byte. Its alt text and its curves are compared
+instead.
 """
 
 from __future__ import annotations

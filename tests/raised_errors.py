@@ -24,10 +24,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from amp_lessons.core.messages import said
 from amp_lessons.experiments import without_cuda
 from amp_lessons.fakes.modes import autocast_on, quiet
 from amp_lessons.memory import training_memory
-from amp_lessons.messages import said
 
 HALF, BF16, FP32, FP64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 X = torch.ones(4, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nbformat
 
-from amp_lessons.ipynb import is_set_up
+from amp_lessons.core.ipynb import is_set_up
 
 PRIMARY = (
     "https://docs.pytorch.org/",

@@ -12,8 +12,8 @@ from typing import Any
 
 import nbformat
 
-from amp_lessons.course import checkout, lesson_called
-from amp_lessons.pictures import CURVES
+from amp_lessons.core.catalogue import checkout, lesson_called
+from amp_lessons.core.pictures import CURVES
 
 
 class Stored:

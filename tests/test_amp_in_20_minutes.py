@@ -13,7 +13,7 @@ from stored import Stored, left_by
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
 
 ROOT = Path(__file__).resolve().parent.parent
 CELLS = nbformat.read(ROOT / lesson_called("amp_in_20_minutes").notebook, as_version=4).cells

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from amp_lessons import checks, pictures
-from amp_lessons.course import lesson_called
+from amp_lessons import checks
+from amp_lessons.core import pictures
+from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.exercises.stage import region
 from amp_lessons.policy import op_policy
 

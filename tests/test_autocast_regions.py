@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from amp_lessons import pictures
-from amp_lessons.course import lesson_called
+from amp_lessons.core import pictures
+from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.experiments import autocast_put_back, autocast_state, casts
 from amp_lessons.training import autoencoder, load_digits
 

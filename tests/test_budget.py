@@ -13,6 +13,7 @@ from torch.nn.functional import mse_loss
 from amp_lessons import cli, models
 from amp_lessons.budget import CARDS, Survey, rollup, survey
 from amp_lessons.budget.screen import renderables
+from amp_lessons.core.terminal import console
 from amp_lessons.doors import DoorError, Given
 from amp_lessons.doors.batches import with_batch
 from amp_lessons.fakes.errors import TraceError
@@ -25,7 +26,6 @@ from amp_lessons.memory import (
     memory_by_module,
     training_memory,
 )
-from amp_lessons.terminal import console
 
 
 def given(batch=4, width=16, layers=6) -> Given:

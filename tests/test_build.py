@@ -19,7 +19,7 @@ from rebuild import asked
 
 from amp_lessons import checks
 from amp_lessons.authoring.cells import BEGIN, END
-from amp_lessons.course import HOME, LESSONS, exercise_info, paths_with
+from amp_lessons.core.catalogue import HOME, LESSONS, exercise_info, paths_with
 from amp_lessons.home import DRAWN
 from amp_lessons.quiz import bank
 

@@ -23,7 +23,7 @@ from only_concerned import ORDERS
 from steps import Steps
 from waiting import wait_until
 
-from amp_lessons.course import LESSONS, lesson_called
+from amp_lessons.core.catalogue import LESSONS, lesson_called
 
 CODE = Code()
 
@@ -267,7 +267,7 @@ def test_a_module_concerns_its_tests_its_importers_and_its_lessons():
 
 
 def test_tests_in_jupyterlab_are_named_and_not_run():
-    found = plan(["amp_lessons/progress.py"], CODE)
+    found = plan(["amp_lessons/core/progress.py"], CODE)
     assert "tests/browser/test_home_page.py" in found.browser
     assert not any("browser" in test for test in (*found.own, *found.others))
     itself = plan(["tests/browser/test_home_page.py"], CODE)

@@ -21,15 +21,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from amp_lessons import boxes, checks, cli, handout, progress
+from amp_lessons import checks, cli
 from amp_lessons.checks.verdict import VERDICT
 from amp_lessons.class_view import folder as folders
 from amp_lessons.class_view import page, room, serving, viewer
 from amp_lessons.class_view.reading import Claim, joined, read_notebook, read_progress
 from amp_lessons.class_view.viewer import Viewer
-from amp_lessons.course import find_lesson
-from amp_lessons.foundations.states import State
-from amp_lessons.progress import Entry, Progress
+from amp_lessons.core import boxes, handout, progress
+from amp_lessons.core.catalogue import find_lesson
+from amp_lessons.core.progress import Entry, Progress
+from amp_lessons.core.states import State
 
 LESSON = find_lesson("01")
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)

@@ -24,7 +24,8 @@ import pytest
 from grading_class import processes_with
 from waiting import wait_until
 
-from amp_lessons import cli, course, ipynb, lab, progress, terminal, workspace
+from amp_lessons import cli, lab, workspace
+from amp_lessons.core import catalogue, ipynb, progress, terminal
 
 COMMANDS = (
     "lab",
@@ -43,7 +44,7 @@ COMMANDS = (
     "class",
 )
 SHEET = "exercises/01_number_formats_exercises.ipynb"
-EXERCISES = [info for lesson in course.LESSONS for info in lesson.exercises]
+EXERCISES = [info for lesson in catalogue.LESSONS for info in lesson.exercises]
 
 
 @pytest.fixture(autouse=True)
@@ -314,7 +315,7 @@ def tiny_disk(own_place):
 
 def test_lab_on_a_full_disk(tiny_disk):
     assert "No space left" in one_line(run("lab", tiny_disk / "ws", "--no-browser"))
-    whole = {path.name: path.read_bytes() for path in course.course_files().rglob("*.ipynb")}
+    whole = {path.name: path.read_bytes() for path in catalogue.course_files().rglob("*.ipynb")}
     for path in tiny_disk.rglob("*"):
         if path.is_file() and path.name != workspace.MANIFEST:
             assert path.suffix == ".ipynb", f"{path} is a scrap"
@@ -348,7 +349,7 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
         assert f"/lab/tree/{workspace.START_PAGE}" in opened.url
         settings = opened.read().decode()
         assert "@jupyterlab/apputils-extension:announcements" in settings, "a pop-up will ask"
-        for page, drawn in ((workspace.START_PAGE, 1), (course.LESSONS[1].notebook, 0)):
+        for page, drawn in ((workspace.START_PAGE, 1), (catalogue.LESSONS[1].notebook, 0)):
             api = address.replace("?", f"api/contents/{page}?")
             cells = json.loads(urllib.request.urlopen(api).read())["content"]["cells"]
             answered = sum(bool(cell.get("outputs")) for cell in cells)
@@ -444,11 +445,11 @@ def test_progress_of_the_course_fits_on_one_screen():
     assert max(map(len, lines[:14])) <= 80
     rows = {line[:2]: " ".join(line.split()) for line in lines}
     states = (("✔ done", 1, 1), ("◐ started", 1, 2), ("✔ done", 0, 0), ("○ open", 0, 0))
-    for lesson, (state, passed, points) in zip(course.LESSONS, states, strict=False):
+    for lesson, (state, passed, points) in zip(catalogue.LESSONS, states, strict=False):
         number = f"{lesson.number:02}"
         standing = f"{state} {passed} of {len(lesson.exercises)} {points}/{lesson.points}"
         assert rows[number] == f"{number} {lesson.title} {standing}"
-    points = sum(lesson.points for lesson in course.LESSONS)
+    points = sum(lesson.points for lesson in catalogue.LESSONS)
     assert f"2 of {len(EXERCISES)} exercises, 3 of {points} points." in lines
     assert "Continue with lesson 01, Number formats." in lines
 
@@ -460,7 +461,7 @@ def test_progress_of_a_lesson_by_any_of_its_names(name):
 
 def test_progress_of_an_unknown_lesson_is_one_line():
     assert "grad_scaler" in one_line(run("progress", "gradscaler"))
-    last = course.LESSONS[-1].number
+    last = catalogue.LESSONS[-1].number
     assert f"00 to {last}" in one_line(run("progress", "99"))
 
 
@@ -558,7 +559,7 @@ def test_reset_without_a_workspace():
 # ---- grade --------------------------------------------------------------------------------------
 
 
-COURSE = course.course_files()
+COURSE = catalogue.course_files()
 LONG, SLOW = pytest.mark.long, pytest.mark.slow
 
 
@@ -569,8 +570,8 @@ def sheets(folder: str) -> list[Path]:
 THREE_OR_ALL = pytest.mark.parametrize(
     "lessons",
     [
-        pytest.param(course.LESSONS[:6:2], id="three", marks=SLOW),
-        pytest.param([each for each in course.LESSONS if each.points], id="all", marks=LONG),
+        pytest.param(catalogue.LESSONS[:6:2], id="three", marks=SLOW),
+        pytest.param([each for each in catalogue.LESSONS if each.points], id="all", marks=LONG),
     ],
 )
 

@@ -17,7 +17,7 @@ from sections import PRIMARY, printed, sections
 from amp_lessons.authoring.cells import read_cells
 from amp_lessons.checks import find
 from amp_lessons.clinic import PITFALLS, SECTIONS, Clinic, Disagreement, table
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from amp_lessons.core.ipynb import NotebookError
 from amp_lessons.grading import places
 from amp_lessons.grading.collect import NothingToGrade, TwoPlaces, collect
-from amp_lessons.ipynb import NotebookError
 
 NB = b'{"nbformat": 4, "cells": []}'
 
@@ -104,7 +104,7 @@ def test_a_zip_file_can_write_nowhere_and_holds_no_third_one(tmp_path):
 
 
 def test_bombs_and_broken_zip_files_are_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("amp_lessons.ipynb.LARGEST", 2**20)
+    monkeypatch.setattr("amp_lessons.core.ipynb.LARGEST", 2**20)
     put(tmp_path / "bomb/big.zip", zipped({"06.ipynb": b" " * 2**24}))
     put(tmp_path / "broken/x.zip", b"PK\x03\x04 and nothing more")
     lying = bytearray(zipped({"06.ipynb": b" " * 2**24}))
@@ -392,7 +392,7 @@ def test_everything_at_the_top_has_a_row_that_says_why(tmp_path):
 
 
 def test_tar_files_keep_to_the_limits_of_zip_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("amp_lessons.ipynb.LARGEST", 2**20)
+    monkeypatch.setattr("amp_lessons.core.ipynb.LARGEST", 2**20)
     monkeypatch.setattr(places, "LARGEST_UNPACKED", 2**22)
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:

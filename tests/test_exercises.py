@@ -20,11 +20,12 @@ import nbformat
 import odd_values
 import pytest
 
-from amp_lessons import boxes, checks
+from amp_lessons import checks
 from amp_lessons.checks import display
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
 from amp_lessons.checks.verdict import State, Verdict
-from amp_lessons.course import LESSONS
+from amp_lessons.core import boxes
+from amp_lessons.core.catalogue import LESSONS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "amp_lessons" / "exercises"
@@ -159,7 +160,7 @@ class _Preformatted(HTMLParser):
 def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
     """What ``solution(give_up=True)`` lets a learner copy: from the box, and from a terminal."""
     boxes: list[dict[str, str]] = []
-    monkeypatch.setattr("amp_lessons.boxes._notebook", object)
+    monkeypatch.setattr("amp_lessons.core.boxes._notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: boxes.append(data))
     exercise.solution(give_up=True)
     (box,) = boxes

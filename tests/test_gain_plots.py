@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from amp_lessons import gain_plots, pictures
+from amp_lessons import gain_plots
+from amp_lessons.core import pictures
 from amp_lessons.records import RecordError
 from amp_lessons.records.published import (
     first_variants,

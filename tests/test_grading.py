@@ -24,12 +24,13 @@ from grading_class import (
     with_options,
 )
 
-from amp_lessons import course, grading, ipynb
+from amp_lessons import grading
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.ipynb import NotebookError
 from amp_lessons.grading import Limits, frames, notebook, watch
 from amp_lessons.grading.frames import TooLong, packed
 from amp_lessons.grading.judging import Judges
 from amp_lessons.grading.reading import Reader
-from amp_lessons.ipynb import NotebookError
 
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)
 SHORT = Limits(cell=2.0, total=60.0)
@@ -434,8 +435,8 @@ def test_strange_metadata_is_no_metadata(sheet):
 
 
 def test_a_notebook_with_two_lessons_is_graded_as_the_fuller_one(sheet):
-    other = course.LESSONS[2]
-    cells = ipynb.read(course.course_files() / other.solutions)["cells"]
+    other = catalogue.LESSONS[2]
+    cells = ipynb.read(catalogue.course_files() / other.solutions)["cells"]
     sheet.cells.append(next(cell for cell in cells if ipynb.is_check(cell)))
     submission = notebook.read(sheet.save())
     assert submission.lesson is LESSON
@@ -444,7 +445,7 @@ def test_a_notebook_with_two_lessons_is_graded_as_the_fuller_one(sheet):
 
 def test_the_masters_checks_are_run_and_must_be_there(sheet, tmp_path, monkeypatch):
     notebook._own_cells.cache_clear()
-    monkeypatch.setattr(course, "course_files", lambda: tmp_path / "nowhere")
+    monkeypatch.setattr(catalogue, "course_files", lambda: tmp_path / "nowhere")
     with pytest.raises(NotebookError, match="the course's own"):
         notebook.checks_of(LESSON)
     with pytest.raises(NotebookError, match="the course's own"):
@@ -551,9 +552,9 @@ def _end_a_judge(judges: Judges) -> None:
 
 @pytest.mark.long
 def test_right_answers_of_all_sheets_do_without_what_is_closed(tmp_path):
-    for lesson in course.LESSONS:
+    for lesson in catalogue.LESSONS:
         if lesson.exercises:
-            solved = (course.course_files() / lesson.solutions).read_bytes()
+            solved = (catalogue.course_files() / lesson.solutions).read_bytes()
             (tmp_path / f"{lesson.slug}.ipynb").write_bytes(solved)
     for graded in grading.grade_all([tmp_path], grading.Options(LIMITS, jobs=2)):
         assert (graded.points, graded.problems) == (graded.of, ()), graded.name

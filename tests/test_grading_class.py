@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from grading_class import LESSON, LIMITS, SHEET, Sheet, open_class
 
-from amp_lessons import cli, grading, ipynb
+from amp_lessons import cli, grading
+from amp_lessons.core import ipynb
 from amp_lessons.grading import Batch, Options, notebook
 from amp_lessons.grading.judging import Judges
 from amp_lessons.grading.kept import Results

@@ -15,7 +15,7 @@ from hazards_planted import BF16, FP16, RAISES, WRONG, Of
 from hazards_table import CLEAN, PLANTED, RUNS, counted, page, told
 from torch import nn
 
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.trace import TraceError, explain_autocast
 from amp_lessons.trace.facts import Fact, rounded, spacing
 from amp_lessons.trace.facts.fact import add, inverse, multiply

@@ -72,7 +72,7 @@ def test_a_check_runs_for_both_and_each_has_their_own_progress(learners):
             shown = kernel.run(answer + CHECK)
             assert state in shown.lower(), shown
             noted = kernel.run(
-                "from amp_lessons import progress\nprint(progress.load()['next_float'].state)"
+                "from amp_lessons.core import progress\nprint(progress.load()['next_float'].state)"
             )
             assert noted.strip() == state
 

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from links import Linker, LinkError
 
-from amp_lessons.course import HOME, LESSONS, heading_anchor
+from amp_lessons.core.catalogue import HOME, LESSONS, heading_anchor
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted(

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 

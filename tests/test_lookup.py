@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import tomli
 
-from amp_lessons import cli, course
+from amp_lessons import cli
+from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.lookup import CatalogueError, UnreadableText, catalogue, lookup, pasted
 from amp_lessons.lookup.catalogue import Entry
 from amp_lessons.lookup.search import Catalogue
@@ -394,7 +395,7 @@ def test_a_good_entry_is_read(tmp_path):
         "2.0 and later",
         "",
     )
-    assert read.notebook == course.lesson_called("grad_scaler").notebook
+    assert read.notebook == lesson_called("grad_scaler").notebook
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from amp_lessons.messages import said
+from amp_lessons.core.messages import said
 
 
 def test_said_hears_warnings_and_errors_and_nothing_else():

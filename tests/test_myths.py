@@ -15,7 +15,7 @@ import pytest
 import torch
 from sections import PRIMARY, printed, sections
 
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.myths import BENCHMARK, GUIDE, MYTHS, QUESTION, QUIZ, proofs, table, verdict_of
 from amp_lessons.myths import Myth as Entry
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "amp_lessons"
@@ -135,13 +135,13 @@ def test_a_path_that_a_module_keeps_exists():
                     kept[f"{module.__name__}.{name}"] = value
     assert len(kept) > 15
     absent = {name for name, value in kept.items() if not value.exists()}
-    assert absent == {f"{course.__name__}.IN_WHEEL"}
+    assert absent == {f"{catalogue.__name__}.IN_WHEEL"}
 
 
 def test_mypy_leaves_out_the_files_of_exercises_and_no_module():
     (pattern,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["exclude"]
     paths = (path.relative_to(ROOT).as_posix() for path in PYTHON)
     left_out = {path for path in paths if re.search(pattern, path)}
-    topics = {each.slug for each in course.LESSONS if each.exercises}
+    topics = {each.slug for each in catalogue.LESSONS if each.exercises}
     assert {path.split("/")[2] for path in left_out} == topics
     assert not {path for path in left_out if Path(path).stem.startswith(("stage", "__init__"))}

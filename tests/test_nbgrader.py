@@ -24,7 +24,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.plugins import CsvExportPlugin
 from traitlets.config import PyFileConfigLoader
 
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.grading import Graded, grade
 
 ROOT = Path(__file__).resolve().parent.parent

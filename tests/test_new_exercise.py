@@ -8,21 +8,21 @@ import check_exercises
 import new_exercise
 import pytest
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch):
     """A copy of one topic, so that nothing is written into the course."""
-    shutil.copytree(course.EXERCISES / "number_formats", tmp_path / "number_formats")
-    monkeypatch.setattr(course, "EXERCISES", tmp_path)
+    shutil.copytree(catalogue.EXERCISES / "number_formats", tmp_path / "number_formats")
+    monkeypatch.setattr(catalogue, "EXERCISES", tmp_path)
     return tmp_path
 
 
 def test_a_new_exercise_lacks_its_words_and_its_place(shelf, capsys):
     assert new_exercise.main(["number_formats", "halve", "Halve a number"]) == 0
     told = capsys.readouterr().out
-    assert 'add "halve" to the exercises of number_formats in amp_lessons/course.py' in told
+    assert 'add "halve" to the exercises of number_formats in amp_lessons/core/catalogue.py' in told
     assert "python tools/check_exercises.py halve -v" in told
     assert check_exercises.main(["halve", "-v"]) == 1
     told = capsys.readouterr().out
@@ -30,7 +30,7 @@ def test_a_new_exercise_lacks_its_words_and_its_place(shelf, capsys):
     place, *words, _ = [line for line in told.splitlines() if line[0] != " "][1:]
     assert place == (
         "number_formats/halve.py: not in the course yet; add 'halve' to the exercises of "
-        "number_formats in amp_lessons/course.py."
+        "number_formats in amp_lessons/core/catalogue.py."
     )
     assert len(words) == 6
     assert all("still to do: " in problem and "TODO" in problem for problem in words)

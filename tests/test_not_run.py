@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from amp_lessons import cli, models
 from amp_lessons.budget import survey
 from amp_lessons.budget.screen import renderables
+from amp_lessons.core.terminal import console
 from amp_lessons.doors import Given
 from amp_lessons.memory import training_memory
-from amp_lessons.terminal import console
 from amp_lessons.trace import explain_autocast
 from amp_lessons.trace.report.data import from_dict
 

@@ -98,11 +98,11 @@ def test_the_wheel_has_the_command(contents):
 def test_the_installed_package_finds_its_notebooks_and_knows_it_is_no_checkout(installed, tmp_path):
     code = """
 import amp_lessons
-from amp_lessons import course
+from amp_lessons.core import catalogue
 print(amp_lessons.__file__)
-print(course.checkout())
+print(catalogue.checkout())
 for folder in ("notebooks", "exercises", "solutions"):
-    print(*sorted(path.name for path in (course.course_files() / folder).iterdir()))
+    print(*sorted(path.name for path in (catalogue.course_files() / folder).iterdir()))
 """
     file, checkout, *folders = run_installed(code, installed, tmp_path).splitlines()
     assert Path(file).is_relative_to(installed)
@@ -118,7 +118,9 @@ def test_the_installed_package_reads_its_records(installed, tmp_path):
     assert run_installed(code, installed, tmp_path) in ("measured", "quoted")
 
 
-@pytest.mark.parametrize("module", ["amp_lessons", "amp_lessons.course", "amp_lessons.formats"])
+@pytest.mark.parametrize(
+    "module", ["amp_lessons", "amp_lessons.core.catalogue", "amp_lessons.formats"]
+)
 def test_importing_what_should_be_cheap_does_not_import_torch(installed, tmp_path, module):
     code = f"import sys, {module}; print({module}.__file__, 'torch' in sys.modules)"
     file, torch_there = run_installed(code, installed, tmp_path).split()

@@ -15,12 +15,12 @@ import pytest
 import torch
 from torch.nn.functional import mse_loss
 
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
+from amp_lessons.core.pictures import CURVES
 from amp_lessons.distributed import experiments as on_ranks
 from amp_lessons.experiments import compiled, fp16_pass, one_of_ranks
 from amp_lessons.float8 import errors_by_scale, in_float8
 from amp_lessons.formats import FP8_E4M3, FP8_E5M2
-from amp_lessons.pictures import CURVES
 from amp_lessons.training import autoencoder, load_digits
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,8 +8,9 @@ import math
 import pytest
 import torch
 
-from amp_lessons import pictures, plots
-from amp_lessons.es_modules import read_static
+from amp_lessons import plots
+from amp_lessons.core import pictures
+from amp_lessons.core.es_modules import read_static
 from amp_lessons.formats import BF16, FP8_E4M3, FP16, FP32
 from amp_lessons.memory import BytesAlive
 from amp_lessons.scaler_log import ScalerRecord

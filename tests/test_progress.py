@@ -9,9 +9,8 @@ import sys
 
 import pytest
 
-from amp_lessons import progress
-from amp_lessons.foundations import files
-from amp_lessons.progress import ProgressError
+from amp_lessons.core import files, progress
+from amp_lessons.core.progress import ProgressError
 
 
 @pytest.fixture
@@ -173,7 +172,7 @@ def test_a_read_only_folder_is_one_clear_error(file, monkeypatch):
 
 def test_two_processes_at_once_lose_nothing(file):
     code = (
-        "import sys, filelock; from amp_lessons import progress\n"
+        "import sys, filelock; from amp_lessons.core import progress\n"
         "lock = filelock.FileLock\n"  # a busy machine may well keep one of the two waiting for 5 s
         "filelock.FileLock = lambda path, timeout: lock(path, timeout=500)\n"
         "for _ in range(25): progress.record_check('next_float', 'wrong')\n"

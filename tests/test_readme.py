@@ -9,8 +9,8 @@ import build_notebooks as build
 import pytest
 import readme
 
-from amp_lessons import pictures
-from amp_lessons.course import LESSONS, PATHS, lesson_called
+from amp_lessons.core import pictures
+from amp_lessons.core.catalogue import LESSONS, PATHS, lesson_called
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

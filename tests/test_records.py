@@ -217,7 +217,7 @@ def test_own_records_lie_beside_the_notebooks(here):
 def test_outside_a_workspace_they_lie_in_the_default_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert own_folder() == workspace.current_folder() / "records"
-    monkeypatch.setattr("amp_lessons.course.checkout", lambda: None)
+    monkeypatch.setattr("amp_lessons.core.catalogue.checkout", lambda: None)
     assert own_folder() == tmp_path / "amp-lessons" / "records"
     assert own_folder() == workspace.current_folder() / "records"
 

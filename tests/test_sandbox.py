@@ -22,7 +22,8 @@ from answers import search
 from grading_class import LESSON, Sheet, open_class, states
 from leaks import runs
 
-from amp_lessons import course, grading
+from amp_lessons import grading
+from amp_lessons.core import catalogue
 from amp_lessons.grading import launch
 from amp_lessons.grading.launch import UNPROTECTED, SandboxError
 from amp_lessons.grading.sandbox import bubblewrap, house
@@ -78,14 +79,14 @@ def test_the_copy_is_a_package_whose_secret_halves_say_that_they_are_missing(cop
     from amp_lessons.checks.halves import LearnersHalf, SecretHalf
 
     files = [p for p in (copy / "exercises").glob("*/*.py") if p.stem in _names()]
-    assert len(files) == sum(len(lesson.exercises) for lesson in course.LESSONS)
+    assert len(files) == sum(len(lesson.exercises) for lesson in catalogue.LESSONS)
     for file in files:
         with pytest.raises(ExerciseFileError, match="the secret half is not here"):
             SecretHalf(LearnersHalf(file))
 
 
 def _names() -> set[str]:
-    return {info.name for lesson in course.LESSONS for info in lesson.exercises}
+    return {info.name for lesson in catalogue.LESSONS for info in lesson.exercises}
 
 
 needs_bubblewrap = pytest.mark.skipif(
@@ -199,7 +200,7 @@ def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
     with tempfile.TemporaryDirectory(dir=place) as folder:
         copy = Path(folder, house.PACKAGE.name)
         shutil.copytree(house.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        (copy / "_course").symlink_to(course.course_files())
+        (copy / "_course").symlink_to(catalogue.course_files())
         sheet = Sheet(tmp_path / "a.ipynb").save()
         run = subprocess.run(
             [sys.executable, "-c", GRADES, str(sheet)],

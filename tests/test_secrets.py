@@ -30,10 +30,11 @@ from answers import (
 )
 from leaks import UNREADABLE, Files, Search
 
-from amp_lessons import course, ipynb, workspace
+from amp_lessons import workspace
 from amp_lessons.checks.halves import SHARED
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.handout import FILE, SHEETS
 from amp_lessons.grading.sandbox import house
-from amp_lessons.handout import FILE, SHEETS
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 from amp_lessons.workshop import reading
@@ -68,7 +69,7 @@ def sandbox_of_a_wheel(tmp_path_factory) -> Path:
     package = site / house.PACKAGE.name
     shutil.copytree(house.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("notebooks", "exercises", "solutions"):
-        shutil.copytree(course.course_files() / name, package / course.IN_WHEEL.name / name)
+        shutil.copytree(catalogue.course_files() / name, package / catalogue.IN_WHEEL.name / name)
     topic = package / EXERCISES[0].path.parent.relative_to(house.PACKAGE)
     assert compileall.compile_dir(topic, quiet=1)
     environment = os.environ | {"PYTHONPATH": str(site)}
@@ -113,7 +114,7 @@ def test_the_counts_are_those_of_the_catalogue(written, sandbox, handed_out):
     assert {label for labels in written.values() for label in labels} == search().answers.keys()
     assert [each for each, count in counts.items() if sought[each] < 0.7 * count] == []
     questions = bank.load()
-    exercises = {info.name for lesson in course.LESSONS for info in lesson.exercises}
+    exercises = {info.name for lesson in catalogue.LESSONS for info in lesson.exercises}
     owners = {
         "solution": exercises,
         "passed cell": exercises,
@@ -144,8 +145,8 @@ def test_no_answer_is_there(place, request):
 
 
 def test_no_answer_is_in_the_sheets_of_a_checkout():
-    sheets = course.course_files() / "exercises"
-    expected = {Path(each.sheet).name for each in course.LESSONS if each.exercises}
+    sheets = catalogue.course_files() / "exercises"
+    expected = {Path(each.sheet).name for each in catalogue.LESSONS if each.exercises}
     assert names(files_in(sheets)) == expected
     assert search().leaks(files_in(sheets)) == {}
 
@@ -205,13 +206,13 @@ def a_sentence_in_a_message(folder: Path) -> None:
 
 
 def solutions_in_a_hand_out(folder: Path) -> None:
-    lesson = next(each for each in course.LESSONS if each.exercises)
-    shutil.copy(course.course_files() / lesson.solutions, folder / "sheet.ipynb")
+    lesson = next(each for each in catalogue.LESSONS if each.exercises)
+    shutil.copy(catalogue.course_files() / lesson.solutions, folder / "sheet.ipynb")
 
 
 def a_solution_in_an_output(folder: Path) -> None:
-    lesson = next(each for each in course.LESSONS if each.exercises)
-    sheet = ipynb.read(course.course_files() / lesson.sheet)
+    lesson = next(each for each in catalogue.LESSONS if each.exercises)
+    sheet = ipynb.read(catalogue.course_files() / lesson.sheet)
     text = EXERCISES[0].secret.solution.splitlines(keepends=True)
     printed = {"output_type": "stream", "name": "stdout", "text": text}
     next(c for c in sheet["cells"] if c["cell_type"] == "code")["outputs"] = [printed]
@@ -220,7 +221,7 @@ def a_solution_in_an_output(folder: Path) -> None:
 
 def a_wheel_in_an_archive(folder: Path) -> None:
     with zipfile.ZipFile(folder / "course.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
-        for path in (course.course_files() / "solutions").glob("*.ipynb"):
+        for path in (catalogue.course_files() / "solutions").glob("*.ipynb"):
             wheel.write(path, f"amp_lessons/_course/{path.name}")
     with zipfile.ZipFile(folder / "class.zip", "w") as archive:
         archive.write(folder / "course.whl", "class/course.whl")

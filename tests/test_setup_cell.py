@@ -22,12 +22,13 @@ import pytest
 from nbclient import NotebookClient
 from wheels import built_wheel
 
-from amp_lessons import course, ipynb, progress, set_up
+from amp_lessons import set_up
+from amp_lessons.core import catalogue, ipynb, progress
 from amp_lessons.workspace.manifest import digests
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [p for f in ("notebooks", "exercises", "solutions") for p in (ROOT / f).glob("*.ipynb")]
-SOURCE = ipynb.source_of(ipynb.read(ROOT / course.HOME)["cells"][0])
+SOURCE = ipynb.source_of(ipynb.read(ROOT / catalogue.HOME)["cells"][0])
 LEFT_OUT = ("amp_lessons", "_amp_lessons", "fsrs", "jupyterlab-", "torch-")
 
 
@@ -51,7 +52,7 @@ def test_the_cell_is_short_and_names_the_one_wheel():
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("# @title ")
-    assert SOURCE.count(course.WHEEL) == 1
+    assert SOURCE.count(catalogue.WHEEL) == 1
 
 
 def test_where_the_course_is_installed_it_does_nothing(monkeypatch, capfd):
@@ -69,10 +70,12 @@ def test_where_the_course_is_installed_it_does_nothing(monkeypatch, capfd):
 
 
 def test_another_address_in_the_cell_is_no_change_of_a_sheet():
-    path = ROOT / course.LESSONS[0].sheet
+    path = ROOT / catalogue.LESSONS[0].sheet
     notebook = ipynb.read(path)
     before = digests(path.read_bytes())
-    notebook["cells"][0]["source"] = SOURCE.replace(course.WHEEL, "https://example.org/other.whl")
+    notebook["cells"][0]["source"] = SOURCE.replace(
+        catalogue.WHEEL, "https://example.org/other.whl"
+    )
     after = digests(ipynb.to_bytes(notebook))
     assert after["text"] == before["text"]
     assert after["sha256"] != before["sha256"]
@@ -154,8 +157,11 @@ def bare(tmp_path) -> Bare:
 def test_it_installs_the_wheel_and_what_is_missing_and_leaves_the_rest(bare, wheel):
     bare.offer("fsrs", "6.1.0")
     bare.offer("torch", "2.13.0")
-    then = "from amp_lessons import formats, course; print(course.checkout(), formats.__name__)"
-    (bare.folder / course.WHEEL).symlink_to(wheel)
+    then = (
+        "from amp_lessons import formats\nfrom amp_lessons.core import catalogue\n"
+        "print(catalogue.checkout(), formats.__name__)"
+    )
+    (bare.folder / catalogue.WHEEL).symlink_to(wheel)
     told, result = bare.run(f"{SOURCE}\n{then}").splitlines()
     assert told.startswith("AMP Lessons was not tested with these versions")
     assert "torch 2.11.0+cu128. " in told
@@ -166,7 +172,9 @@ def test_it_installs_the_wheel_and_what_is_missing_and_leaves_the_rest(bare, whe
 
 
 def test_without_a_wheel_one_line_says_what_to_do(bare):
-    line = f"Not installed. Make sure that pip can read {course.WHEEL}, then run this cell again.\n"
+    line = (
+        f"Not installed. Make sure that pip can read {catalogue.WHEEL}, then run this cell again.\n"
+    )
     assert bare.run(SOURCE) == line
     assert bare.installed() == {"torch"}
 
@@ -226,7 +234,7 @@ def test_a_failure_in_a_checkout_removes_nothing(monkeypatch, capsys):
 # ---- a notebook alone ----------------------------------------------------------------------------
 
 
-def alone(lesson: course.Lesson) -> nbformat.NotebookNode:
+def alone(lesson: catalogue.Lesson) -> nbformat.NotebookNode:
     """The code cells of a lesson and of its sheet, for one kernel to run in one go."""
     both = [nbformat.read(ROOT / path, as_version=4) for path in (lesson.notebook, lesson.sheet)]
     both[0].cells = [c for each in both for c in each.cells if c.cell_type == "code"]
@@ -249,7 +257,7 @@ def shown(notebook: nbformat.NotebookNode, text: str) -> str:
     return str(next(cell for cell in notebook.cells if text in cell.source).outputs)
 
 
-LESSON = course.lesson_called("number_formats")
+LESSON = catalogue.lesson_called("number_formats")
 
 
 def test_a_lesson_and_a_sheet_work_alone_in_an_empty_folder(tmp_path):

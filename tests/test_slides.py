@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import cli, course, ipynb
-from amp_lessons.course import LESSONS, Lesson, find_lesson
+from amp_lessons import cli
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.catalogue import LESSONS, Lesson, find_lesson
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem
 from amp_lessons.slides import blocks, cutting, deck, parts, sizes
@@ -35,7 +36,7 @@ def notebook_of(*cells: tuple[str, str] | tuple[str, str, list[str]]) -> dict:
 
 
 def stored(lesson: Lesson) -> list[ipynb.Cell]:
-    return ipynb.read(course.course_files() / lesson.notebook)["cells"]
+    return ipynb.read(catalogue.course_files() / lesson.notebook)["cells"]
 
 
 def slides_of(*found: parts.Part, lesson: str = "myths") -> list[Slide]:
@@ -406,7 +407,7 @@ def test_a_folder_that_cannot_be_written_gets_one_line(tmp_path, monkeypatch, ca
     def refuse(path: Path, content: bytes) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("amp_lessons.foundations.files.write_atomically", refuse)
+    monkeypatch.setattr("amp_lessons.core.files.write_atomically", refuse)
     status, _, err = run("06", "-o", tmp_path / "deck.html", capsys=capsys)
     assert status == 1
     assert err.endswith("deck.html cannot be written: Permission denied\n")
@@ -414,7 +415,7 @@ def test_a_folder_that_cannot_be_written_gets_one_line(tmp_path, monkeypatch, ca
 
 
 def test_a_missing_notebook_gets_one_line_with_its_path(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(course, "course_files", lambda: tmp_path)
+    monkeypatch.setattr(catalogue, "course_files", lambda: tmp_path)
     status, _, err = run("06", "-o", tmp_path / "deck.html", capsys=capsys)
     assert status == 1
     assert "06_grad_scaler.ipynb does not exist" in err

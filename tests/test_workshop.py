@@ -16,8 +16,8 @@ import pytest
 from test_links import anchors
 from typer.testing import CliRunner
 
-from amp_lessons import course
 from amp_lessons.cli import app
+from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank
 from amp_lessons.workshop import page, reading, sections, sentences
 from amp_lessons.workshop.model import Plan, clock
@@ -41,7 +41,7 @@ def test_a_plan_fills_its_hours_without_gaps(plan: Plan):
 
 @EACH
 def test_it_opens_the_lessons_of_the_path_for_that_time(plan: Plan):
-    of_path = {path.title: {lesson.slug for lesson in path.lessons} for path in course.PATHS}
+    of_path = {path.title: {lesson.slug for lesson in path.lessons} for path in catalogue.PATHS}
     opened = {lesson.slug for lesson in plan.lessons}
     if plan.name == "4h":  # there is no path of half a day: it lies between the two
         assert of_path["2 hours"] < opened < of_path["1 day"]
@@ -76,17 +76,17 @@ def test_no_vote_and_no_exercise_comes_twice(plan: Plan):
 
 def test_the_minutes_of_an_exercise_are_the_catalogues(monkeypatch: pytest.MonkeyPatch):
     (step,) = [s for block in PLANS[0].blocks for s in block.steps if s.exercise == "clip_step"]
-    assert step.length == course.exercise_info("clip_step").minutes
-    longer = course.ExerciseInfo("clip_step", "Longer", 2, 17)
-    monkeypatch.setattr(course, "exercise_info", lambda name: longer)
+    assert step.length == catalogue.exercise_info("clip_step").minutes
+    longer = catalogue.ExerciseInfo("clip_step", "Longer", 2, 17)
+    monkeypatch.setattr(catalogue, "exercise_info", lambda name: longer)
     assert step.length == 17
 
 
 def test_a_longer_exercise_breaks_the_plan(monkeypatch: pytest.MonkeyPatch):
     """Minutes are nowhere copied, so a plan notices when the catalogue changes."""
-    true = course.exercise_info
-    longer = course.ExerciseInfo("gram", "Longer", 2, 15)
-    monkeypatch.setattr(course, "exercise_info", lambda n: longer if n == "gram" else true(n))
+    true = catalogue.exercise_info
+    longer = catalogue.ExerciseInfo("gram", "Longer", 2, 15)
+    monkeypatch.setattr(catalogue, "exercise_info", lambda n: longer if n == "gram" else true(n))
     with pytest.raises(PlanError, match=r"4h\.toml: the blocks take 245 minutes"):
         reading.read(reading.FOLDER)
 
@@ -221,7 +221,7 @@ def test_the_checklists_name_plans_and_lessons_that_exist(folder: Path):
 
 
 def test_skipped_sections_that_a_section_needs_are_named():
-    lesson = course.lesson_called("grad_scaler")
+    lesson = catalogue.lesson_called("grad_scaler")
     fixed, high = "Which number should we multiply by?", "A start that is much too high"
     forget = "If you forget zero_grad"
     assert sections.needed_first(lesson, ["Four calls", forget]) == {forget: (fixed, high)}
@@ -230,7 +230,7 @@ def test_skipped_sections_that_a_section_needs_are_named():
 
 
 def test_a_section_that_is_needed_twice_is_named_once():
-    lesson = course.lesson_called("grad_scaler")
+    lesson = catalogue.lesson_called("grad_scaler")
     found = sections.needed_first(
         lesson, ["A start that is much too high", "If you forget zero_grad"]
     )
@@ -259,9 +259,9 @@ def test_a_heading_in_a_fence_is_no_heading():
 RUN = """
 import sys, matplotlib
 matplotlib.use("Agg")
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.workshop.sections import sections
-lesson = course.lesson_called(sys.argv[1])
+lesson = catalogue.lesson_called(sys.argv[1])
 there = {section.heading: section for section in sections(lesson)}
 names = {"__name__": "__main__"}
 for heading in sys.argv[2:]:
@@ -272,12 +272,12 @@ print("ran", len(sys.argv) - 2)
 """
 
 
-def run_sections(lesson: course.Lesson, headings: list[str], tmp_path: Path):
+def run_sections(lesson: catalogue.Lesson, headings: list[str], tmp_path: Path):
     words = [sys.executable, "-W", "ignore", "-c", RUN, lesson.slug, *headings]
     return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
 
 
-def in_order(plan: Plan, lesson: course.Lesson, needed: bool) -> list[str]:
+def in_order(plan: Plan, lesson: catalogue.Lesson, needed: bool) -> list[str]:
     """The headings of a lesson as a plan shows them, with or without what must run first."""
     first = page.run_first(plan) if needed else {}
     found = [sections.sections(lesson)[0].heading]
@@ -300,7 +300,7 @@ WAYS = {
 @pytest.mark.parametrize(
     ("plan", "lesson"), WAYS.values(), ids=[f"{p.name}-{x.slug}" for p, x in WAYS.values()]
 )
-def test_the_cells_of_a_plan_run_in_its_order(plan: Plan, lesson: course.Lesson, tmp_path: Path):
+def test_the_cells_of_a_plan_run_in_its_order(plan: Plan, lesson: catalogue.Lesson, tmp_path: Path):
     headings = in_order(plan, lesson, needed=True)
     run = run_sections(lesson, headings, tmp_path)
     assert run.stdout.splitlines()[-1:] == [f"ran {len(headings)}"], run.stderr[-2000:]
@@ -360,7 +360,7 @@ def test_a_page_has_each_vote_in_full_with_its_answer(plan: Plan):
 def test_a_page_has_each_exercise_with_minutes_hints_and_answer(plan: Plan):
     text = page.markdown(plan)
     for name in plan.exercises:
-        info = course.exercise_info(name)
+        info = catalogue.exercise_info(name)
         _, found, after = text.partition(f"### Exercise: {info.title} · {info.minutes} minutes")
         assert found, name
         hints, answer = sentences.help_with(name)

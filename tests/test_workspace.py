@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course, home, ipynb, lab, pictures, progress, workspace
-from amp_lessons.course import UnknownExercise
+from amp_lessons import home, lab, workspace
+from amp_lessons.core import catalogue, ipynb, pictures, progress
+from amp_lessons.core.catalogue import UnknownExercise
 from amp_lessons.lab import LabError
 from amp_lessons.workspace import WorkspaceError, copy_course, copying, reset
 from amp_lessons.workspace.trust import was_trusted
@@ -56,8 +57,8 @@ def newer(tmp_path, monkeypatch):
     """A course whose files can be changed, as an upgrade would."""
     root = tmp_path / "course"
     for name in workspace.FOLDERS:
-        shutil.copytree(course.course_files() / name, root / name)
-    monkeypatch.setattr(course, "course_files", lambda: root)
+        shutil.copytree(catalogue.course_files() / name, root / name)
+    monkeypatch.setattr(catalogue, "course_files", lambda: root)
     return root
 
 
@@ -87,7 +88,7 @@ def change(path: Path, grade_id: str, source: str) -> None:
 def test_the_copy_holds_the_lessons_and_exercises_and_no_solutions(folder):
     copied = copy_course(folder)
     found = files_in(folder)
-    for lesson in course.LESSONS:
+    for lesson in catalogue.LESSONS:
         assert lesson.notebook in found
         if lesson.exercises:
             assert lesson.sheet in found
@@ -234,7 +235,7 @@ def test_reset_in_the_workspace_of_a_newer_course_changes_nothing(worked_on, nam
 def test_lessons_are_handed_out_without_the_outputs_that_answer_their_predictions(folder):
     copy_course(folder)
     reset(folder, LESSON)
-    stored = ipynb.read(course.course_files() / LESSON)["cells"]
+    stored = ipynb.read(catalogue.course_files() / LESSON)["cells"]
     copied = ipynb.read(folder / LESSON)["cells"]
     assert any(cell.get("outputs") for cell in stored)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in copied)
@@ -292,8 +293,8 @@ def test_a_folder_where_a_file_must_be(folder):
 
 def test_the_course_itself_is_refused():
     with pytest.raises(WorkspaceError, match="the course itself"):
-        copy_course(course.course_files())
-    assert not (course.course_files() / workspace.MANIFEST).exists()
+        copy_course(catalogue.course_files())
+    assert not (catalogue.course_files() / workspace.MANIFEST).exists()
 
 
 def test_a_folder_that_may_not_be_written(folder, monkeypatch):
@@ -367,7 +368,7 @@ def test_no_space_left_keeps_the_old_files(folder, newer, monkeypatch):
 
 
 def test_a_course_without_notebooks_says_how_to_get_them(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(course, "course_files", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(catalogue, "course_files", lambda: tmp_path / "nothing")
     with pytest.raises(WorkspaceError, match=r"make notebooks|pip install"):
         copy_course(folder)
 
@@ -396,7 +397,7 @@ def test_reset_of_an_exercise_touches_no_other_cell(worked_on):
     old = (worked_on / SHEET).read_bytes()
     done = reset(worked_on, "next_float")
     after, before = ipynb.read(worked_on / SHEET), ipynb.parse(old)
-    master = course.course_files() / SHEET
+    master = catalogue.course_files() / SHEET
     assert cell_of(worked_on / SHEET, "next_float") == cell_of(master, "next_float")
     differ = [a for a, b in zip(after["cells"], before["cells"], strict=True) if a != b]
     assert [ipynb.grade_id(cell) for cell in differ] == ["next_float"]
@@ -451,9 +452,9 @@ def test_reset_finds_cells_that_lost_their_metadata(worked_on):
 def test_reset_of_a_whole_sheet(worked_on, name):
     old = (worked_on / SHEET).read_bytes()
     done = reset(worked_on, name)
-    assert (worked_on / SHEET).read_bytes() == (course.course_files() / SHEET).read_bytes()
+    assert (worked_on / SHEET).read_bytes() == (catalogue.course_files() / SHEET).read_bytes()
     assert done.kept_as.read_bytes() == old
-    assert set(done.exercises) == {info.name for info in course.LESSONS[1].exercises}
+    assert set(done.exercises) == {info.name for info in catalogue.LESSONS[1].exercises}
     assert copy_course(worked_on).kept == []
 
 
@@ -473,7 +474,7 @@ def test_reset_in_a_broken_notebook_restores_all_of_it(worked_on, content):
     (worked_on / SHEET).write_text(content)
     done = reset(worked_on, "next_float")
     assert done.kept_as.read_text() == content
-    assert (worked_on / SHEET).read_bytes() == (course.course_files() / SHEET).read_bytes()
+    assert (worked_on / SHEET).read_bytes() == (catalogue.course_files() / SHEET).read_bytes()
     assert "all of it was put back" in done.notes[0]
 
 

@@ -37,10 +37,11 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons import home, ipynb, roofline
+from amp_lessons import home, roofline
 from amp_lessons.authoring.cells import ExerciseFileError
-from amp_lessons.course import HOME, LESSONS, WHEEL, Lesson, after, paths_with
-from amp_lessons.progress import Progress
+from amp_lessons.core import ipynb
+from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, paths_with
+from amp_lessons.core.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -341,7 +342,7 @@ def products(sources: Path) -> list[Product]:
     stray = sorted(set(sources.glob("*/*.py")) - listed)
     if stray:
         raise BuildError(
-            f"not in the catalogue (amp_lessons/course.py): {', '.join(map(str, stray))}"
+            f"not in the catalogue (amp_lessons/core/catalogue.py): {', '.join(map(str, stray))}"
         )
     return [with_set_up(product) for product in wanted]
 

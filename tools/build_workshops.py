@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.workshop import page, reading
 
 ROOT = Path(__file__).resolve().parent.parent

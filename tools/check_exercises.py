@@ -18,12 +18,13 @@ from functools import cache
 
 import prose
 
-from amp_lessons import checks, course
+from amp_lessons import checks
 from amp_lessons.authoring.cells import ExerciseFileError
 from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.checks.verdict import State
-from amp_lessons.course import LESSONS
+from amp_lessons.core import catalogue
+from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.plain_data.compare import same_outcome
 from amp_lessons.torch_state import usual_torch
 
@@ -41,7 +42,7 @@ def find(name: str) -> Exercise:
     Raises:
         UnknownExercise: if there is neither.
     """
-    unlisted = [] if name in EXERCISES else sorted(course.EXERCISES.glob(f"*/{name}.py"))
+    unlisted = [] if name in EXERCISES else sorted(catalogue.EXERCISES.glob(f"*/{name}.py"))
     return Exercise(unlisted[0]) if unlisted else checks.find(name)
 
 
@@ -80,7 +81,7 @@ def listed(exercise: Exercise) -> Iterator[str]:
     if name not in EXERCISES:
         yield (
             f"{topic}/{name}.py: not in the course yet; add {name!r} to the exercises of {topic} "
-            "in amp_lessons/course.py."
+            "in amp_lessons/core/catalogue.py."
         )
 
 
@@ -256,7 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pairs", action="store_true", help="also run all mistakes in pairs")
     chosen = parser.parse_args(arguments)
     for name in chosen.names:
-        if name not in EXERCISES and not list(course.EXERCISES.glob(f"*/{name}.py")):
+        if name not in EXERCISES and not list(catalogue.EXERCISES.glob(f"*/{name}.py")):
             print(unknown(name), file=sys.stderr)
             return 2
     asked = (listed, words, *CHECKS, *([two_at_once] if chosen.pairs else []))

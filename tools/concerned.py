@@ -14,7 +14,7 @@ from pathlib import Path
 
 from importing import PACKAGE, Code, dotted
 
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ TABLE = (
         "them, read the text below it again.",
     ),
     Row(
-        "amp_lessons/course.py",
+        "amp_lessons/core/catalogue.py",
         tests=(
             "tests/test_build.py",
             "tests/test_home.py",

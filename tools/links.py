@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from posixpath import relpath
 
-from amp_lessons.course import HOME, LESSONS, Lesson, lesson_called
+from amp_lessons.core.catalogue import HOME, LESSONS, Lesson, lesson_called
 
 _LINK = re.compile(
     r"\[\[(lesson|Lesson|exercises|Exercises|deep|term|home|glossary|numbers)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from amp_lessons import profiles
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons.core.files import write_atomically
 
 WIDTH, BATCH, STEPS = 512, 256, 20
 

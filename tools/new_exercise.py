@@ -12,7 +12,7 @@ import keyword
 import sys
 from pathlib import Path
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 
 TEMPLATE = '''\
 # %% statement points={points} minutes={minutes}
@@ -60,8 +60,8 @@ class Refused(Exception):
 
 def begin(topic: str, name: str, title: str, points: int, minutes: int) -> Path:
     """Write the file. Raises `Refused`."""
-    folder = course.EXERCISES / topic
-    topics = sorted(path.parent.name for path in course.EXERCISES.glob("*/sheet.py"))
+    folder = catalogue.EXERCISES / topic
+    topics = sorted(path.parent.name for path in catalogue.EXERCISES.glob("*/sheet.py"))
     if topic not in topics:
         raise Refused(
             f"no topic is called {topic!r}: take one of {', '.join(topics)}, or begin one with a "
@@ -69,7 +69,7 @@ def begin(topic: str, name: str, title: str, points: int, minutes: int) -> Path:
         )
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.strip("_"):
         raise Refused(f"{name!r} cannot name a function: take a word such as stop_sinking")
-    if course.find_exercise(name) is not None or (folder / f"{name}.py").exists():
+    if catalogue.find_exercise(name) is not None or (folder / f"{name}.py").exists():
         raise Refused(f"an exercise called {name} exists: take another name")
     path = folder / f"{name}.py"
     text = TEMPLATE.format(name=name, title=title, points=points, minutes=minutes)
@@ -91,7 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(refused, file=sys.stderr)
         return 2
     print(f"Wrote {path}")
-    print(f'Next: add "{chosen.name}" to the exercises of {chosen.topic} in amp_lessons/course.py,')
+    where = f"the exercises of {chosen.topic} in amp_lessons/core/catalogue.py"
+    print(f'Next: add "{chosen.name}" to {where},')
     print("write the wrong answers first, as people would give them, then the cells marked TODO,")
     print(f"and run: python tools/check_exercises.py {chosen.name} -v")
     print("At the end: make notebooks")

@@ -1,4 +1,4 @@
-"""Write the README's tables of paths and lessons from `amp_lessons/course.py`.
+"""Write the README's tables of paths and lessons from `amp_lessons/core/catalogue.py`.
 
 Each stands between two comments, such as ``<!-- paths: ... -->`` and ``<!-- end of paths -->``.
 With nothing changed, a second run writes nothing.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from amp_lessons.course import LESSONS, PATHS, Lesson
+from amp_lessons.core.catalogue import LESSONS, PATHS, Lesson
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -57,7 +57,7 @@ def written(text: str) -> str:
         ValueError: if the comments around a table aren't there. The message says what to write.
     """
     for name, table in TABLES.items():
-        begin = f"<!-- {name}: written by tools/readme.py from amp_lessons/course.py -->"
+        begin = f"<!-- {name}: written by tools/readme.py from amp_lessons/core/catalogue.py -->"
         end = f"<!-- end of {name} -->"
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)

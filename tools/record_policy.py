@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from amp_lessons import policy, policy_record
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons.core.files import write_atomically
 from amp_lessons.policy_record.changes import BUILD_ONLY
 
 DTYPES = ("float16", "bfloat16")

@@ -20,7 +20,7 @@ from amp_lessons.authoring.cells import (
 )
 from amp_lessons.checks import find
 from amp_lessons.checks.halves import SHEET
-from amp_lessons.course import EXERCISES, ExerciseInfo, Lesson, lesson_of
+from amp_lessons.core.catalogue import EXERCISES, ExerciseInfo, Lesson, lesson_of
 
 CHECK_TAG = "nbval-check-output"
 

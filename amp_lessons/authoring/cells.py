@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 OPEN = ("statement", "text", "demo", "given", "answer", "hints", "probe")
 SECRET = ("judge", "passed", "right", "rule", "wrong", "program")

@@ -13,8 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from amp_lessons import device as machine
 from amp_lessons.bench.modes import Mode
 from amp_lessons.bench.workloads import BenchError, Workload
+from amp_lessons.core.sizes import size
 from amp_lessons.fakes.modes import quiet
-from amp_lessons.foundations.sizes import size
 from amp_lessons.memory import optimizer_bytes, training_memory
 from amp_lessons.timing import count_bytes, count_flops
 

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from amp_lessons.bench.modes import MODES, Mode
 from amp_lessons.bench.runner import Report
-from amp_lessons.foundations.sizes import size
-from amp_lessons.pictures import Picture
+from amp_lessons.core.pictures import Picture
+from amp_lessons.core.sizes import size
 from amp_lessons.records import SCHEMA_VERSION, Row
 from amp_lessons.roofline import find_gpu
 from amp_lessons.roofline_plot import roofline

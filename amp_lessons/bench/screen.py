@@ -13,13 +13,14 @@ from typing import Any
 
 from rich.progress import Progress, TimeElapsedColumn
 
-from amp_lessons import bench, interrupts, records
+from amp_lessons import bench, records
 from amp_lessons.bench import report as reports
 from amp_lessons.bench.modes import Mode
 from amp_lessons.bench.runner import Report
 from amp_lessons.bench.workloads import Workload
-from amp_lessons.foundations.files import write_atomically
-from amp_lessons.terminal import console, say, warn
+from amp_lessons.core import interrupts
+from amp_lessons.core.files import write_atomically
+from amp_lessons.core.terminal import console, say, warn
 
 
 @dataclass(frozen=True)

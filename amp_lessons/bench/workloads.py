@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim import SGD, AdamW, Optimizer
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.models import GPT, ConvNet
 
 Batch = tuple[Tensor, Tensor]

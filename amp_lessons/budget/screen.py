@@ -10,7 +10,7 @@ from rich.text import Text
 
 from amp_lessons.budget import rollup
 from amp_lessons.budget.counting import CARDS, NOT_COUNTED, OPTIMIZERS, Survey
-from amp_lessons.foundations.sizes import size
+from amp_lessons.core.sizes import size
 from amp_lessons.memory import STATE_COPIES
 
 WIDEST = len("grads+optim")

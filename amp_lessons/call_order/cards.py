@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from textwrap import indent
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 
 class OrderError(AmpLessonsError, ValueError):

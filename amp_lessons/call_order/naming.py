@@ -24,7 +24,7 @@ from amp_lessons.call_order.playing import (
     Stop,
     play_order,
 )
-from amp_lessons.course import lesson_called
+from amp_lessons.core.catalogue import lesson_called
 
 SAME = 1e-4  # weights that differ by less, as a share of how far they moved, are the same
 

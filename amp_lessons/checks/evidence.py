@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import amp_lessons
-from amp_lessons.interrupts import TooSlow
+from amp_lessons.core.interrupts import TooSlow
 from amp_lessons.plain_data import UNATTEMPTED, as_json, name_of, plain
 
 PACKAGE = Path(amp_lessons.__file__).resolve().parent

@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import handout, progress
 from amp_lessons.checks import display
 from amp_lessons.checks.halves import LearnersHalf, SecretHalf
 from amp_lessons.checks.verdict import Finding, State, Verdict
-from amp_lessons.course import ExerciseInfo, Lesson, exercise_info, lesson_of
+from amp_lessons.core import handout, progress
+from amp_lessons.core.catalogue import ExerciseInfo, Lesson, exercise_info, lesson_of
 
 if TYPE_CHECKING:
     from amp_lessons.checks.probe import Probe

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import amp_lessons
-from amp_lessons import course
 from amp_lessons.authoring.cells import (
     Cell,
     ExerciseFileError,
@@ -27,6 +26,7 @@ from amp_lessons.authoring.cells import (
     read_cells,
     without_markers,
 )
+from amp_lessons.core import catalogue
 
 if TYPE_CHECKING:
     from amp_lessons.checks.diagnosis import Breaks, Diagnosis, Mistake, WrongAnswer
@@ -304,7 +304,9 @@ def open_halves(package: Path) -> None:
     Raises:
         FileNotFoundError: if the copy has no exercises where the package has them.
     """
-    exercises = package / course.EXERCISES.relative_to(Path(amp_lessons.__file__).resolve().parent)
+    exercises = package / catalogue.EXERCISES.relative_to(
+        Path(amp_lessons.__file__).resolve().parent
+    )
     for folder in filter(Path.is_dir, exercises.iterdir()):
         for path in _exercises_in(folder):
             path.write_text(open_half(path.read_text(encoding="utf-8")), encoding="utf-8")

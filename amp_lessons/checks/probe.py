@@ -13,7 +13,7 @@ from typing import Any
 
 from amp_lessons.checks.closed import Closed, without
 from amp_lessons.checks.evidence import describe_error, observe
-from amp_lessons.interrupts import time_limit
+from amp_lessons.core.interrupts import time_limit
 from amp_lessons.op_watch import watched
 
 SECONDS = 120.0

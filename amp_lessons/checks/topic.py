@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from amp_lessons import course
 from amp_lessons.checks.exercise import Exercise
+from amp_lessons.core import catalogue
 
 
 @cache
@@ -21,7 +21,7 @@ def exercise(name: str) -> Exercise:
     Raises:
         UnknownExercise: if the catalogue has no such exercise.
     """
-    return Exercise(course.EXERCISES / course.lesson_of(name).slug / f"{name}.py")
+    return Exercise(catalogue.EXERCISES / catalogue.lesson_of(name).slug / f"{name}.py")
 
 
 def open_topic(module: str) -> Callable[[str], Any]:
@@ -33,9 +33,9 @@ def open_topic(module: str) -> Callable[[str], Any]:
     topic = module.rpartition(".")[2]
 
     def attribute(name: str) -> Any:
-        if course.find_exercise(name) is not None and course.lesson_of(name).slug == topic:
+        if catalogue.find_exercise(name) is not None and catalogue.lesson_of(name).slug == topic:
             return exercise(name)
-        if not name.startswith("_") and (course.EXERCISES / topic / "stage.py").exists():
+        if not name.startswith("_") and (catalogue.EXERCISES / topic / "stage.py").exists():
             stage = importlib.import_module(f"{module}.stage")
             if hasattr(stage, name):
                 return getattr(stage, name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amp_lessons.foundations.states import State
+from amp_lessons.core.states import State
 
 __all__ = ["VERDICT", "Finding", "State", "Verdict"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amp_lessons.terminal import say, warn
+from amp_lessons.core.terminal import say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.class_view.viewer import Viewer
@@ -49,10 +49,10 @@ def class_(
     It reads what the learners' files say and runs nothing. Such files can be
     edited, so what it shows are not marks: amp-lessons grade gives those.
     """
-    from amp_lessons import course
     from amp_lessons.class_view.viewer import Viewer
+    from amp_lessons.core import catalogue
 
-    only = course.find_lesson(lesson) if lesson else None
+    only = catalogue.find_lesson(lesson) if lesson else None
     viewer = Viewer(folder.expanduser(), only)
     if once is not None:
         _write(viewer, once)
@@ -63,7 +63,7 @@ def class_(
 def _write(viewer: Viewer, file: Path) -> None:
     from amp_lessons.class_view import page
     from amp_lessons.class_view.folder import ClassError
-    from amp_lessons.foundations.files import write_atomically
+    from amp_lessons.core.files import write_atomically
 
     text = page.page(viewer.look(), viewer.folder, live=False)
     try:

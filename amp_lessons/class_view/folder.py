@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from amp_lessons.course import LESSONS
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.catalogue import LESSONS
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.grading import whose
 
 LARGEST = 10 * 2**20

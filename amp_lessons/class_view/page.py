@@ -28,8 +28,8 @@ from amp_lessons.class_view.room import (
     mistakes,
     standings,
 )
-from amp_lessons.course import lesson_of
-from amp_lessons.foundations.states import State, look
+from amp_lessons.core.catalogue import lesson_of
+from amp_lessons.core.states import State, look
 
 if TYPE_CHECKING:
     from jinja2 import Environment

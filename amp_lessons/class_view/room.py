@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from amp_lessons.class_view.reading import Claim, Read, joined
-from amp_lessons.course import LESSONS, ExerciseInfo, Lesson, lesson_of
-from amp_lessons.foundations.states import State
+from amp_lessons.core.catalogue import LESSONS, ExerciseInfo, Lesson, lesson_of
+from amp_lessons.core.states import State
 
 RECENT = 20 * 60.0
 """Seconds."""

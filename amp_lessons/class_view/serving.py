@@ -20,7 +20,7 @@ from amp_lessons.class_view import page
 from amp_lessons.class_view.folder import ClassError
 from amp_lessons.class_view.room import Room
 from amp_lessons.class_view.viewer import Viewer
-from amp_lessons.terminal import warn
+from amp_lessons.core.terminal import warn
 
 HERE = "127.0.0.1"
 EVERYWHERE = ("0.0.0.0", "::")

@@ -12,8 +12,8 @@ from pathlib import Path
 from amp_lessons.class_view.folder import MOST_PROBLEMS, Found, lesson_of, list_files, read
 from amp_lessons.class_view.reading import Read, joined_reads, read_notebook, read_progress
 from amp_lessons.class_view.room import Room, room
-from amp_lessons.course import Lesson
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.catalogue import Lesson
+from amp_lessons.core.errors import AmpLessonsError
 
 PAUSE = 1.0
 """Seconds between two looks, however many pages are open."""

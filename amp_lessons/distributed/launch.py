@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 import amp_lessons
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 PACKAGE_ROOT = Path(amp_lessons.__file__).resolve().parent.parent
 _REPORT = "amp-lessons-report "

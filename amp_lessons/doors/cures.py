@@ -7,9 +7,9 @@ import inspect
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.doors.given import DoorError, Given
 from amp_lessons.fakes.errors import CANNOT_FOLLOW, TraceError
-from amp_lessons.foundations.errors import AmpLessonsError
 
 SMALL = 2**30
 """Bytes of parameters up to which a model is built for real without asking."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.doors import targets
 from amp_lessons.doors.given import DoorError
 from amp_lessons.doors.inputs import parse
-from amp_lessons.foundations.errors import AmpLessonsError
 
 Loss = Callable[[Any, Any], Any]
 

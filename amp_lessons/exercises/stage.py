@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.wording import describe, line
+from amp_lessons.core.precision import dtype_name as name_of
 from amp_lessons.fakes.cuda import ensure_cuda_guard
-from amp_lessons.foundations.precision import dtype_name as name_of
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import Same, as_number, is_dict
 

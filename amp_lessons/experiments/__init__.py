@@ -4,6 +4,7 @@ Some change torch, for as long as a ``with`` block runs, and put it back. The ot
 and say what came of it.
 """
 
+from amp_lessons.core.messages import raised, raised_by, warned
 from amp_lessons.experiments.kept import (
     kept_by_cross_entropy,
     kept_for_backward,
@@ -21,7 +22,6 @@ from amp_lessons.experiments.runs import (
     resumed,
 )
 from amp_lessons.experiments.scalers import item_calls, scaler_error, without_cuda
-from amp_lessons.messages import raised, raised_by, warned
 
 __all__ = [
     "OnePass",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.messages import raised
+from amp_lessons.core.messages import raised
 
 
 class _Casts(TorchDispatchMode):

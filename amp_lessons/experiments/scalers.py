@@ -8,7 +8,7 @@ from unittest import mock
 
 import torch
 
-from amp_lessons.messages import raised
+from amp_lessons.core.messages import raised
 
 
 @contextmanager

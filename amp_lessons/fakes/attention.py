@@ -27,7 +27,7 @@ from amp_lessons.attention import (
     Settings,
     capability,
 )
-from amp_lessons.foundations.precision import dtype_name
+from amp_lessons.core.precision import dtype_name
 
 SDPA = F.scaled_dot_product_attention
 ADDITIVE_MIN = {"cudnn": -65504.0}

@@ -15,10 +15,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from amp_lessons.attention import Choice, capability, choose
+from amp_lessons.core.interrupts import let_in
 from amp_lessons.fakes.attention import SDPA, Attention, attend, gpu_named, settings
 from amp_lessons.fakes.known import is_stale, numbers_in, value_of
 from amp_lessons.fakes.packed import PAD_PACKED, can_unpack, unpacked
-from amp_lessons.interrupts import let_in
 
 
 class GpuCalls(TorchFunctionMode):

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from amp_lessons.core.interrupts import held
 from amp_lessons.fakes.caches import caches_kept_clean
 from amp_lessons.fakes.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
 from amp_lessons.fakes.errors import TraceError
 from amp_lessons.fakes.known import value_of
-from amp_lessons.interrupts import held
 
 
 def fake_mode(sizes: Any = None) -> FakeTensorMode:

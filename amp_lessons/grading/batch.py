@@ -20,9 +20,12 @@ from queue import SimpleQueue
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import __version__, course
-from amp_lessons.course import ExerciseInfo, Lesson
-from amp_lessons.foundations.states import State
+from amp_lessons import __version__
+from amp_lessons.core import catalogue
+from amp_lessons.core.catalogue import ExerciseInfo, Lesson
+from amp_lessons.core.ipynb import NotebookError
+from amp_lessons.core.states import State
+from amp_lessons.core.terminal import line
 from amp_lessons.grading import launch, watch
 from amp_lessons.grading.collect import HandedIn
 from amp_lessons.grading.judging import TO_JUDGE, Judges
@@ -33,8 +36,6 @@ from amp_lessons.grading.notebook import Submission
 from amp_lessons.grading.reading import Reader
 from amp_lessons.grading.sandbox.limits import Limits
 from amp_lessons.grading.watch import Run
-from amp_lessons.ipynb import NotebookError
-from amp_lessons.terminal import line
 
 if TYPE_CHECKING:
     from amp_lessons.checks.verdict import Verdict
@@ -250,7 +251,7 @@ def open_batch(options: Options, lessons: Sequence[str] | None = None) -> Iterat
         raise SandboxError(
             "grading needs Linux or macOS: on Windows, run it in WSL (the Linux in Windows)"
         )
-    slugs = lessons or [lesson.slug for lesson in course.LESSONS if lesson.exercises]
+    slugs = lessons or [lesson.slug for lesson in catalogue.LESSONS if lesson.exercises]
     results = None
     if options.results is not None:
         results = Results(options.results, options.conditions, options.seed)

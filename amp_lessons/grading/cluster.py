@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.ipynb import NotebookError
+from amp_lessons.core.terminal import line, warn
 from amp_lessons.grading import batch
 from amp_lessons.grading.batch import Options
 from amp_lessons.grading.collect import HandedIn
 from amp_lessons.grading.kept import Results
 from amp_lessons.grading.marks import Graded
 from amp_lessons.grading.sandbox.limits import Limits
-from amp_lessons.ipynb import NotebookError
-from amp_lessons.terminal import line, warn
 
 if TYPE_CHECKING:
     from distributed import Client, Future

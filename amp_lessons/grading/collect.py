@@ -16,13 +16,13 @@ from functools import cache, partial
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO
 
-from amp_lessons import course, handout, ipynb
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue, handout, ipynb
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.ipynb import NotebookError
+from amp_lessons.core.terminal import line
 from amp_lessons.grading import places, whose
 from amp_lessons.grading.places import Archive, Files, Folder, Place
 from amp_lessons.grading.whose import is_archive, is_notebook
-from amp_lessons.ipynb import NotebookError
-from amp_lessons.terminal import line
 
 MOST_OF_A_LEARNER = 50
 """Notebooks. The course has thirteen sheets."""
@@ -386,8 +386,8 @@ def _travels(file: PurePosixPath) -> bool:
 @cache
 def _without_exercises() -> Collection[str]:
     """The names of the lessons' own notebooks, which a learner's whole folder holds too."""
-    lessons = [path for each in course.LESSONS for path in (each.notebook, each.deep_notebook)]
-    return frozenset(PurePosixPath(path).name for path in (*lessons, course.HOME))
+    lessons = [path for each in catalogue.LESSONS for path in (each.notebook, each.deep_notebook)]
+    return frozenset(PurePosixPath(path).name for path in (*lessons, catalogue.HOME))
 
 
 def _quietly(place: Place, file: PurePosixPath | None) -> bytes | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from amp_lessons.terminal import console, say, warn
+from amp_lessons.core.terminal import console, say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.grading import Graded, HandedIn, Options
@@ -191,12 +191,12 @@ def grade(
 
 def _what_was_set(exercises: str | None, plan: str | None) -> frozenset[str] | None:
     """The exercises that count; None for all."""
-    from amp_lessons import course
+    from amp_lessons.core import catalogue
 
     if exercises is None and plan is None:
         return None
     names = [name for name in re.split(r"[,\s]+", exercises or "") if name]
-    found = {course.exercise_info(name).name for name in names}
+    found = {catalogue.exercise_info(name).name for name in names}
     if plan is not None:
         from amp_lessons.workshop import reading
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import write_atomically
 from amp_lessons.grading.marks import Graded
 
 BATCH = "batch.json"

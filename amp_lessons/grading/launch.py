@@ -22,13 +22,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from amp_lessons import course
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.ipynb import NotebookError
 from amp_lessons.grading import notebook
 from amp_lessons.grading.sandbox import bubblewrap, house
 from amp_lessons.grading.sandbox.limits import Limits
 from amp_lessons.grading.scratch import scratch_folder
-from amp_lessons.ipynb import NotebookError
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "LD_LIBRARY_PATH")
 """The variables that a notebook gets to see. All others may be somebody's secret."""
@@ -158,7 +158,7 @@ def _modules(lessons: Sequence[str]) -> list[str]:
     found = set()
     for slug in lessons:
         with suppress(NotebookError):  # each submission will say so
-            found |= notebook.modules_of(course.find_lesson(slug))
+            found |= notebook.modules_of(catalogue.find_lesson(slug))
     return sorted(found)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.terminal import line
+from amp_lessons.core.terminal import line
 
 if TYPE_CHECKING:
     from amp_lessons.checks.verdict import Verdict

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from amp_lessons import course, ipynb
-from amp_lessons.course import Lesson
-from amp_lessons.ipynb import NotebookError
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.catalogue import Lesson
+from amp_lessons.core.ipynb import NotebookError
 
 SUFFIX = "_check"
 """Added to an exercise's name, it is the grade id of its check cell."""
@@ -130,7 +130,7 @@ def _given_up(steps: Sequence[Step], known: set[str]) -> Iterator[str]:
 
 @cache
 def _own_cells(lesson: Lesson) -> list[ipynb.Cell]:
-    path = course.course_files() / lesson.sheet
+    path = catalogue.course_files() / lesson.sheet
     try:
         return ipynb.read(path)["cells"]
     except NotebookError as error:
@@ -169,7 +169,7 @@ def checks_of(lesson: Lesson) -> dict[str, str]:
     Raises:
         NotebookError: if the course's own notebook is missing or not complete.
     """
-    path = course.course_files() / lesson.sheet
+    path = catalogue.course_files() / lesson.sheet
     found = {
         ipynb.grade_id(cell).removesuffix(SUFFIX): ipynb.source_of(cell)
         for cell in _own_cells(lesson)
@@ -185,7 +185,7 @@ def checks_of(lesson: Lesson) -> dict[str, str]:
 
 def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
     """The code cells as steps, each with the exercise that it answers or checks."""
-    known = {info.name for lesson in course.LESSONS for info in lesson.exercises}
+    known = {info.name for lesson in catalogue.LESSONS for info in lesson.exercises}
     ids = {name.replace("_", "-"): name for name in known}
     ids |= {f"{cell_id}-check": f"{name}{SUFFIX}" for cell_id, name in ids.items()}
     steps = []
@@ -285,10 +285,10 @@ def _defined(source: str) -> set[str]:
 def _lesson(steps: list[Step]) -> tuple[Lesson, list[Lesson]]:
     """The lesson that most of the exercises belong to, and the other lessons found."""
     exercises = {name for step in steps for name in (step.checks, step.solves) if name}
-    counts = Counter(course.lesson_of(name).id for name in exercises)
+    counts = Counter(catalogue.lesson_of(name).id for name in exercises)
     if not counts:
         raise NotebookError(NO_EXERCISE)
-    found = [lesson for lesson in course.LESSONS if lesson.id in counts]
+    found = [lesson for lesson in catalogue.LESSONS if lesson.id in counts]
     best = max(found, key=lambda lesson: counts[lesson.id])
     return best, [lesson for lesson in found if lesson is not best]
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from amp_lessons.ipynb import NotebookError
+from amp_lessons.core.ipynb import NotebookError
 
 MOST_FILES = 5_000
 """Files and folders that are looked through in one learner's folder or archive."""

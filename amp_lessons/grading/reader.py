@@ -10,9 +10,9 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from amp_lessons.core.ipynb import NotebookError
 from amp_lessons.grading import notebook, services
 from amp_lessons.grading.frames import Frame
-from amp_lessons.ipynb import NotebookError
 
 
 def answer(_: dict[str, Any], content: bytes) -> Frame:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
+from amp_lessons.core.ipynb import NotebookError
 from amp_lessons.grading.notebook import Step, Submission
 from amp_lessons.grading.services import Service, ServiceError
-from amp_lessons.ipynb import NotebookError
 
 PATIENCE = 20.0
 """Seconds for one file. 50 MB of plots take about one."""
@@ -36,7 +36,7 @@ class Reader:
             raise NotebookError(header["refused"])
         found = json.loads(given)
         return Submission(
-            course.lesson_called(found["lesson"]),
+            catalogue.lesson_called(found["lesson"]),
             tuple(Step(**step) for step in found["steps"]),
             tuple(found["problems"]),
             tuple(found["notes"]),

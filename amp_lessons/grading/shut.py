@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from amp_lessons import course
 from amp_lessons.checks import closed, draws, find
 from amp_lessons.checks.closed import Room, room
 from amp_lessons.checks.probe import Case, Probe
+from amp_lessons.core import catalogue
 from amp_lessons.grading.apart import keep_apart
 
 _REFUSAL = "from amp_lessons.checks.closed import refuse\nrefuse()"
@@ -23,7 +23,7 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 def probes(slug: str) -> dict[str, Probe]:
     """The probes of a lesson's exercises, by name."""
-    return {info.name: find(info.name).probe for info in course.find_lesson(slug).exercises}
+    return {info.name: find(info.name).probe for info in catalogue.find_lesson(slug).exercises}
 
 
 def for_good(slug: str) -> list[Room]:

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import PurePath, PurePosixPath
 
-from amp_lessons import course
-from amp_lessons.terminal import line
+from amp_lessons.core import catalogue
+from amp_lessons.core.terminal import line
 
 LONGEST = 200
 """Characters of a name."""
@@ -37,7 +37,7 @@ _NOBODY = re.compile(
 )
 """What people and browsers add to a file's name: ``(1)``, ``-Copy1``, ``final``."""
 
-_LESSONS = {name for lesson in course.LESSONS for name in (lesson.id, lesson.slug)}
+_LESSONS = {name for lesson in catalogue.LESSONS for name in (lesson.id, lesson.slug)}
 _COURSES = {"exercises", "notebooks", "solutions", "workspace", *_LESSONS}
 
 _APART = re.compile(

@@ -16,8 +16,8 @@ from typing import Any
 
 import tomli
 
-from amp_lessons import course
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue
+from amp_lessons.core.errors import AmpLessonsError
 
 FOLDER = Path(__file__).parent / "entries"
 
@@ -82,12 +82,12 @@ class Entry:
     @property
     def notebook(self) -> str:
         """The lesson that explains it, as a path in the course and in a workspace."""
-        return course.lesson_called(self.lesson).notebook
+        return catalogue.lesson_called(self.lesson).notebook
 
     @property
     def lesson_title(self) -> str:
         """That lesson's number and title, such as ``"06 GradScaler"``."""
-        lesson = course.lesson_called(self.lesson)
+        lesson = catalogue.lesson_called(self.lesson)
         return f"{lesson.number:02} {lesson.title}"
 
 
@@ -208,7 +208,7 @@ def _check_details(path: Path, entry: Entry) -> None:
 
 @lru_cache(maxsize=1)
 def _slugs() -> tuple[str, ...]:
-    return tuple(lesson.slug for lesson in course.LESSONS)
+    return tuple(lesson.slug for lesson in catalogue.LESSONS)
 
 
 def _check_patterns(path: Path, entry: Entry) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from amp_lessons.terminal import console, say, warn
+from amp_lessons.core.terminal import console, say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.lookup.search import Found

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.scaler_log import ScalerLog
 
 

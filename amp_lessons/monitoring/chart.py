@@ -10,8 +10,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from amp_lessons.core.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture
 from amp_lessons.monitoring.findings import Findings
-from amp_lessons.pictures import COLOURS, DASHES, INK, MARKERS, QUIET, STYLE, Picture
 
 
 def picture(seen: Findings) -> Picture:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from amp_lessons.course import Lesson, lesson_called
+from amp_lessons.core.catalogue import Lesson, lesson_called
 from amp_lessons.formats import BF16, FP32, Format
 from amp_lessons.monitoring.counting import Tally, largest_safe_scale, smallest_saving_scale
 from amp_lessons.monitoring.cures import cure_of
@@ -26,7 +26,7 @@ class Diagnosis:
         title: what happened, in one line.
         text: where, and why.
         cure: what to do; "" for a note.
-        lesson: the slug of the lesson that explains it, as in `course.py`.
+        lesson: the slug of the lesson that explains it, as in `catalogue.py`.
     """
 
     severity: str

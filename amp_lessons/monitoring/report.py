@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from amp_lessons.foundations.states import look
+from amp_lessons.core.states import look
 from amp_lessons.monitoring.counting import MOST, Tally, fates_by_scale
 from amp_lessons.monitoring.diagnosis import Diagnosis, diagnoses, parameters, power, title
 from amp_lessons.monitoring.findings import Findings, Seen, Skip

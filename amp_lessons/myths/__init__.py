@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from amp_lessons.course import heading_anchor
+from amp_lessons.core.catalogue import heading_anchor
 
 Verdict = Literal["true", "false", "true only when"]
 Page = Literal["interview question", "quiz", "guide", "benchmark"]

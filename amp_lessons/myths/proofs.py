@@ -20,10 +20,10 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons import models, timing, training
+from amp_lessons.core.messages import said
 from amp_lessons.experiments import item_calls, raised, scaler_error, warned, without_cuda
 from amp_lessons.fakes.modes import autocast_on
 from amp_lessons.memory import Memory, training_memory
-from amp_lessons.messages import said
 from amp_lessons.policy import counts, op_policy, policy_table
 from amp_lessons.pretend_gpu import PretendGpu
 from amp_lessons.records import Record, load_records

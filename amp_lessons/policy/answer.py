@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import torch
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.precision import dtype_name
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.policy_record import GROUPS, Group, asked
 
 DTYPES = {word: getattr(torch, name) for word, name in asked.DTYPES.items()}

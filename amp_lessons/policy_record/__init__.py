@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from packaging.version import Version
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 FOLDER = Path(__file__).with_name("recorded")
 COLUMNS = ("low", "full", "mixed", "group")

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 STORED = Path(__file__).parent / "step_on_a_cpu.json"
 PRECISIONS = ("fp32", "bf16")

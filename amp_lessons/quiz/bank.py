@@ -18,8 +18,8 @@ from typing import Any
 import tomli
 from pydantic import TypeAdapter, ValidationError
 
-from amp_lessons import course
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.quiz.items import (
     KINDS,
     ChoiceItem,
@@ -80,7 +80,7 @@ class Bank:
         """The items that fit all that is asked for.
 
         Args:
-            lesson: as `course.find_lesson` takes it, such as ``"06"`` or ``"grad_scaler"``.
+            lesson: as `catalogue.find_lesson` takes it, such as ``"06"`` or ``"grad_scaler"``.
             topic: a topic's slug.
             kind: one of `KINDS`.
             level: 1, 2 or 3.
@@ -110,14 +110,16 @@ class Bank:
 
     def stats(self) -> dict[str, Any]:
         """Counts: items, proofs, open questions, predictions, and items by kind, lesson, level."""
-        lessons = Counter(course.lesson_of_topic(item.topic).slug for item in self.items)
+        lessons = Counter(catalogue.lesson_of_topic(item.topic).slug for item in self.items)
         return {
             "items": len(self.items),
             "proofs": sum(item.proved for item in self.items),
             "open": len(self.open),
             "predictions": len(self.predictions),
             "by_kind": _counted((item.kind for item in self.items), KINDS),
-            "by_lesson": {each.slug: lessons[each.slug] for each in course.LESSONS if each.topics},
+            "by_lesson": {
+                each.slug: lessons[each.slug] for each in catalogue.LESSONS if each.topics
+            },
             "by_level": _counted((str(item.level) for item in self.items), map(str, LEVELS)),
         }
 
@@ -129,11 +131,11 @@ def _counted(values: Iterable[str], order: Iterable[str]) -> dict[str, int]:
 
 def topics_there() -> tuple[str, ...]:
     """All topics, in the order of the course."""
-    return tuple(topic for lesson in course.LESSONS for topic in lesson.topics)
+    return tuple(topic for lesson in catalogue.LESSONS for topic in lesson.topics)
 
 
 def _topics_of(name: str) -> tuple[str, ...]:
-    lesson = course.find_lesson(name)
+    lesson = catalogue.find_lesson(name)
     if not lesson.asks:
         raise BankError(
             f"lesson {lesson.number:02}, {lesson.title}, asks about all the others: leave the "

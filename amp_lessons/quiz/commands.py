@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amp_lessons.terminal import can_print, console, say, warn
+from amp_lessons.core.terminal import can_print, console, say, warn
 
 if TYPE_CHECKING:
     from amp_lessons.quiz.bank import Bank
@@ -246,7 +246,7 @@ def _stats(bank: Bank, json: bool) -> None:
     if json:
         print(json_text.dumps(counts, indent=1))
         return
-    from amp_lessons import course
+    from amp_lessons.core import catalogue
     from amp_lessons.quiz.bank import LEVELS
     from amp_lessons.quiz.items import KINDS
 
@@ -255,8 +255,8 @@ def _stats(bank: Bank, json: bool) -> None:
         f"{counts['open']} open questions, {counts['predictions']} predictions in the lessons, "
         f"{counts['generators']} generators."
     )
-    slugs = {topic: lesson.slug for lesson in course.LESSONS for topic in lesson.topics}
-    rows = [(f"{x.number:02} {x.title}", x.slug) for x in course.LESSONS if x.topics]
+    slugs = {topic: lesson.slug for lesson in catalogue.LESSONS for topic in lesson.topics}
+    rows = [(f"{x.number:02} {x.title}", x.slug) for x in catalogue.LESSONS if x.topics]
     _table("lesson", rows, bank.items, lambda item: slugs[item.topic])
     _table("kind", [(kind, kind) for kind in KINDS], bank.items, lambda item: item.kind)
     _table("level", [(str(n), n) for n in LEVELS], bank.items, lambda item: item.level)
@@ -324,14 +324,14 @@ def _merge(other: Path) -> None:
 
 
 def _due(bank: Bank, limit: int) -> Due:
-    from amp_lessons import course, progress, standing
+    from amp_lessons.core import catalogue, progress, standing
     from amp_lessons.quiz import generators, log, schedule
 
     try:
         done = progress.load()
     except progress.ProgressError:  # which lessons were taken only sorts the new questions
         done = progress.Progress()
-    taken = [lesson for lesson in course.LESSONS if standing.state_of(lesson, done) != "open"]
+    taken = [lesson for lesson in catalogue.LESSONS if standing.state_of(lesson, done) != "open"]
     return schedule.due(
         _entries(),
         bank,
@@ -409,10 +409,10 @@ def _and_then(left: Due) -> str:
 def _tell_due(today: Due, limit: int) -> None:
     if today.now:
         say(f"{_many(len(today.now), 'question')} due today:")
-        from amp_lessons import course
+        from amp_lessons.core import catalogue
 
         topics = Counter(name.partition(".")[0] for name in today.now)
-        for lesson in course.LESSONS:
+        for lesson in catalogue.LESSONS:
             if count := sum(topics[topic] for topic in lesson.topics):
                 _as_it_is(f"  {count:>3}  lesson {lesson.number:02}, {lesson.title}")
     else:
@@ -503,7 +503,7 @@ def mock(
 
 def _entries() -> list[Entry]:
     """The log. What was wrong with it is told, and does not keep anybody from practising."""
-    from amp_lessons.progress import ProgressError
+    from amp_lessons.core.progress import ProgressError
     from amp_lessons.quiz import log
 
     try:

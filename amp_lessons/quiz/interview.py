@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amp_lessons.foundations.files import data_folder, write_atomically
+from amp_lessons.core.files import data_folder, write_atomically
+from amp_lessons.core.terminal import warn
 from amp_lessons.quiz import log, mock, whiteboard
 from amp_lessons.quiz.items import OpenQuestion
 from amp_lessons.quiz.keys import ENTER, Quit
 from amp_lessons.quiz.marking import mark
 from amp_lessons.quiz.mock import Coding, Mock, Part, Report, Result, Step, YourQuestion
 from amp_lessons.quiz.session import Answered, Session, described
-from amp_lessons.terminal import warn
 
 
 @dataclass

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from amp_lessons.foundations.files import data_folder, write_atomically
-from amp_lessons.progress import ProgressError
+from amp_lessons.core.files import data_folder, write_atomically
+from amp_lessons.core.progress import ProgressError
 
 VERSION = 1
 Where = Literal["quiz", "drill", "mock", "lesson", "page"]

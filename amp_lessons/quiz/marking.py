@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
 
 Answer = Sequence[int] | float

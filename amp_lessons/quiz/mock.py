@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.quiz.bank import Bank, BankError
 from amp_lessons.quiz.items import Item, OpenQuestion
 from amp_lessons.quiz.log import Entry
@@ -54,11 +54,11 @@ class Coding:
 
     @property
     def title(self) -> str:
-        return course.exercise_info(self.name).title
+        return catalogue.exercise_info(self.name).title
 
     @property
     def minutes(self) -> int:
-        return course.exercise_info(self.name).minutes
+        return catalogue.exercise_info(self.name).minutes
 
 
 @dataclass(frozen=True)
@@ -528,11 +528,11 @@ def in_words(points: float) -> str:
 
 def course_place(topic: str) -> int:
     """A topic's place in the course."""
-    return [t for lesson in course.LESSONS for t in lesson.topics].index(topic)
+    return [t for lesson in catalogue.LESSONS for t in lesson.topics].index(topic)
 
 
 def _title(topic: str) -> str:
-    return course.lesson_of_topic(topic).title
+    return catalogue.lesson_of_topic(topic).title
 
 
 def _read_next(topics: Iterable[Scored]) -> tuple[Reading, ...]:
@@ -544,6 +544,6 @@ def _read_next(topics: Iterable[Scored]) -> tuple[Reading, ...]:
 
 def reading(topic: str) -> Reading:
     """The lesson of a topic, as something to read next."""
-    lesson = course.lesson_of_topic(topic)
+    lesson = catalogue.lesson_of_topic(topic)
     title = f"lesson {lesson.number:02}, {lesson.title}"
     return Reading(topic, title, lesson.notebook, lesson.sheet)

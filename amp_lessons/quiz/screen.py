@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from amp_lessons import terminal
+from amp_lessons.core import terminal
 from amp_lessons.quiz.curves import plot_table
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
 from amp_lessons.quiz.marking import Marked, Remark, shuffled

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from amp_lessons import course, interrupts
-from amp_lessons.progress import ProgressError
+from amp_lessons.core import catalogue, interrupts
+from amp_lessons.core.progress import ProgressError
+from amp_lessons.core.terminal import warn
 from amp_lessons.quiz import log, proofs
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
@@ -25,7 +26,6 @@ from amp_lessons.quiz.log import Entry, Where
 from amp_lessons.quiz.marking import Answer, AnswerError, Marked, mark, read_number, shuffled
 from amp_lessons.quiz.markup import KIND_NAMES
 from amp_lessons.quiz.screen import ORDER_LETTERS, Screen
-from amp_lessons.terminal import warn
 
 _COMMANDS = "hpsqHPSQ"
 HABIT = 0.2
@@ -367,7 +367,7 @@ def described(item: Item, lesson: bool = True) -> tuple[str, ...]:
 
 
 def _lesson(topic: str) -> str:
-    return course.lesson_of_topic(topic).title
+    return catalogue.lesson_of_topic(topic).title
 
 
 def _help(item: Item, hints: bool, single: bool = True) -> str:
@@ -504,7 +504,7 @@ def tell_missed(show: Screen, missed: Iterable[str]) -> None:
     for name in missed:
         by_topic.setdefault(name.partition(".")[0], []).append(name)
     for topic, names in by_topic.items():
-        lesson = course.lesson_of_topic(topic)
+        lesson = catalogue.lesson_of_topic(topic)
         show.line(f"  Lesson {lesson.number:02}, {lesson.title}")
         show.line(f"    {lesson.notebook}")
         show.line(f"    {lesson.sheet}")
@@ -515,7 +515,7 @@ def tell_missed(show: Screen, missed: Iterable[str]) -> None:
 def _suggestion(missed: Sequence[str], guessed: int, for_missed: str) -> str:
     if missed:
         (topic, _), *_ = Counter(name.partition(".")[0] for name in missed).most_common(1)
-        number = course.lesson_of_topic(topic).number
+        number = catalogue.lesson_of_topic(topic).number
         return f"Next: read lesson {number:02}; {for_missed}."
     if guessed:
         return "Next: look up what you guessed; amp-lessons drill asks it again tomorrow."

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import course, ipynb
-from amp_lessons.course import Lesson
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.catalogue import Lesson
 from amp_lessons.quiz.bank import BankError
 
 TASKS = (
@@ -94,7 +94,7 @@ class Checked:
 
 def topic_of(name: str) -> str:
     """The topic that a task counts for."""
-    return course.lesson_of(name).topics[0]
+    return catalogue.lesson_of(name).topics[0]
 
 
 def log_id(name: str) -> str:
@@ -110,12 +110,12 @@ def task(name: str) -> Task:
     """
     if name not in TASKS:
         raise WhiteboardError(f"no coding task is called {name!r}; there are {', '.join(TASKS)}")
-    lesson, info = course.lesson_of(name), course.exercise_info(name)
-    path = course.course_files() / lesson.sheet
+    lesson, info = catalogue.lesson_of(name), catalogue.exercise_info(name)
+    path = catalogue.course_files() / lesson.sheet
     try:
         cells = ipynb.read(path)["cells"]
     except ipynb.NotebookError as error:
-        cure = "run make notebooks" if course.checkout() else "install amp-lessons again"
+        cure = "run make notebooks" if catalogue.checkout() else "install amp-lessons again"
         raise WhiteboardError(f"{path} {error}: {cure}") from error
     place = next((n for n, cell in enumerate(cells) if ipynb.grade_id(cell) == name), None)
     if place is None:
@@ -218,7 +218,7 @@ def check(name: str, path: Path, seconds: float = SECONDS) -> Checked:
 
 def _search_path() -> str:
     """Where this process finds its packages, the course's own first."""
-    ours = str(Path(course.__file__).parent.parent)
+    ours = str(Path(catalogue.__file__).parent.parent)
     return os.pathsep.join(
         [ours, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     )
@@ -234,7 +234,8 @@ def _check_here(name: str, path: Path) -> Checked:
         return Checked("error", _what_stopped(error, path))
     if name not in names:
         return Checked("error", f"The file defines nothing called {name}.")
-    from amp_lessons import checks, progress
+    from amp_lessons import checks
+    from amp_lessons.core import progress
 
     exercise = checks.find(name)
     verdict = exercise.verdict(exercise.evidence(names[name]))

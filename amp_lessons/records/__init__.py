@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import write_atomically
 
 FOLDER = Path(__file__).parent
 SCHEMA_VERSION = 1

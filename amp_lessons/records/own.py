@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.records import Record, RecordError, read_record
 
 MANIFEST = ".amp-lessons.json"
@@ -25,7 +25,7 @@ def own_folder() -> Path:
     for folder in (here, *here.parents):
         if (folder / MANIFEST).is_file():
             return folder / "records"
-    root = course.checkout()
+    root = catalogue.checkout()
     return (root / "workspace" if root else here / "amp-lessons") / "records"
 
 

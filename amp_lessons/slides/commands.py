@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from amp_lessons.terminal import say, warn
+from amp_lessons.core.terminal import say, warn
 
 
 def register(app: typer.Typer) -> None:
@@ -38,11 +38,11 @@ def slides(
     Predictions become polls, and what didn't fit is in the speaker notes
     (press s). Widgets stay in the lesson: a slide says where to open it.
     """
-    from amp_lessons import course
+    from amp_lessons.core import catalogue
 
-    chosen = course.find_lesson(lesson)
+    chosen = catalogue.find_lesson(lesson)
     path = _checked(output or Path(f"{chosen.id}_slides.html"), force)
-    from amp_lessons.foundations.files import write_atomically
+    from amp_lessons.core.files import write_atomically
     from amp_lessons.slides import deck
 
     made = deck.make(chosen)

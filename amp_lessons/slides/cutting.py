@@ -11,7 +11,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from amp_lessons.course import Lesson
+from amp_lessons.core.catalogue import Lesson
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.items import OpenQuestion
 from amp_lessons.slides import blocks, polls, sizes

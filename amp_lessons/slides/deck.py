@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lessons import course, ipynb
-from amp_lessons.course import Lesson
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.catalogue import Lesson
 from amp_lessons.quiz import bank
 from amp_lessons.slides import cutting, parts
 from amp_lessons.slides.cutting import Slide
@@ -50,7 +50,7 @@ def make(lesson: Lesson) -> Deck:
     Raises:
         NotebookError: if the notebook is missing or broken, with its path.
     """
-    path = course.course_files() / lesson.notebook
+    path = catalogue.course_files() / lesson.notebook
     try:
         notebook = ipynb.read(path)
     except ipynb.NotebookError as error:

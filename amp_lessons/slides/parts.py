@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from amp_lessons import ipynb
+from amp_lessons.core import ipynb
 
 ASKING = ("predict", "ask")
 """The calls that put questions of the bank into a lesson."""

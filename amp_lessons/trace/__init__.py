@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.errors import TraceError
 from amp_lessons.fakes.models import check_inputs, check_model
 from amp_lessons.fakes.modes import check_device
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.passes import Asked
 from amp_lessons.trace.real import VALUES, best
 from amp_lessons.trace.report import Explanation

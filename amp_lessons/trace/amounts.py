@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.models import tensors_in
 from amp_lessons.fakes.ops import storage_id
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.rows import Module
 
 UNKNOWN = -1

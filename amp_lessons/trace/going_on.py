@@ -20,8 +20,8 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 
 _OTHERS = (
     DataDependentOutputException,

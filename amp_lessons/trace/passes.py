@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.attention import notes as kernel_notes
 from amp_lessons.fakes.calls import on_gpu
 from amp_lessons.fakes.errors import (
@@ -36,7 +37,6 @@ from amp_lessons.fakes.modes import (
     rng_kept,
 )
 from amp_lessons.fakes.saved import SavedBytes
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace import hazards as rules
 from amp_lessons.trace.recorder import (
     Calls,

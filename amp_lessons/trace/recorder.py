@@ -29,11 +29,11 @@ from torch.utils.flop_counter import flop_registry
 
 from amp_lessons import fakes
 from amp_lessons.attention import Choice, forward_flops
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.calls import GpuCalls
 from amp_lessons.fakes.not_run import Used
 from amp_lessons.fakes.ops import LOW, is_cached, op_name, run_op, storage_id
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.amounts import UNKNOWN, ModuleCalls, keeps_result, moved, nbytes, sizes
 from amp_lessons.trace.facts import Fact, Values
 from amp_lessons.trace.going_on import Refusal, refusal, run_in_one_dtype

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from amp_lessons import policy
-from amp_lessons.foundations.precision import brief, dtype_name
+from amp_lessons.core.precision import brief, dtype_name
 from amp_lessons.policy import PolicyError
 from amp_lessons.trace import TraceError, explain_autocast
 from amp_lessons.widgets import op_steps

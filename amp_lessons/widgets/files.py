@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amp_lessons.es_modules import SHARED, join_modules, read_static
+from amp_lessons.core.es_modules import SHARED, join_modules, read_static
 from amp_lessons.quiz.markup import STATIC as QUESTIONS
 
 STATIC = Path(__file__).parent / "static"

@@ -10,7 +10,7 @@ import html
 import time
 from typing import Any
 
-from amp_lessons import progress
+from amp_lessons.core import progress
 from amp_lessons.quiz import log, markup, mock, whiteboard
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import ChoiceItem, NumberItem, OpenQuestion, OrderItem

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from amp_lessons import policy
-from amp_lessons.foundations.precision import brief
+from amp_lessons.core.precision import brief
 from amp_lessons.policy import OpPolicy, PolicyError
 from amp_lessons.trace import Explanation, Input, Row
 

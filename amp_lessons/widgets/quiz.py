@@ -14,7 +14,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.progress import ProgressError
+from amp_lessons.core.progress import ProgressError
 from amp_lessons.quiz import log, markup, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OrderItem

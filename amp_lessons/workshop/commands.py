@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amp_lessons.terminal import console, say
+from amp_lessons.core.terminal import console, say
 
 if TYPE_CHECKING:
     from amp_lessons.workshop.model import Plan, Step
@@ -96,7 +96,7 @@ def _print_list(plans: list[Plan], json: bool) -> None:
 def _print_timetable(plan: Plan, start: int | None) -> None:
     from rich.table import Table
 
-    from amp_lessons import course
+    from amp_lessons.core import catalogue
     from amp_lessons.workshop.model import clock
     from amp_lessons.workshop.page import KIND_NAMES
 
@@ -107,7 +107,7 @@ def _print_timetable(plan: Plan, start: int | None) -> None:
         table.add_column(name, overflow="fold")
     for slot in plan.slots(start or 0):
         block = slot.block
-        open_ = f"{course.lesson_called(block.lesson).number:02}" if block.lesson else ""
+        open_ = f"{catalogue.lesson_called(block.lesson).number:02}" if block.lesson else ""
         votes = _counted(len(block.polls), "vote") if block.polls else ""
         tasks = ", ".join(filter(None, (votes, *block.exercises)))
         row = (clock(slot.start), str(block.length), block.title, KIND_NAMES[block.kind])

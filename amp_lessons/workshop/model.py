@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 
 BlockKind = Literal["talk", "demo", "poll", "exercise", "break"]
 StepKind = Literal["show", "poll", "exercise", "talk"]
@@ -65,9 +65,9 @@ class Step(_Frozen):
 
     @property
     def length(self) -> int:
-        """Minutes. Raises `course.UnknownExercise`."""
+        """Minutes. Raises `catalogue.UnknownExercise`."""
         if self.exercise:
-            return course.exercise_info(self.exercise).minutes
+            return catalogue.exercise_info(self.exercise).minutes
         return self.minutes or 0
 
     @model_validator(mode="after")
@@ -210,10 +210,10 @@ class Plan(_Frozen):
     blocks: tuple[Block, ...]
 
     @cached_property
-    def lessons(self) -> tuple[course.Lesson, ...]:
+    def lessons(self) -> tuple[catalogue.Lesson, ...]:
         """The lessons that it opens, in the order of the course."""
         slugs = {block.lesson for block in self.blocks}
-        return tuple(lesson for lesson in course.LESSONS if lesson.slug in slugs)
+        return tuple(lesson for lesson in catalogue.LESSONS if lesson.slug in slugs)
 
     @cached_property
     def exercises(self) -> tuple[str, ...]:
@@ -224,10 +224,10 @@ class Plan(_Frozen):
         return tuple(poll for block in self.blocks for poll in block.polls)
 
     @cached_property
-    def sheets(self) -> tuple[course.Lesson, ...]:
+    def sheets(self) -> tuple[catalogue.Lesson, ...]:
         """The lessons whose exercise sheets are opened."""
-        found = {course.lesson_of(name).slug for name in self.exercises}
-        return tuple(lesson for lesson in course.LESSONS if lesson.slug in found)
+        found = {catalogue.lesson_of(name).slug for name in self.exercises}
+        return tuple(lesson for lesson in catalogue.LESSONS if lesson.slug in found)
 
     def minutes(self, *kinds: BlockKind) -> int:
         """The minutes of all blocks, or of those of some kinds."""
@@ -237,7 +237,7 @@ class Plan(_Frozen):
     @property
     def solving(self) -> int:
         """The minutes in which everybody solves exercises."""
-        return sum(course.exercise_info(name).minutes for name in self.exercises)
+        return sum(catalogue.exercise_info(name).minutes for name in self.exercises)
 
     def slots(self, start: int = 0) -> tuple[Slot, ...]:
         """The blocks with their times.

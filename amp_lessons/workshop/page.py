@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from amp_lessons import course
-from amp_lessons.course import Lesson
+from amp_lessons.core import catalogue
+from amp_lessons.core.catalogue import Lesson
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem, NumberItem
 from amp_lessons.quiz.marking import with_unit
@@ -51,13 +51,13 @@ class Links:
         return f"[{text or f'exercises {lesson.number:02}'}]({self.course}{lesson.sheet})"
 
     def section(self, lesson: Lesson, heading: str) -> str:
-        anchor = course.heading_anchor(heading)
+        anchor = catalogue.heading_anchor(heading)
         return f"[{heading}]({self.course}{lesson.notebook}#{anchor})"
 
     def exercise(self, name: str) -> str:
         """A link to an exercise's heading in its sheet."""
-        lesson, title = course.lesson_of(name), numbered_title(name)
-        return f"[{title}]({self.course}{lesson.sheet}#{course.heading_anchor(title)})"
+        lesson, title = catalogue.lesson_of(name), numbered_title(name)
+        return f"[{title}]({self.course}{lesson.sheet}#{catalogue.heading_anchor(title)})"
 
     def expand(self, text: str) -> str:
         """The text with its links written out. Raises `PlanError`."""
@@ -68,7 +68,7 @@ class Links:
         if kind == "doc":
             return text if self.docs is None else f"[{text}]({self.docs}{name})"
         try:
-            lesson = course.lesson_called(name)
+            lesson = catalogue.lesson_called(name)
         except KeyError:
             raise PlanError(f"a link names the lesson {name!r}, which doesn't exist") from None
         return self.lesson(lesson, text) if kind == "lesson" else self.sheet(lesson, text)
@@ -81,7 +81,7 @@ ALONE = Links("", None)
 
 def numbered_title(exercise: str) -> str:
     """An exercise's heading in its sheet: ``"2. Log the skips of a run"``."""
-    infos = course.lesson_of(exercise).exercises
+    infos = catalogue.lesson_of(exercise).exercises
     number = [info.name for info in infos].index(exercise) + 1
     return f"{number}. {infos[number - 1].title}"
 
@@ -217,7 +217,7 @@ def _block(
     number: int, slot: Slot, links: Links, first: dict[tuple[str, str], tuple[str, ...]]
 ) -> Iterator[str]:
     block = slot.block
-    lesson = course.lesson_called(block.lesson) if block.lesson else None
+    lesson = catalogue.lesson_called(block.lesson) if block.lesson else None
     yield f"## {number}. {block.title}"
     open_ = "" if lesson is None else f" Open {links.lesson(lesson)}"
     if lesson is not None and block.exercises:
@@ -231,7 +231,7 @@ def _block(
         return
     yield f"**Goal.** {block.goal}"
     for slug, told in block.told.items():
-        skipped = course.lesson_called(slug)
+        skipped = catalogue.lesson_called(slug)
         yield f"**Say first**, since we skip {links.lesson(skipped)}: {told}"
     for step in block.steps:
         yield from _step(step, lesson, links, first.get((block.id, step.id), ()))
@@ -252,7 +252,7 @@ def _step(step: Step, lesson: Lesson | None, links: Links, first: tuple[str, ...
                 "take a minute, so start it before you explain."
             )
     if step.exercise:
-        of = course.lesson_of(step.exercise)
+        of = catalogue.lesson_of(step.exercise)
         yield (
             f"**Everybody solves** {links.exercise(step.exercise)} in {links.sheet(of)}, "
             f"`{step.exercise}`."
@@ -277,7 +277,7 @@ def _step(step: Step, lesson: Lesson | None, links: Links, first: tuple[str, ...
 
 def _step_title(step: Step) -> str:
     if step.exercise:
-        return f"Exercise: {course.exercise_info(step.exercise).title}"
+        return f"Exercise: {catalogue.exercise_info(step.exercise).title}"
     return step.heading or step.title or "A vote"
 
 

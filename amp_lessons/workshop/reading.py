@@ -15,8 +15,8 @@ from typing import Any
 import tomli
 from pydantic import ValidationError
 
-from amp_lessons import course
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem, NumberItem
 from amp_lessons.workshop.model import Around, Block, Plan, Step, Stuck
@@ -25,7 +25,7 @@ from amp_lessons.workshop.sentences import PlanError, sentence, unknown
 
 FOLDER = Path(__file__).parent
 NAMES = ("2h", "4h", "8h")
-SLUGS = tuple(lesson.slug for lesson in course.LESSONS)
+SLUGS = tuple(lesson.slug for lesson in catalogue.LESSONS)
 CATCH_UP = 10
 """Minutes. So many can be saved between two breaks, so that a late start is made up by the next."""
 
@@ -175,13 +175,13 @@ def _check_block(path: Path, block: Block) -> None:
         raise PlanError(f"{_where(path, block.id)}: {error}") from error
 
 
-def _lesson(slug: str) -> course.Lesson:
+def _lesson(slug: str) -> catalogue.Lesson:
     if slug not in SLUGS:
         raise PlanError(unknown("lesson", slug, SLUGS))
-    return course.lesson_called(slug)
+    return catalogue.lesson_called(slug)
 
 
-def _check_step(step: Step, lesson: course.Lesson | None) -> None:
+def _check_step(step: Step, lesson: catalogue.Lesson | None) -> None:
     if step.heading and lesson is not None:
         there = {section.heading: section for section in sections(lesson)}
         if step.heading not in there:
@@ -198,7 +198,7 @@ def _check_step(step: Step, lesson: course.Lesson | None) -> None:
                     f"{step.poll}"
                 )
     for name in filter(None, (step.exercise, *step.more)):
-        of = course.lesson_of(name)
+        of = catalogue.lesson_of(name)
         if lesson is not None and of != lesson:
             raise PlanError(f"{name} is an exercise of {of.slug}, and not of {lesson.slug}")
 

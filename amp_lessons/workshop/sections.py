@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from amp_lessons import course, ipynb
-from amp_lessons.course import Lesson
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.catalogue import Lesson
 
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$")
 _PREDICT = re.compile(r'^predict\("([\w.]+)"\)', re.MULTILINE)
@@ -67,14 +67,14 @@ class Section:
     widgets: list[str] = field(default_factory=list)
 
 
-@lru_cache(maxsize=len(course.LESSONS))
+@lru_cache(maxsize=len(catalogue.LESSONS))
 def sections(lesson: Lesson) -> tuple[Section, ...]:
     """The sections of a lesson, in order.
 
     Raises:
         OSError: if the notebook can't be read.
     """
-    path = course.course_files() / lesson.notebook
+    path = catalogue.course_files() / lesson.notebook
     notebook = json.loads(path.read_text(encoding="utf-8"))
     found: list[Section] = []
     for cell in notebook["cells"]:

@@ -9,9 +9,9 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from amp_lessons import course
 from amp_lessons.authoring.cells import Cell, bullets, read_cells, without_markers
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem, NumberItem
 from amp_lessons.workshop.model import Stuck
@@ -38,7 +38,7 @@ def mistakes(exercise: str) -> dict[str, str]:
         UnknownExercise: with the nearest names.
     """
     own = _cells(exercise)
-    folder = course.EXERCISES / course.lesson_of(exercise).slug
+    folder = catalogue.EXERCISES / catalogue.lesson_of(exercise).slug
     common = read_cells(folder / SHARED) if (folder / SHARED).exists() else []
     shared = {cell.name: cell.sentence for cell in common if cell.kind == "wrong"}
     found = {
@@ -61,7 +61,7 @@ def help_with(exercise: str) -> tuple[tuple[str, ...], str]:
 
 
 def _cells(exercise: str) -> list[Cell]:
-    return read_cells(course.EXERCISES / course.lesson_of(exercise).slug / f"{exercise}.py")
+    return read_cells(catalogue.EXERCISES / catalogue.lesson_of(exercise).slug / f"{exercise}.py")
 
 
 def wrong_answers(poll: str) -> dict[str | float, str]:

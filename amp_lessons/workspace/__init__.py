@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.workspace.copying import FOLDERS, START_PAGE, Copied, copy_course
 from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.workspace.manifest import MANIFEST, MANIFEST_VERSION
@@ -39,7 +39,7 @@ __all__ = [
 
 def default_folder() -> Path:
     """``workspace/`` in a checkout, else ``amp-lessons/`` in the current folder."""
-    root = course.checkout()
+    root = catalogue.checkout()
     return root / "workspace" if root else Path.cwd() / "amp-lessons"
 
 

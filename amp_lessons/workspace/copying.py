@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amp_lessons import course, home, ipynb, progress
-from amp_lessons.foundations.files import keep_beside, write_atomically
+from amp_lessons import home
+from amp_lessons.core import catalogue, ipynb, progress
+from amp_lessons.core.files import keep_beside, write_atomically
 from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.workspace.manifest import (
     MANIFEST,
@@ -20,7 +21,7 @@ from amp_lessons.workspace.manifest import (
 )
 
 FOLDERS = ("notebooks", "exercises")
-START_PAGE = course.HOME
+START_PAGE = catalogue.HOME
 
 
 @dataclass
@@ -79,7 +80,7 @@ def _refuse(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise WorkspaceError(f"{folder} is a file: name a folder for the workspace")
     with suppress(OSError):
-        if folder.resolve() == course.course_files().resolve():
+        if folder.resolve() == catalogue.course_files().resolve():
             raise WorkspaceError(f"{folder} is the course itself: name another folder")
     for entry in (*FOLDERS, MANIFEST):
         target = folder / entry
@@ -113,7 +114,7 @@ def _copy(folder: Path) -> Copied:
     try:
         for name, source in course_files():
             _copy_one(folder / name, name, handed_out_form(source), handed_out, copied)
-        _redraw_home(folder / course.HOME, handed_out)
+        _redraw_home(folder / catalogue.HOME, handed_out)
     except BaseException:  # Ctrl+C too
         with suppress(OSError):  # the first error is the one to report
             write_manifest(folder, handed_out)
@@ -130,7 +131,7 @@ def handed_out_form(source: Path) -> bytes:
         notebook = ipynb.without_outputs(ipynb.parse(content))
     except ipynb.NotebookError:
         return content
-    if source.name == Path(course.HOME).name:
+    if source.name == Path(catalogue.HOME).name:
         notebook = home.drawn(notebook, _progress())
     return ipynb.to_bytes(notebook)
 
@@ -145,8 +146,8 @@ def _redraw_home(path: Path, handed_out: HandedOut) -> None:
     drawn = home.drawn(notebook, _progress())
     if drawn != notebook:
         write_atomically(path, ipynb.to_bytes(drawn))
-        if handed_out.get(course.HOME) == digests(old):
-            handed_out[course.HOME] = digests(path.read_bytes())
+        if handed_out.get(catalogue.HOME) == digests(old):
+            handed_out[catalogue.HOME] = digests(path.read_bytes())
 
 
 def _progress() -> progress.Progress:
@@ -190,7 +191,7 @@ def _replace(target: Path, newest: bytes, name: str, handed_out: HandedOut, copi
 
 def course_files() -> Iterator[tuple[str, Path]]:
     """The files to hand out, as ``("notebooks/01_….ipynb", path in the course)``."""
-    root = course.course_files()
+    root = catalogue.course_files()
     if not (root / START_PAGE).is_file():
         raise WorkspaceError(f"the course has no {START_PAGE}: {cure_for_missing_course()}")
     for name in FOLDERS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from amp_lessons import course
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core import catalogue
+from amp_lessons.core.errors import AmpLessonsError
 
 
 class WorkspaceError(AmpLessonsError):
@@ -14,6 +14,6 @@ class WorkspaceError(AmpLessonsError):
 
 def cure_for_missing_course() -> str:
     """What to do when the course's own files are not complete."""
-    if course.checkout():
+    if catalogue.checkout():
         return "run make notebooks"
     return f"{sys.executable} -m pip install --force-reinstall --no-deps amp-lessons"

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from amp_lessons import course, home, ipynb
-from amp_lessons.foundations.files import write_atomically
-from amp_lessons.handout import FILE, RECORD, SHEETS, Handout, new_codes
-from amp_lessons.progress import Progress
+from amp_lessons import home
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.files import write_atomically
+from amp_lessons.core.handout import FILE, RECORD, SHEETS, Handout, new_codes
+from amp_lessons.core.progress import Progress
 from amp_lessons.workspace.copying import copy_course, reason
 from amp_lessons.workspace.errors import WorkspaceError
 from amp_lessons.workspace.words import in_short
@@ -90,7 +91,7 @@ def _refuse(folder: Path, place: Path, codes_file: Path) -> None:
 
 def _close(place: Path, file: Path, codes_file: Path) -> None:
     """Write the codes, then the file that asks for them."""
-    codes = new_codes(info.name for lesson in course.LESSONS for info in lesson.exercises)
+    codes = new_codes(info.name for lesson in catalogue.LESSONS for info in lesson.exercises)
     text = "\n".join(_page(codes, place.name)) + "\n"
     try:
         number = os.open(codes_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -116,7 +117,7 @@ def _page(codes: Mapping[str, str], name: str) -> Iterator[str]:
     yield '    ex.NAME.solution(give_up=True, code="THE CODE")'
     yield "Keep this page out of the hand-out. The codes can't be printed again."
     width = max(map(len, codes))
-    for lesson in course.LESSONS:
+    for lesson in catalogue.LESSONS:
         if lesson.exercises:
             yield ""
             yield f"Lesson {lesson.number:02}: {lesson.title}"
@@ -126,7 +127,7 @@ def _page(codes: Mapping[str, str], name: str) -> Iterator[str]:
 
 def _draw_home_for_somebody_new(place: Path) -> None:
     """The home page shows progress, and here it would be the instructor's."""
-    page = place / course.HOME
+    page = place / catalogue.HOME
     notebook = home.drawn(ipynb.read(page), Progress())
     content = ipynb.to_bytes(notebook)
     if content != page.read_bytes():

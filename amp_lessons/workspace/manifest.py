@@ -6,8 +6,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from amp_lessons import __version__, home, ipynb
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons import __version__, home
+from amp_lessons.core import ipynb
+from amp_lessons.core.files import write_atomically
 from amp_lessons.workspace.errors import WorkspaceError
 
 MANIFEST = ".amp-lessons.json"

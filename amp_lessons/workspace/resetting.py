@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lessons import course, ipynb
-from amp_lessons.foundations.files import keep_beside, write_atomically
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.files import keep_beside, write_atomically
 from amp_lessons.workspace.copying import FOLDERS, course_files, handed_out_form, reason
 from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.workspace.manifest import digests, read_manifest, write_manifest
@@ -69,13 +69,13 @@ def _refuse_misspelt_notebook(name: str) -> None:
         names = [path.removesuffix(".ipynb") for path, _ in course_files()]
         names += [Path(path).name for path in names]
         close = difflib.get_close_matches(name.removesuffix(".ipynb"), names, n=3) or names
-        raise course.UnknownExercise(
+        raise catalogue.UnknownExercise(
             f"no notebook is called {name!r}; did you mean {', '.join(close)}?"
         )
 
 
 def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Reset:
-    target, newest = folder / name, handed_out_form(course.course_files() / name)
+    target, newest = folder / name, handed_out_form(catalogue.course_files() / name)
     kept_as = None
     if target.exists():
         old = target.read_bytes()
@@ -84,14 +84,14 @@ def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Res
     write_atomically(target, newest)
     handed_out = read_manifest(folder)
     write_manifest(folder, handed_out | {name: digests(newest)})
-    lessons = [lesson for lesson in course.LESSONS if name == lesson.sheet]
+    lessons = [lesson for lesson in catalogue.LESSONS if name == lesson.sheet]
     exercises = tuple(info.name for lesson in lessons for info in lesson.exercises)
     return Reset(target, kept_as, exercises, notes)
 
 
 def _reset_exercise(folder: Path, exercise: str) -> Reset:
     """Put back the solution cell and the check cell of one exercise."""
-    name = course.lesson_of(exercise).sheet
+    name = catalogue.lesson_of(exercise).sheet
     target = folder / name
     if not target.exists():
         return _reset_notebook(folder, name, (f"{name} was missing: all of it was put back",))
@@ -100,7 +100,7 @@ def _reset_exercise(folder: Path, exercise: str) -> Reset:
         notebook = ipynb.parse(old)
     except ipynb.NotebookError as error:
         return _reset_notebook(folder, name, (f"your {name} {error}: all of it was put back",))
-    master = ipynb.read(course.course_files() / name)
+    master = ipynb.read(catalogue.course_files() / name)
     notes: list[str] = []
     for grade_id in (exercise, f"{exercise}_check"):
         _put_back(notebook["cells"], master["cells"], grade_id, notes)

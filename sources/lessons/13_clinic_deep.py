@@ -24,8 +24,8 @@ from torch.utils.checkpoint import checkpoint
 
 from amp_lessons import models, plots, training
 from amp_lessons.clinic import Clinic
+from amp_lessons.core.messages import said
 from amp_lessons.memory import training_memory
-from amp_lessons.messages import said
 from amp_lessons.policy import op_policy
 
 # %% [markdown]

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from amp_lessons.checks.verdict import VERDICT
 from amp_lessons.class_view import page, serving, viewer
 from amp_lessons.class_view.viewer import Viewer
-from amp_lessons.course import find_lesson
+from amp_lessons.core.catalogue import find_lesson
 
 pytestmark = pytest.mark.browser
 

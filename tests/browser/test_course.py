@@ -11,7 +11,7 @@ from lab import save
 from outputs import CURVES, settled
 from pages import faults
 
-from amp_lessons.course import LESSONS, Lesson, lesson_called, lesson_of
+from amp_lessons.core.catalogue import LESSONS, Lesson, lesson_called, lesson_of
 from amp_lessons.workspace import START_PAGE
 
 pytestmark = pytest.mark.browser

@@ -8,7 +8,7 @@ from pages import faults
 from playwright.sync_api import expect
 
 from amp_lessons import workspace
-from amp_lessons.course import HOME, lesson_called
+from amp_lessons.core.catalogue import HOME, lesson_called
 
 pytestmark = pytest.mark.browser
 

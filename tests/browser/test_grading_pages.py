@@ -6,7 +6,7 @@ import pytest
 from graded_class import HOSTILE_NAMES, graded, many, wrong
 from pages import faults
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.grading import report
 
 pytestmark = pytest.mark.browser
@@ -38,7 +38,7 @@ def test_the_pages_are_accessible_and_fetch_nothing(chromium, tmp_path, scheme):
 
 
 def test_the_index_of_all_sheets_hides_nothing_on_a_laptop(chromium, tmp_path):
-    sheets = [lesson for lesson in course.LESSONS if lesson.exercises]
+    sheets = [lesson for lesson in catalogue.LESSONS if lesson.exercises]
     results = [
         graded(f"Marguerite Vlietinckx-{n}", lesson=lesson, problems=("a check is gone",))
         for n in range(3)

@@ -10,9 +10,10 @@ from lab import CONNECTED, Lab, Notebook, save
 from pages import faults
 from playwright.sync_api import expect
 
-from amp_lessons import checks, progress, workspace
-from amp_lessons.course import HOME, LESSONS, lesson_called, lesson_of
-from amp_lessons.standing import state_of
+from amp_lessons import checks, workspace
+from amp_lessons.core import progress
+from amp_lessons.core.catalogue import HOME, LESSONS, lesson_called, lesson_of
+from amp_lessons.core.standing import state_of
 
 pytestmark = pytest.mark.browser
 

@@ -22,7 +22,7 @@ from typing import Any
 from amp_lessons.checks import draws, find
 from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.checks.verdict import State
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.torch_state import usual_torch
 
 CONSTANT: dict[str, str] = {

@@ -15,10 +15,11 @@ import pytest
 import torch
 from checks.toy_topic import WHOLE, toy
 
-from amp_lessons import checks, course
+from amp_lessons import checks
 from amp_lessons.checks.closed import Closed, room, without
 from amp_lessons.checks.probe import Case, Probe
 from amp_lessons.checks.verdict import State
+from amp_lessons.core import catalogue
 from amp_lessons.formats import FP16, Format
 
 ROOM = "amp_lessons.formats:Format.next_up"
@@ -229,7 +230,7 @@ def test_the_verdict_names_what_was_used(tmp_path):
 
 # ---- the course's own exercises -----------------------------------------------------------------
 
-SHEETS = [lesson for lesson in course.LESSONS if lesson.exercises]
+SHEETS = [lesson for lesson in catalogue.LESSONS if lesson.exercises]
 
 
 def test_what_is_closed_is_there():

@@ -9,9 +9,9 @@ import time
 import pytest
 from checks.toy_topic import HEAD, SECRET, WHOLE, toy
 
-from amp_lessons import interrupts
 from amp_lessons.checks import probe
 from amp_lessons.checks.verdict import State
+from amp_lessons.core import interrupts
 
 DOUBLED, SIGNED = "You doubled the number.", "You kept the sign of the number."
 

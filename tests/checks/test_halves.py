@@ -17,7 +17,7 @@ import pytest
 import amp_lessons
 from amp_lessons import checks
 from amp_lessons.checks.halves import open_halves
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 
 PACKAGE = Path(amp_lessons.__file__).parent
 EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
@@ -33,7 +33,7 @@ from pathlib import Path
 lines = json.load(sys.stdin)
 import amp_lessons
 from amp_lessons import checks
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 
 names = [info.name for lesson in LESSONS for info in lesson.exercises]
 for name in names:

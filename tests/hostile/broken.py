@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from amp_lessons import ipynb
+from amp_lessons.core import ipynb
 from hostile.machine import Around
 from hostile.sheets import (
     FIRST,

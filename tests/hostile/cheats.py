@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.formats import Format
 from hostile.machine import Around
 from hostile.sheets import (
@@ -391,7 +391,8 @@ MACHINERY = [
     cheat(
         "judges-patched",
         "verdict, find, compare and points patched",
-        "from amp_lessons import course, plain_data\nfrom amp_lessons.checks import exercise, verdict\n"
+        "from amp_lessons import plain_data\nfrom amp_lessons.core import catalogue\n"
+        "from amp_lessons.checks import exercise, verdict\n"
         "from amp_lessons.plain_data import compare\n"
         "passed = verdict.Verdict(verdict.State.PASSED)\n"
         "exercise.Exercise.verdict = exercise.Exercise._judge = lambda *a, **k: passed\n"
@@ -426,7 +427,7 @@ MACHINERY = [
         "the environment of nbgrader, where checks raise instead of show",
         "import os\nos.environ['NBGRADER_EXECUTION'] = 'autograde'\n"
         "os.environ['AMP_LESSONS_HOME'] = '/tmp'\n"
-        "from amp_lessons import progress\nfrom amp_lessons.foundations.states import State\n"
+        "from amp_lessons.core import progress\nfrom amp_lessons.core.states import State\n"
         "for name in NAMES:\n    try: progress.record_check(name, State.PASSED)\n    except Exception: pass",
     ),
     cheat(
@@ -932,7 +933,7 @@ def _answered(name: str, tries: str, answer: str, remains: str = "") -> Submissi
     """A solved sheet with one answer that has something else do the task."""
     exercise = re.search(r"^(?:def|class) (\w+)", answer, re.MULTILINE)
     assert exercise is not None
-    lesson = course.lesson_of(exercise[1])
+    lesson = catalogue.lesson_of(exercise[1])
 
     def put(folder: Path, _: Around) -> None:
         sheet = Sheet(lesson=lesson)

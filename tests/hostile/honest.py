@@ -173,7 +173,7 @@ HONEST = [
     honest("own-names", "names of the course for things of its own", above("called, refuse, Case, Probe, Closed, closed = [], 1, 2, 3, 4, 5")),
     honest("own-format", "a class of the same name", above("class Format:\n    def next_up(self, x): return x + 1\nprint(Format().next_up(1))")),
     honest("reads-hints", "looks up hints by another import", above("from amp_lessons.checks import find\nfind('next_float').hints\nfrom amp_lessons.exercises.number_formats import next_float")),
-    honest("progress", "looks at its progress", above("from amp_lessons import progress\nprogress.load()")),
+    honest("progress", "looks at its progress", above("from amp_lessons.core import progress\nprogress.load()")),
     honest("signal", "sets a handler, and an exit function", above("import signal, atexit\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\natexit.register(print)")),
     honest("excepthook", "changes how errors are shown", above("import sys\nsys.excepthook = print\nimport logging; logging.basicConfig(level='DEBUG'); logging.debug('x', stack_info=True)")),
     honest("warnings", "shows warnings its own way", above("import warnings\nwarnings.showwarning = lambda *_, **__: None\nwarnings.warn('x')")),

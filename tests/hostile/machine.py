@@ -83,7 +83,7 @@ def machine(folder: Path, evidence: Mapping[str, Any], reached: list[str]) -> It
         abstract.listen()
         for each in (tcp, abstract):
             each.setblocking(False)
-        from amp_lessons import course
+        from amp_lessons.core import catalogue
         from amp_lessons.grading.sandbox import house
 
         yield Around(
@@ -95,7 +95,7 @@ def machine(folder: Path, evidence: Mapping[str, Any], reached: list[str]) -> It
             results=str(folder / "results"),
             port=tcp.getsockname()[1],
             abstract=mark,
-            course=str(course.course_files()),
+            course=str(catalogue.course_files()),
             package=str(house.PACKAGE),
             evidence=evidence,
             secret=secret,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from amp_lessons import course, ipynb
-from amp_lessons.course import Lesson
+from amp_lessons.core import catalogue, ipynb
+from amp_lessons.core.catalogue import Lesson
 from hostile.machine import Around
 
-LESSON = course.LESSONS[1]
+LESSON = catalogue.LESSONS[1]
 FIRST, SECOND, THIRD, FOURTH = NAMES = tuple(info.name for info in LESSON.exercises)
-OTHER = course.LESSONS[6]
+OTHER = catalogue.LESSONS[6]
 
 Kind = Literal["broken", "hostile", "cheat"]
 """Broken: it happens to honest people. Hostile: it wants to harm. Cheat: it wants marks."""
@@ -31,7 +31,7 @@ class Sheet:
     def __init__(self, solved: bool = True, lesson: Lesson = LESSON) -> None:
         folder = lesson.solutions if solved else lesson.sheet
         self.lesson = lesson
-        self.notebook = ipynb.read(course.course_files() / folder)
+        self.notebook = ipynb.read(catalogue.course_files() / folder)
 
     @property
     def cells(self) -> list[ipynb.Cell]:

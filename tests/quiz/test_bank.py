@@ -13,7 +13,7 @@ import check_bank
 import pytest
 from check_bank import ALL_OF_THEM, STRATEGIES, gain, single_choice
 
-from amp_lessons.course import LESSONS
+from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.quiz import bank, proofs
 from amp_lessons.quiz.items import KINDS, ChoiceItem, NumberItem, OrderItem
 

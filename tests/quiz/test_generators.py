@@ -20,7 +20,8 @@ import pytest
 import torch
 from torch import nn
 
-from amp_lessons import course, formats, memory, policy, roofline, scaler_log
+from amp_lessons import formats, memory, policy, roofline, scaler_log
+from amp_lessons.core import catalogue
 from amp_lessons.quiz import generators, items, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.generators import (
@@ -61,7 +62,7 @@ def test_there_are_enough_of_each_sort():
     assert len(there) >= 13
     assert {g.level for g in there} == {1, 2, 3}
     assert {g.kind for g in there} >= {"single", "several", "number", "output", "trace", "order"}
-    topics = [topic for lesson in course.LESSONS for topic in lesson.topics]
+    topics = [topic for lesson in catalogue.LESSONS for topic in lesson.topics]
     places = [topics.index(g.topic) for g in there]
     assert places == sorted(places), "not in the order of the course"
     for name, g in generators.GENERATORS.items():

@@ -12,8 +12,8 @@ from pathlib import Path
 import filelock
 import pytest
 
-from amp_lessons.foundations.files import write_atomically
-from amp_lessons.progress import ProgressError
+from amp_lessons.core.files import write_atomically
+from amp_lessons.core.progress import ProgressError
 from amp_lessons.quiz import log
 from amp_lessons.quiz.log import Entry
 

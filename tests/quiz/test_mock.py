@@ -10,7 +10,7 @@ from itertools import combinations, product
 import pytest
 from interview_room import choice_item, fake_generators, number_item, open_question, small_bank
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank, mock
 from amp_lessons.quiz.bank import Bank, BankError
 from amp_lessons.quiz.items import OpenQuestion
@@ -242,7 +242,7 @@ def test_what_to_read_next():
     of = {row.name: row.of for row in worst.topics}
     assert [of[reading.topic] for reading in worst.read_next] == lost
     for reading in worst.read_next:
-        lesson = course.lesson_of_topic(reading.topic)
+        lesson = catalogue.lesson_of_topic(reading.topic)
         assert (reading.notebook, reading.sheet) == (lesson.notebook, lesson.sheet)
         assert lesson.title in reading.title
 

@@ -19,7 +19,7 @@ from interview_room import (
 )
 from rich.console import Console
 
-from amp_lessons import terminal
+from amp_lessons.core import terminal
 from amp_lessons.quiz import bank, interview, log, mock, session, whiteboard
 from amp_lessons.quiz.items import Plot
 from amp_lessons.quiz.keys import ENTER, Edit, Quit, append

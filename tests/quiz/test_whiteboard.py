@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import course, ipynb, progress
+from amp_lessons.core import catalogue, ipynb, progress
 from amp_lessons.quiz import whiteboard
 from amp_lessons.quiz.bank import topics_there
 from amp_lessons.quiz.whiteboard import TASKS, WhiteboardError
@@ -21,7 +21,7 @@ def own_place(tmp_path, monkeypatch) -> Path:
 
 
 def solution(name: str) -> str:
-    cells = ipynb.read(course.course_files() / course.lesson_of(name).solutions)["cells"]
+    cells = ipynb.read(catalogue.course_files() / catalogue.lesson_of(name).solutions)["cells"]
     return next(ipynb.source_of(cell) for cell in cells if ipynb.grade_id(cell) == name)
 
 
@@ -71,7 +71,7 @@ def test_an_unknown_task():
 
 
 def test_without_the_sheets_it_says_what_to_do(own_place, monkeypatch):
-    monkeypatch.setattr(course, "course_files", lambda: own_place)
+    monkeypatch.setattr(catalogue, "course_files", lambda: own_place)
     with pytest.raises(WhiteboardError, match=r"does not exist: (run make|install)"):
         whiteboard.task("clip_step")
 

@@ -13,7 +13,7 @@ import pages
 import pytest
 import torch
 
-from amp_lessons.es_modules import join_modules
+from amp_lessons.core.es_modules import join_modules
 from amp_lessons.widgets import (
     AutocastSteps,
     BitExplorer,

@@ -22,7 +22,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from amp_lessons import checks
-from amp_lessons.course import EXERCISES
+from amp_lessons.core.catalogue import EXERCISES
 
 CHECKS = Path(checks.__file__).parent
 

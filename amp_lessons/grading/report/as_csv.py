@@ -40,7 +40,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from amp_lessons.foundations.states import State
+from amp_lessons.core.states import State
+from amp_lessons.core.terminal import line
 from amp_lessons.grading.marks import Graded, Mark
 from amp_lessons.grading.report import merging
 from amp_lessons.grading.report.class_list import Listed
@@ -55,7 +56,6 @@ from amp_lessons.grading.report.roster import (
     slug,
 )
 from amp_lessons.grading.report.writing import write
-from amp_lessons.terminal import line
 
 Layout = Literal["plain", "canvas", "moodle"]
 Per = Literal["exercise", "sheet"]

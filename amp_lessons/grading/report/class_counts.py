@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from amp_lessons.foundations.states import State
+from amp_lessons.core.states import State
 from amp_lessons.grading.marks import Mark
 from amp_lessons.grading.report import anonymous
 from amp_lessons.grading.report.anonymous import Names, Veil

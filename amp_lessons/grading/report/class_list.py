@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.terminal import line
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.terminal import line
 
 LARGEST = 10 * 2**20
 """Bytes."""

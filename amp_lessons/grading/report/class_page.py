@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amp_lessons.foundations.states import State
+from amp_lessons.core.states import State
 from amp_lessons.grading.marks import Graded
 from amp_lessons.grading.report import class_counts
 from amp_lessons.grading.report.console import short

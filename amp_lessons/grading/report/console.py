@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from amp_lessons import terminal
+from amp_lessons.core import terminal
+from amp_lessons.core.terminal import line, state_text
 from amp_lessons.grading.marks import Graded
 from amp_lessons.grading.report.class_counts import exercise_counts
 from amp_lessons.grading.report.roster import Learner, lesson_title
-from amp_lessons.terminal import line, state_text
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amp_lessons.course import LESSONS, heading_anchor
-from amp_lessons.foundations.states import State
+from amp_lessons.core.catalogue import LESSONS, heading_anchor
+from amp_lessons.core.states import State
 from amp_lessons.grading.marks import Graded, Mark
 from amp_lessons.grading.report.roster import Learner, columns, lesson_title
 

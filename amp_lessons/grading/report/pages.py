@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.foundations.states import look
+from amp_lessons.core.states import look
 from amp_lessons.grading.marks import Graded
 from amp_lessons.grading.report import class_page, learner_page
 from amp_lessons.grading.report.class_list import Listed

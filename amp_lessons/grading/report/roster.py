@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from amp_lessons.course import LESSONS, Lesson
+from amp_lessons.core.catalogue import LESSONS, Lesson
+from amp_lessons.core.terminal import line
 from amp_lessons.grading import whose
 from amp_lessons.grading.marks import Graded, Mark
 from amp_lessons.grading.report.class_list import Listed, matched
-from amp_lessons.terminal import line
 
 MOST_NAMED = 5
 """Notebooks that a remark names."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import write_atomically
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import write_atomically
 
 
 class ReportError(AmpLessonsError):

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import amp_lessons
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.grading.sandbox import linux
 
 NOBODY = 65534
@@ -51,7 +51,7 @@ def left_out() -> set[Path]:
     """
     from amp_lessons.quiz.bank import FOLDER as BANK
 
-    folders = {course.IN_WHEEL, BANK.resolve()}
+    folders = {catalogue.IN_WHEEL, BANK.resolve()}
     for name in _NOT_NEEDED:
         spec = find_spec(name)
         if spec is None or not spec.submodule_search_locations:

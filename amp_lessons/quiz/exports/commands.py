@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from amp_lessons.terminal import say, warn
+from amp_lessons.core.terminal import say, warn
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def export(
     Import a newer Anki deck over the old one: what you learned is kept. The
     page needs no network, and prints as a sheet of questions or of answers.
     """
-    from amp_lessons.foundations.files import write_atomically
+    from amp_lessons.core.files import write_atomically
     from amp_lessons.quiz import bank
 
     if format not in FORMATS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 from amp_lessons.quiz import proofs
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.items import ChoiceItem, Item, OpenQuestion
@@ -19,7 +19,7 @@ def by_topic(bank: Bank) -> Iterator[tuple[str, list[Item | OpenQuestion]]]:
     found: dict[str, list[Item | OpenQuestion]] = {}
     for question in (*bank.items, *bank.open):
         found.setdefault(question.topic, []).append(question)
-    for lesson in course.LESSONS:
+    for lesson in catalogue.LESSONS:
         for topic in lesson.topics:
             if topic in found:
                 yield topic, found[topic]
@@ -27,7 +27,7 @@ def by_topic(bank: Bank) -> Iterator[tuple[str, list[Item | OpenQuestion]]]:
 
 def topic_title(topic: str) -> str:
     """A topic in words: the title of its lesson, without the number, which may change."""
-    lesson = course.lesson_of_topic(topic)
+    lesson = catalogue.lesson_of_topic(topic)
     if len(lesson.topics) == 1:
         return lesson.title
     return f"{lesson.title}: {topic.replace('_', ' ')}"

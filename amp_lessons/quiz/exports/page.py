@@ -14,8 +14,8 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from amp_lessons import course
-from amp_lessons.es_modules import join_modules, read_static
+from amp_lessons.core import catalogue
+from amp_lessons.core.es_modules import join_modules, read_static
 from amp_lessons.quiz import markup
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.exports import contents
@@ -76,7 +76,7 @@ def data(bank: Bank) -> dict[str, Any]:
     return {
         "lessons": [
             {"name": f"{lesson.number:02} {lesson.title}", "topics": list(lesson.topics)}
-            for lesson in course.LESSONS
+            for lesson in catalogue.LESSONS
             if there & set(lesson.topics)
         ],
         "topics": {topic: contents.topic_title(topic) for topic in sorted(there)},

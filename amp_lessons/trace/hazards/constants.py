@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import torch
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.facts import is_mask
 from amp_lessons.trace.hazards.kinds import (
     RAISES,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.facts import Fact, spacing
 from amp_lessons.trace.hazards.kinds import (
     BITS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.hazards.kinds import RAISES, hazard
 from amp_lessons.trace.recorder import Event
 from amp_lessons.trace.rows import Hazard

@@ -31,7 +31,7 @@ class Kind:
         name: as `Hazard.kind` says it.
         harm: what happens to the number.
         cure: what to write instead.
-        lesson: topic slug of `amp_lessons.course`.
+        lesson: topic slug of `amp_lessons.core.catalogue`.
     """
 
     name: str

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from torch import Tensor
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.going_on import Refusal
 from amp_lessons.trace.hazards.kinds import RAISES, WATCH, base, hazard, made
 from amp_lessons.trace.recorder import Event, dtypes_that_differ

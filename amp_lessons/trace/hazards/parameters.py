@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.hazards.kinds import (
     BITS,
     KINDS,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
+from amp_lessons.core.precision import dtype_name
 from amp_lessons.fakes.ops import LOW
-from amp_lessons.foundations.precision import dtype_name
 from amp_lessons.trace.facts import Fact
 from amp_lessons.trace.hazards.kinds import BITS, WATCH, WRONG, base, hazard, operand
 from amp_lessons.trace.recorder import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from amp_lessons.foundations.precision import brief
+from amp_lessons.core.precision import brief
 from amp_lessons.trace.report.costs import Costs
 from amp_lessons.trace.report.names import pattern
 from amp_lessons.trace.rows import Cast, Trace

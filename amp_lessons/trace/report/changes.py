@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from difflib import SequenceMatcher
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.precision import brief
-from amp_lessons.foundations.sizes import size
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.precision import brief
+from amp_lessons.core.sizes import size
 from amp_lessons.trace.report.digest import Digest, hazards_in_words
 from amp_lessons.trace.report.names import duration, pattern, place
 from amp_lessons.trace.rows import Hazard, Row, Trace

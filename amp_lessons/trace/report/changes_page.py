@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from amp_lessons.foundations.precision import brief
+from amp_lessons.core.precision import brief
 from amp_lessons.trace.report import page
 from amp_lessons.trace.report.changes import Changes, Figure, OpChange
 from amp_lessons.trace.report.changes_text import NOTHING_CHANGED, run_in_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from amp_lessons.foundations.precision import brief
-from amp_lessons.foundations.states import look
+from amp_lessons.core.precision import brief
+from amp_lessons.core.states import look
 from amp_lessons.trace.report.changes import Changes, Figure, OpChange
 from amp_lessons.trace.report.digest import hazard_name
 from amp_lessons.trace.report.layout import NARROWEST, pairs, paragraph, table

@@ -22,8 +22,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.fakes.not_run import NotRun
-from amp_lessons.foundations.errors import AmpLessonsError
 from amp_lessons.trace.report.digest import Digest
 from amp_lessons.trace.report.tree import Node
 from amp_lessons.trace.rows import Cast, Hazard, Input, Module, Row, Totals, Trace

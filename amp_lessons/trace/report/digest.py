@@ -10,9 +10,9 @@ from collections import Counter
 from functools import cached_property
 from itertools import groupby
 
+from amp_lessons.core.precision import brief
+from amp_lessons.core.sizes import size
 from amp_lessons.fakes.not_run import NotRun, worth_naming
-from amp_lessons.foundations.precision import brief
-from amp_lessons.foundations.sizes import size
 from amp_lessons.trace.report.alignment import Misfit, find_misfits
 from amp_lessons.trace.report.casting import Casting, casting_of
 from amp_lessons.trace.report.costs import Costs, costs_of

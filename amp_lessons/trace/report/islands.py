@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from amp_lessons.foundations.precision import brief
+from amp_lessons.core.precision import brief
 from amp_lessons.trace.report.costs import Costs
 from amp_lessons.trace.report.names import in_runs, op_name, pattern, place
 from amp_lessons.trace.rows import LOW_NAMES, Row, Trace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_lessons import course
+from amp_lessons.core import catalogue
 
 
 def lesson_words(topic: str) -> str:
@@ -17,8 +17,8 @@ def lesson_link(topic: str) -> str:
     return f"{lesson.id}.ipynb" if lesson else ""
 
 
-def _lesson(topic: str) -> course.Lesson | None:
-    for find in (course.lesson_of_topic, course.lesson_called):
+def _lesson(topic: str) -> catalogue.Lesson | None:
+    for find in (catalogue.lesson_of_topic, catalogue.lesson_called):
         try:
             return find(topic)
         except KeyError:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import write_atomically
-from amp_lessons.terminal import console
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import write_atomically
+from amp_lessons.core.terminal import console
 from amp_lessons.trace.report import changes_page, changes_text
 from amp_lessons.trace.report.changes import compare
 from amp_lessons.trace.report.data import read

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_lessons.foundations.precision import brief
-from amp_lessons.foundations.sizes import size
-from amp_lessons.foundations.states import look
+from amp_lessons.core.precision import brief
+from amp_lessons.core.sizes import size
+from amp_lessons.core.states import look
 from amp_lessons.trace.report.digest import (
     SMALL,
     WORTH,

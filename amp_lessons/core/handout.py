@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from amp_lessons import progress
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import data_folder, write_atomically
-from amp_lessons.progress import Entry
+from amp_lessons.core import progress
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import data_folder, write_atomically
+from amp_lessons.core.progress import Entry
 
 FILE = "amp-lessons-handout.json"
 RECORD = "progress.json"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
+from amp_lessons.core.errors import AmpLessonsError
 
 Cell = dict[str, Any]
 SET_UP = "setup"

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.files import data_folder, write_atomically
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.files import data_folder, write_atomically
 
 VERSION = 1
 

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from amp_lessons.foundations.states import Look, look
+from amp_lessons.core.states import Look, look
 
 if TYPE_CHECKING:
     from rich.console import Console

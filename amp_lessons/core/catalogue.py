@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from amp_lessons import __version__
-from amp_lessons.foundations.errors import AmpLessonsError
-from amp_lessons.foundations.needs import Need
+from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.needs import Need
 
 HOME = "notebooks/home.ipynb"
 """The home page, as a path in the course and in a workspace."""
@@ -46,9 +46,10 @@ class BadExerciseHead(AmpLessonsError, ValueError):
 
 
 _HEAD = re.compile(r"# %% statement points=(\d+) minutes=(\d+)\n# # (.+)\n")
-EXERCISES = Path(__file__).resolve().parent / "exercises"
+PACKAGE = Path(__file__).resolve().parent.parent
+EXERCISES = PACKAGE / "exercises"
 """The folder of the exercises: a folder a topic, a file an exercise."""
-IN_WHEEL = Path(__file__).resolve().parent / "_course"
+IN_WHEEL = PACKAGE / "_course"
 """Where an installed wheel carries notebooks, sheets and solutions. A checkout has no such folder.
 """
 
@@ -661,7 +662,7 @@ def find_exercise(name: str) -> ExerciseInfo | None:
 
 def checkout() -> Path | None:
     """The root of the source checkout this package runs from, or None if it was installed."""
-    root = Path(__file__).resolve().parent.parent
+    root = PACKAGE.parent
     return root if (root / "sources" / "lessons").is_dir() else None
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from amp_lessons.course import LESSONS, Lesson
-from amp_lessons.progress import Progress
+from amp_lessons.core.catalogue import LESSONS, Lesson
+from amp_lessons.core.progress import Progress
 
 State = Literal["done", "started", "open"]
 

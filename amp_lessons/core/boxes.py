@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amp_lessons.foundations.states import GREEN
+from amp_lessons.core.states import GREEN
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""What everything else stands on. Nothing here knows the course, and nothing imports torch."""
