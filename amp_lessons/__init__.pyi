@@ -2,4 +2,4 @@
 
 __version__: str
 
-from .monitoring import monitor as monitor
+from .amp.monitor import monitor as monitor

@@ -19,12 +19,12 @@ import typer
 from typer.core import TyperGroup
 
 from amp_lessons import __version__, model_commands
+from amp_lessons.amp.errors import commands as errors_and_cures
 from amp_lessons.class_view import commands as class_page
 from amp_lessons.core import interrupts
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.terminal import console, open_standard_streams, say, warn
 from amp_lessons.grading import commands as marks
-from amp_lessons.lookup import commands as errors_and_cures
 from amp_lessons.quiz import commands as interview_room
 from amp_lessons.quiz.exports.commands import export
 from amp_lessons.slides import commands as slide_decks
@@ -268,7 +268,7 @@ def policy(
     if since is not None:
         _say_what_changed(since, ops or (), device, dtype, json)
         return
-    from amp_lessons.policy_record import asked, shown
+    from amp_lessons.amp.policy.record import asked, shown
 
     devices = [device] if device else list(asked.DEVICES)
     found = [asked.answers(ops, each, dtype or "fp16") for each in devices if ops and not live]
@@ -293,8 +293,8 @@ def _asked_live(
     ops: Sequence[str], devices: Sequence[str], dtype: str
 ) -> tuple[list[list[dict[str, Any]]], list[str], str]:
     """The answers of the installed torch, how each table differs from the record, its version."""
-    from amp_lessons import policy as rules
-    from amp_lessons import policy_record
+    from amp_lessons.amp import policy as rules
+    from amp_lessons.amp.policy import record
 
     version = rules.torch.__version__
     try:
@@ -307,20 +307,20 @@ def _asked_live(
         ]
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
-    return tables, [policy_record.compared(version, rows) for rows in tables], version
+    return tables, [record.compared(version, rows) for rows in tables], version
 
 
 def _say_what_changed(
     since: str, ops: Sequence[str], device: str | None, dtype: str | None, json: bool
 ) -> None:
-    from amp_lessons import policy_record
+    from amp_lessons.amp.policy import record
 
     try:
-        policy_record.find_version(since)
-    except policy_record.PolicyRecordError as error:
+        record.find_version(since)
+    except record.PolicyRecordError as error:
         raise typer.BadParameter(str(error)) from None
-    from amp_lessons import policy as rules
-    from amp_lessons.policy import shown
+    from amp_lessons.amp import policy as rules
+    from amp_lessons.amp.policy import shown
 
     devices = [device] if device else rules.DEVICES
     dtypes = [dtype] if dtype else ("float16", "bfloat16")
@@ -399,12 +399,12 @@ def bench(
     Runs are warmed up, take turns, and are shown with their spread. An
     interrupted bench keeps what it has measured.
     """
-    from amp_lessons.records import own
+    from amp_lessons.amp.speed.records import own
 
     file = own.record_path(record) if record is not None else None
     _check_outputs({"--picture": picture, "--record": file}, own.own_folder())
-    from amp_lessons import bench as benches
-    from amp_lessons.bench import modes, screen, workloads
+    from amp_lessons.amp.speed import bench as benches
+    from amp_lessons.amp.speed.bench import modes, screen, workloads
 
     where = _bench_device(device, file)
     if file is not None:

@@ -14,6 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from amp_lessons.amp.speed.records import RecordError
+from amp_lessons.amp.speed.records.published import (
+    AccuracyPair,
+    FourRates,
+    GpuMedian,
+    InferencePair,
+    TrainingPair,
+)
 from amp_lessons.core.pictures import (
     COLOURS,
     DASHES,
@@ -23,14 +31,6 @@ from amp_lessons.core.pictures import (
     STYLE,
     Picture,
     figure_of,
-)
-from amp_lessons.records import RecordError
-from amp_lessons.records.published import (
-    AccuracyPair,
-    FourRates,
-    GpuMedian,
-    InferencePair,
-    TrainingPair,
 )
 
 T = TypeVar("T")

@@ -21,9 +21,9 @@ from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.terminal import console, warn
 
 if TYPE_CHECKING:
-    from amp_lessons.doors import Given
-    from amp_lessons.trace import Explanation
-    from amp_lessons.trace.report.printing import Output
+    from amp_lessons.amp.explain import Explanation
+    from amp_lessons.amp.explain.report.printing import Output
+    from amp_lessons.amp.loading import Given
 
 PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
@@ -226,8 +226,8 @@ def explain(
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, labels)
 
     def explained(given: Given) -> Any:
-        from amp_lessons.doors import losses
-        from amp_lessons.trace import explain_autocast
+        from amp_lessons.amp.explain import explain_autocast
+        from amp_lessons.amp.loading import losses
 
         called, wanted_output = losses.named(loss, loss_target)
         with losses.with_cure(loss_target):
@@ -287,8 +287,8 @@ def memory(
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, train is not False)
 
     def counted(given: Given) -> Any:
-        from amp_lessons.budget import survey
-        from amp_lessons.doors import losses
+        from amp_lessons.amp.loading import losses
+        from amp_lessons.amp.memory.budget import survey
 
         called, wanted_output = losses.named(loss, loss_target)
         with losses.with_cure(loss_target):
@@ -298,7 +298,7 @@ def memory(
     if json:
         _print_json(found.to_dict())
         return
-    from amp_lessons.budget import screen
+    from amp_lessons.amp.memory.budget import screen
 
     shown = precision if precision in found.at else next(iter(found.at))
     terminal = console()
@@ -335,16 +335,16 @@ def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "f
     What goes wrong is one line and exit status 1.
     """
     interrupts.end_inside_c_too()
-    from amp_lessons import doors
+    from amp_lessons.amp import loading
 
     try:
-        given = doors.enter(doors.Wanted(**wanted, real=values == "real"))
+        given = loading.enter(loading.Wanted(**wanted, real=values == "real"))
         try:
             given, answer = _answered(given, ask)
         except AmpLessonsError as error:
-            if values != "auto" or not doors.worth_a_real_run(given, error):
-                raise doors.with_cure(error, given) from error
-            _, answer = _answered(doors.enter(doors.Wanted(**wanted, real=True)), ask)
+            if values != "auto" or not loading.worth_a_real_run(given, error):
+                raise loading.with_cure(error, given) from error
+            _, answer = _answered(loading.enter(loading.Wanted(**wanted, real=True)), ask)
     except AmpLessonsError as error:
         warn(str(error))
         raise typer.Exit(1) from error
@@ -355,7 +355,7 @@ def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "f
 
 def _answered(given: Given, ask: Callable[[Given], Any]) -> tuple[Given, Any]:
     """The answer, and what it is about: less than was made, if a picture or sound doesn't fit."""
-    from amp_lessons.doors.talk import heard
+    from amp_lessons.amp.loading.talk import heard
 
     try:
         with heard():  # what the model prints is no part of our results
@@ -384,7 +384,7 @@ def _check_options(device: str, gpu: str) -> None:
     if device not in DEVICES:
         raise typer.BadParameter(f"--device {device}: choose one of {', '.join(DEVICES)}")
     if gpu:
-        from amp_lessons.fakes.attention import gpu_named
+        from amp_lessons.amp.fakes.attention import gpu_named
 
         try:
             gpu_named(gpu)
@@ -393,14 +393,14 @@ def _check_options(device: str, gpu: str) -> None:
 
 
 def _check_dtype(name: str) -> None:
-    from amp_lessons.trace import DTYPES
+    from amp_lessons.amp.explain import DTYPES
 
     if name not in DTYPES:
         raise typer.BadParameter(f"--dtype {name}: choose float16 or bfloat16")
 
 
 def _check_optimizer(name: str) -> None:
-    from amp_lessons.budget.counting import OPTIMIZERS
+    from amp_lessons.amp.memory.budget.counting import OPTIMIZERS
 
     if name not in OPTIMIZERS:
         raise typer.BadParameter(f"--optimizer {name}: choose one of {', '.join(OPTIMIZERS)}")
@@ -417,8 +417,8 @@ def _output(
     diff: Path | None,
 ) -> Output:
     """What to show; a file that can't be compared with is refused before anything runs."""
-    from amp_lessons.trace.report import printing
-    from amp_lessons.trace.report.text import Options
+    from amp_lessons.amp.explain.report import printing
+    from amp_lessons.amp.explain.report.text import Options
 
     try:
         before = printing.earlier(diff)
@@ -431,7 +431,7 @@ def _output(
 
 def _show(explained: Explanation, output: Output) -> None:
     """Print what `explain` found, and end with status 1 if that was asked for."""
-    from amp_lessons.trace.report import printing
+    from amp_lessons.amp.explain.report import printing
 
     try:
         failure = printing.show(explained, output)

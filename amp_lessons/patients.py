@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons.scaler_log import ScalerLog, ScalerRecord
-from amp_lessons.training import autoencoder, load_digits
+from amp_lessons.amp.scaling.scaler_log import ScalerLog, ScalerRecord
+from amp_lessons.amp.training.loops import autoencoder, load_digits
 
 STEPS = 150
 BIG = 100_000_000

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from amp_lessons.amp.speed.roofline_plot import roofline as roofline
 from amp_lessons.core.pictures import (
     COLOURS,
     DASHES,
@@ -29,16 +30,15 @@ from amp_lessons.core.pictures import (
     figure_of,
 )
 from amp_lessons.core.sizes import UNITS
-from amp_lessons.roofline_plot import roofline as roofline
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from amp_lessons.amp.memory.training import BytesAlive, Memory
+    from amp_lessons.amp.numbers.formats import Format
+    from amp_lessons.amp.scaling.loss_scale import ExponentHistogram, Fate
+    from amp_lessons.amp.scaling.scaler_log import ScalerRecord
     from amp_lessons.core.catalogue import Lesson
-    from amp_lessons.formats import Format
-    from amp_lessons.loss_scale import ExponentHistogram, Fate
-    from amp_lessons.memory import BytesAlive, Memory
-    from amp_lessons.scaler_log import ScalerRecord
 
 # The same run has the same colour and dashes in every figure of the course.
 RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import device as machine
+from amp_lessons.amp.speed import device as machine
+from amp_lessons.amp.speed.timing import fp32_precision
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.sizes import size as in_words
-from amp_lessons.timing import fp32_precision
 
 
 class RecipeError(AmpLessonsError):

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import torch
 
-from amp_lessons.bench import PRESETS, report, run
-from amp_lessons.bench.modes import chosen
-from amp_lessons.timing import WallClock
+from amp_lessons.amp.speed.bench import PRESETS, report, run
+from amp_lessons.amp.speed.bench.modes import chosen
+from amp_lessons.amp.speed.timing import WallClock
 
 
 class ProcessClock(WallClock):

@@ -34,7 +34,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 model, kwargs = getattr(explain_models, sys.argv[1])()
 before, start, wall = peak(), time.process_time(), time.perf_counter()
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
 explained = explain_autocast(model, device="cuda", kwargs=kwargs)
 lines = explained.summary()
 print(json.dumps({

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from amp_lessons.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, Format
+from amp_lessons.amp.numbers.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, Format
 
 TORCH_DTYPE = {
     FP32: torch.float32,

@@ -23,8 +23,8 @@ from pathlib import Path
 import torch
 from formats_rounding import machine, median_and_spread
 
-from amp_lessons.scaler_log import ScalerLog
-from amp_lessons.training import Batches, digits_network, load_digits, train_fp16
+from amp_lessons.amp.scaling.scaler_log import ScalerLog
+from amp_lessons.amp.training.loops import Batches, digits_network, load_digits, train_fp16
 
 Block = Callable[[int], object]
 PLAIN, LOGGED = "plain", "logged"

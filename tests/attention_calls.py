@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from amp_lessons.attention import Call, Settings
+from amp_lessons.amp.attention import Call, Settings
 
 CPP, HEADER = "sdp_utils.cpp", "sdp_utils_cpp.h"
 TAKEN = {"cudnn": f"{CPP}:1069", "flash": f"{CPP}:1074", "efficient": f"{CPP}:1079"}
@@ -180,7 +180,7 @@ TABLE = (
 
 def as_markdown() -> str:
     """The table of docs/attention.md."""
-    from amp_lessons.attention import LABELS, choose
+    from amp_lessons.amp.attention import LABELS, choose
 
     lines = ["| call | GPU | kernel | why | line |", "|---|---|---|---|---|"]
     for told in TABLE:

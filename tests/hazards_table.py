@@ -16,11 +16,11 @@ import torch
 from hazards_planted import Planted
 from torch import nn
 
+from amp_lessons.amp.explain import Hazard
+from amp_lessons.amp.explain.hazards import KINDS
+from amp_lessons.amp.explain.passes import Asked, Pass
+from amp_lessons.amp.fakes.modes import check_device
 from amp_lessons.core.catalogue import lesson_called
-from amp_lessons.fakes.modes import check_device
-from amp_lessons.trace import Hazard
-from amp_lessons.trace.hazards import KINDS
-from amp_lessons.trace.passes import Asked, Pass
 
 PLANTED = (*hazards_planted.PLANTED, *hazards_held_out.PLANTED)
 CLEAN = hazards_clean.CLEAN | hazards_held_out.CLEAN

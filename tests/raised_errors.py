@@ -1,4 +1,4 @@
-"""The errors in `amp_lessons/lookup/entries/` that need no GPU, raised for real.
+"""The errors in `amp_lessons/amp/errors/entries/` that need no GPU, raised for real.
 
 `MESSAGES` has a function for each such message; it returns what torch said, one text for each way
 to get it. `SYMPTOMS` has one for each silent fault; it asserts the wrong number, and the right one.
@@ -24,10 +24,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from amp_lessons.amp.fakes.modes import autocast_on, quiet
+from amp_lessons.amp.memory.training import training_memory
 from amp_lessons.core.messages import said
 from amp_lessons.experiments import without_cuda
-from amp_lessons.fakes.modes import autocast_on, quiet
-from amp_lessons.memory import training_memory
 
 HALF, BF16, FP32, FP64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 X = torch.ones(4, 8)

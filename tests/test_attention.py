@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from amp_lessons.attention import (
+from amp_lessons.amp.attention import (
     CAPABILITIES,
     RULES_OF,
     AttentionError,
@@ -27,11 +27,11 @@ from amp_lessons.attention import (
     forward_flops,
     order,
 )
-from amp_lessons.fakes.attention import Attention, attend
-from amp_lessons.fakes.calls import GpuCalls
-from amp_lessons.fakes.cuda import ensure_cuda_guard
-from amp_lessons.memory import training_memory
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.fakes.attention import Attention, attend
+from amp_lessons.amp.fakes.calls import GpuCalls
+from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
+from amp_lessons.amp.memory.training import training_memory
 
 HERE = Path(__file__).parent
 RECORDS = {
@@ -204,7 +204,7 @@ def test_an_unknown_gpu_gets_one_line_with_those_there_are(gpu):
 
 
 def test_the_rules_need_no_torch():
-    code = "import sys, amp_lessons.attention; sys.exit('torch' in sys.modules)"
+    code = "import sys, amp_lessons.amp.attention; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

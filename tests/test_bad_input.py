@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from amp_lessons import cli, loss_scale, roofline, timing
-from amp_lessons.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from amp_lessons.distributed.launch import launch
-from amp_lessons.float8 import DelayedScale
-from amp_lessons.memory import training_memory
-from amp_lessons.scaler_log import simulate_scaler, torch_records
-from amp_lessons.training import Batches, load_digits
+from amp_lessons import cli
+from amp_lessons.amp import roofline
+from amp_lessons.amp.distributed.launch import launch
+from amp_lessons.amp.memory.training import training_memory
+from amp_lessons.amp.numbers.float8 import DelayedScale
+from amp_lessons.amp.scaling import loss_scale
+from amp_lessons.amp.scaling.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from amp_lessons.amp.scaling.scaler_log import simulate_scaler, torch_records
+from amp_lessons.amp.speed import timing
+from amp_lessons.amp.training.loops import Batches, load_digits
 
 NAN = math.nan
 H200 = roofline.find_gpu("H200")

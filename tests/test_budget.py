@@ -10,14 +10,13 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import cli, models
-from amp_lessons.budget import CARDS, Survey, rollup, survey
-from amp_lessons.budget.screen import renderables
-from amp_lessons.core.terminal import console
-from amp_lessons.doors import DoorError, Given
-from amp_lessons.doors.batches import with_batch
-from amp_lessons.fakes.errors import TraceError
-from amp_lessons.memory import (
+from amp_lessons import cli
+from amp_lessons.amp.fakes.errors import TraceError
+from amp_lessons.amp.loading import DoorError, Given
+from amp_lessons.amp.loading.batches import with_batch
+from amp_lessons.amp.memory.budget import CARDS, Survey, rollup, survey
+from amp_lessons.amp.memory.budget.screen import renderables
+from amp_lessons.amp.memory.training import (
     STATE_COPIES,
     STEP_COPIES,
     BytesAlive,
@@ -26,6 +25,8 @@ from amp_lessons.memory import (
     memory_by_module,
     training_memory,
 )
+from amp_lessons.amp.training import models
+from amp_lessons.core.terminal import console
 
 
 def given(batch=4, width=16, layers=6) -> Given:
@@ -354,7 +355,9 @@ def test_no_card_is_large_enough():
 
 def test_the_command(capsys):
     with pytest.raises(SystemExit) as leaving:
-        cli.main(["memory", "amp_lessons.models:mlp", "--optimizer", "momentum", "--json"])
+        cli.main(
+            ["memory", "amp_lessons.amp.training.models:mlp", "--optimizer", "momentum", "--json"]
+        )
     out, err = capsys.readouterr()
     assert (leaving.value.code, err) == (0, "")
     data = json.loads(out)
@@ -364,6 +367,6 @@ def test_the_command(capsys):
     assert fp32["largest_batch"]["16"] > 1_000_000
     assert data["crossover_batch"]["amp fp16"] > 32
     with pytest.raises(SystemExit) as leaving:
-        cli.main(["memory", "amp_lessons.models:mlp", "--precision", "fp8"])
+        cli.main(["memory", "amp_lessons.amp.training.models:mlp", "--precision", "fp8"])
     assert leaving.value.code == 2
     assert "choose one of fp32" in capsys.readouterr().err

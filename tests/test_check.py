@@ -251,13 +251,13 @@ def test_several_files_share_one_call_of_a_checker():
 
 
 def test_entries_concern_their_tests_and_the_lesson_that_shows_them():
-    found = plan(["amp_lessons/lookup/entries/scaler.toml"], CODE)
+    found = plan(["amp_lessons/amp/errors/entries/scaler.toml"], CODE)
     assert {"tests/test_lookup.py", "tests/test_lookup_entries.py"} <= found.own.keys()
     assert lesson_called("clinic").notebook in found.notebooks
 
 
 def test_a_module_concerns_its_tests_its_importers_and_its_lessons():
-    found = plan(["amp_lessons/roofline.py"], CODE)
+    found = plan(["amp_lessons/amp/roofline.py"], CODE)
     assert {"tests/test_roofline.py", "tests/test_gpus.py", "tests/test_home.py"} <= {*found.own}
     assert found.own["tests/quiz/test_generators.py"] == {"speed"}
     assert "tests/test_report.py" in found.others

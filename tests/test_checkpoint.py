@@ -16,8 +16,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from amp_lessons.scaler_log import ScalerLog
-from amp_lessons.training import (
+from amp_lessons.amp.scaling.scaler_log import ScalerLog
+from amp_lessons.amp.training.loops import (
     Batches,
     CheckpointError,
     digits_network,

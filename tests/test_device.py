@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from amp_lessons import device, doctor
+from amp_lessons import doctor
+from amp_lessons.amp.speed import device
 from amp_lessons.doctor import Kernel
 
 
@@ -25,7 +26,7 @@ def fake_torch(capability=None, hip=None, name="Tesla T4"):
 
 def test_importing_it_brings_no_torch():
     code = (
-        "import sys, amp_lessons.device, amp_lessons.doctor, amp_lessons.workspace, "
+        "import sys, amp_lessons.amp.speed.device, amp_lessons.doctor, amp_lessons.workspace, "
         "amp_lessons.lab; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from amp_lessons.distributed import LaunchError, launch
-from amp_lessons.distributed.launch import _failed, _rank
+from amp_lessons.amp.distributed import LaunchError, launch
+from amp_lessons.amp.distributed.launch import _failed, _rank
 
 SCRIPT = """
 import os, sys, time
@@ -34,7 +34,7 @@ while len(list(Path(sys.argv[2]).glob("pid*"))) < 2:  # one that fails early end
 """
 REPORT = """
 sys.path.insert(0, sys.argv[1])
-from amp_lessons.distributed.launch import report
+from amp_lessons.amp.distributed.launch import report
 """
 
 
@@ -109,7 +109,7 @@ def test_ranks_that_hang_are_ended_even_if_they_refuse(ranks, time_is_over_when_
 
 LAUNCHER = """
 import sys
-from amp_lessons.distributed import launch
+from amp_lessons.amp.distributed import launch
 launch(sys.argv[1], sys.argv[2], sys.argv[2])
 """
 
@@ -139,7 +139,7 @@ def test_missing_torchrun_is_said_before_anything_starts(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("a process was started"))
     with pytest.raises(LaunchError, match=r"no torch.distributed.run .*: install torch"):
-        launch("amp_lessons.distributed.train")
+        launch("amp_lessons.amp.distributed.train")
 
 
 def test_missing_torch_is_said_too(monkeypatch):
@@ -148,7 +148,7 @@ def test_missing_torch_is_said_too(monkeypatch):
 
     monkeypatch.setattr("importlib.util.find_spec", missing)
     with pytest.raises(LaunchError, match="install torch"):
-        launch("amp_lessons.distributed.train")
+        launch("amp_lessons.amp.distributed.train")
 
 
 @pytest.mark.parametrize("options", [{"ranks": 0}, {"timeout": 0}, {"timeout": -1.0}])
@@ -209,7 +209,7 @@ def alone(monkeypatch):
     ],
 )
 def test_script_trains_in_every_precision(alone, capsys, parallel, precision):
-    from amp_lessons.distributed.train import main
+    from amp_lessons.amp.distributed.train import main
 
     assert main(["--parallel", parallel, "--precision", precision, "--steps", "60"]) == 0
     words = capsys.readouterr().out
@@ -223,8 +223,8 @@ def test_micro_batches_make_the_step_of_the_whole_batch(alone, parallel):
     import torch
     from torch.nn.functional import cross_entropy
 
-    from amp_lessons.distributed.train import process_group, train
-    from amp_lessons.training import Batches, digits_network, load_digits
+    from amp_lessons.amp.distributed.train import process_group, train
+    from amp_lessons.amp.training.loops import Batches, digits_network, load_digits
 
     with process_group() as device:
         model, records = train(
@@ -243,7 +243,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch(alone, parallel):
 
 @pytest.mark.parametrize(("gpus", "nccl"), [(1, True), (2, False)])
 def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch, gpus, nccl):
-    from amp_lessons.distributed.train import process_group
+    from amp_lessons.amp.distributed.train import process_group
 
     monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
     monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: nccl)
@@ -254,14 +254,14 @@ def test_gpus_are_taken_only_if_there_is_one_for_each_rank(alone, monkeypatch, g
 
 def test_script_that_is_run_as_a_file_says_how_to_start_it(monkeypatch, capsys):
     """And so does one under a launcher that sets RANK alone."""
-    from amp_lessons.distributed import train
+    from amp_lessons.amp.distributed import train
 
     monkeypatch.setattr(train, "__spec__", None)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     with pytest.raises(SystemExit):
         train.main([])
-    assert "-m amp_lessons.distributed.train" in capsys.readouterr().err
+    assert "-m amp_lessons.amp.distributed.train" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_script_that_is_run_as_a_file_says_how_to_start_it(monkeypatch, capsys):
     ],
 )
 def test_script_says_in_one_line_what_is_wrong(monkeypatch, capsys, arguments, words):
-    from amp_lessons.distributed.train import main
+    from amp_lessons.amp.distributed.train import main
 
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(SystemExit) as stopped:
@@ -284,7 +284,7 @@ def test_script_says_in_one_line_what_is_wrong(monkeypatch, capsys, arguments, w
 
 @pytest.mark.parametrize("size", [None, "1"])
 def test_experiments_ask_for_two_ranks(monkeypatch, size):
-    from amp_lessons.distributed.experiments import main
+    from amp_lessons.amp.distributed.experiments import main
 
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
@@ -295,7 +295,7 @@ def test_experiments_ask_for_two_ranks(monkeypatch, size):
 
 
 def test_launching_does_not_import_torch_here():
-    code = "import sys, amp_lessons.distributed; print('torch' in sys.modules)"
+    code = "import sys, amp_lessons.amp.distributed; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
     assert os.environ.get("RANK") is None, "a test left its environment behind"

@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from waiting import wait_until
 
 from amp_lessons import cli, model_commands
-from amp_lessons.doors import DoorError, Given, Wanted, enter, hf, kinds, libraries, losses
-from amp_lessons.doors.batches import batch_of, with_batch
-from amp_lessons.doors.inputs import parse, parse_all
-from amp_lessons.doors.talk import SHOWN, heard
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.loading import DoorError, Given, Wanted, enter, hf, kinds, libraries, losses
+from amp_lessons.amp.loading.batches import batch_of, with_batch
+from amp_lessons.amp.loading.inputs import parse, parse_all
+from amp_lessons.amp.loading.talk import SHOWN, heard
 
 OWN = '''
 import sys
@@ -555,7 +555,7 @@ def test_a_torchvision_whose_ops_do_not_load_stops_an_import():
 @pytest.mark.parametrize("words", ["'torchvision.models:resnet18'", "timm='resnet18'"])
 def test_the_doors_open_beside_a_torchvision_whose_ops_do_not_load(words):
     needs("timm")
-    code = f"from amp_lessons.doors import *; print(enter(Wanted({words})).name)"
+    code = f"from amp_lessons.amp.loading import *; print(enter(Wanted({words})).name)"
     done = with_broken_vision(code)
     assert done.stdout == "ResNet\n", done.stderr
 

@@ -19,10 +19,10 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from amp_lessons.fakes.doubles import Doubles
-from amp_lessons.fakes.errors import BAD_INPUT, CANNOT_FOLLOW, MODEL_RAISES
-from amp_lessons.memory import training_memory
-from amp_lessons.trace import TraceError, explain_autocast
+from amp_lessons.amp.explain import TraceError, explain_autocast
+from amp_lessons.amp.fakes.doubles import Doubles
+from amp_lessons.amp.fakes.errors import BAD_INPUT, CANNOT_FOLLOW, MODEL_RAISES
+from amp_lessons.amp.memory.training import training_memory
 
 BF16, FP16 = torch.bfloat16, torch.float16
 NO_WORK = (
@@ -735,7 +735,7 @@ ENDLESS = """
 import time
 import torch
 from torch import nn
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
 class Endless(nn.Module):
     def forward(self, x):
         print("begun", flush=True)
@@ -768,7 +768,7 @@ def test_ctrl_c_waits_for_the_end_of_what_cpp_called(monkeypatch):
         ended.append(func)
         return result
 
-    monkeypatch.setattr("amp_lessons.trace.recorder.run_op", pressed)
+    monkeypatch.setattr("amp_lessons.amp.explain.recorder.run_op", pressed)
     with pytest.raises(KeyboardInterrupt):
         explain_autocast(nn.Sequential(nn.ReLU(), nn.Sigmoid()), torch.ones(2), device="cpu")
     assert [func._schema.name for func in ended] == ["aten::relu"]

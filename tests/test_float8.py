@@ -7,8 +7,14 @@ import torch
 from torch.nn.functional import ScalingType, scaled_mm
 
 from amp_lessons import plots
-from amp_lessons.float8 import DelayedScale, float8_matmul, quantise, relative_error, scale_for
-from amp_lessons.formats import FP8_E4M3, FP8_E5M2
+from amp_lessons.amp.numbers.float8 import (
+    DelayedScale,
+    float8_matmul,
+    quantise,
+    relative_error,
+    scale_for,
+)
+from amp_lessons.amp.numbers.formats import FP8_E4M3, FP8_E5M2
 
 NATIVE = {FP8_E4M3: torch.float8_e4m3fn, FP8_E5M2: torch.float8_e5m2}
 

@@ -19,7 +19,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amp_lessons.formats import (
+from amp_lessons.amp.numbers.formats import (
     _BLOCK,
     BF16,
     FORMATS,

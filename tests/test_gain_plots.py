@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 
 from amp_lessons import gain_plots
-from amp_lessons.core import pictures
-from amp_lessons.records import RecordError
-from amp_lessons.records.published import (
+from amp_lessons.amp.speed.records import RecordError
+from amp_lessons.amp.speed.records.published import (
     first_variants,
     four_rates,
     load_published,
@@ -18,6 +17,7 @@ from amp_lessons.records.published import (
     on_both,
     one_gpu,
 )
+from amp_lessons.core import pictures
 
 PUBLISHED = load_published()
 PAIRS = first_variants(on_both(PUBLISHED.best_pairs()))

@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
-from amp_lessons.attention.gpus import CAPABILITIES, WITHOUT_PEAKS, capability
-from amp_lessons.roofline import DTYPES, GPUS
+from amp_lessons.amp.attention.gpus import CAPABILITIES, WITHOUT_PEAKS, capability
+from amp_lessons.amp.roofline import DTYPES, GPUS
 
 ROWS = """
-import amp_lessons.roofline as roofline
-from amp_lessons.roofline import Gpu
+import amp_lessons.amp.roofline as roofline
+from amp_lessons.amp.roofline import Gpu
 
 SOURCE = "https://example.com/data-sheet"
 MADE_UP = (
@@ -53,7 +53,7 @@ def test_every_generator_still_makes_questions():
 
 def test_attention_takes_the_kernels_of_its_compute_capability():
     run(
-        ADDED + "from amp_lessons.attention import AttentionError, Call, capability, choose\n"
+        ADDED + "from amp_lessons.amp.attention import AttentionError, Call, capability, choose\n"
         "call = Call(*[(2, 8, 128, 64)] * 3)\n"
         "for gpu in MADE_UP[:3]:\n"
         "    assert capability(gpu.name) == gpu.capability\n"
@@ -72,10 +72,10 @@ def test_attention_takes_the_kernels_of_its_compute_capability():
 def test_memory_and_explain_answer_for_it():
     run(
         ADDED + "import torch\n"
-        "from amp_lessons.budget import survey\n"
-        "from amp_lessons.memory import training_memory\n"
-        "from amp_lessons.trace import explain_autocast\n"
-        "from amp_lessons.trace.report.costs import costs_of\n"
+        "from amp_lessons.amp.memory.budget import survey\n"
+        "from amp_lessons.amp.memory.training import training_memory\n"
+        "from amp_lessons.amp.explain import explain_autocast\n"
+        "from amp_lessons.amp.explain.report.costs import costs_of\n"
         "for gpu in MADE_UP[:3]:\n"
         "    layer, x = torch.nn.Linear(8, 8), torch.ones(4, 8)\n"
         "    assert training_memory(layer, x, device='cuda', gpu=gpu.name).total > 0\n"
@@ -87,7 +87,7 @@ def test_memory_and_explain_answer_for_it():
 def test_the_bench_the_tables_and_the_widgets_show_it():
     run(
         ADDED + "import torch\n"
-        "from amp_lessons.bench import report\n"
+        "from amp_lessons.amp.speed.bench import report\n"
         "from amp_lessons.myths import proofs\n"
         "from amp_lessons.widgets import RooflineExplorer\n"
         "for gpu in MADE_UP:\n"

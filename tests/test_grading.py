@@ -282,7 +282,7 @@ def test_who_spoils_the_output_is_named_and_loses_nothing(sheet, spoil):
     assert note == f"cell {place} replaced or closed the standard output: it was put back"
 
 
-USES = "from amp_lessons.formats import FP16\nkept = FP16.next_up(1.0)\nfound = 1.5\n"
+USES = "from amp_lessons.amp.numbers.formats import FP16\nkept = FP16.next_up(1.0)\nfound = 1.5\n"
 
 
 def test_what_is_closed_raises_and_the_rest_of_the_cell_runs(sheet):
@@ -298,7 +298,7 @@ def test_what_is_closed_raises_and_the_rest_of_the_cell_runs(sheet):
 
 def test_an_answer_that_calls_what_is_closed_is_wrong(sheet):
     answer = "def next_float(x):\n    try: return FP16.next_up(x)\n    except Exception: return x"
-    sheet.write(SECOND, f"from amp_lessons.formats import FP16\n{answer}")
+    sheet.write(SECOND, f"from amp_lessons.amp.numbers.formats import FP16\n{answer}")
     graded = sheet.grade()
     assert states(graded)[SECOND] == "wrong"
     assert message(graded, SECOND).startswith("Your answer uses `Format.next_up`")

@@ -110,7 +110,7 @@ def test_what_honest_people_do_with_their_cells_costs_no_marks(sheet):
     sheet.write(f"{SECOND}_check", f"ex.{SECOND}.check(mine)")
     sheet.write(THIRD, f"from helper import {THIRD}\nassert open('data.txt').read() == 'data'")
     steps(sheet)
-    beside = "import torch\nfrom amp_lessons.formats import FP16\n\n"
+    beside = "import torch\nfrom amp_lessons.amp.numbers.formats import FP16\n\n"
     (sheet.path.parent / "helper.py").write_text(f"{beside}{third}")
     (sheet.path.parent / "data.txt").write_text("data")
     (sheet.path.parent / "torch.py").write_text("raise RuntimeError('not this one')")

@@ -15,11 +15,11 @@ from hazards_planted import BF16, FP16, RAISES, WRONG, Of
 from hazards_table import CLEAN, PLANTED, RUNS, counted, page, told
 from torch import nn
 
+from amp_lessons.amp.explain import TraceError, explain_autocast
+from amp_lessons.amp.explain.facts import Fact, rounded, spacing
+from amp_lessons.amp.explain.facts.fact import add, inverse, multiply
+from amp_lessons.amp.explain.hazards import KINDS
 from amp_lessons.core.catalogue import LESSONS
-from amp_lessons.trace import TraceError, explain_autocast
-from amp_lessons.trace.facts import Fact, rounded, spacing
-from amp_lessons.trace.facts.fact import add, inverse, multiply
-from amp_lessons.trace.hazards import KINDS
 
 DOC = Path(__file__).parents[1] / "docs" / "hazards.md"
 

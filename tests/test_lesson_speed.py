@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from invented_record import INVENTED
 
-from amp_lessons import records
+from amp_lessons.amp.speed import records
 
 ROOT = Path(__file__).resolve().parent.parent
 

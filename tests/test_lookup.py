@@ -13,11 +13,11 @@ import pytest
 import tomli
 
 from amp_lessons import cli
+from amp_lessons.amp.errors import CatalogueError, UnreadableText, catalogue, lookup, pasted
+from amp_lessons.amp.errors.catalogue import Entry
+from amp_lessons.amp.errors.search import Catalogue
+from amp_lessons.amp.errors.words import Index, tokens
 from amp_lessons.core.catalogue import lesson_called
-from amp_lessons.lookup import CatalogueError, UnreadableText, catalogue, lookup, pasted
-from amp_lessons.lookup.catalogue import Entry
-from amp_lessons.lookup.search import Catalogue
-from amp_lessons.lookup.words import Index, tokens
 
 DATA = Path(__file__).with_name("data")
 RIGHT_OF_THIRTY = 28
@@ -590,9 +590,9 @@ def test_the_list(run):
 
 def test_help_and_the_package_leave_torch_alone():
     code = (
-        "import sys, amp_lessons.lookup\n"
+        "import sys, amp_lessons.amp.errors\n"
         "assert 'tomli' not in sys.modules\n"
-        "from amp_lessons.lookup import lookup\n"
+        "from amp_lessons.amp.errors import lookup\n"
         f"assert lookup({FP16!r})[0].confident\n"
         "assert not {'torch', 'numpy', 'pydantic'} & set(sys.modules)"
     )
@@ -601,10 +601,10 @@ def test_help_and_the_package_leave_torch_alone():
 
 
 def test_an_unknown_name_of_the_package():
-    import amp_lessons.lookup
+    import amp_lessons.amp.errors
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = amp_lessons.lookup.nothing
+        _ = amp_lessons.amp.errors.nothing
 
 
 # ---- at a terminal ------------------------------------------------------------------------------

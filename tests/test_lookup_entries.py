@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 from raised_errors import MESSAGES, SYMPTOMS
 
-from amp_lessons.lookup import Entry, lookup
-from amp_lessons.lookup.catalogue import FOLDER, KINDS, read
+from amp_lessons.amp.errors import Entry, lookup
+from amp_lessons.amp.errors.catalogue import FOLDER, KINDS, read
 
 ENTRIES = read(FOLDER)
 BY_ID = {entry.id: entry for entry in ENTRIES}

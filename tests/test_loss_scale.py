@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from amp_lessons.formats import BF16, FORMATS, FP8_E4M3, FP16, FP32, Format
-from amp_lessons.loss_scale import (
+from amp_lessons.amp.numbers.formats import BF16, FORMATS, FP8_E4M3, FP16, FP32, Format
+from amp_lessons.amp.scaling.loss_scale import (
     ExponentHistogram,
     Fate,
     exponent_histogram,
@@ -221,7 +221,7 @@ def test_smallest_safe_scale_says_so_when_there_is_nothing_to_save(nothing):
 
 
 def test_scaling_saves_the_gradients_of_a_real_network_exactly():
-    from amp_lessons.training import digits_gradients
+    from amp_lessons.amp.training.loops import digits_gradients
 
     small = list(digits_gradients(2.0**-14).values())
     lost = fate(small)

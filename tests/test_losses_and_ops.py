@@ -14,8 +14,8 @@ from stored import Stored
 from torch import nn
 from torch.nn import functional as F
 
+from amp_lessons.amp.policy import op_policy
 from amp_lessons.experiments import both_halves, kept_by_cross_entropy, rotated
-from amp_lessons.policy import op_policy
 
 HALF, BFLOAT = torch.float16, torch.bfloat16
 

@@ -10,9 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import models
-from amp_lessons.checks import find
-from amp_lessons.memory import (
+from amp_lessons.amp.memory.training import (
     NOT_HERE,
     PRECISIONS,
     STATE_COPIES,
@@ -24,6 +22,8 @@ from amp_lessons.memory import (
     optimizer_bytes,
     training_memory,
 )
+from amp_lessons.amp.training import models
+from amp_lessons.checks import find
 
 LOW = {"fp32": None, "amp fp16": torch.float16, "amp bf16": torch.bfloat16, "bf16": None}
 

@@ -22,7 +22,7 @@ from real_models.zoo import MODELS
 from real_models.zoo.model import Model
 from torch import nn
 
-from amp_lessons.trace import Hazard, explain_autocast
+from amp_lessons.amp.explain import Hazard, explain_autocast
 
 STORED = table.read()
 LINES = STORED["models"]

@@ -22,18 +22,18 @@ from torch.optim.optimizer import _global_optimizer_post_hooks
 from torch.utils.checkpoint import checkpoint
 
 import amp_lessons
-from amp_lessons.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format
-from amp_lessons.loss_scale import exponent_histogram, fate, fates
-from amp_lessons.monitoring import MonitorError, chart, counting, taps
-from amp_lessons.monitoring.counting import (
+from amp_lessons.amp.monitor import MonitorError, chart, counting, taps
+from amp_lessons.amp.monitor.counting import (
     Edges,
     Tally,
     fates_by_scale,
     largest_safe_scale,
     smallest_saving_scale,
 )
-from amp_lessons.monitoring.places import Place
-from amp_lessons.scaler_log import ScalerLog
+from amp_lessons.amp.monitor.places import Place
+from amp_lessons.amp.numbers.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format
+from amp_lessons.amp.scaling.loss_scale import exponent_histogram, fate, fates
+from amp_lessons.amp.scaling.scaler_log import ScalerLog
 
 
 def watch(model: nn.Module, scaler: Any = None, **options: Any) -> Any:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 import amp_lessons
-from amp_lessons.monitoring import MonitorError
+from amp_lessons.amp.monitor import MonitorError
 
 STRIKES = 2
 STEPS = 4

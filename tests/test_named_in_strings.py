@@ -31,7 +31,7 @@ _IMPORT = re.compile(rf"from ({PACKAGE}[\w.]*) import (\([\w\s,]+\)|[\w ,]+)")
 
 MADE_UP = {
     ".ci/none",
-    "amp_lessons.models:mpl",  # a slip of the pen
+    "amp_lessons.amp.training.models:mpl",  # a slip of the pen
     "amp_lessons.no_such_room",
     "amp_lessons.notary",  # a logger
     "amp_lessons/_course",  # in a wheel
@@ -63,7 +63,7 @@ def strings(path: Path) -> Iterator[str]:
 
 
 def named_in(text: str) -> Iterator[str]:
-    """Such as ``"amp_lessons.formats:Format"``, and ``"docs/*.md"``."""
+    """Such as ``"amp_lessons.amp.numbers.formats:Format"``, and ``"docs/*.md"``."""
     yield from _MODULE.findall(text)
     for module, names in _IMPORT.findall(text):
         yield from (f"{module}:{name.split()[0]}" for name in names.strip("()").split(",") if name)
@@ -109,10 +109,13 @@ def test_it_exists(named):
 @pytest.mark.parametrize(
     ("text", "gone"),
     [
-        ('"amp_lessons.formats:Format.next_up", or amp_lessons.checks.closed', []),
+        ('"amp_lessons.amp.numbers.formats:Format.next_up", or amp_lessons.checks.closed', []),
         ("import amp_lessons.no_room.frames", ["amp_lessons.no_room.frames"]),
         ("from amp_lessons.grading import frames, spoons", ["amp_lessons.grading:spoons"]),
-        ("from amp_lessons.formats import (\n  FP16,\n  FP12 as x)", ["amp_lessons.formats:FP12"]),
+        (
+            "from amp_lessons.amp.numbers.formats import (\n  FP16,\n  FP12 as x)",
+            ["amp_lessons.amp.numbers.formats:FP12"],
+        ),
         ("tests/hostile/*.py and docs/class_view.md.", []),
         ("see tests/hostile/nobody.py", ["tests/hostile/nobody.py"]),
         ("https://example.org/docs/none.html and my/tests/none.py", []),

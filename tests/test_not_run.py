@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from amp_lessons import cli, models
-from amp_lessons.budget import survey
-from amp_lessons.budget.screen import renderables
+from amp_lessons import cli
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.explain.report.data import from_dict
+from amp_lessons.amp.loading import Given
+from amp_lessons.amp.memory.budget import survey
+from amp_lessons.amp.memory.budget.screen import renderables
+from amp_lessons.amp.memory.training import training_memory
+from amp_lessons.amp.training import models
 from amp_lessons.core.terminal import console
-from amp_lessons.doors import Given
-from amp_lessons.memory import training_memory
-from amp_lessons.trace import explain_autocast
-from amp_lessons.trace.report.data import from_dict
 
 X = torch.randn(2, 8)
 IDS = torch.tensor([[1, 2, 3]])

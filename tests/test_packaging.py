@@ -76,7 +76,9 @@ def test_the_wheel_carries_modules_styles_and_pages_of_the_widgets(contents):
 
 
 def test_the_wheel_carries_the_records_and_their_schema(contents):
-    carried = {n.rpartition("/")[2] for n in contents if n.startswith("amp_lessons/records/")}
+    carried = {
+        n.rpartition("/")[2] for n in contents if n.startswith("amp_lessons/amp/speed/records/")
+    }
     assert {"record.schema.json", "seed_003.json"} <= carried
     assert {"training.csv", "medians.csv", "sources.json", "README.md"} <= carried
 
@@ -114,12 +116,12 @@ for folder in ("notebooks", "exercises", "solutions"):
 
 
 def test_the_installed_package_reads_its_records(installed, tmp_path):
-    code = "from amp_lessons.records import load_records; print(load_records()[0].kind)"
+    code = "from amp_lessons.amp.speed.records import load_records; print(load_records()[0].kind)"
     assert run_installed(code, installed, tmp_path) in ("measured", "quoted")
 
 
 @pytest.mark.parametrize(
-    "module", ["amp_lessons", "amp_lessons.core.catalogue", "amp_lessons.formats"]
+    "module", ["amp_lessons", "amp_lessons.core.catalogue", "amp_lessons.amp.numbers.formats"]
 )
 def test_importing_what_should_be_cheap_does_not_import_torch(installed, tmp_path, module):
     code = f"import sys, {module}; print({module}.__file__, 'torch' in sys.modules)"

@@ -15,13 +15,13 @@ import pytest
 import torch
 from torch.nn.functional import mse_loss
 
+from amp_lessons.amp.distributed import experiments as on_ranks
+from amp_lessons.amp.numbers.float8 import errors_by_scale, in_float8
+from amp_lessons.amp.numbers.formats import FP8_E4M3, FP8_E5M2
+from amp_lessons.amp.training.loops import autoencoder, load_digits
 from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.core.pictures import CURVES
-from amp_lessons.distributed import experiments as on_ranks
 from amp_lessons.experiments import compiled, fp16_pass, one_of_ranks
-from amp_lessons.float8 import errors_by_scale, in_float8
-from amp_lessons.formats import FP8_E4M3, FP8_E5M2
-from amp_lessons.training import autoencoder, load_digits
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = lesson_called("past_one_gpu")
@@ -174,7 +174,7 @@ def test_no_sync_around_the_backward_pass_saves_nothing():
 
 
 def test_the_loop_in_the_text_is_the_one_that_runs():
-    text = (ROOT / "amp_lessons/distributed/experiments.py").read_text(encoding="utf-8")
+    text = (ROOT / "amp_lessons/amp/distributed/experiments.py").read_text(encoding="utf-8")
     step = text[text.index("def paint_step") :].partition("\n\n\n")[0]
     told = next(c.source for c in CELLS if "model = DistributedDataParallel(" in c.source)
     for line in (

@@ -20,8 +20,16 @@ from autocast_docs import DOCUMENTED
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons import policy
-from amp_lessons.policy import OPS, OpPolicy, PolicyError, calls, judging, op_policy, policy_table
+from amp_lessons.amp import policy
+from amp_lessons.amp.policy import (
+    OPS,
+    OpPolicy,
+    PolicyError,
+    calls,
+    judging,
+    op_policy,
+    policy_table,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -576,7 +584,7 @@ def test_a_table_tries_each_op_few_times_in_one_sandbox(monkeypatch, device):
 
 def test_the_first_table_of_a_process_is_quiet():
     """It also imports the fake tensors, and writes not a word on standard error."""
-    code = "from amp_lessons import policy; print(len(policy.policy_table('cuda')))"
+    code = "from amp_lessons.amp import policy; print(len(policy.policy_table('cuda')))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True
     )

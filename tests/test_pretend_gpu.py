@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from amp_lessons.pretend_gpu import PretendGpu
+from amp_lessons.amp.speed.pretend_gpu import PretendGpu
 
 
 def timed(gpu: PretendGpu, step) -> float:

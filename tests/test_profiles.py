@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from amp_lessons import profiles
-from amp_lessons.profiles import ProfileError, load_profile, profile_step
+from amp_lessons.amp.speed import profiles
+from amp_lessons.amp.speed.profiles import ProfileError, load_profile, profile_step
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from torch.nn.utils import parametrizations
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons.memory import crossover_batch, training_memory
-from amp_lessons.trace import TraceError, explain_autocast
+from amp_lessons.amp.explain import TraceError, explain_autocast
+from amp_lessons.amp.memory.training import crossover_batch, training_memory
 
 BF16, FP16 = torch.bfloat16, torch.float16
 

@@ -8,11 +8,24 @@ import json
 import pytest
 from invented_record import INVENTED
 
-from amp_lessons import records, workspace
-from amp_lessons.records import RecordError, from_json, load_records, read_record, write_record
-from amp_lessons.records.beside import family, published_beside
-from amp_lessons.records.handing_in import faults, unfit
-from amp_lessons.records.own import MANIFEST, make_room, own_folder, own_records, record_path
+from amp_lessons import workspace
+from amp_lessons.amp.speed import records
+from amp_lessons.amp.speed.records import (
+    RecordError,
+    from_json,
+    load_records,
+    read_record,
+    write_record,
+)
+from amp_lessons.amp.speed.records.beside import family, published_beside
+from amp_lessons.amp.speed.records.handing_in import faults, unfit
+from amp_lessons.amp.speed.records.own import (
+    MANIFEST,
+    make_room,
+    own_folder,
+    own_records,
+    record_path,
+)
 
 QUOTED = {
     "schema_version": 1,
@@ -287,8 +300,9 @@ def test_a_folder_that_is_none_is_one_line(here):
 def test_the_bench_keeps_a_named_record_in_the_workspace(here, monkeypatch, capsys):
     import torch
 
-    from amp_lessons import bench, cli
-    from amp_lessons.bench import report, screen
+    from amp_lessons import cli
+    from amp_lessons.amp.speed import bench
+    from amp_lessons.amp.speed.bench import report, screen
 
     made = having(INVENTED, "old-name", "name")
     found = bench.Report(torch.device("cpu"), {}, "cuda events", {}, rows=made["rows"])

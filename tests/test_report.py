@@ -17,21 +17,22 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from amp_lessons import cli, models
-from amp_lessons.roofline import find_gpu
-from amp_lessons.trace import explain_autocast
-from amp_lessons.trace.report import Explanation, changes_page, data
-from amp_lessons.trace.report.alignment import find_misfits
-from amp_lessons.trace.report.casting import casting_of
-from amp_lessons.trace.report.changes import OtherModel, compare
-from amp_lessons.trace.report.changes_text import lines_of as lines_of_changes
-from amp_lessons.trace.report.costs import Costs, costs_of
-from amp_lessons.trace.report.digest import made_with
-from amp_lessons.trace.report.islands import find_islands
-from amp_lessons.trace.report.names import duration, flop, pattern, percent, ranges, short
-from amp_lessons.trace.report.printing import first_failure
-from amp_lessons.trace.report.tree import Node, Sums, cut, fold, grow, levels
-from amp_lessons.trace.rows import Cast, Hazard, Module, Row, Totals, Trace
+from amp_lessons import cli
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.explain.report import Explanation, changes_page, data
+from amp_lessons.amp.explain.report.alignment import find_misfits
+from amp_lessons.amp.explain.report.casting import casting_of
+from amp_lessons.amp.explain.report.changes import OtherModel, compare
+from amp_lessons.amp.explain.report.changes_text import lines_of as lines_of_changes
+from amp_lessons.amp.explain.report.costs import Costs, costs_of
+from amp_lessons.amp.explain.report.digest import made_with
+from amp_lessons.amp.explain.report.islands import find_islands
+from amp_lessons.amp.explain.report.names import duration, flop, pattern, percent, ranges, short
+from amp_lessons.amp.explain.report.printing import first_failure
+from amp_lessons.amp.explain.report.tree import Node, Sums, cut, fold, grow, levels
+from amp_lessons.amp.explain.rows import Cast, Hazard, Module, Row, Totals, Trace
+from amp_lessons.amp.roofline import find_gpu
+from amp_lessons.amp.training import models
 
 
 def gpt(layers=3, vocabulary=96):

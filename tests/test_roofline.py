@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from amp_lessons import roofline
-from amp_lessons.roofline import GPUS, Matmul, find_gpu
+from amp_lessons.amp import roofline
+from amp_lessons.amp.roofline import GPUS, Matmul, find_gpu
 
 H200, T4 = find_gpu("H200"), find_gpu("T4")
 
@@ -198,9 +198,8 @@ def test_bad_input_gets_one_clear_line(call, message: str) -> None:
 
 
 def test_it_does_not_need_torch() -> None:
-    code = (
-        "import sys, amp_lessons.roofline, amp_lessons.pretend_gpu; print('torch' in sys.modules)"
-    )
+    code = "import sys, amp_lessons.amp.roofline, amp_lessons.amp.speed.pretend_gpu; "
+    code += "print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

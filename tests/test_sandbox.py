@@ -225,7 +225,7 @@ def test_a_fork_server_that_ends_is_started_again(tmp_path):
 
 ASKS_ANOTHER_PYTHON = """
 import subprocess, sys
-program = "from amp_lessons.formats import FP16; print(FP16.{}(1.0))"
+program = "from amp_lessons.amp.numbers.formats import FP16; print(FP16.{}(1.0))"
 def ask(name):
     command = [sys.executable, "-c", program.format(name)]
     run = subprocess.run(command, capture_output=True, text=True)

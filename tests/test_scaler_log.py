@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons import scaler_log as module
-from amp_lessons.scaler_log import (
+from amp_lessons.amp.scaling import scaler_log as module
+from amp_lessons.amp.scaling.scaler_log import (
     ScalerLog,
     ScalerRecord,
     simulate_records,

@@ -173,7 +173,7 @@ def test_a_hand_out_has_lessons_and_sheets_and_nothing_else(handed_out):
     assert there == given | {workspace.MANIFEST, f"{SHEETS}/{FILE}"}
 
 
-@pytest.mark.parametrize("gone", ["amp_lessons.no_such_room", "amp_lessons.formats"])
+@pytest.mark.parametrize("gone", ["amp_lessons.no_such_room", "amp_lessons.amp.numbers.formats"])
 def test_no_sandbox_is_made_if_a_package_to_leave_out_has_moved(monkeypatch, tmp_path, gone):
     monkeypatch.setattr(house, "_NOT_NEEDED", (gone, *house._NOT_NEEDED))
     with pytest.raises(ModuleNotFoundError, match=gone):

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from amp_lessons import cli
-from amp_lessons.budget import survey
-from amp_lessons.doors import Wanted, enter
-from amp_lessons.doors.batches import with_batch
-from amp_lessons.memory import training_memory
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.loading import Wanted, enter
+from amp_lessons.amp.loading.batches import with_batch
+from amp_lessons.amp.memory.budget import survey
+from amp_lessons.amp.memory.training import training_memory
 
 if importlib.util.find_spec("transformers") is None:
     pytest.skip("needs transformers", allow_module_level=True)

@@ -158,14 +158,14 @@ def test_it_installs_the_wheel_and_what_is_missing_and_leaves_the_rest(bare, whe
     bare.offer("fsrs", "6.1.0")
     bare.offer("torch", "2.13.0")
     then = (
-        "from amp_lessons import formats\nfrom amp_lessons.core import catalogue\n"
+        "from amp_lessons.amp.numbers import formats\nfrom amp_lessons.core import catalogue\n"
         "print(catalogue.checkout(), formats.__name__)"
     )
     (bare.folder / catalogue.WHEEL).symlink_to(wheel)
     told, result = bare.run(f"{SOURCE}\n{then}").splitlines()
     assert told.startswith("AMP Lessons was not tested with these versions")
     assert "torch 2.11.0+cu128. " in told
-    assert result == "None amp_lessons.formats"
+    assert result == "None amp_lessons.amp.numbers.formats"
     assert bare.installed() == {"torch", "fsrs", "amp_lessons"}
     assert [p.name for p in bare.packages.glob("torch-*")] == ["torch-2.11.0+cu128.dist-info"]
     assert bare.run(SOURCE, PIP_FIND_LINKS="/nowhere") == "", "the second time there is nothing"

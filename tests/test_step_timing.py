@@ -9,10 +9,10 @@ import torch
 from pretend_cuda import PretendCuda, installed
 from torch import nn
 
-from amp_lessons import bench, timing
-from amp_lessons.bench import runner
-from amp_lessons.bench.report import A_CPU
-from amp_lessons.step_timing import StepRow, step_rows, step_table, time_training
+from amp_lessons.amp.speed import bench, timing
+from amp_lessons.amp.speed.bench import runner
+from amp_lessons.amp.speed.bench.report import A_CPU
+from amp_lessons.amp.speed.step_timing import StepRow, step_rows, step_table, time_training
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def small_roofs(monkeypatch):
     """The roofs take seconds, and are tested with the bench."""
     monkeypatch.setattr(runner, "measured_peak", partial(timing.measured_peak, size=64))
     monkeypatch.setattr(runner, "measured_bandwidth", lambda *_, **__: 1e10)
-    monkeypatch.setattr("amp_lessons.timing.method.LEAST_WARM_UP", 0.01)
+    monkeypatch.setattr("amp_lessons.amp.speed.timing.method.LEAST_WARM_UP", 0.01)
 
 
 def make_model() -> nn.Module:
@@ -37,7 +37,7 @@ def on_a_cpu() -> bench.Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "measured_peak", partial(timing.measured_peak, size=64))
         patch.setattr(runner, "measured_bandwidth", lambda *_, **__: 1e10)
-        patch.setattr("amp_lessons.timing.method.LEAST_WARM_UP", 0.01)
+        patch.setattr("amp_lessons.amp.speed.timing.method.LEAST_WARM_UP", 0.01)
         return time_training(make_model, make_batch, device="cpu", batches=2, repeats=2)
 
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 
-from amp_lessons import timing
-from amp_lessons.pretend_gpu import PretendGpu
-from amp_lessons.timing import (
+from amp_lessons.amp.speed import timing
+from amp_lessons.amp.speed.pretend_gpu import PretendGpu
+from amp_lessons.amp.speed.timing import (
     DeviceClock,
     Prepared,
     Samples,

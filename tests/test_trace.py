@@ -22,10 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons import cli, models
-from amp_lessons.fakes.cuda import ensure_cuda_guard
-from amp_lessons.fakes.models import fake_like
-from amp_lessons.trace import TraceError, explain_autocast
+from amp_lessons import cli
+from amp_lessons.amp.explain import TraceError, explain_autocast
+from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
+from amp_lessons.amp.fakes.models import fake_like
+from amp_lessons.amp.training import models
 
 EXAMPLES = ("mlp", "cnn", "lstm", "transformer_encoder", "custom_function")
 DTYPES = (torch.bfloat16, torch.float16)
@@ -676,20 +677,22 @@ def command(*words):
 
 
 def test_the_command():
-    done = command("amp_lessons.models:custom_function", "--device", "cpu", "--dtype", "bfloat16")
+    done = command(
+        "amp_lessons.amp.training.models:custom_function", "--device", "cpu", "--dtype", "bfloat16"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "Swish has no custom_fwd" in done.stdout
     assert "bf16" in done.stdout
-    data = json.loads(command("amp_lessons.models:mlp", "--json").stdout)
+    data = json.loads(command("amp_lessons.amp.training.models:mlp", "--json").stdout)
     assert data["totals"]["casts_step"] == 13
 
 
 @pytest.mark.parametrize(
     ("words", "word", "status"),
     [
-        (("amp_lessons.models:mpl",), "did you mean", 1),
-        (("amp_lessons.models:mlp", "--device", "tpu"), "tpu", 2),
-        (("amp_lessons.models:mlp", "--input", "3,5"), "0 (Linear)", 1),
+        (("amp_lessons.amp.training.models:mpl",), "did you mean", 1),
+        (("amp_lessons.amp.training.models:mlp", "--device", "tpu"), "tpu", 2),
+        (("amp_lessons.amp.training.models:mlp", "--input", "3,5"), "0 (Linear)", 1),
     ],
 )
 def test_the_command_fails_in_one_line(capsys, words, word, status):
@@ -715,9 +718,9 @@ def test_gpt2_takes_little_memory():
     code = (
         "import re\n"
         "from pathlib import Path\n"
-        "from amp_lessons.doors import Wanted, enter\n"
-        "from amp_lessons.trace import explain_autocast\n"
-        "given = enter(Wanted('amp_lessons.models:gpt2'))\n"
+        "from amp_lessons.amp.loading import Wanted, enter\n"
+        "from amp_lessons.amp.explain import explain_autocast\n"
+        "given = enter(Wanted('amp_lessons.amp.training.models:gpt2'))\n"
         "explained = explain_autocast(given.model, *given.args)\n"
         "peak = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]\n"
         "print(explained.totals.parameters, peak)\n"

@@ -12,9 +12,9 @@ import pytest
 import torch
 from sklearn.datasets import load_digits as original  # its import alone draws from `random`
 
-from amp_lessons import training
-from amp_lessons.scaler_log import ScalerLog, simulate_scaler
-from amp_lessons.training import (
+from amp_lessons.amp.scaling.scaler_log import ScalerLog, simulate_scaler
+from amp_lessons.amp.training import loops
+from amp_lessons.amp.training.loops import (
     MODES,
     Batches,
     accuracy,
@@ -208,7 +208,7 @@ def test_a_batch_that_cannot_be_filled_is_refused(size):
 
 # ---- the loops ---------------------------------------------------------------------------------
 
-LOOPS = [getattr(training, f"train_{name}") for name in ("fp32", "bf16", "fp16_unscaled", "fp16")]
+LOOPS = [getattr(loops, f"train_{name}") for name in ("fp32", "bf16", "fp16_unscaled", "fp16")]
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
@@ -347,7 +347,7 @@ def test_accuracy_is_the_share_of_right_answers():
 def test_the_loops_watch_the_dtype(mode, monkeypatch):
     """What each mode computes in, seen from inside the network."""
     network = Watched()
-    monkeypatch.setattr(training, "digits_network", lambda width, seed: network)
+    monkeypatch.setattr(loops, "digits_network", lambda width, seed: network)
     train_digits(mode, 2)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(mode, torch.float16)
     assert network.seen == [(dtype, True, True)] * 2 + [(dtype, False, False)]

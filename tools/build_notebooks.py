@@ -37,7 +37,8 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons import home, roofline
+from amp_lessons import home
+from amp_lessons.amp import roofline
 from amp_lessons.authoring.cells import ExerciseFileError
 from amp_lessons.core import ipynb
 from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, paths_with

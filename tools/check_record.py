@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from amp_lessons.records.handing_in import faults
+from amp_lessons.amp.speed.records.handing_in import faults
 
 
 def main(paths: list[str]) -> int:

@@ -62,9 +62,9 @@ TABLE = (
         tests=("tests/quiz/test_bank.py[{stem}]", "tests/test_build.py[{stem}]"),
     ),
     Row("amp_lessons/quiz/generators/*.py", tests=("tests/quiz/test_generators.py[{stem}]",)),
-    Row("amp_lessons/lookup/entries/*.toml", tests=("tests/test_lookup*.py",)),
+    Row("amp_lessons/amp/errors/entries/*.toml", tests=("tests/test_lookup*.py",)),
     Row(
-        "amp_lessons/roofline.py",
+        "amp_lessons/amp/roofline.py",
         tests=(
             "tests/test_gpus.py",
             "tests/test_attention.py",
@@ -85,7 +85,7 @@ TABLE = (
             "tests/test_workshop.py",
         ),
     ),
-    Row("amp_lessons/records/*.json", tool="check_record.py", of="{path}"),
+    Row("amp_lessons/amp/speed/records/*.json", tool="check_record.py", of="{path}"),
     Row("amp_lessons/widgets/static/*", tests=("tests/widgets/test_{stem}*.py",)),
     Row("amp_lessons/widgets/static/*.mjs", tests=("tests/widgets/test_modules.py",)),
     Row("amp_lessons/workshop/*.toml", tests=("tests/test_workshop.py",)),

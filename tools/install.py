@@ -30,7 +30,7 @@ EXTRAS = {"lab": "", "tests": "[tests]"}
 # import it, nor timm, nor peft. This file, run at each start of Python, repairs that: a copy goes
 # into the environment of the tests, with a .pth file that calls it. It does nothing where
 # torchvision fits. A learner's environment has no torchvision, and gets neither.
-VISION_OPS = "amp_lessons/doors/vision_ops.py"
+VISION_OPS = "amp_lessons/amp/loading/vision_ops.py"
 AT_START = "import amp_lessons_vision_ops as ops; ops.declare_on_import()\n"
 # PyTorch's build is chosen by the variable PYTORCH, as in `make lab PYTORCH=cuda`. Without it, the
 # CPU build is installed, also on a machine with a GPU: gigabytes come only when somebody asks.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from amp_lessons import profiles
+from amp_lessons.amp.speed import profiles
 from amp_lessons.core.files import write_atomically
 
 WIDTH, BATCH, STEPS = 512, 256, 20

@@ -21,7 +21,7 @@ PAGES = (
     "docs/*.md",
     "sources/**/*.py",
     "amp_lessons/**/*.py",
-    "amp_lessons/lookup/entries/*.toml",
+    "amp_lessons/amp/errors/entries/*.toml",
     "tools/*.py",
 )
 """What people read: pages, lessons, exercises, docstrings and comments."""

@@ -66,7 +66,7 @@ def main(python: str) -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     from attention_calls import TABLE
 
-    from amp_lessons.attention import capability
+    from amp_lessons.amp.attention import capability
 
     answers: list[dict[str, Any] | None] = [None] * len(TABLE)
     with tempfile.TemporaryDirectory() as folder:

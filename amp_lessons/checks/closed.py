@@ -38,8 +38,9 @@ class Room:
     """The functions of a module, or a part of them.
 
     Args:
-        name: a module or a whole package, such as ``"amp_lessons.memory"``, or one function or
-            class of a module, such as ``"amp_lessons.formats:Format.next_up"``.
+        name: a module or a whole package, such as ``"amp_lessons.amp.speed.timing"``, or one
+            function or class of a module, such as
+            ``"amp_lessons.amp.numbers.formats:Format.next_up"``.
 
     Raises:
         ModuleNotFoundError: if there is no such module.

@@ -65,8 +65,9 @@ class Probe:
             step of a training loop; what it returns is what there was to see.
         watch: whether to list the operations that ran too, as `watch.watched` does.
         own: what already does the task, and so is closed while an answer runs: modules or
-            packages, such as ``"amp_lessons.memory"``, or parts of a module, such as
-            ``"amp_lessons.formats:Format.next_up"``. Neither `cases` nor `play` may need it.
+            packages, such as ``"amp_lessons.amp.memory.training"``, or parts of a module, such as
+            ``"amp_lessons.amp.numbers.formats:Format.next_up"``. Neither `cases` nor `play` may
+            need it.
         lent: what the sheet's other exercises close, and this one's statement offers.
         closed: all that is closed: `own`, and what the sheet's other exercises close in the course,
             so that an answer that passes in a notebook also passes in the grader.

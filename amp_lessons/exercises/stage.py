@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
 from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.checks.wording import describe, line
 from amp_lessons.core.precision import dtype_name as name_of
-from amp_lessons.fakes.cuda import ensure_cuda_guard
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import Same, as_number, is_dict
 

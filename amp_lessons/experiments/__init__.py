@@ -4,6 +4,7 @@ Some change torch, for as long as a ``with`` block runs, and put it back. The ot
 and say what came of it.
 """
 
+from amp_lessons.amp.policy.regions import autocast_put_back, autocast_state, both_halves, casts
 from amp_lessons.core.messages import raised, raised_by, warned
 from amp_lessons.experiments.kept import (
     kept_by_cross_entropy,
@@ -11,7 +12,6 @@ from amp_lessons.experiments.kept import (
     saved_for_backward,
 )
 from amp_lessons.experiments.numbers import rotated, rounded_at_random
-from amp_lessons.experiments.regions import autocast_put_back, autocast_state, both_halves, casts
 from amp_lessons.experiments.runs import (
     OnePass,
     Run,

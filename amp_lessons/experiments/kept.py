@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
 
 
 @contextmanager

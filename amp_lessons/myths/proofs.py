@@ -19,17 +19,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons import models, timing, training
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.fakes.modes import autocast_on
+from amp_lessons.amp.memory.training import Memory, training_memory
+from amp_lessons.amp.policy import counts, op_policy, policy_table
+from amp_lessons.amp.roofline import GPUS, Gpu, Matmul, find_gpu, matmul_floor, seed_floor
+from amp_lessons.amp.scaling.scaler_log import ScalerLog
+from amp_lessons.amp.speed import timing
+from amp_lessons.amp.speed.pretend_gpu import PretendGpu
+from amp_lessons.amp.speed.records import Record, load_records
+from amp_lessons.amp.training import loops, models
 from amp_lessons.core.messages import said
 from amp_lessons.experiments import item_calls, raised, scaler_error, warned, without_cuda
-from amp_lessons.fakes.modes import autocast_on
-from amp_lessons.memory import Memory, training_memory
-from amp_lessons.policy import counts, op_policy, policy_table
-from amp_lessons.pretend_gpu import PretendGpu
-from amp_lessons.records import Record, load_records
-from amp_lessons.roofline import GPUS, Gpu, Matmul, find_gpu, matmul_floor, seed_floor
-from amp_lessons.scaler_log import ScalerLog
-from amp_lessons.trace import explain_autocast
 
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 GradScaler = torch.amp.GradScaler
@@ -157,7 +158,7 @@ def digits_accuracy(pixel: float, dtype: torch.dtype | None) -> float:
         pixel: the value of a white pixel.
         dtype: of autocast, in training and evaluation; None for FP32.
     """
-    digits, network = training.load_digits(), training.digits_network()
+    digits, network = loops.load_digits(), loops.digits_network()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     scaler = GradScaler("cpu", enabled=dtype is half)
     for _ in range(12):
@@ -171,7 +172,7 @@ def digits_accuracy(pixel: float, dtype: torch.dtype | None) -> float:
             scaler.step(optimizer)
             scaler.update()
     images = digits.validation_images * pixel
-    return training.accuracy(network, images, digits.validation_labels, dtype)
+    return loops.accuracy(network, images, digits.validation_labels, dtype)
 
 
 def step_memory(precision: str, rows: int, length: int = 64) -> Memory:
@@ -322,7 +323,7 @@ def forward_overflows() -> float:
 
 def digits_with_a_large_loss() -> tuple[list[int], list[float]]:
     """The skipped steps and the losses of 100 steps, with the sum of the losses of 128 images."""
-    digits, network = training.load_digits(), training.digits_network()
+    digits, network = loops.load_digits(), loops.digits_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
     log, losses = ScalerLog(GradScaler("cpu")), []
     for _ in range(100):
@@ -361,7 +362,7 @@ class Price(NamedTuple):
 
 def price(train: Callable[..., object], *extra: object) -> Price:
     """The price of one step of a training loop of this course, on eight digits."""
-    digits, network = training.load_digits(), training.digits_network()
+    digits, network = loops.load_digits(), loops.digits_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     rows = [(digits.train_images[:8], digits.train_labels[:8])]
     with item_calls() as reads:
@@ -601,7 +602,7 @@ def _helps() -> Cases:
 
 
 def _nan() -> Cases:
-    run = training.train_digits("fp16 unscaled", 30, loss_factor=1e-6)
+    run = loops.train_digits("fp16 unscaled", 30, loss_factor=1e-6)
     tiny = torch.tensor(2.0**-24, dtype=half)
     zero = tiny * tiny
     return {
@@ -622,7 +623,7 @@ def _fast() -> Cases:
 
 
 def _free() -> Cases:
-    plain, mixed = price(training.train_fp32), price(training.train_fp16, GradScaler("cpu"))
+    plain, mixed = price(loops.train_fp32), price(loops.train_fp16, GradScaler("cpu"))
     return {
         "a small network, operations": mixed.operations < 1.1 * plain.operations,
         "a small network, reads": mixed.reads <= plain.reads,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from amp_lessons.formats import BF16, FP16, FP32, Format
+from amp_lessons.amp.numbers.formats import BF16, FP16, FP32, Format
 
 _FORMATS = {"float32": FP32, "float16": FP16, "bfloat16": BF16}
 

@@ -17,10 +17,10 @@ import traitlets
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from amp_lessons import policy
+from amp_lessons.amp import policy
+from amp_lessons.amp.explain import TraceError, explain_autocast
+from amp_lessons.amp.policy import PolicyError
 from amp_lessons.core.precision import brief, dtype_name
-from amp_lessons.policy import PolicyError
-from amp_lessons.trace import TraceError, explain_autocast
 from amp_lessons.widgets import op_steps
 from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.op_steps import Score, Step

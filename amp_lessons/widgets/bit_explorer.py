@@ -12,7 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.formats import FORMATS, Fields, Format, get_format
+from amp_lessons.amp.numbers.formats import FORMATS, Fields, Format, get_format
 from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Number, Refused, same
 

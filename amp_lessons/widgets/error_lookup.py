@@ -1,6 +1,6 @@
 """The box on the home page: paste an error, and read its cause and its cure.
 
-`amp_lessons.lookup` finds the entries, as it does for ``amp-lessons lookup``. The page in
+`amp_lessons.amp.errors` finds the entries, as it does for ``amp-lessons lookup``. The page in
 `static/` sends the text and shows the answer, which is HTML made here: every word is escaped.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.lookup import Found, UnreadableText, lookup, pasted
-from amp_lessons.lookup.catalogue import Entry
+from amp_lessons.amp.errors import Found, UnreadableText, lookup, pasted
+from amp_lessons.amp.errors.catalogue import Entry
 from amp_lessons.quiz.markup import inline_html
 from amp_lessons.widgets.files import module, style
 

@@ -15,8 +15,8 @@ import traitlets
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from amp_lessons.memory import STATE_COPIES, Memory, training_memory
-from amp_lessons.models import GPT, linear_stack
+from amp_lessons.amp.memory.training import STATE_COPIES, Memory, training_memory
+from amp_lessons.amp.training.models import GPT, linear_stack
 from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 

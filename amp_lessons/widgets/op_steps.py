@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from amp_lessons import policy
+from amp_lessons.amp import policy
+from amp_lessons.amp.explain import Explanation, Input, Row
+from amp_lessons.amp.policy import OpPolicy, PolicyError
 from amp_lessons.core.precision import brief
-from amp_lessons.policy import OpPolicy, PolicyError
-from amp_lessons.trace import Explanation, Input, Row
 
 PLACES = {"cuda": "On CUDA", "cpu": "On a CPU"}
 REFUSED = "refused"

@@ -13,8 +13,8 @@ import anywidget
 import torch
 import traitlets
 
-from amp_lessons import policy
-from amp_lessons.policy import OpPolicy, PolicyError
+from amp_lessons.amp import policy
+from amp_lessons.amp.policy import OpPolicy, PolicyError
 from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Refused
 

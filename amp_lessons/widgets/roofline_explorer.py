@@ -12,8 +12,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons import roofline
-from amp_lessons.roofline import GPUS, Gpu, Matmul
+from amp_lessons.amp import roofline
+from amp_lessons.amp.roofline import GPUS, Gpu, Matmul
 from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Number, Refused
 

@@ -12,7 +12,12 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.scaler_log import ScalerRecord, check_settings, simulate_scaler, torch_records
+from amp_lessons.amp.scaling.scaler_log import (
+    ScalerRecord,
+    check_settings,
+    simulate_scaler,
+    torch_records,
+)
 from amp_lessons.widgets.files import module, style
 from amp_lessons.widgets.traits import Number, Refused
 

@@ -18,8 +18,8 @@ import torch
 from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
+from amp_lessons.amp.training import autoencoder, load_digits, outcome
 from amp_lessons.interview import ask, predict
-from amp_lessons.training import autoencoder, load_digits, outcome
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -288,7 +288,7 @@ for dtype in (torch.float16, torch.bfloat16):
 # What does your machine support in hardware? Run this to see:
 
 # %% tags=["live"]
-from amp_lessons.device import devices
+from amp_lessons.amp.speed import devices
 
 for found in devices():
     formats = [("FP16", found.fp16), ("BF16", found.bf16), ("TF32", found.tf32)]

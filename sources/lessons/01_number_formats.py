@@ -20,7 +20,7 @@
 import torch
 
 from amp_lessons import plots
-from amp_lessons.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32
+from amp_lessons.amp.numbers import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32
 from amp_lessons.interview import ask, predict
 
 years = torch.tensor([2021.0, 2022.0, 2023.0, 2024.0, 2025.0, 2026.0])
@@ -289,7 +289,7 @@ for f in (FP32, TF32, FP16, BF16):
     print(f"{f.name:5} error  {errors[0]:8.1e} {errors[1]:8.1e}")
 
 # %% tags=["live"]
-from amp_lessons.device import why_not
+from amp_lessons.amp.speed import why_not
 
 if why_not("tf32"):
     print("Not measured here:", why_not("tf32"))

@@ -10,7 +10,7 @@
 # %%
 import torch
 
-from amp_lessons.formats import FP8_E4M3, FP16
+from amp_lessons.amp.numbers import FP8_E4M3, FP16
 from amp_lessons.interview import predict
 
 # %% [markdown]

@@ -12,8 +12,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from amp_lessons import plots
+from amp_lessons.amp.numbers import FP16
 from amp_lessons.experiments import rounded_at_random
-from amp_lessons.formats import FP16
 from amp_lessons.interview import predict
 
 # %% [markdown]

@@ -12,10 +12,10 @@ import torch
 from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
-from amp_lessons.formats import FP16
+from amp_lessons.amp.numbers import FP16
+from amp_lessons.amp.scaling import fates
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.interview import predict
-from amp_lessons.loss_scale import fates
-from amp_lessons.training import autoencoder, load_digits
 
 pictures = load_digits().train_images[:600]
 our_pixels, big = pictures.numel(), 100_000_000

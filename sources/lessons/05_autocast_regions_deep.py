@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn.functional import linear, mse_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.experiments import autocast_put_back, autocast_state, casts, compiled, raised
 from amp_lessons.interview import predict
-from amp_lessons.training import autoencoder, load_digits
 
 x = load_digits().train_images[:600]
 

@@ -12,9 +12,9 @@ import math
 
 import torch
 
+from amp_lessons.amp.scaling import ScalerLog, simulate_scaler
 from amp_lessons.experiments import item_calls, raised, warned, without_cuda
 from amp_lessons.interview import predict
-from amp_lessons.scaler_log import ScalerLog, simulate_scaler
 
 GradScaler = torch.amp.GradScaler
 

@@ -19,8 +19,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from amp_lessons import plots
+from amp_lessons.amp.training import Batches, autoencoder, load_digits
 from amp_lessons.interview import ask, predict
-from amp_lessons.training import Batches, autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -236,7 +236,7 @@ for updates in ("once", "after each step"):
 
 
 # %%
-from amp_lessons.scaler_log import ScalerLog
+from amp_lessons.amp.scaling import ScalerLog
 
 
 def start(seed):

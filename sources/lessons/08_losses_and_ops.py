@@ -16,9 +16,9 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss
 
 from amp_lessons import plots
+from amp_lessons.amp.scaling import ScalerLog
+from amp_lessons.amp.training import autoencoder, load_digits, outcome
 from amp_lessons.interview import ask, predict
-from amp_lessons.scaler_log import ScalerLog
-from amp_lessons.training import autoencoder, load_digits, outcome
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)

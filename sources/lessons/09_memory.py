@@ -17,10 +17,10 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.checkpoint import checkpoint_sequential
 
 from amp_lessons import plots
+from amp_lessons.amp.memory import BytesAlive, gpt_steps, optimizer_bytes
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.experiments import deep_painter, kept_for_backward
 from amp_lessons.interview import ask, predict
-from amp_lessons.memory import BytesAlive, gpt_steps, optimizer_bytes
-from amp_lessons.training import autoencoder, load_digits
 
 pictures = load_digits().train_images[:600].clone()
 MiB, GiB = 2**20, 2**30

@@ -14,12 +14,18 @@
 # %%
 import statistics
 
-from amp_lessons import gain_plots, roofline, timing
+from amp_lessons import gain_plots
+from amp_lessons.amp import roofline
+from amp_lessons.amp.speed import (
+    PretendGpu,
+    load_profile,
+    step_milliseconds,
+    step_table,
+    time_training,
+    timing,
+)
+from amp_lessons.amp.speed.records import published as quoted
 from amp_lessons.interview import ask, predict
-from amp_lessons.pretend_gpu import PretendGpu, step_milliseconds
-from amp_lessons.profiles import load_profile
-from amp_lessons.records import published as quoted
-from amp_lessons.step_timing import step_table, time_training
 
 published = quoted.load_published()
 pairs = published.best_pairs()  # one for each model variant and kind of GPU, on one GPU
@@ -319,9 +325,7 @@ print(step_table(report))
 # runs.
 
 # %% tags=["live"]
-from amp_lessons.records import load_records
-from amp_lessons.records.beside import published_beside
-from amp_lessons.records.own import own_records
+from amp_lessons.amp.speed import load_records, own_records, published_beside
 
 measured = [record for record in load_records() if record.kind == "measured"]
 for record in measured + own_records():

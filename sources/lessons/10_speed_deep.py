@@ -14,12 +14,12 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots, roofline, timing
-from amp_lessons.pretend_gpu import PretendGpu
+from amp_lessons import plots
+from amp_lessons.amp import roofline
+from amp_lessons.amp.roofline import GPUS, Matmul, find_gpu
+from amp_lessons.amp.speed import PretendGpu, load_records, timing
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.recipe import run_recipe
-from amp_lessons.records import load_records
-from amp_lessons.roofline import GPUS, Matmul, find_gpu
-from amp_lessons.training import autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 h200 = find_gpu("H200")
@@ -88,7 +88,7 @@ for one in GPUS:
     print(f"{one.name:14} at least {floor[0]:6.3f} s in FP32, {floor[1]:.3f} s in FP16: {verdict}")
 
 # %% [markdown]
-# These peaks are quoted from the makers' documents, which each `Gpu` in `amp_lessons.roofline`
+# These peaks are quoted from the makers' documents, which each `Gpu` in `amp_lessons.amp.roofline`
 # names. They are for *dense* matrices. The H200's
 # [page](https://www.nvidia.com/en-us/data-center/h200/) prints 1979 for FP16 "with sparsity", for
 # weights of which two in four are zero. Dense is half of it, 989. If you divide by 1979, your

@@ -19,10 +19,10 @@ from torch._functorch import config as compiler_settings
 from torch.nn.functional import mse_loss
 
 from amp_lessons import plots
+from amp_lessons.amp.numbers import errors_by_scale, in_float8, relative_error
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.experiments import compiled, fp16_pass
-from amp_lessons.float8 import errors_by_scale, in_float8, relative_error
 from amp_lessons.interview import ask, predict
-from amp_lessons.training import autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -260,9 +260,9 @@ print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 # seconds. `show` prints the result of one experiment.
 
 # %%
-from amp_lessons.distributed import launch
+from amp_lessons.amp.distributed import launch
 
-ranks = launch("amp_lessons.distributed.experiments", ranks=2, timeout=100)
+ranks = launch("amp_lessons.amp.distributed.experiments", ranks=2, timeout=100)
 
 
 def show(name):
@@ -282,7 +282,7 @@ def show(name):
 # `GradScaler` of its own, and the two scalers exchange nothing. Does rank 0 skip the step too?
 
 # %%
-from amp_lessons.scaler_log import ScalerRecord
+from amp_lessons.amp.scaling import ScalerRecord
 
 show("ddp loss")
 errors = [rank.reports["ddp loss"]["errors"] for rank in ranks]
@@ -434,15 +434,15 @@ for words, name in loops.items():
 # under DDP before the last exchange, each scaler sees only its own gradients, and the ranks can
 # skip different steps.
 #
-# To take home: `amp_lessons/distributed/train.py` is a whole script with DDP, FSDP2, accumulation and a
+# To take home: `amp_lessons/amp/distributed/train.py` is a whole script with DDP, FSDP2, accumulation and a
 # scaler. The same file runs on two CPU cores (the first command), and on two machines with 8 GPUs each.
 # For that, start the second command on both machines. The `--rdzv` options are how the two find each
 # other; `HOST` is the name of one of them.
 #
 # ```
-# torchrun --nproc-per-node 2 -m amp_lessons.distributed.train --parallel ddp --precision fp16
+# torchrun --nproc-per-node 2 -m amp_lessons.amp.distributed.train --parallel ddp --precision fp16
 # torchrun --nnodes 2 --nproc-per-node 8 --rdzv-id 11 --rdzv-backend c10d \
-#     --rdzv-endpoint HOST:29500 -m amp_lessons.distributed.train --parallel fsdp2
+#     --rdzv-endpoint HOST:29500 -m amp_lessons.amp.distributed.train --parallel fsdp2
 # ```
 #
 # ## Can the painter learn in FP8?
@@ -493,7 +493,7 @@ plots.training(
 predict("past_one_gpu.wrong_scale")
 
 # %%
-from amp_lessons.formats import FP8_E4M3, FP8_E5M2
+from amp_lessons.amp.numbers import FP8_E4M3, FP8_E5M2
 
 weights = eager_painter.layers[0].weight.detach()
 exponents = range(-16, 9)

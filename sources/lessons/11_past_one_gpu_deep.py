@@ -15,11 +15,18 @@ from torch.nn.functional import mse_loss
 from torch.utils.checkpoint import checkpoint
 
 from amp_lessons import plots
+from amp_lessons.amp.numbers import (
+    FP8_E4M3,
+    FP8_E5M2,
+    float8_matmul,
+    in_float8,
+    quantise,
+    relative_error,
+    scale_for,
+)
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.experiments import compiled, fp16_pass, one_of_ranks, raised, warned
-from amp_lessons.float8 import float8_matmul, in_float8, quantise, relative_error, scale_for
-from amp_lessons.formats import FP8_E4M3, FP8_E5M2
 from amp_lessons.interview import predict
-from amp_lessons.training import autoencoder, load_digits
 
 pictures = load_digits().train_images[:600]
 
@@ -150,7 +157,7 @@ print("backward:", raised(lambda: outputs[0].sum().backward()))
 # parameters, and a `GradScaler` makes the step.
 
 # %%
-from amp_lessons.distributed import experiments
+from amp_lessons.amp.distributed import experiments
 
 with one_of_ranks(2):
     for place, dtype in experiments.fsdp2_dtypes(torch.device("cpu")).items():
@@ -268,7 +275,7 @@ for name, scale in scales.items():
 # before the first tensor, which gets a scale of 1.
 
 # %%
-from amp_lessons.float8 import DelayedScale
+from amp_lessons.amp.numbers import DelayedScale
 
 history = DelayedScale(length=8)
 exponents = {"delayed": [], "dynamic": []}

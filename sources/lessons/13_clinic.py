@@ -18,12 +18,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from amp_lessons import patients, plots
+from amp_lessons.amp.errors import lookup
+from amp_lessons.amp.errors.shown import as_text
+from amp_lessons.amp.scaling import ScalerLog
+from amp_lessons.amp.training import autoencoder, load_digits
 from amp_lessons.experiments import raised
 from amp_lessons.interview import ask, predict
-from amp_lessons.lookup import lookup
-from amp_lessons.lookup.shown import as_text
-from amp_lessons.scaler_log import ScalerLog
-from amp_lessons.training import autoencoder, load_digits
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 digits = load_digits().to(device)

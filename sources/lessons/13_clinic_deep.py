@@ -22,11 +22,12 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons import models, plots, training
+from amp_lessons import plots
+from amp_lessons.amp.memory import training_memory
+from amp_lessons.amp.policy import op_policy
+from amp_lessons.amp.training import loops, models
 from amp_lessons.clinic import Clinic
 from amp_lessons.core.messages import said
-from amp_lessons.memory import training_memory
-from amp_lessons.policy import op_policy
 
 # %% [markdown]
 # Some helpers. `region` is an FP16 region on the CPU. `fresh` makes a layer, its optimizer and a
@@ -37,7 +38,7 @@ from amp_lessons.policy import op_policy
 # %%
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 GradScaler = torch.amp.GradScaler
-clinic, digits = Clinic(), training.load_digits()
+clinic, digits = Clinic(), loops.load_digits()
 layer, x, y = nn.Linear(8, 3), torch.ones(4, 8), torch.zeros(4, 3)
 
 
@@ -695,7 +696,7 @@ def operations(enabled):
     return len(watch.ops)
 
 
-network, rows, labels = training.digits_network(), digits.train_images[:8], digits.train_labels[:8]
+network, rows, labels = loops.digits_network(), digits.train_images[:8], digits.train_labels[:8]
 print("operations:", operations(False), "in FP32,", operations(True), "under autocast")
 clinic.cite(23)
 

@@ -7,8 +7,8 @@ import torch
 from pages import faults
 from torch import nn
 
-from amp_lessons import models
-from amp_lessons.trace import explain_autocast
+from amp_lessons.amp.explain import explain_autocast
+from amp_lessons.amp.training import models
 
 pytestmark = pytest.mark.browser
 

@@ -16,13 +16,13 @@ import torch
 from checks.toy_topic import WHOLE, toy
 
 from amp_lessons import checks
+from amp_lessons.amp.numbers.formats import FP16, Format
 from amp_lessons.checks.closed import Closed, room, without
 from amp_lessons.checks.probe import Case, Probe
 from amp_lessons.checks.verdict import State
 from amp_lessons.core import catalogue
-from amp_lessons.formats import FP16, Format
 
-ROOM = "amp_lessons.formats:Format.next_up"
+ROOM = "amp_lessons.amp.numbers.formats:Format.next_up"
 NAME = "Format.next_up"
 
 
@@ -92,17 +92,19 @@ def test_each_way_to_call_it_is_noted(answer):
 
 
 def test_a_class_made_from_a_closed_one_is_noted():
-    from amp_lessons.timing import Timing
+    from amp_lessons.amp.speed.timing import Timing
 
     class Mine(Timing):
         """A class that inherits the task."""
 
-    own = ("amp_lessons.timing:Timing",)
+    own = ("amp_lessons.amp.speed.timing:Timing",)
     assert used(lambda x: Mine("step", (x, 2.0), "none").median, own=own) == {"Timing"}
     assert used(lambda x: Mine("step", (x, 2.0), "none").median) == {""}
 
 
-@pytest.mark.parametrize("own", ["amp_lessons.formats", "amp_lessons.formats:Format.max"])
+@pytest.mark.parametrize(
+    "own", ["amp_lessons.amp.numbers.formats", "amp_lessons.amp.numbers.formats:Format.max"]
+)
 def test_a_module_or_a_part_of_it_can_be_closed(own):
     assert used(lambda x: FP16.max, own=(own,)) == {"Format.max"}
     assert used(lambda x: FP16.max) == {""}
@@ -110,18 +112,18 @@ def test_a_module_or_a_part_of_it_can_be_closed(own):
 
 def test_to_import_a_module_is_not_to_use_it():
     def loaded_again(x):
-        return importlib.reload(sys.modules["amp_lessons.device"]).__name__
+        return importlib.reload(sys.modules["amp_lessons.amp.speed.device"]).__name__
 
-    assert used(loaded_again, own=("amp_lessons.device",)) == {""}
+    assert used(loaded_again, own=("amp_lessons.amp.speed.device",)) == {""}
 
 
 def test_what_an_answer_did_before_is_not_among_the_results(tmp_path):
     """Results that were kept while the function was open are dropped."""
-    from amp_lessons.policy_record import changes
+    from amp_lessons.amp.policy.record import changes
 
-    kept = next(each for each in room("amp_lessons.policy_record").caches)
+    kept = next(each for each in room("amp_lessons.amp.policy.record").caches)
     assert kept.__wrapped__.__module__.startswith(changes.__package__)
-    size, _ = without(["amp_lessons.policy_record"], lambda: kept.cache_info().currsize)
+    size, _ = without(["amp_lessons.amp.policy.record"], lambda: kept.cache_info().currsize)
     assert size == 0
 
 
@@ -143,7 +145,7 @@ def test_everything_is_open_again_afterwards(error):
 
 def test_an_interrupt_at_any_moment_leaves_everything_open():
     """Ctrl+C comes again and again while a check closes and opens."""
-    codes = [each.__code__ for each in room("amp_lessons.memory").functions]
+    codes = [each.__code__ for each in room("amp_lessons.amp.memory.training").functions]
     armed, over = [], threading.Event()
 
     def interrupt(*_):
@@ -162,13 +164,13 @@ def test_an_interrupt_at_any_moment_leaves_everything_open():
         try:
             armed.append(True)
             while True:
-                without(["amp_lessons.memory"], int)
+                without(["amp_lessons.amp.memory.training"], int)
         except KeyboardInterrupt:
             pass
     over.set()
     thread.join()
     signal.signal(signal.SIGINT, before)
-    assert [each.__code__ for each in room("amp_lessons.memory").functions] == codes
+    assert [each.__code__ for each in room("amp_lessons.amp.memory.training").functions] == codes
 
 
 SCALER = "torch.amp.grad_scaler"

@@ -373,7 +373,7 @@ NOTEBOOKS = [
         "calls what the course has, and compares it with its own answers",
         lambda sheet: [
             sheet.at_the_top(
-                "from amp_lessons.formats import FP16\n"
+                "from amp_lessons.amp.numbers.formats import FP16\n"
                 "print(max(FP16.next_up(x / 10) for x in range(200)))\n"
                 "dtype = getattr(torch, 'float16')"
             ),

@@ -15,8 +15,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from amp_lessons.amp.numbers.formats import Format
 from amp_lessons.core import catalogue
-from amp_lessons.formats import Format
 from hostile.machine import Around
 from hostile.sheets import (
     FIRST,
@@ -305,12 +305,12 @@ STOLEN = [
     ),
 ]
 HELPERS = {
-    FIRST: "from amp_lessons.formats import FORMATS, FP16\n"
+    FIRST: "from amp_lessons.amp.numbers.formats import FORMATS, FP16\n"
     "def decode_bits(code, exponent_bits, mantissa_bits):\n"
-    "    from amp_lessons import formats\n"
+    "    from amp_lessons.amp.numbers import formats\n"
     "    own = formats.Format('own', exponent_bits, mantissa_bits)\n"
     "    return float(own.decode(torch.tensor([code]).numpy())[0])",
-    SECOND: "from amp_lessons.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)",
+    SECOND: "from amp_lessons.amp.numbers.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)",
 }
 
 # ---- the notebook's own machinery ---------------------------------------------------------------
@@ -583,7 +583,7 @@ CHEATS = [*FORGED, *STOLEN, *MACHINERY, *OF_THE_FILE, *ELSEWHERE]
 
 # ---- what a text and a watch inside the process may not see --------------------------------------
 
-NEXT_UP = "from amp_lessons.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)"
+NEXT_UP = "from amp_lessons.amp.numbers.formats import FP16\ndef next_float(x):\n    return FP16.next_up(x)"
 
 
 PASTED = inspect.getsource(Format.next_up).replace("def next_up", "def up")
@@ -632,7 +632,7 @@ INSIDE = [
     inside(
         "earlier-thread",
         "asks a thread that was started in an earlier cell",
-        "import queue, threading\nfrom amp_lessons.formats import FP16\n"
+        "import queue, threading\nfrom amp_lessons.amp.numbers.formats import FP16\n"
         "asked, told = queue.Queue(), queue.Queue()\ndef work():\n"
         "    while True: told.put(FP16.next_up(asked.get()))\n"
         "threading.Thread(target=work, daemon=True).start()",
@@ -641,7 +641,7 @@ INSIDE = [
     inside(
         "timer",
         "asks a timer's thread that was started in an earlier cell",
-        "import queue, threading\nfrom amp_lessons.formats import FP16\n"
+        "import queue, threading\nfrom amp_lessons.amp.numbers.formats import FP16\n"
         "asked, told = queue.Queue(), queue.Queue()\ndef work():\n"
         "    while True: told.put(FP16.next_up(asked.get()))\n"
         "timer = threading.Timer(0, work)\ntimer.daemon = True\ntimer.start()",
@@ -650,7 +650,7 @@ INSIDE = [
     inside(
         "executor",
         "asks the thread pool of an event loop",
-        "import asyncio\nfrom amp_lessons.formats import FP16\n"
+        "import asyncio\nfrom amp_lessons.amp.numbers.formats import FP16\n"
         "loop = asyncio.new_event_loop()\n"
         "work = loop.run_in_executor(None, FP16.next_up, 1.0)\n",
         "def next_float(x):\n    async def ask(): return await loop.run_in_executor(None, FP16.next_up, x)\n"
@@ -660,7 +660,7 @@ INSIDE = [
     inside(
         "other-python",
         "asks another Python, which was started in an earlier cell",
-        "import subprocess, sys\nprogram = 'from amp_lessons.formats import FP16\\n' "
+        "import subprocess, sys\nprogram = 'from amp_lessons.amp.numbers.formats import FP16\\n' "
         "'print(\"ready\", flush=True)\\n' "
         "'while True: print(FP16.next_up(float(input())), flush=True)'\n"
         "other = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE, "
@@ -672,7 +672,7 @@ INSIDE = [
     inside(
         "loader",
         "asks torch's loader, whose worker calls the course for a data set",
-        "import torch\nfrom amp_lessons.formats import FP16\n"
+        "import torch\nfrom amp_lessons.amp.numbers.formats import FP16\n"
         "class Set(torch.utils.data.Dataset):\n    def __init__(self, x): self.x = x\n"
         "    def __len__(self): return 1\n    def __getitem__(self, n): return FP16.next_up(self.x)\n",
         "def next_float(x):\n"
@@ -681,22 +681,22 @@ INSIDE = [
     inside(
         "earlier-process",
         "asks a process that was started in an earlier cell",
-        "import multiprocessing\nfrom amp_lessons.formats import FP16\n"
+        "import multiprocessing\nfrom amp_lessons.amp.numbers.formats import FP16\n"
         "pool = multiprocessing.get_context('fork').Pool(1)",
         "def next_float(x):\n    return pool.apply(FP16.next_up, (x,))",
     ),
     inside(
         "tabulated",
         "a table of all results, that the course's function gave in earlier cells",
-        EVERY + "from amp_lessons.formats import FP16\n" + TABULATED,
+        EVERY + "from amp_lessons.amp.numbers.formats import FP16\n" + TABULATED,
         LOOKED_UP,
         cells=[TABULATED] * 7,
     ),
     inside(
         "other-name",
         "runs the source of the course's function as its own",
-        "import inspect, math, textwrap\nfrom amp_lessons import formats\n"
-        "from amp_lessons.formats import *\nfrom amp_lessons.formats import Format\n"
+        "import inspect, math, textwrap\nfrom amp_lessons.amp.numbers import formats\n"
+        "from amp_lessons.amp.numbers.formats import *\nfrom amp_lessons.amp.numbers.formats import Format\n"
         "get_ipython().run_cell(textwrap.dedent(inspect.getsource(Format.next_up)))\n"
         "globals().update({k: v for k, v in vars(formats).items() if k not in globals()})",
         "def next_float(x):\n    return next_up(FORMATS['FP16'], x)",
@@ -704,7 +704,7 @@ INSIDE = [
     inside(
         "copied-module",
         "imports a copy of the course's file under another name",
-        "import shutil, sys\nfrom amp_lessons import formats\n"
+        "import shutil, sys\nfrom amp_lessons.amp.numbers import formats\n"
         "shutil.copy(formats.__file__, 'mine.py')\nsys.path.insert(0, '.')\nimport mine",
         "def next_float(x):\n    return mine.FP16.next_up(x)",
     ),
@@ -732,7 +732,7 @@ INSIDE = [
     inside(
         "tabulated-reloaded",
         "a table, by a module that is loaded again",
-        EVERY + "import importlib\nfrom amp_lessons import formats\n"
+        EVERY + "import importlib\nfrom amp_lessons.amp.numbers import formats\n"
         "FP16 = importlib.reload(formats).FP16\n" + TABULATED,
         LOOKED_UP,
         cells=[TABULATED] * 7,
@@ -740,7 +740,7 @@ INSIDE = [
     inside(
         "tabulated-elsewhere",
         "a table that a fork made",
-        EVERY + "import os\nfrom amp_lessons.formats import FP16\nimport json\n"
+        EVERY + "import os\nfrom amp_lessons.amp.numbers.formats import FP16\nimport json\n"
         "if os.system('true') == 0:\n    from torch.utils.data import DataLoader\n"
         "    class Set(torch.utils.data.Dataset):\n        def __len__(self): return 8\n"
         "        def __getitem__(self, n): return {x: FP16.next_up(x) for x in every[n::8]}\n"
@@ -750,14 +750,14 @@ INSIDE = [
     inside(
         "generator",
         "a generator that was begun in an earlier cell",
-        "from amp_lessons.formats import FP16\ndef ask():\n    x = yield\n"
+        "from amp_lessons.amp.numbers.formats import FP16\ndef ask():\n    x = yield\n"
         "    while True: x = yield FP16.next_up(x)\nasking = ask()\nnext(asking)",
         "def next_float(x):\n    return asking.send(x)",
     ),
     inside(
         "tensor-hook",
         "has torch call the course's function",
-        "import torch\nfrom amp_lessons.formats import FP16\n",
+        "import torch\nfrom amp_lessons.amp.numbers.formats import FP16\n",
         "def next_float(x):\n    found = []\n    t = torch.tensor(x, dtype=torch.float64, "
         "requires_grad=True)\n    t.register_hook(lambda g: found.append(FP16.next_up(x)))\n"
         "    (t * 1).backward()\n    return found[0]",
@@ -765,14 +765,14 @@ INSIDE = [
     inside(
         "property",
         "a class of the course's that is changed a little",
-        "from amp_lessons.formats import FP16, Format\n"
+        "from amp_lessons.amp.numbers.formats import FP16, Format\n"
         "class Mine(type(FP16)):\n    pass\nimport copy\nmine = copy.copy(FP16)\n"
         "object.__setattr__(mine, '__class__', Mine)",
         "def next_float(x):\n    return Mine.next_up(mine, x)",
     ),
 ]
 
-FP = "from amp_lessons.formats import FP16\n"
+FP = "from amp_lessons.amp.numbers.formats import FP16\n"
 INSIDE += [
     inside(
         "call-slot",
@@ -799,7 +799,7 @@ INSIDE += [
         "as-a-library",
         "a helper in a folder called site-packages",
         "import os, sys\nos.makedirs('site-packages')\n"
-        "open('site-packages/mine.py', 'w').write('from amp_lessons.formats import FP16\\n'\n"
+        "open('site-packages/mine.py', 'w').write('from amp_lessons.amp.numbers.formats import FP16\\n'\n"
         "    'def up(x): return FP16.next_up(x)\\n')\nsys.path.insert(0, 'site-packages')",
         "import mine\nnext_float = mine.up",
     ),
@@ -816,7 +816,7 @@ INSIDE += [
     inside(
         "put-back",
         "puts code back that frames and the collector may hold",
-        FP + "import gc, sys, types\nfrom amp_lessons.formats import Format\n"
+        FP + "import gc, sys, types\nfrom amp_lessons.amp.numbers.formats import Format\n"
         "codes = [c for o in gc.get_objects() for c in (getattr(o, '__code__', None),) if isinstance(c, types.CodeType)]\n"
         "frame = sys._getframe()\nwhile frame:\n    for value in frame.f_locals.values():\n"
         "        codes += [c for c in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(c, types.CodeType)]\n"
@@ -827,7 +827,7 @@ INSIDE += [
         "child-python",
         "a table from another Python",
         EVERY
-        + "import json, subprocess, sys\nprogram = 'import json, sys\\nfrom amp_lessons.formats import FP16\\n'\n"
+        + "import json, subprocess, sys\nprogram = 'import json, sys\\nfrom amp_lessons.amp.numbers.formats import FP16\\n'\n"
         "program += 'print(json.dumps([FP16.next_up(x) for x in json.load(sys.stdin)]))'\n"
         "said = subprocess.run([sys.executable, '-c', program], input=json.dumps(every), capture_output=True, text=True)\n"
         "TABLE = dict(zip(every, json.loads(said.stdout)))",
@@ -873,12 +873,12 @@ def missing_ingredient(run):
 
 OTHER_WAYS = """
 import numpy as np
-from amp_lessons.formats import Format
+from amp_lessons.amp.numbers.formats import Format
 def decode_bits(code, e, m):
     return float(Format('own', e, m)._decode_array(np.array([code]))[0])
 """
 ZEROS = """
-from amp_lessons.loss_scale import fates
+from amp_lessons.amp.scaling.loss_scale import fates
 def smallest_scale(gradients):
     return next(f.scale for f in fates(gradients, [2.0**n for n in range(300)]) if not f.zero)
 """
@@ -919,7 +919,7 @@ def missing_ingredient(run):
 """
 KEPT_FILE = """
 import importlib.util, sys
-from amp_lessons import roofline
+from amp_lessons.amp import roofline
 spec = importlib.util.spec_from_file_location('mine', roofline.__file__)
 sys.modules['mine'] = mine = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(mine)
@@ -967,7 +967,7 @@ INSIDE += [
 def _of_all_layouts() -> Submission:
     """The course decodes all patterns of all layouts that a batch may draw, in one cell."""
     code = (
-        "import numpy as np\nfrom amp_lessons.formats import Format\nDECODED = {}\n"
+        "import numpy as np\nfrom amp_lessons.amp.numbers.formats import Format\nDECODED = {}\n"
         "for e, m in [(5, 10), (8, 7), (3, 4), *((e, m) for e in (4, 6, 7) for m in range(4, 12))]:\n"
         "    DECODED[e, m] = Format('mine', e, m).decode(np.arange(2 ** (1 + e + m)))"
     )

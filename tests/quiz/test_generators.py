@@ -20,7 +20,10 @@ import pytest
 import torch
 from torch import nn
 
-from amp_lessons import formats, memory, policy, roofline, scaler_log
+from amp_lessons.amp import policy, roofline
+from amp_lessons.amp.memory import training
+from amp_lessons.amp.numbers import formats
+from amp_lessons.amp.scaling import scaler_log
 from amp_lessons.core import catalogue
 from amp_lessons.quiz import generators, items, proofs
 from amp_lessons.quiz.bank import BankError
@@ -541,7 +544,7 @@ def test_bytes_for_each_parameter_are_those_of_real_tensors(subtests):
             stepper = OPTIMIZERS[optimizer]([master])
             stepper.step()
             steps = 4 * (bytes_asked.MOMENTS[optimizer] == 2)  # Adam's count of steps
-            total = weight.nbytes + gradient.nbytes + memory.optimizer_bytes(stepper) - steps
+            total = weight.nbytes + gradient.nbytes + training.optimizer_bytes(stepper) - steps
             total += master.nbytes if recipe.master else 0
             assert total == many * recipe.each(optimizer)
 
@@ -555,7 +558,7 @@ def test_bytes_agree_with_the_memory_lesson(precision, words_):
     count = 64 * 32
     names = {"sgd": "plain SGD", "momentum": "SGD with momentum", "adam": "Adam"}
     for theirs, ours in names.items():
-        told = memory.training_memory(
+        told = training.training_memory(
             model, torch.ones(4, 64), precision=precision, optimizer=theirs
         )
         recipes = [r for r in bytes_asked.RECIPES if re.match(words_, r.words)]

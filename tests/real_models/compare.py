@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from amp_lessons.trace import Explanation, TraceError, explain_autocast
+from amp_lessons.amp.explain import Explanation, TraceError, explain_autocast
 from real_models import recorder
 from real_models.recorder import Op, Run
 from real_models.zoo import Model

@@ -9,7 +9,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from amp_lessons.doors.vision_ops import declare_on_import
+from amp_lessons.amp.loading.vision_ops import declare_on_import
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",

@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons import policy
-from amp_lessons.trace import TraceError
+from amp_lessons.amp import policy
+from amp_lessons.amp.explain import TraceError
 from amp_lessons.widgets import AutocastSteps, op_steps
 from amp_lessons.widgets.autocast_steps import DTYPES, MOST_STEPS, OneOfEach
 from amp_lessons.widgets.op_steps import Score, Step

@@ -10,7 +10,7 @@ import pytest
 import torch
 import traitlets
 
-from amp_lessons.formats import FP8_E4M3, FP16, Format
+from amp_lessons.amp.numbers.formats import FP8_E4M3, FP16, Format
 from amp_lessons.widgets import BitExplorer
 
 # ---- Python ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pages
 import pytest
 
-from amp_lessons.lookup import catalogue, pasted
+from amp_lessons.amp.errors import catalogue, pasted
 from amp_lessons.widgets import ErrorLookup
 
 FP16 = "ValueError: Attempting to unscale FP16 gradients."

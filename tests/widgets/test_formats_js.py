@@ -1,4 +1,4 @@
-"""formats.mjs says what amp_lessons.formats says, bit by bit."""
+"""formats.mjs says what amp_lessons.amp.numbers.formats says, bit by bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pages
 import pytest
 
-from amp_lessons.formats import FORMATS, Format
+from amp_lessons.amp.numbers.formats import FORMATS, Format
 from amp_lessons.widgets import BitExplorer
 
 KINDS = ["zero", "subnormal", "normal", "inf", "nan"]

@@ -10,7 +10,7 @@ import pages
 import pytest
 import traitlets
 
-from amp_lessons.memory import Memory, crossover_batch
+from amp_lessons.amp.memory.training import Memory, crossover_batch
 from amp_lessons.widgets import MemoryCalculator
 from amp_lessons.widgets.memory_calculator import PRESETS
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from amp_lessons import policy
+from amp_lessons.amp import policy
 from amp_lessons.widgets import PolicyBrowser
 from amp_lessons.widgets.policy_browser import SHOWS
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import traitlets
 
-from amp_lessons import roofline
-from amp_lessons.records.published import GpuMedian, load_published
+from amp_lessons.amp import roofline
+from amp_lessons.amp.speed.records.published import GpuMedian, load_published
 from amp_lessons.widgets import PublishedExplorer
 from amp_lessons.widgets.published_explorer import batch_of, gpus, models_on, speedup_of
 

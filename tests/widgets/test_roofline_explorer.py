@@ -10,8 +10,8 @@ import pages
 import pytest
 import traitlets
 
-from amp_lessons import roofline
-from amp_lessons.roofline import GPUS, Matmul
+from amp_lessons.amp import roofline
+from amp_lessons.amp.roofline import GPUS, Matmul
 from amp_lessons.widgets import RooflineExplorer
 from amp_lessons.widgets.roofline_explorer import MAX_SIZE
 

@@ -13,10 +13,10 @@
 # Here is what such gradients look like, for the digits network.
 
 # %% given
-from amp_lessons.loss_scale import exponent_histogram
+from amp_lessons.amp.scaling import exponent_histogram
 
 # %% demo
-from amp_lessons.training import digits_gradients
+from amp_lessons.amp.training import digits_gradients
 
 histogram = exponent_histogram(digits_gradients().values())
 for exponent, count in zip(histogram.exponents[-8:], histogram.counts[-8:], strict=True):

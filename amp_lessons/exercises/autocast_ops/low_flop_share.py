@@ -50,7 +50,7 @@ def low_flop_share(model, x, region):
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage_models import play_share, share_cases
 
-probe = Probe(share_cases, play=play_share, own=("amp_lessons.trace",))
+probe = Probe(share_cases, play=play_share, own=("amp_lessons.amp.explain",))
 
 # %% judge
 judge = Judge(same=within(1e-6))
@@ -204,6 +204,6 @@ of("fraction", swap("model(x)", "out = model(x)\n        out.mean().backward()")
 
 # %% program with_the_course_package
 def low_flop_share(model, x, region):
-    from amp_lessons.trace import explain_autocast
+    from amp_lessons.amp.explain import explain_autocast
 
     return explain_autocast(model, x, device="cpu", dtype=region).totals.share_16bit

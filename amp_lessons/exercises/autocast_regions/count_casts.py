@@ -184,7 +184,7 @@ swap("return counter.number", "return [counter.number]")
 
 # %% program with_the_course_package
 def count_casts(work):
-    from amp_lessons.experiments.regions import casts
+    from amp_lessons.amp.policy.regions import casts
 
     with casts() as found:
         work()

@@ -33,7 +33,7 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage import play_list, scale_cases
 
-own = ("amp_lessons.scaler_log", "torch.amp.grad_scaler")
+own = ("amp_lessons.amp.scaling.scaler_log", "torch.amp.grad_scaler")
 probe = Probe(scale_cases, play=play_list, watch=True, own=own)
 
 # %% judge
@@ -87,7 +87,7 @@ def predict_scale(found_inf, init_scale, *settings):
 
 # %% program with_the_course_package
 def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_interval):
-    from amp_lessons.scaler_log import simulate_records
+    from amp_lessons.amp.scaling import simulate_records
 
     settings = init_scale, growth_factor, backoff_factor, growth_interval
     return [record.scale for record in simulate_records(found_inf, *settings)]

@@ -34,7 +34,7 @@ def skipped_steps(model, optimizer, scaler, batches):
 # %% probe
 from amp_lessons.exercises.grad_scaler.stage_network import log_cases, play_log
 
-probe = Probe(log_cases, play=play_log, own=("amp_lessons.scaler_log",))
+probe = Probe(log_cases, play=play_log, own=("amp_lessons.amp.scaling.scaler_log",))
 
 # %% judge
 judge = Judge(same=within(1e-5))
@@ -170,7 +170,7 @@ of("gradients_asked", swap("torch.float16", "torch.bfloat16"))
 
 # %% program with_the_course_package
 def skipped_steps(model, optimizer, scaler, batches):
-    from amp_lessons.scaler_log import ScalerLog
+    from amp_lessons.amp.scaling import ScalerLog
 
     log = ScalerLog(scaler)
     for x, y in batches:

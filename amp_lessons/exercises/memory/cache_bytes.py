@@ -40,7 +40,8 @@ def cache_bytes(model, x):
 # %% probe
 from amp_lessons.exercises.memory.stage import cache_cases, play_on_a_model
 
-probe = Probe(cache_cases, play=play_on_a_model, own=("amp_lessons.memory", "amp_lessons.trace"))
+own = ("amp_lessons.amp.memory.training", "amp_lessons.amp.explain")
+probe = Probe(cache_cases, play=play_on_a_model, own=own)
 
 # %% judge
 judge = Judge(asked_for="a whole number of bytes")
@@ -192,7 +193,7 @@ put("model.eval()", before="with Watch()")
 # %% wrong ready-made
 # %% program the_course_watches
 def cache_bytes(model, x):
-    from amp_lessons.memory import CastCache
+    from amp_lessons.amp.memory import CastCache
 
     with CastCache() as cache, torch.autocast("cpu", dtype=torch.bfloat16):
         model(x)
@@ -200,6 +201,6 @@ def cache_bytes(model, x):
 
 # %% program the_course_explains
 def cache_bytes(model, x):
-    from amp_lessons.trace import explain_autocast
+    from amp_lessons.amp.explain import explain_autocast
 
     return explain_autocast(model, x, dtype=torch.bfloat16, device="cpu").totals.cached_bytes

@@ -30,7 +30,7 @@ def crossover(added, fp32_each, amp_each):
 # %% probe
 from amp_lessons.exercises.memory.stage import crossover_cases
 
-probe = Probe(crossover_cases, own=("amp_lessons.memory:crossover_batch",))
+probe = Probe(crossover_cases, own=("amp_lessons.amp.memory.training:crossover_batch",))
 
 # %% judge
 judge = Judge(asked_for="a whole number, or None")
@@ -123,7 +123,7 @@ of("halves_the_range", put("if added > 100_000 * (fp32_each - amp_each): return 
 # %% wrong ready-made
 # %% program the_course_divides
 def crossover(added, fp32_each, amp_each):
-    from amp_lessons.memory import Memory, crossover_batch
+    from amp_lessons.amp.memory import Memory, crossover_batch
 
     fp32 = [Memory(0, 0, 0, 0, fp32_each * batch, 0) for batch in (1, 2)]
     amp = [Memory(0, 0, 0, 0, amp_each * batch, added) for batch in (1, 2)]

@@ -27,7 +27,7 @@ def training_bytes(parameters, optimizer, precision):
 # %% probe
 from amp_lessons.exercises.memory.stage import state_cases
 
-probe = Probe(state_cases, own=("amp_lessons.memory",))
+probe = Probe(state_cases, own=("amp_lessons.amp.memory.training",))
 
 # %% passed
 # With Adam a float32 parameter, its gradient and state take 16 bytes, with autocast or without.
@@ -144,7 +144,7 @@ of("a_table", swap("parameters *", "8 * parameters *"))
 # %% wrong ready-made
 # %% program the_course_counts
 def training_bytes(parameters, optimizer, precision):
-    from amp_lessons.memory import training_memory
+    from amp_lessons.amp.memory import training_memory
 
     with torch.device("meta"):
         model, x = nn.Linear(parameters, 1, bias=False), torch.empty(1, parameters)

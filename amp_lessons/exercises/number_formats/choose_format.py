@@ -43,7 +43,7 @@ from amp_lessons.exercises.number_formats.stage import tensors_to_store
 probe = Probe(tensors_to_store)
 
 # %% judge
-from amp_lessons.formats import get_format
+from amp_lessons.amp.numbers import get_format
 
 def same_format(expected, seen):
     try:

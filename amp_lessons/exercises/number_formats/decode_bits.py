@@ -37,7 +37,7 @@ def decode_bits(code, exponent_bits, mantissa_bits):
 # %% probe
 from amp_lessons.exercises.number_formats.stage import bit_patterns
 
-ROOM = "amp_lessons.formats:Format"
+ROOM = "amp_lessons.amp.numbers.formats:Format"
 probe = Probe(bit_patterns, own=(f"{ROOM}.decode", f"{ROOM}._decode_array", f"{ROOM}.fields"))
 
 # %% judge
@@ -160,13 +160,13 @@ of("through_strings", swap('-value if bits[0] == "1" else ', ""))
 
 # %% program with_the_course_package
 def decode_bits(code, exponent_bits, mantissa_bits):
-    from amp_lessons.formats import Format
+    from amp_lessons.amp.numbers import Format
 
     return Format("mine", exponent_bits, mantissa_bits).decode(code)
 
 # %% program its_fields
 def decode_bits(code, exponent_bits, mantissa_bits):
-    from amp_lessons.formats import Format
+    from amp_lessons.amp.numbers import Format
 
     f = Format("mine", exponent_bits, mantissa_bits)
     sign, exponent, mantissa, _ = f.fields(code)

@@ -26,7 +26,8 @@ def next_float(x):
 from amp_lessons.exercises.number_formats.stage import steps_up, walk
 
 NEIGHBOURS = tuple(
-    f"amp_lessons.formats:Format.{name}" for name in ("next_up", "next_down", "neighbours")
+    f"amp_lessons.amp.numbers.formats:Format.{name}"
+    for name in ("next_up", "next_down", "neighbours")
 )
 probe = Probe(steps_up, play=walk, own=NEIGHBOURS)
 

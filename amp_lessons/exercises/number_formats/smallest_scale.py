@@ -28,7 +28,8 @@ def smallest_scale(gradients):
 from amp_lessons.exercises.number_formats.stage import small_gradients
 
 ASKED = ("smallest_safe_scale", "fate", "fates")
-probe = Probe(small_gradients, own=tuple(f"amp_lessons.loss_scale:{name}" for name in ASKED))
+own = tuple(f"amp_lessons.amp.scaling.loss_scale:{name}" for name in ASKED)
+probe = Probe(small_gradients, own=own)
 
 # %% judge
 judge = Judge(asked_for="a float")
@@ -139,6 +140,6 @@ of("by_logarithm", swap("max(0", "max(16"))
 
 # %% program with_the_course_package
 def smallest_scale(gradients):
-    from amp_lessons.loss_scale import smallest_safe_scale
+    from amp_lessons.amp.scaling import smallest_safe_scale
 
     return smallest_safe_scale(gradients)

@@ -14,7 +14,7 @@ from amp_lessons.checks import draws
 from amp_lessons.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, from_seed
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.formats import FORMATS, FP16
+from amp_lessons.amp.numbers.formats import FORMATS, FP16
 
 
 def written(x: float) -> str:

@@ -38,7 +38,7 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
 # %% probe
 from amp_lessons.exercises.past_one_gpu.stage_group import exchange_cases, play_exchanges
 
-probe = Probe(exchange_cases, play=play_exchanges, own=("amp_lessons.distributed",))
+probe = Probe(exchange_cases, play=play_exchanges, own=("amp_lessons.amp.distributed",))
 
 # %% judge
 judge = Judge(same=within(2e-3))
@@ -170,7 +170,7 @@ of("gradients_divided", swap("scaler.scale(loss)", "(loss if batches else scaler
 # %% wrong ready-made
 # %% program the_course_synchronises
 def few_exchanges(model, optimizer, scaler, loss_fn, batches):
-    from amp_lessons.distributed.train import gradient_sync
+    from amp_lessons.amp.distributed.train import gradient_sync
 
     optimizer.zero_grad()
     for number, (x, y) in enumerate(batches, 1):

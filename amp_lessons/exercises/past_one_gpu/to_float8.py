@@ -33,7 +33,7 @@ def to_float8(x):
 # %% probe
 from amp_lessons.exercises.past_one_gpu.stage import float8_cases, play_float8
 
-probe = Probe(float8_cases, play=play_float8, own=("amp_lessons.float8",))
+probe = Probe(float8_cases, play=play_float8, own=("amp_lessons.amp.numbers.float8",))
 
 # %% judge
 judge = Judge(asked_for="a pair (q, scale)")
@@ -144,7 +144,7 @@ swap("e4m3fn), scale", "e4m3fn)")
 # %% wrong ready-made
 # %% program the_course_quantises
 def to_float8(x):
-    from amp_lessons.float8 import quantise, scale_for
+    from amp_lessons.amp.numbers import quantise, scale_for
 
     scale = scale_for(x.float().abs().max())
     return quantise(x.float(), scale).to(torch.float8_e4m3fn), scale

@@ -58,7 +58,7 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
 # %% probe
 from amp_lessons.exercises.speed.stage import pair_cases, play_benchmark
 
-probe = Probe(pair_cases, play=play_benchmark, own=("amp_lessons.timing",))
+probe = Probe(pair_cases, play=play_benchmark, own=("amp_lessons.amp.speed.timing",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
@@ -181,7 +181,7 @@ of("one_chain_of_readings", swap("[1][warm_up:])", "[1][warm_up:]) - 1"))
 # %% wrong ready-made
 # %% program the_course_takes_turns
 def compare_steps(gpu, baseline, candidate, warm_up, repeats):
-    from amp_lessons.timing import WallClock, take_turns
+    from amp_lessons.amp.speed import WallClock, take_turns
 
     batch, clock = gpu.make_batch(), WallClock(gpu.synchronize, gpu.clock)
     steps = {"old": lambda: baseline(batch), "new": lambda: candidate(batch)}

@@ -24,7 +24,7 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
 # %% probe
 from amp_lessons.exercises.speed.stage_runs import floor_cases
 
-probe = Probe(floor_cases, own=("amp_lessons.roofline",))
+probe = Probe(floor_cases, own=("amp_lessons.amp.roofline",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import relatively
@@ -115,7 +115,7 @@ swap("max(computing, moving)", "1 / max(computing, moving)")
 # %% wrong ready-made
 # %% program the_course_counts
 def least_seconds(m, n, k, element_bytes, peak, bandwidth):
-    from amp_lessons.roofline import Matmul
+    from amp_lessons.amp.roofline import Matmul
 
     work = Matmul(m, n, k)
     moved = work.bytes("fp16") / 2 * element_bytes

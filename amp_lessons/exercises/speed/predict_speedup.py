@@ -19,10 +19,10 @@
 #   autocast runs the op in FP32, so it takes 4 there too.
 # - `"other"` takes `seconds` in both: launches, the optimizer, waiting for data.
 #
-# `amp_lessons.roofline` has functions for the floors of products and casts. You may use them.
+# `amp_lessons.amp.roofline` has functions for the floors of products and casts. You may use them.
 
 # %% given
-from amp_lessons import roofline
+from amp_lessons.amp import roofline
 
 # %% answer
 def predict_speedup(layers, gpu, baseline):
@@ -56,7 +56,7 @@ def predict_speedup(layers, gpu, baseline):
 # %% probe
 from amp_lessons.exercises.speed.stage_layers import layer_cases
 
-probe = Probe(layer_cases, lent=("amp_lessons.roofline",))
+probe = Probe(layer_cases, lent=("amp_lessons.amp.roofline",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import relatively

@@ -14,4 +14,4 @@ import statistics
 from itertools import pairwise
 
 from amp_lessons.exercises import speed as ex
-from amp_lessons.pretend_gpu import PretendGpu
+from amp_lessons.amp.speed import PretendGpu

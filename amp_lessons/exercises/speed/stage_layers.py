@@ -16,7 +16,7 @@ from amp_lessons.exercises.stage import as_play
 from amp_lessons.exercises.varied import Varied
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import as_number, exactly, is_dict, within
-from amp_lessons.roofline import find_gpu
+from amp_lessons.amp.roofline import find_gpu
 
 Layer = dict[str, Any]
 Run = dict[str, Any]

@@ -18,8 +18,8 @@ from amp_lessons.checks.wording import line
 from amp_lessons.exercises.stage import as_play
 from amp_lessons.plain_data import plain
 from amp_lessons.plain_data.compare import exactly, is_dict
-from amp_lessons.records.published import TrainingPair, load_published
-from amp_lessons.roofline import find_gpu
+from amp_lessons.amp.speed.records.published import TrainingPair, load_published
+from amp_lessons.amp.roofline import find_gpu
 
 Row = dict[str, Any]
 

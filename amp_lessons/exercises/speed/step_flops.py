@@ -25,7 +25,7 @@ def step_flops(widths, batch):
 # %% probe
 from amp_lessons.exercises.speed.stage_runs import flop_cases
 
-probe = Probe(flop_cases, own=("amp_lessons.roofline", "amp_lessons.timing"))
+probe = Probe(flop_cases, own=("amp_lessons.amp.roofline", "amp_lessons.amp.speed.timing"))
 
 # %% judge
 judge = Judge(asked_for="the FLOPs, as a number")
@@ -109,7 +109,7 @@ of("layer_by_layer", swap("widths[i - 1] * widths[i]", "(widths[i - 1] + 0.5) * 
 # %% wrong ready-made
 # %% program the_course_multiplies
 def step_flops(widths, batch):
-    from amp_lessons.roofline import matmul_flops
+    from amp_lessons.amp.roofline import matmul_flops
 
     products = [matmul_flops(batch, out, into) for into, out in pairwise(widths)]
     return 3 * sum(products) - products[0]
@@ -117,7 +117,7 @@ def step_flops(widths, batch):
 # %% program the_course_counts
 def step_flops(widths, batch):
     import torch
-    from amp_lessons.timing import count_flops
+    from amp_lessons.amp.speed import count_flops
 
     with torch.device("meta"):
         layers = [torch.nn.Linear(a, b) for a, b in pairwise(widths)]

@@ -30,7 +30,7 @@ def summarise_times(samples):
 # %% probe
 from amp_lessons.exercises.speed.stage_runs import sample_cases
 
-probe = Probe(sample_cases, own=("amp_lessons.timing",))
+probe = Probe(sample_cases, own=("amp_lessons.amp.speed.timing",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import relatively
@@ -145,7 +145,7 @@ swap('{"median": median, "iqr": iqr, "steady": iqr <= 0.03 * median}', "(median,
 # %% wrong ready-made
 # %% program the_course_sums_up
 def summarise_times(samples):
-    from amp_lessons.timing import Timing
+    from amp_lessons.amp.speed import Timing
 
     it = Timing("step", tuple(samples), "none")
     return {"median": it.median, "iqr": it.iqr, "steady": it.spread <= 0.03}

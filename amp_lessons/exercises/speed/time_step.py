@@ -58,7 +58,7 @@ def time_step(gpu, step, warm_up, repeats):
 # %% probe
 from amp_lessons.exercises.speed.stage import play_benchmark, time_cases
 
-probe = Probe(time_cases, play=play_benchmark, own=("amp_lessons.timing",))
+probe = Probe(time_cases, play=play_benchmark, own=("amp_lessons.amp.speed.timing",))
 
 # %% judge
 from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
@@ -166,7 +166,7 @@ swap("statistics.median(samples)", "samples")
 # %% wrong ready-made
 # %% program the_course_waits
 def time_step(gpu, step, warm_up, repeats):
-    from amp_lessons.timing import WallClock
+    from amp_lessons.amp.speed import WallClock
 
     clock, batch = WallClock(gpu.synchronize, gpu.clock), gpu.make_batch()
     times = [clock.time(lambda: step(batch)) for _ in range(warm_up + repeats)]

@@ -48,7 +48,7 @@ def restore(run, state):
 # %% probe
 from amp_lessons.exercises.training_loops.stage_resume import interrupt, resume_cases
 
-probe = Probe(resume_cases, play=interrupt, own=("amp_lessons.checkpoint",))
+probe = Probe(resume_cases, play=interrupt, own=("amp_lessons.amp.scaling.checkpoint",))
 
 # %% judge
 def tell(case, right, seen):
@@ -163,7 +163,7 @@ drop("run.order.set_state")
 def capture(run):
     import pathlib
     import tempfile
-    from amp_lessons.checkpoint import save_checkpoint
+    from amp_lessons.amp.scaling import save_checkpoint
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "run.pt"
@@ -174,7 +174,7 @@ def capture(run):
 def restore(run, state):
     import pathlib
     import tempfile
-    from amp_lessons.checkpoint import load_checkpoint
+    from amp_lessons.amp.scaling import load_checkpoint
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "run.pt"

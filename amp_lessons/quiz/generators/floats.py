@@ -1,7 +1,7 @@
 """Rounding to a format in pure Python, for questions that are made without NumPy or torch.
 
-`amp_lessons.formats` is where the formats are explained, for arrays and with every bit; the tests
-hold this module against it.
+`amp_lessons.amp.numbers.formats` is where the formats are explained, for arrays and with every bit;
+the tests hold this module against it.
 """
 
 from __future__ import annotations

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 
-from amp_lessons import roofline
+from amp_lessons.amp import roofline
+from amp_lessons.amp.roofline import GPUS, Gpu, Matmul
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
 from amp_lessons.quiz.generators.words import amount, count, params
-from amp_lessons.roofline import GPUS, Gpu, Matmul
 
 NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16"}
 WIDTHS = (256, 512, 768, 1024, 2048, 4096, 8192, 11_008, 16_384)
 STATE_BYTES = 16
 """For each parameter: FP32 weights, gradients and Adam's two moments, or BF16 with an FP32 copy."""
 ROWS = (1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384)
-SOURCE = "The makers' data sheets, as in amp_lessons/roofline.py; arithmetic"
+SOURCE = "The makers' data sheets, as in amp_lessons/amp/roofline.py; arithmetic"
 
 
 def _peaks(gpu: Gpu, dtype: str) -> str:
@@ -94,7 +94,7 @@ def matmul_floor(rng: random.Random) -> Draft | None:
         f"{amount(work.bytes(dtype) / 1e6)} MB in all take {amount(moving * factor)} {unit}. The "
         f"longer one decides: {amount(floor * factor)} {unit}.",
         "mistake": found,
-        "proof": "from amp_lessons.roofline import Matmul, find_gpu, matmul_floor\n\n"
+        "proof": "from amp_lessons.amp.roofline import Matmul, find_gpu, matmul_floor\n\n"
         f"floor = matmul_floor(find_gpu({gpu.name!r}), {dtype!r}, "
         f"Matmul({work.m}, {work.n}, {work.k}))\nanswer = floor * {factor:g}",
     }
@@ -152,7 +152,7 @@ def bound(rng: random.Random) -> Draft | None:
         "bandwidth.",
         "source": gpu.source,
         "choice": shown,
-        "proof": "from amp_lessons.roofline import Matmul, bound, find_gpu\n\n"
+        "proof": "from amp_lessons.amp.roofline import Matmul, bound, find_gpu\n\n"
         f"gpu, work = find_gpu({gpu.name!r}), Matmul({work.m}, {work.n}, {work.k})\n"
         f"intensity = work.intensity({dtype!r})\n"
         f"limit = bound(gpu, {dtype!r}, work.flops, work.bytes({dtype!r}))",
@@ -259,7 +259,7 @@ def mfu(rng: random.Random) -> Draft | None:
         f"{amount(6 * many * speed / 1e12)} TFLOP/s. {count(gpus, 'GPU')} could do "
         f"{amount(peak * gpus / 1e12, 4)}: {amount(answer)}%.",
         "mistake": found,
-        "proof": "from amp_lessons.roofline import find_gpu, share_of_peak\n\n"
+        "proof": "from amp_lessons.amp.roofline import find_gpu, share_of_peak\n\n"
         f"flops_a_second = 6 * {many:g} * {speed:g} / {gpus}\n"
         f"answer = 100 * share_of_peak(find_gpu({gpu.name!r}), 'bf16', flops_a_second, 1.0)",
     }

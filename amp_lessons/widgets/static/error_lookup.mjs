@@ -1,6 +1,6 @@
 // The box to look an error up: a text area, a button, and the answer below them.
 //
-// Python (amp_lessons.lookup) finds the entries. This module sends `text` and `length`, counts
+// Python (amp_lessons.amp.errors) finds the entries. This module sends `text` and `length`, counts
 // `asked` up, and shows `answer`: { number, status, html, found }.
 
 import { assemble, control, h, plainModel, uniqueId } from "./dom.mjs";

@@ -1,5 +1,5 @@
-// Bytes of a training step on CUDA, as amp_lessons.memory.training_memory counts them on models of
-// amp_lessons.models: `linear_stack` with the mean squared error, and `GPT` with the
+// Bytes of a training step on CUDA, as amp_lessons.amp.memory.training.training_memory counts them on models of
+// amp_lessons.amp.training.models: `linear_stack` with the mean squared error, and `GPT` with the
 // cross-entropy. Python is the oracle in the tests.
 //
 // A precision is "fp32", "amp" (autocast, fp16 or bf16 alike) or "bf16" (parameters in bf16).

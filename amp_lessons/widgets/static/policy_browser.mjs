@@ -1,7 +1,7 @@
 // The policy browser: search an op, and read what autocast does to it on CUDA beside the CPU.
 //
 // This module filters and shows, and holds no facts. Everything comes from Python
-// (amp_lessons.policy) in `data`:
+// (amp_lessons.amp.policy) in `data`:
 //
 //   torch, devices, dtypes, groups, shows   the version that was asked, and what there is to choose
 //   ops                                     the names, in the order of the list

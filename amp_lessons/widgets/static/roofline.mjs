@@ -1,4 +1,4 @@
-// The roofline's arithmetic, as amp_lessons.roofline has it.
+// The roofline's arithmetic, as amp_lessons.amp.roofline has it.
 //
 // A GPU is { name, peaks: TFLOP/s by dtype, bandwidth: GB/s }; a size may be up to 2^17, so that
 // FLOPs and bytes are whole numbers that float64 holds.

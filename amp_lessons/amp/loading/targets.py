@@ -1,0 +1,295 @@
+"""``package.module:factory``, ``model.py:make`` and ``timm:create_model("resnet50")``: from a
+target's words to what they name, and to the model that it gives.
+
+A factory runs where tensors are fake, so that a model of any size is built at once and for
+nothing. One that needs real numbers, to load a checkpoint for instance, is then run for real.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from amp_lessons.amp.fakes.errors import wants_gpu
+from amp_lessons.amp.fakes.known import KnownValues, value_of
+from amp_lessons.amp.fakes.modes import fake_mode, quiet, rng_kept
+from amp_lessons.amp.loading.given import DoorError
+from amp_lessons.amp.loading.talk import heard
+
+FAILURES = (Exception, SystemExit)
+"""A script that calls sys.exit() must not end ours unheard."""
+
+WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".onnx", ".h5")
+
+_TARGET = re.compile(r"(?P<module>.+?):(?P<path>[A-Za-z_][\w.]*)(?P<call>\(.*\))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The words of a target.
+
+    Attributes:
+        module: a module's dotted name, or a Python file.
+        path: a name in it, which may have dots.
+        args, kwargs: of a call that was written out; None if there was none.
+    """
+
+    module: str
+    path: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    called: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.path}"
+
+
+def read(text: str) -> Target:
+    """The target's parts. Raises `DoorError` with the form that was expected."""
+    found = _TARGET.fullmatch(text.strip())
+    if found is None:
+        raise DoorError(f"{text!r} is not of the form package.module:factory{_instead(text)}")
+    call = found["call"]
+    if call is None:
+        return Target(found["module"], found["path"])
+    try:
+        parsed: Any = ast.parse(f"f{call}", mode="eval").body
+        args = tuple(ast.literal_eval(argument) for argument in parsed.args)
+        kwargs = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
+    except (SyntaxError, ValueError, AttributeError):
+        raise DoorError(
+            f"{text!r}: the arguments of a call must be plain values, as in "
+            f"'{found['module']}:{found['path']}(width=512, name=\"small\")'"
+        ) from None
+    return Target(found["module"], found["path"], args, kwargs, True)
+
+
+def find(target: Target) -> Any:
+    """What the target names: a function, a class or a model. Raises `DoorError`."""
+    owner: Any = _import(target)
+    for name in target.path.split("."):
+        try:
+            owner = getattr(owner, name)
+        except AttributeError:
+            raise DoorError(f"{target.module} has no {target.path!r}{_near(owner, name)}") from None
+        except FAILURES as error:  # a library that loads its parts when they are asked for
+            raise DoorError(f"cannot import {target}: {in_words(error)}") from error
+    return owner
+
+
+def make(found: Any, target: Target, real: bool = False) -> Any:
+    """What a factory gives, built on fake tensors where that works. Raises `DoorError`."""
+    if isinstance(found, nn.Module) or not callable(found):
+        return found
+    _check_arguments(found, target)
+
+    def build() -> Any:
+        return found(*target.args, **target.kwargs)
+
+    try:
+        return built(build, real)
+    except FAILURES as error:
+        raise DoorError(f"{target} failed: {in_words(error)}{_cure(error, target)}") from error
+
+
+def built(build: Any, real: bool = False) -> Any:
+    """What a function gives among fake tensors; among real ones where it fails there."""
+    if not real:
+        mode = fake_mode()
+        try:
+            with heard(), rng_kept(), quiet(), mode, KnownValues(mode):
+                return build()
+        except FAILURES:
+            pass
+    with heard():
+        return build()
+
+
+def unpacked(made: Any, target: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """A model and its inputs from what a factory may give. Raises `DoorError`.
+
+    That is a model, ``(model, inputs)`` or ``(model, args, kwargs)``. Inputs are a tuple or a list
+    of positional ones, a dict of keyword inputs, or a single one.
+    """
+    parts = tuple(made) if isinstance(made, tuple | list) else (made,)
+    model: Any = parts[0] if parts else None
+    if not isinstance(model, nn.Module):
+        if inspect.iscoroutine(made):
+            made.close()
+        what = f"the class {model.__name__}" if isinstance(model, type) else type(made).__name__
+        raise DoorError(
+            f"{target} gives {what}; it must give an nn.Module, (model, inputs) or "
+            "(model, args, kwargs)"
+        )
+    if len(parts) > 3 or (len(parts) == 3 and not isinstance(parts[2], Mapping)):
+        raise DoorError(
+            f"{target} gives {len(parts)} things; it must give a model, (model, inputs) or "
+            "(model, args, kwargs), with kwargs a dict"
+        )
+    named: Mapping[str, Any] = parts[2] if len(parts) == 3 else {}
+    inputs: Any = parts[1] if len(parts) > 1 else ()
+    if isinstance(inputs, Mapping):  # keyword inputs, such as a tokenizer's
+        inputs, named = (), {**inputs, **named}
+    args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    args, named = tree_map_only(Tensor, _known, (args, dict(named)))
+    return model, args, dict(named)
+
+
+def _known(tensor: Tensor) -> Tensor:
+    """The real tensor beside a fake one whose values are known, such as token ids."""
+    value = value_of(tensor)
+    return tensor if value is None else value
+
+
+def in_words(error: BaseException) -> str:
+    """An error's name and its text, in one line of at most about 300 characters."""
+    name, text = type(error).__name__, " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, BaseExceptionGroup):
+        text += f"; the first: {in_words(error.exceptions[0])}"
+    return f"{name}: {text if len(text) < 300 else text[:297] + '...'}" if text else name
+
+
+def _import(target: Target) -> ModuleType:
+    name = target.module
+    is_file = name.endswith(".py") or "/" in name or "\\" in name
+    try:
+        with heard():
+            return _from_file(target) if is_file else _from_path(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if not is_file and (name == missing or name.startswith(f"{missing}.")):
+            cure = "; run this in its folder, or install it"
+        else:
+            cure = f"; pip install {missing.partition('.')[0]}, or whatever provides it"
+        raise DoorError(f"cannot import {name}: {in_words(error)}{cure}") from error
+    except DoorError:
+        raise
+    except FAILURES as error:
+        raise DoorError(f"cannot import {name}: {in_words(error)}{_cure(error, target)}") from error
+
+
+def _from_path(name: str) -> ModuleType:
+    _search(Path.cwd())
+    return importlib.import_module(name)
+
+
+def _from_file(target: Target) -> ModuleType:
+    """A module from its file; one that is in a package is imported as part of it."""
+    file = Path(target.module).expanduser()
+    if not file.is_file():
+        nearby = sorted(file.parent.glob("*.py")) if file.parent.is_dir() else []
+        close = difflib.get_close_matches(file.name, [path.name for path in nearby], n=1)
+        raise DoorError(
+            f"there is no file {target.module}"
+            f"{f'; did you mean {file.parent / close[0]}?' if close else ''}"
+        )
+    folder, parts = file.resolve().parent, [file.stem]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    _search(folder)
+    if parts[-1] == "__init__":
+        parts.pop()
+    name = ".".join(parts)
+    if len(parts) > 1 or name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        if len(parts) > 1 or spec is None or spec.loader is None:
+            return importlib.import_module(name)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # as an import does: a dataclass looks there for its module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+    return _again(name, file)
+
+
+def _again(name: str, file: Path) -> ModuleType:
+    """A file whose name a loaded module has: that module if it is this file, else another name."""
+    module = sys.modules[name]
+    if getattr(module, "__file__", None) == str(file.resolve()):
+        return module
+    spec = importlib.util.spec_from_file_location(f"{name}_of_{file.parent.name or 'here'}", file)
+    assert spec is not None, "a file that is there has a spec"
+    assert spec.loader is not None, "and a loader"
+    other = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = other
+    spec.loader.exec_module(other)
+    return other
+
+
+def _search(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _check_arguments(found: Any, target: Target) -> None:
+    """Refuse a call without the arguments that the factory needs. Raises `DoorError`."""
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):  # nothing to look at
+        return
+    try:
+        signature.bind(*target.args, **target.kwargs)
+    except TypeError as error:
+        first = next(iter(signature.parameters), "width")
+        cure = f"write them out, as '{target}({first}=…)', or name a function that needs none"
+        if first == "config":
+            cure = (
+                "give its config with --hf config.json, or call it in a function of your own "
+                "and name that"
+            )
+        raise DoorError(f"{target} is called without what it needs: {error}; {cure}") from None
+
+
+def _instead(text: str) -> str:
+    """What somebody may have meant who wrote no factory."""
+    if text.endswith(WEIGHTS):
+        return "; weights alone hold no code: name the function that builds the model"
+    if text.endswith(".py"):
+        return f"; name a function in the file, as {text}:make_model"
+    if not re.search(r"[\s:()]", text):
+        return f"; if it is a Hugging Face model, take --hf {text}; if it is in timm, --timm {text}"
+    return ""
+
+
+def _cure(error: BaseException, target: Target) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "; shapes are enough here, so build the model without the file, or run in its folder"
+    if isinstance(error, EOFError):
+        return (
+            "; it reads standard input, which is closed to it here; write the value into the "
+            f"call, as '{target}(width=64)'"
+        )
+    if isinstance(error, SystemExit):
+        return "; name a function that builds the model and does not end the program"
+    if wants_gpu(error):
+        return "; build it on the CPU: --device says whose rules are told, and no GPU is needed"
+    if "torchvision::" in str(error):
+        return "; torchvision doesn't fit this torch: reinstall the two together"
+    if "offline" in str(error).lower() or type(error).__name__ in _DOWNLOADS:
+        return "; nothing is downloaded here: build it from a config, or without the weights"
+    return ""
+
+
+_DOWNLOADS = ("OfflineModeIsEnabled", "URLError", "ConnectionError", "ConnectError")
+
+
+def _near(owner: Any, name: str) -> str:
+    close = difflib.get_close_matches(name, dir(owner), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

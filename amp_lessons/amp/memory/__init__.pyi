@@ -1,0 +1,10 @@
+from . import budget as budget
+from . import training as training
+from .training import BytesAlive as BytesAlive
+from .training import CastCache as CastCache
+from .training import Memory as Memory
+from .training import allocator_check as allocator_check
+from .training import crossover_batch as crossover_batch
+from .training import gpt_steps as gpt_steps
+from .training import optimizer_bytes as optimizer_bytes
+from .training import training_memory as training_memory

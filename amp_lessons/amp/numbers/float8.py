@@ -1,0 +1,176 @@
+"""FP8 by hand: a tensor times its scale, rounded to a grid of 256 numbers.
+
+This is what FP8 training does around each matmul, with the arithmetic of `formats` so that it can
+be looked at. There are no FP8 tensor cores here: the products are formed in float32. The
+conventions are torchao's: a scale multiplies *before* the cast, so that the largest magnitude lands
+on the format's largest number.
+
+Sources: FP8 Formats for Deep Learning (arXiv 2209.05433); torchao's ``torchao.float8``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from amp_lessons.amp.numbers.formats import FP8_E4M3, FP8_E5M2, Format
+
+
+def scale_for(amax: Tensor, format: Format = FP8_E4M3) -> Tensor:
+    """The scale that brings a largest magnitude to the format's own.
+
+    Args:
+        amax: largest magnitudes, float32, any shape; a tensor of zeros has amax 0 and scale 1.
+        format: the target.
+
+    Returns:
+        Scales of the shape of ``amax``, float32, finite.
+    """
+    scale = format.max / amax.float()
+    fits = (amax > 0) & scale.isfinite()
+    return torch.where(fits, scale, torch.where(amax > 0, torch.finfo(torch.float32).max, 1.0))
+
+
+def quantise(tensor: Tensor, scale: Tensor | float, format: Format = FP8_E4M3) -> Tensor:
+    """Multiply, round to the format, and saturate.
+
+    Args:
+        tensor: any float dtype and shape.
+        scale: one for all, or one that broadcasts, such as one a row.
+        format: the target.
+
+    Returns:
+        float32, of the same shape, with numbers of the format only. Divide by the scale to come
+        back.
+    """
+    return format.round(tensor.float() * scale, saturate=True)
+
+
+def float8_matmul(
+    a: Tensor,
+    b: Tensor,
+    scale_a: Tensor | float,
+    scale_b: Tensor | float,
+    format: Format = FP8_E4M3,
+) -> Tensor:
+    """The product of two quantised matrices, (m, k) and (k, n), added up in float32.
+
+    The scales are divided out of the result, once, and not of the inputs.
+    """
+    return (quantise(a, scale_a, format) @ quantise(b, scale_b, format)) / (scale_a * scale_b)
+
+
+def relative_error(result: Tensor, exact: Tensor) -> float:
+    """The norm of the difference over the norm of what is exact."""
+    return ((result.double() - exact.double()).norm() / exact.double().norm()).item()
+
+
+class DelayedScale:
+    """A scale from the largest magnitudes of the last tensors, known before the next one is.
+
+    Args:
+        length: how many magnitudes to remember.
+        format: the target.
+
+    Raises:
+        ValueError: if ``length`` is not a whole number of 1 or more.
+    """
+
+    def __init__(self, length: int = 16, format: Format = FP8_E4M3) -> None:
+        if not isinstance(length, int) or length < 1:
+            raise ValueError(f"length must be a whole number, 1 or more, got {length!r}")
+        self.history: deque[Tensor] = deque(maxlen=length)
+        self.format = format
+
+    def next(self, tensor: Tensor) -> Tensor:
+        """The scale for this tensor, from those before it; 1 for the first. Then remember it."""
+        past = torch.stack(list(self.history)).max() if self.history else torch.zeros(())
+        self.history.append(tensor.abs().max())
+        return scale_for(past, self.format)
+
+
+# ---- a network whose products are in FP8 --------------------------------------------------------
+
+
+class _Product(torch.autograd.Function):
+    """``x @ weight.T`` with both in E4M3, and a backward pass with the gradient in ``format``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, scaled: bool, format: Format) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.scaled, ctx.format = scaled, format
+        return _there_and_back(x, scaled) @ _there_and_back(weight, scaled).T
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        gradient = _there_and_back(gradient, ctx.scaled, ctx.format)
+        for_x = gradient @ _there_and_back(weight, ctx.scaled)
+        return for_x, gradient.T @ _there_and_back(x, ctx.scaled), None, None
+
+
+def _there_and_back(tensor: Tensor, scaled: bool, format: Format = FP8_E4M3) -> Tensor:
+    """What is left of a tensor in FP8, with a scale of its own or with none."""
+    scale = (
+        scale_for(tensor.abs().max(), format) if scaled else torch.ones((), device=tensor.device)
+    )
+    return quantise(tensor, scale, format) / scale
+
+
+class Float8Linear(nn.Module):
+    """A linear layer whose three matrix products take FP8 inputs; all sums are in float32.
+
+    Args:
+        layer: whose parameters it shares. They stay float32.
+        scaled: whether each tensor gets a scale of its own before it is cast.
+        gradients: the format of the gradient in the backward pass; the rest is E4M3.
+    """
+
+    def __init__(self, layer: nn.Linear, scaled: bool = True, gradients: Format = FP8_E5M2) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        self.scaled, self.gradients = scaled, gradients
+
+    def forward(self, x: Tensor) -> Tensor:
+        product = _Product.apply(x, self.weight, self.scaled, self.gradients)
+        return product if self.bias is None else product + self.bias
+
+
+def in_float8(
+    model: nn.Sequential, scaled: bool = True, gradients: Format = FP8_E5M2
+) -> nn.Sequential:
+    """The model with each `nn.Linear` replaced by a `Float8Linear`; parameters are shared.
+
+    Args:
+        model: of layers that take shapes (n, features).
+        scaled, gradients: as in `Float8Linear`.
+    """
+    layers = (
+        Float8Linear(layer, scaled, gradients) if isinstance(layer, nn.Linear) else layer
+        for layer in model
+    )
+    return nn.Sequential(*layers)
+
+
+def errors_by_scale(
+    weights: Tensor, inputs: Tensor, exponents: Iterable[int], format: Format = FP8_E4M3
+) -> list[float]:
+    """The relative error of ``weights @ inputs`` in FP8, for scales of the weights that are wrong.
+
+    Args:
+        weights, inputs: of shapes (m, k) and (k, n).
+        exponents: the weights' scale is off by these powers of two. The inputs' scale is right.
+        format: of both.
+    """
+    exact = weights.double() @ inputs.double()
+    right = scale_for(weights.abs().max(), format), scale_for(inputs.abs().max(), format)
+    return [
+        relative_error(
+            float8_matmul(weights, inputs, right[0] * 2.0**exponent, right[1], format), exact
+        )
+        for exponent in exponents
+    ]

@@ -1,0 +1,13 @@
+from . import checkpoint as checkpoint
+from . import loss_scale as loss_scale
+from . import scaler_log as scaler_log
+from .checkpoint import load_checkpoint as load_checkpoint
+from .checkpoint import save_checkpoint as save_checkpoint
+from .loss_scale import exponent_histogram as exponent_histogram
+from .loss_scale import fate as fate
+from .loss_scale import fates as fates
+from .loss_scale import smallest_safe_scale as smallest_safe_scale
+from .scaler_log import ScalerLog as ScalerLog
+from .scaler_log import ScalerRecord as ScalerRecord
+from .scaler_log import simulate_records as simulate_records
+from .scaler_log import simulate_scaler as simulate_scaler

@@ -1,0 +1,10 @@
+from . import loops as loops
+from . import models as models
+from .loops import Batches as Batches
+from .loops import autoencoder as autoencoder
+from .loops import digits_gradients as digits_gradients
+from .loops import digits_network as digits_network
+from .loops import load_checkpoint as load_checkpoint
+from .loops import load_digits as load_digits
+from .loops import outcome as outcome
+from .loops import save_checkpoint as save_checkpoint
