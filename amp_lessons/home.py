@@ -285,8 +285,8 @@ def finished(slug: str) -> None:
     Raises:
         KeyError: if there is no such lesson.
     """
-    from amp_lessons.checks import display
     from amp_lessons.core import boxes
+    from amp_lessons.exercises.checks import display
 
     lesson = lesson_called(slug)
     done = Progress()

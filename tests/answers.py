@@ -16,10 +16,10 @@ from pathlib import Path
 from leaks import Files, Search, runs
 
 import amp_lessons
-from amp_lessons import checks
-from amp_lessons.authoring.cells import BEGIN, END, OPEN, SECRET, Cell, read_cells
-from amp_lessons.checks.halves import SHARED, SHEET
 from amp_lessons.core import catalogue
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks.authoring.cells import BEGIN, END, OPEN, SECRET, Cell, read_cells
+from amp_lessons.exercises.checks.halves import SHARED, SHEET
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 from amp_lessons.workshop import reading

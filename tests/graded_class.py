@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.core import catalogue
+from amp_lessons.exercises.checks.verdict import State, Verdict
 from amp_lessons.grading.marks import Graded, Mark
 
 LESSON = catalogue.lesson_called("grad_scaler")

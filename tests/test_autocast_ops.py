@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from amp_lessons import checks
 from amp_lessons.amp.policy import op_policy
 from amp_lessons.core import pictures
 from amp_lessons.core.catalogue import lesson_called
+from amp_lessons.exercises import checks
 from amp_lessons.exercises.stage import region
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32

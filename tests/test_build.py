@@ -17,9 +17,9 @@ from markdown_it import MarkdownIt
 from outputs import settled
 from rebuild import asked
 
-from amp_lessons import checks
-from amp_lessons.authoring.cells import BEGIN, END
 from amp_lessons.core.catalogue import HOME, LESSONS, exercise_info, paths_with
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks.authoring.cells import BEGIN, END
 from amp_lessons.home import DRAWN
 from amp_lessons.quiz import bank
 

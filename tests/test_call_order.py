@@ -27,7 +27,7 @@ from amp_lessons.call_order import (
     run_order,
 )
 from amp_lessons.call_order.cards import ZONES, read_order
-from amp_lessons.torch_state import usual_torch
+from amp_lessons.exercises.checks.torch_state import usual_torch
 from amp_lessons.widgets.order_calls import plain_result
 
 IDS = [card.id for card in CARDS]

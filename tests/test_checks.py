@@ -21,12 +21,6 @@ from checks.made import Made
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from amp_lessons.checks import find
-from amp_lessons.checks.diagnosis import Judge
-from amp_lessons.checks.evidence import DamagedEvidence, observe
-from amp_lessons.checks.exercise import CheckFailed, Exercise, recording
-from amp_lessons.checks.probe import Case
-from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.core import boxes, progress
 from amp_lessons.core.states import look
 from amp_lessons.exercises import (
@@ -35,8 +29,14 @@ from amp_lessons.exercises import (
     losses_and_ops,
     number_formats,
 )
-from amp_lessons.plain_data import UNATTEMPTED, as_json, plain
-from amp_lessons.plain_data.compare import exactly, within
+from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks.diagnosis import Judge
+from amp_lessons.exercises.checks.evidence import DamagedEvidence, observe
+from amp_lessons.exercises.checks.exercise import CheckFailed, Exercise, recording
+from amp_lessons.exercises.checks.plain_data import UNATTEMPTED, as_json, plain
+from amp_lessons.exercises.checks.plain_data.compare import exactly, within
+from amp_lessons.exercises.checks.probe import Case
+from amp_lessons.exercises.checks.verdict import State, Verdict
 
 survives = amp_in_20_minutes.survives
 

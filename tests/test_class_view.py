@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from amp_lessons import checks, cli
-from amp_lessons.checks.verdict import VERDICT
+from amp_lessons import cli
 from amp_lessons.class_view import folder as folders
 from amp_lessons.class_view import page, room, serving, viewer
 from amp_lessons.class_view.reading import Claim, joined, read_notebook, read_progress
@@ -31,6 +30,8 @@ from amp_lessons.core import boxes, handout, progress
 from amp_lessons.core.catalogue import find_lesson
 from amp_lessons.core.progress import Entry, Progress
 from amp_lessons.core.states import State
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks.verdict import VERDICT
 
 LESSON = find_lesson("01")
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)

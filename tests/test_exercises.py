@@ -20,12 +20,12 @@ import nbformat
 import odd_values
 import pytest
 
-from amp_lessons import checks
-from amp_lessons.checks import display
-from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
-from amp_lessons.checks.verdict import State, Verdict
 from amp_lessons.core import boxes
 from amp_lessons.core.catalogue import LESSONS
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks import display
+from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
+from amp_lessons.exercises.checks.verdict import State, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "amp_lessons" / "exercises"

@@ -29,9 +29,9 @@ from graded_class import (
 )
 from rich.console import Console
 
-from amp_lessons.checks.exercise import Exercise
-from amp_lessons.checks.verdict import Finding, State
 from amp_lessons.core import terminal
+from amp_lessons.exercises.checks.exercise import Exercise
+from amp_lessons.exercises.checks.verdict import Finding, State
 from amp_lessons.grading import report
 from amp_lessons.grading.marks import Graded
 from amp_lessons.grading.report import anonymous, class_counts, pages

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import checks, cli, workspace
+from amp_lessons import cli, workspace
 from amp_lessons.core import handout, ipynb, progress
 from amp_lessons.core.catalogue import HOME, LESSONS
 from amp_lessons.core.handout import FILE, RECORD, Handout, HandoutError
+from amp_lessons.exercises import checks
 from amp_lessons.workspace import handing_out
 from amp_lessons.workspace.errors import WorkspaceError
 

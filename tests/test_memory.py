@@ -23,7 +23,7 @@ from amp_lessons.amp.memory.training import (
     training_memory,
 )
 from amp_lessons.amp.training import models
-from amp_lessons.checks import find
+from amp_lessons.exercises.checks import find
 
 LOW = {"fp32": None, "amp fp16": torch.float16, "amp bf16": torch.bfloat16, "bf16": None}
 

@@ -109,7 +109,7 @@ def test_it_exists(named):
 @pytest.mark.parametrize(
     ("text", "gone"),
     [
-        ('"amp_lessons.amp.numbers.formats:Format.next_up", or amp_lessons.checks.closed', []),
+        ('"amp_lessons.amp.numbers.formats:Format.next_up", or amp_lessons.core.files', []),
         ("import amp_lessons.no_room.frames", ["amp_lessons.no_room.frames"]),
         ("from amp_lessons.grading import frames, spoons", ["amp_lessons.grading:spoons"]),
         (

@@ -75,8 +75,8 @@ def copy(tmp_path_factory) -> Path:
 
 
 def test_the_copy_is_a_package_whose_secret_halves_say_that_they_are_missing(copy):
-    from amp_lessons.authoring.cells import ExerciseFileError
-    from amp_lessons.checks.halves import LearnersHalf, SecretHalf
+    from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
+    from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
 
     files = [p for p in (copy / "exercises").glob("*/*.py") if p.stem in _names()]
     assert len(files) == sum(len(lesson.exercises) for lesson in catalogue.LESSONS)
@@ -239,7 +239,10 @@ def test_another_python_that_a_notebook_starts_has_nothing_more(tmp_path, batch)
     sheet.write(LESSON.exercises[0].name, ASKS_ANOTHER_PYTHON)
     said = {mark.exercise: mark.message for mark in sheet.grade().marks}
     told = said[LESSON.exercises[0].name]
-    assert "RuntimeError: 1.0; amp_lessons.checks.closed.Closed: `Format.next_up` is closed" in told
+    assert (
+        "RuntimeError: 1.0; amp_lessons.exercises.checks.closed.Closed: `Format.next_up` is closed"
+        in told
+    )
 
 
 def test_the_files_of_closed_functions_are_cut_and_their_data_is_empty(tmp_path):

@@ -31,9 +31,9 @@ from answers import (
 from leaks import UNREADABLE, Files, Search
 
 from amp_lessons import workspace
-from amp_lessons.checks.halves import SHARED
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.handout import FILE, SHEETS
+from amp_lessons.exercises.checks.halves import SHARED
 from amp_lessons.grading.sandbox import house
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS

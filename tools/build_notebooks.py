@@ -39,10 +39,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons import home
 from amp_lessons.amp import roofline
-from amp_lessons.authoring.cells import ExerciseFileError
 from amp_lessons.core import ipynb
 from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, paths_with
 from amp_lessons.core.progress import Progress
+from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
 
 ROOT = Path(__file__).resolve().parent.parent
 

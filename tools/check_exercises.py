@@ -18,15 +18,15 @@ from functools import cache
 
 import prose
 
-from amp_lessons import checks
-from amp_lessons.authoring.cells import ExerciseFileError
-from amp_lessons.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
-from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
-from amp_lessons.checks.verdict import State
 from amp_lessons.core import catalogue
 from amp_lessons.core.catalogue import LESSONS
-from amp_lessons.plain_data.compare import same_outcome
-from amp_lessons.torch_state import usual_torch
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
+from amp_lessons.exercises.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
+from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise
+from amp_lessons.exercises.checks.plain_data.compare import same_outcome
+from amp_lessons.exercises.checks.torch_state import usual_torch
+from amp_lessons.exercises.checks.verdict import State
 
 MAX_LINES = 350
 FEWEST_WRONG = 3

@@ -27,6 +27,7 @@ class Row:
 
     Attributes:
         files: the pattern, below the root; `*` also stands for folders.
+        but: a pattern of files that are meant by none of this.
         tests: patterns of test files, each run as a whole. Behind one stands in brackets what the
             names of its parametrized tests must hold, as in ``tests/test_build.py[{lesson}]``.
         tool: a checker below ``tools/``.
@@ -36,6 +37,7 @@ class Row:
     """
 
     files: str
+    but: str = ""
     tests: tuple[str, ...] = ()
     tool: str = ""
     of: str = ""
@@ -51,6 +53,7 @@ TABLE = (
     Row("sources/home.py", tests=("tests/test_home.py", "tests/test_links.py")),
     Row(
         "amp_lessons/exercises/*/[!_]*.py",
+        but="amp_lessons/exercises/checks/*",
         tool="check_exercises.py",
         of="{exercises}",
         tests=("tests/test_exercises.py[{topic}]", "tests/test_build.py[{topic}]"),
@@ -138,7 +141,7 @@ def plan(paths: Iterable[str], code: Code) -> Plan:
     found = Plan()
     for path in paths:
         for row in TABLE:
-            if fnmatch(path, row.files):
+            if fnmatch(path, row.files) and not fnmatch(path, row.but):
                 _by_table(found, row, path, code.root)
         if path.startswith(("tests/", "tools/")) and path.endswith(".py"):
             _beside(found, path, code)

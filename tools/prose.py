@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from amp_lessons.authoring.cells import Cell, read_cells
+from amp_lessons.exercises.checks.authoring.cells import Cell, read_cells
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (

@@ -12,15 +12,15 @@ import copy
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons.authoring.cells import (
+from amp_lessons.core.catalogue import EXERCISES, ExerciseInfo, Lesson, lesson_of
+from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks.authoring.cells import (
     Cell,
     ExerciseFileError,
     cut_solution,
     read_cells,
 )
-from amp_lessons.checks import find
-from amp_lessons.checks.halves import SHEET
-from amp_lessons.core.catalogue import EXERCISES, ExerciseInfo, Lesson, lesson_of
+from amp_lessons.exercises.checks.halves import SHEET
 
 CHECK_TAG = "nbval-check-output"
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from amp_lessons.checks.verdict import VERDICT
 from amp_lessons.core import ipynb, progress
 from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.core.progress import Entry
 from amp_lessons.core.states import State
 from amp_lessons.core.terminal import line
+from amp_lessons.exercises.checks.verdict import VERDICT
 
 LONGEST = 400
 """Characters of a message or a diagnosis."""

@@ -125,7 +125,7 @@ class Lesson:
 
     @property
     def slug(self) -> str:
-        """The id without its number: the name of the module in `amp_lessons.checks`."""
+        """The id without its number: the name of the module in `amp_lessons.exercises.checks`."""
         return self.id[3:]
 
     @property

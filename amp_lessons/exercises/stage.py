@@ -14,12 +14,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
-from amp_lessons.checks.wording import describe, line
 from amp_lessons.core.precision import dtype_name as name_of
-from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import Same, as_number, is_dict
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.plain_data import plain
+from amp_lessons.exercises.checks.plain_data.compare import Same, as_number, is_dict
+from amp_lessons.exercises.checks.probe import Case
+from amp_lessons.exercises.checks.wording import describe, line
 
 HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
 Use = Callable[[Callable[..., Any]], Callable[..., Any]]  # how what the learner wrote is used

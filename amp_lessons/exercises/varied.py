@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from amp_lessons.checks import draws
+from amp_lessons.exercises.checks import draws
 
 T = TypeVar("T")
 

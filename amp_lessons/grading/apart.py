@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, Pipe
 from threading import Lock
 from typing import Any, NoReturn
 
-from amp_lessons.checks.probe import Case, Hidden
+from amp_lessons.exercises.checks.probe import Case, Hidden
 
 _FILES = 4096  # descriptors
 _LONGEST = 10_000

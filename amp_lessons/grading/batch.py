@@ -38,7 +38,7 @@ from amp_lessons.grading.sandbox.limits import Limits
 from amp_lessons.grading.watch import Run
 
 if TYPE_CHECKING:
-    from amp_lessons.checks.verdict import Verdict
+    from amp_lessons.exercises.checks.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class _Judging:
         return verdict
 
     def _verdict(self, exercise: str) -> Verdict:
-        from amp_lessons.checks.verdict import Verdict
+        from amp_lessons.exercises.checks.verdict import Verdict
 
         run, steps = self._run, self._submission.steps_of(exercise)
         stopped = _first(run.stopped, steps)

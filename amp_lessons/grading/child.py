@@ -51,8 +51,8 @@ def run(job: dict[str, Any], pipe: int) -> None:
             the text of what lies beside it, by name.
         pipe: the file descriptor for the frames.
     """
-    from amp_lessons.checks.closed import without
-    from amp_lessons.checks.exercise import recording
+    from amp_lessons.exercises.checks.closed import without
+    from amp_lessons.exercises.checks.exercise import recording
 
     reporter = Reporter(pipe)
     lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
@@ -67,7 +67,7 @@ def run(job: dict[str, Any], pipe: int) -> None:
         reporter.send(begin=number)
 
         def record(name: str, evidence: Any, number: int = number) -> None:
-            from amp_lessons.plain_data import as_json
+            from amp_lessons.exercises.checks.plain_data import as_json
 
             reporter.send(as_json(evidence).encode(), step=number, exercise=name)
 
@@ -130,7 +130,7 @@ def _run(shell: Any, step: dict[str, Any], lesson: Any) -> dict[str, Any] | None
 def _run_on(shell: Any, source: str) -> BaseException | None:
     """Run a cell. A statement that calls what is closed doesn't end it: those below run too, as far
     as they can do without."""
-    from amp_lessons.checks.closed import Closed
+    from amp_lessons.exercises.checks.closed import Closed
 
     first: BaseException | None = None
     while True:
@@ -160,7 +160,7 @@ def _is_a_cells(frame: FrameType) -> bool:
 
 
 def _describe(error: BaseException) -> dict[str, Any]:
-    from amp_lessons.checks.evidence import describe_error
+    from amp_lessons.exercises.checks.evidence import describe_error
 
     data = describe_error(error)
     if isinstance(error, SyntaxError) and "line" not in data:
@@ -235,7 +235,7 @@ def _is_closed(number: int) -> bool:
 
 def main() -> None:
     """Run the job on standard input. Frames go to what is standard output at the start."""
-    from amp_lessons.checks.draws import use_salt
+    from amp_lessons.exercises.checks.draws import use_salt
     from amp_lessons.grading.sandbox.limits import Limits
 
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

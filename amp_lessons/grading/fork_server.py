@@ -56,8 +56,8 @@ def _load(lessons: list[str], modules: list[str], salt: str) -> None:
     """Import what the notebooks of these lessons need, and make the inputs of every check."""
     import torch
 
-    from amp_lessons.checks import evidence, exercise  # noqa: F401 - for the forks
-    from amp_lessons.checks.draws import use_salt
+    from amp_lessons.exercises.checks import evidence, exercise  # noqa: F401 - for the forks
+    from amp_lessons.exercises.checks.draws import use_salt
     from amp_lessons.grading import shut
     from amp_lessons.grading.child import shell_without_kernel
     from amp_lessons.grading.sandbox import cell, house  # noqa: F401 - for the forks

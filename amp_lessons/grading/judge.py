@@ -23,7 +23,7 @@ LONGEST, LONGEST_LINE = 2000, 500
 def answer(header: dict[str, Any], evidence: bytes) -> Frame:
     """Judge evidence; or, where the question says ``"prepare"``, run the right answers first, and
     tell which modules that took."""
-    from amp_lessons.checks import find
+    from amp_lessons.exercises.checks import find
 
     exercise = find(header["exercise"])
     if header.get("prepare"):
@@ -46,7 +46,7 @@ def answer(header: dict[str, Any], evidence: bytes) -> Frame:
 
 
 def main() -> None:
-    from amp_lessons.checks.draws import use_salt
+    from amp_lessons.exercises.checks.draws import use_salt
 
     use_salt(sys.argv[2])
     services.serve(answer)

@@ -16,7 +16,7 @@ from amp_lessons.grading.marks import verdict_from_json
 from amp_lessons.grading.services import Service, ServiceError
 
 if TYPE_CHECKING:
-    from amp_lessons.checks.verdict import Verdict
+    from amp_lessons.exercises.checks.verdict import Verdict
 
 TO_PREPARE = 180.0
 """Seconds for running an exercise's right answers, once a batch."""
@@ -65,7 +65,7 @@ class Judges:
         Args:
             patience: seconds that this submission may cost its judge.
         """
-        from amp_lessons.checks.verdict import State, Verdict
+        from amp_lessons.exercises.checks.verdict import State, Verdict
 
         key = exercise, hashlib.sha256(evidence).digest()
         if key in self._known:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from amp_lessons.core.terminal import line
 
 if TYPE_CHECKING:
-    from amp_lessons.checks.verdict import Verdict
+    from amp_lessons.exercises.checks.verdict import Verdict
 
 
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
     """The verdict in a mark's JSON, or in a judge's answer."""
-    from amp_lessons.checks.verdict import State, Verdict
+    from amp_lessons.exercises.checks.verdict import State, Verdict
 
     return Verdict(
         State(data["state"]),

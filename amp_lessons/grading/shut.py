@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from amp_lessons.checks import closed, draws, find
-from amp_lessons.checks.closed import Room, room
-from amp_lessons.checks.probe import Case, Probe
 from amp_lessons.core import catalogue
+from amp_lessons.exercises.checks import closed, draws, find
+from amp_lessons.exercises.checks.closed import Room, room
+from amp_lessons.exercises.checks.probe import Case, Probe
 from amp_lessons.grading.apart import keep_apart
 
-_REFUSAL = "from amp_lessons.checks.closed import refuse\nrefuse()"
+_REFUSAL = "from amp_lessons.exercises.checks.closed import refuse\nrefuse()"
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -234,8 +234,8 @@ def _check_here(name: str, path: Path) -> Checked:
         return Checked("error", _what_stopped(error, path))
     if name not in names:
         return Checked("error", f"The file defines nothing called {name}.")
-    from amp_lessons import checks
     from amp_lessons.core import progress
+    from amp_lessons.exercises import checks
 
     exercise = checks.find(name)
     verdict = exercise.verdict(exercise.evidence(names[name]))

@@ -9,9 +9,9 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from amp_lessons.authoring.cells import Cell, bullets, read_cells, without_markers
 from amp_lessons.core import catalogue
 from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.exercises.checks.authoring.cells import Cell, bullets, read_cells, without_markers
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem, NumberItem
 from amp_lessons.workshop.model import Stuck

@@ -12,10 +12,10 @@ from lab import save
 from pages import faults
 from playwright.sync_api import Browser, Page, expect
 
-from amp_lessons.checks.verdict import VERDICT
 from amp_lessons.class_view import page, serving, viewer
 from amp_lessons.class_view.viewer import Viewer
 from amp_lessons.core.catalogue import find_lesson
+from amp_lessons.exercises.checks.verdict import VERDICT
 
 pytestmark = pytest.mark.browser
 

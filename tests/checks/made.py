@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.checks.diagnosis import Diagnosis, Judge, Mistake, WrongAnswer
-from amp_lessons.checks.exercise import Exercise
-from amp_lessons.checks.probe import Case, Probe
-from amp_lessons.checks.verdict import Finding, Verdict
+from amp_lessons.exercises.checks.diagnosis import Diagnosis, Judge, Mistake, WrongAnswer
+from amp_lessons.exercises.checks.exercise import Exercise
+from amp_lessons.exercises.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.verdict import Finding, Verdict
 
 
 class Made(Exercise):

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.checks import draws, find
-from amp_lessons.checks.exercise import COMMON_DIAGNOSES, Exercise
-from amp_lessons.checks.verdict import State
 from amp_lessons.core.catalogue import LESSONS
-from amp_lessons.torch_state import usual_torch
+from amp_lessons.exercises.checks import draws, find
+from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise
+from amp_lessons.exercises.checks.torch_state import usual_torch
+from amp_lessons.exercises.checks.verdict import State
 
 CONSTANT: dict[str, str] = {
     "classify_faults": "the answer is ten letters with a word each, about programs in the sheet",

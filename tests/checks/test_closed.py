@@ -15,12 +15,12 @@ import pytest
 import torch
 from checks.toy_topic import WHOLE, toy
 
-from amp_lessons import checks
 from amp_lessons.amp.numbers.formats import FP16, Format
-from amp_lessons.checks.closed import Closed, room, without
-from amp_lessons.checks.probe import Case, Probe
-from amp_lessons.checks.verdict import State
 from amp_lessons.core import catalogue
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks.closed import Closed, room, without
+from amp_lessons.exercises.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.verdict import State
 
 ROOM = "amp_lessons.amp.numbers.formats:Format.next_up"
 NAME = "Format.next_up"

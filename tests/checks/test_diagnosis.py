@@ -9,9 +9,9 @@ import time
 import pytest
 from checks.toy_topic import HEAD, SECRET, WHOLE, toy
 
-from amp_lessons.checks import probe
-from amp_lessons.checks.verdict import State
 from amp_lessons.core import interrupts
+from amp_lessons.exercises.checks import probe
+from amp_lessons.exercises.checks.verdict import State
 
 DOUBLED, SIGNED = "You doubled the number.", "You kept the sign of the number."
 
@@ -151,7 +151,7 @@ def test_operations_are_seen_in_threads_too(tmp_path):
         + """
 # %% probe
 import torch
-from amp_lessons.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.probe import Case, Probe
 
 probe = Probe(lambda: [Case((torch.tensor([float(x)]),)) for x in (2, 3)], watch=True)
 """
@@ -182,7 +182,7 @@ def test_several_functions_may_be_done_one_by_one(tmp_path):
         HEAD.replace("# %% answer", "# %% answer check=square,cube")
         + """
 # %% probe
-from amp_lessons.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.probe import Case, Probe
 
 CASES = [Case((name, x), kind=name) for name in ("square", "cube") for x in (2, 3)]
 

@@ -6,7 +6,16 @@ import textwrap
 
 import pytest
 
-from amp_lessons.authoring.edits import EditError, drop, move, of, put, swap, unwrap, wrap
+from amp_lessons.exercises.checks.authoring.edits import (
+    EditError,
+    drop,
+    move,
+    of,
+    put,
+    swap,
+    unwrap,
+    wrap,
+)
 
 LOOP = """\
 def train(model, batches):

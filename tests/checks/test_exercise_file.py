@@ -6,7 +6,7 @@ import check_exercises
 import pytest
 from checks.toy_topic import HEAD, PROBE, SECRET, WHOLE, secret, toy
 
-from amp_lessons.authoring.cells import ExerciseFileError, cut_solution, open_half
+from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError, cut_solution, open_half
 
 
 def test_the_parts_of_a_file(tmp_path):

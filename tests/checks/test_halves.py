@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import amp_lessons
-from amp_lessons import checks
-from amp_lessons.checks.halves import open_halves
 from amp_lessons.core.catalogue import LESSONS
+from amp_lessons.exercises import checks
+from amp_lessons.exercises.checks.halves import open_halves
 
 PACKAGE = Path(amp_lessons.__file__).parent
 EXERCISES = [info.name for lesson in LESSONS for info in lesson.exercises]
@@ -32,7 +32,7 @@ from pathlib import Path
 
 lines = json.load(sys.stdin)
 import amp_lessons
-from amp_lessons import checks
+from amp_lessons.exercises import checks
 from amp_lessons.core.catalogue import LESSONS
 
 names = [info.name for lesson in LESSONS for info in lesson.exercises]
@@ -164,4 +164,6 @@ def test_a_probe_knows_no_right_answer(subtests):
         with subtests.test(name):
             names = set(checks.find(name).learners.names)
             assert "judge" not in names
-            assert not any(module.startswith("amp_lessons.checks.diagnosis") for module in names)
+            assert not any(
+                module.startswith("amp_lessons.exercises.checks.diagnosis") for module in names
+            )

@@ -12,7 +12,7 @@ import secrets
 import pytest
 from checks import salts
 
-from amp_lessons.checks import draws
+from amp_lessons.exercises.checks import draws
 from amp_lessons.exercises.varied import Varied
 
 QUICK = ("survives", "next_float", "choose_format", "stop_sinking")

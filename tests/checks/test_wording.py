@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from amp_lessons.checks import find, wording
-from amp_lessons.checks.verdict import State
-from amp_lessons.plain_data.compare import exactly
+from amp_lessons.exercises.checks import find, wording
+from amp_lessons.exercises.checks.plain_data.compare import exactly
+from amp_lessons.exercises.checks.verdict import State
 
 
 @pytest.mark.parametrize(

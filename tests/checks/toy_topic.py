@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amp_lessons.checks.exercise import Exercise
-from amp_lessons.checks.halves import LearnersHalf, SecretHalf
+from amp_lessons.exercises.checks.exercise import Exercise
+from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
 
 SHEET = """\
 # %% text
@@ -39,7 +39,7 @@ def square(x):
 
 PROBE = """
 # %% probe
-from amp_lessons.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.probe import Case, Probe
 
 NUMBERS = (-3, -2, 2, 3, 4)
 probe = Probe(lambda: [Case((x,), kind="negative numbers" if x < 0 else "") for x in NUMBERS])

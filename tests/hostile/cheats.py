@@ -66,7 +66,7 @@ def learn(text):
 KEPT = {}
 def keep():
     'The cells below define the stubs again; put what was found into the checks.'
-    from amp_lessons.checks.exercise import Exercise
+    from amp_lessons.exercises.checks.exercise import Exercise
     found = {n: globals()[n] for n in NAMES if n in globals()}
     original = Exercise.evidence
     def evidence(self, *answer):
@@ -80,27 +80,27 @@ FORGED = [
     cheat(
         "patched-evidence",
         "Exercise.evidence gives evidence from home",
-        "from amp_lessons.checks.exercise import Exercise\n"
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "Exercise.evidence = lambda self, *answer: HOME[self.name]",
     ),
     cheat(
         "patched-probe",
         "Probe.__call__ gives evidence from home",
-        "from amp_lessons.checks.probe import Probe\n"
+        "from amp_lessons.exercises.checks.probe import Probe\n"
         "probes = {id(getattr(ex, n).probe): HOME[n] for n in NAMES}\n"
         "Probe.__call__ = lambda self, *answer: probes[id(self)]",
     ),
     cheat(
         "patched-observe",
         "observe gives what was seen at home, call by call",
-        "from amp_lessons.checks import evidence, probe\n"
+        "from amp_lessons.exercises.checks import evidence, probe\n"
         "calls = iter([entry for n in NAMES for entry in HOME[n]])\n"
         "evidence.observe = probe.observe = lambda *_: next(calls)",
     ),
     cheat(
         "patched-plain",
         "plain and as_json give evidence from home",
-        "from amp_lessons import plain_data\nfrom amp_lessons.checks import evidence\n"
+        "from amp_lessons.exercises.checks import plain_data\nfrom amp_lessons.exercises.checks import evidence\n"
         "texts = iter([json.dumps(HOME[n]) for n in NAMES for _ in range(2)])\n"
         "import json\nplain_data.as_json = evidence.as_json = lambda value: next(texts)\n"
         "plain_data.plain = evidence.plain = lambda value: 1.0",
@@ -131,7 +131,7 @@ FORGED = [
     cheat(
         "closures",
         "calls the recorder out of the closure of the check",
-        "from amp_lessons.checks import exercise\n"
+        "from amp_lessons.exercises.checks import exercise\n"
         "def record(self, *answer): exercise._recorder(self.name, HOME[self.name])\n"
         "exercise.Exercise.check = record",
     ),
@@ -164,10 +164,10 @@ FORGED = [
     cheat(
         "no-salt",
         "takes the salt away, and makes the inputs from home again",
-        "from amp_lessons.checks import draws\nfrom amp_lessons.checks.exercise import Exercise\n"
+        "from amp_lessons.exercises.checks import draws\nfrom amp_lessons.exercises.checks.exercise import Exercise\n"
         "draws.use_salt('')\nfor name in NAMES: vars(getattr(ex, name).probe).pop('all_cases', None)\n"
         "seen = {n: iter(HOME[n]) for n in NAMES}\n"
-        "from amp_lessons.checks.probe import Probe\n"
+        "from amp_lessons.exercises.checks.probe import Probe\n"
         "Exercise.evidence = lambda self, *answer: HOME[self.name]",
     ),
     cheat(
@@ -191,7 +191,7 @@ FORGED = [
     cheat(
         "nan-evidence",
         "evidence that is NaN wherever it can be",
-        "from amp_lessons.checks.exercise import Exercise\n"
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "def to_nan(x):\n    if isinstance(x, dict): return {k: to_nan(v) for k, v in x.items()}\n"
         "    return list(map(to_nan, x)) if isinstance(x, list) else nan\n"
         "Exercise.evidence = lambda self, *answer: to_nan(HOME[self.name])",
@@ -199,7 +199,7 @@ FORGED = [
     cheat(
         "short-evidence",
         "evidence of no calls, or of one",
-        "from amp_lessons.checks.exercise import Exercise\n"
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "few = {NAMES[0]: [], NAMES[1]: HOME[NAMES[1]][:1], NAMES[2]: {}, NAMES[3]: [[]]}\n"
         "Exercise.evidence = lambda self, *answer: few[self.name]",
     ),
@@ -220,7 +220,7 @@ STOLEN = [
     cheat(
         "secret-half",
         "reads the secret half of the exercises",
-        f"{ANSWERS}from amp_lessons.checks.halves import SecretHalf\n"
+        f"{ANSWERS}from amp_lessons.exercises.checks.halves import SecretHalf\n"
         "for name in NAMES:\n    exercise = getattr(ex, name)\n    try:\n"
         "        for source in SecretHalf(exercise.learners).right.values(): learn(source)\n"
         "    except BaseException: pass\n    learn(exercise.path.read_text())\nkeep()",
@@ -268,8 +268,8 @@ STOLEN = [
     cheat(
         "table",
         "a table of the results for the inputs from home",
-        "import torch\nfrom amp_lessons.checks.draws import use_salt\n"
-        "from amp_lessons.checks.exercise import Exercise\n"
+        "import torch\nfrom amp_lessons.exercises.checks.draws import use_salt\n"
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "def table(name):\n    seen = [e.get('value') for e in HOME[name]]\n"
         "    given = iter(seen)\n    return lambda *args: next(given, None)\n"
         "original = Exercise.evidence\n"
@@ -285,7 +285,7 @@ STOLEN = [
     cheat(
         "expected-in-frames",
         "an answer that looks for the expected value in the frames that call it",
-        "import sys\nfrom amp_lessons.checks.exercise import Exercise\n"
+        "import sys\nfrom amp_lessons.exercises.checks.exercise import Exercise\n"
         "def answer(*args):\n    frame, found = sys._getframe(1), []\n"
         "    while frame is not None and len(found) < 50:\n"
         "        for name in ('expected', 'right', 'want', 'target', 'result', 'solution', 'value'):\n"
@@ -374,7 +374,7 @@ MACHINERY = [
         "renamed-exercises",
         "the solved exercise under the names of the others",
         "import amp_lessons.exercises.number_formats as lesson\n"
-        "from amp_lessons.checks.exercise import Exercise\n"
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "names = iter(NAMES)\noriginal = Exercise.evidence\n"
         "def evidence(self, *answer):\n    try: return original(lesson.next_float, globals()['mine'])\n"
         "    finally: pass\nExercise.evidence = evidence\n"
@@ -391,9 +391,9 @@ MACHINERY = [
     cheat(
         "judges-patched",
         "verdict, find, compare and points patched",
-        "from amp_lessons import plain_data\nfrom amp_lessons.core import catalogue\n"
-        "from amp_lessons.checks import exercise, verdict\n"
-        "from amp_lessons.plain_data import compare\n"
+        "from amp_lessons.exercises.checks import plain_data\nfrom amp_lessons.core import catalogue\n"
+        "from amp_lessons.exercises.checks import exercise, verdict\n"
+        "from amp_lessons.exercises.checks.plain_data import compare\n"
         "passed = verdict.Verdict(verdict.State.PASSED)\n"
         "exercise.Exercise.verdict = exercise.Exercise._judge = lambda *a, **k: passed\n"
         "exercise.Exercise.find = lambda *a: verdict.Finding()\n"
@@ -419,7 +419,7 @@ MACHINERY = [
         "sys.modules holds other modules",
         "import sys, types\nclass All(types.ModuleType):\n    def __getattr__(self, name):\n"
         "        return lambda *a, **k: True\n"
-        "for name in [n for n in sys.modules if n.startswith(('amp_lessons.checks', 'amp_lessons.plain'))]:\n"
+        "for name in [n for n in sys.modules if n.startswith(('amp_lessons.exercises.checks', 'amp_lessons.plain'))]:\n"
         "    sys.modules[name] = All(name)",
     ),
     cheat(
@@ -569,7 +569,7 @@ ELSEWHERE = [
     _of_lesson_06(
         "patched-evidence-06",
         "evidence from home, in another sheet",
-        "from amp_lessons.checks.exercise import Exercise\n"
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "Exercise.evidence = lambda self, *answer: HOME[self.name]",
     ),
     _of_lesson_06(
@@ -809,7 +809,7 @@ INSIDE += [
     inside(
         "caught",
         "catches what a closed call raises, and drops the note",
-        FP + "from amp_lessons.checks import closed",
+        FP + "from amp_lessons.exercises.checks import closed",
         "def next_float(x):\n    try:\n        return FP16.next_up(x)\n    except Exception:\n"
         "        closed.called.clear()\n        return x + 2**-10",
     ),

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import checks, grading
+from amp_lessons import grading
+from amp_lessons.exercises import checks
 from amp_lessons.grading import Graded, Limits, Options, scratch
 from amp_lessons.grading.sandbox import house
 from hostile.machine import TOKEN, Around, everything_in, machine, no_process_left

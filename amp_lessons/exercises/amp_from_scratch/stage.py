@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case, Hidden
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case, Hidden
 from amp_lessons.exercises.stage import as_play, from_seed, in_plain, name_of
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.plain_data import plain
+from amp_lessons.exercises.checks.plain_data import plain
 
 # ---- gradients to choose a scale for ------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, flat, from_seed, in_words, name_of
 from amp_lessons.exercises.varied import Varied
 

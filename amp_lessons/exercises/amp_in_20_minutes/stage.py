@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.varied import Varied
 
 SMALL = [1e-3, -5e-4, 1e-4, 2e-5, 2.0**-24, -(2.0**-24), 6e-8, -6e-8, 5.5e-8, 5.2e-8, 4e-8]

@@ -82,7 +82,7 @@ from amp_lessons.exercises.autocast_ops.stage import mismatch_cases, play_mismat
 probe = Probe(mismatch_cases, play=play_mismatches)
 
 # %% judge
-from amp_lessons.checks.wording import difference
+from amp_lessons.exercises.checks.wording import difference
 
 def same(expected, seen):
     """Numbers may be off by 5% of the largest: two roundings to bfloat16, and a sum."""

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from amp_lessons.checks.evidence import by_name
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.evidence import by_name
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import (
     BFLOAT,
     DOUBLE,
@@ -33,7 +33,7 @@ from amp_lessons.exercises.stage import (
     region,
 )
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.plain_data import as_json, plain
+from amp_lessons.exercises.checks.plain_data import as_json, plain
 
 # ---- result_dtype(op, device, region, inputs) ---------------------------------------------------
 
@@ -234,7 +234,7 @@ def play_mismatches(*functions: Any) -> Callable[..., Any]:
 @cache
 def _unfixed() -> dict[str, Any]:
     """The code of the functions as they stand in the sheet."""
-    from amp_lessons.checks.halves import LearnersHalf
+    from amp_lessons.exercises.checks.halves import LearnersHalf
 
     half = LearnersHalf(Path(__file__).with_name("fix_mismatches.py"))
     names = dict(half.given)

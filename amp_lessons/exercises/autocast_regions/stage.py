@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises import stage as exercises
 from amp_lessons.exercises.stage import as_play, flat, from_seed, in_words, name_of, numbers, seeded
-from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import as_number, noted
-from amp_lessons.torch_state import usual_torch
+from amp_lessons.exercises.checks.plain_data import plain
+from amp_lessons.exercises.checks.plain_data.compare import as_number, noted
+from amp_lessons.exercises.checks.torch_state import usual_torch
 
 # Bound once, before any learner's code runs.
 _is_on, _dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, mse_loss
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.autocast_regions import stage
 from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of, seeded
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.torch_state import usual_torch
+from amp_lessons.exercises.checks.torch_state import usual_torch
 
 # ---- keep_float32 -------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.autocast_regions.stage import as_returned, since, state
 from amp_lessons.exercises.autocast_regions.stage_calls import Expected
 from amp_lessons.exercises.stage import as_play
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.torch_state import usual_torch
+from amp_lessons.exercises.checks.torch_state import usual_torch
 
 SECONDS = 1.0
 Carry = Callable[[Callable[..., Any]], Any]

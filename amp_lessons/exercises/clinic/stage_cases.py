@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.clinic.stage import NAN, Chart
 from amp_lessons.exercises.stage import (
     CLASSES,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.clinic.stage import Chart
 from amp_lessons.exercises.clinic.stage_cases import at_small_rates
 from amp_lessons.exercises.stage import (

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.clinic.stage import Chart
 from amp_lessons.exercises.stage import (
     CLASSES,
@@ -25,7 +25,7 @@ from amp_lessons.exercises.stage import (
     numbers,
     seeded,
 )
-from amp_lessons.plain_data.compare import noted
+from amp_lessons.exercises.checks.plain_data.compare import noted
 
 
 def no_losses(seen: dict[str, Any], right: dict[str, Any]) -> bool:

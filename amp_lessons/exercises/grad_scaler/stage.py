@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, flat, from_seed
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.op_watch import watched
-from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import as_number
+from amp_lessons.exercises.checks.op_watch import watched
+from amp_lessons.exercises.checks.plain_data import plain
+from amp_lessons.exercises.checks.plain_data.compare import as_number
 
 BAD = {"i": math.inf, "-": -math.inf, "n": math.nan}
 WORDS = {"i": "inf", "-": "-inf", "n": "NaN"}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.grad_scaler.stage import listed, told
 from amp_lessons.exercises.stage import as_play, flat, from_seed, in_plain, seeded
 from amp_lessons.exercises.varied import Varied

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import BFLOAT, HALF, SINGLE, as_play, from_seed, name_of
 from amp_lessons.exercises.varied import Varied
 

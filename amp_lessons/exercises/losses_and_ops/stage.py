@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import (
     BFLOAT,
     HALF,
@@ -20,7 +20,7 @@ from amp_lessons.exercises.stage import (
     region,
 )
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.plain_data.compare import is_tensor
+from amp_lessons.exercises.checks.plain_data.compare import is_tensor
 
 # ---- rows: unit_rows(x) and safe_rms_norm(x, weight, eps) ---------------------------------------
 # A row that goes wrong in 16 bits has another row beside it that doesn't.

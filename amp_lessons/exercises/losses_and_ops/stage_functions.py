@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.checks.probe import Case
-from amp_lessons.checks.verdict import State, Verdict
+from amp_lessons.exercises.checks.probe import Case
+from amp_lessons.exercises.checks.verdict import State, Verdict
 from amp_lessons.exercises.stage import (
     BFLOAT,
     HALF,
@@ -30,8 +30,8 @@ from amp_lessons.exercises.stage import (
     region,
     telling,
 )
-from amp_lessons.plain_data import as_json
-from amp_lessons.plain_data.compare import is_dict, is_tensor, noted
+from amp_lessons.exercises.checks.plain_data import as_json
+from amp_lessons.exercises.checks.plain_data.compare import is_dict, is_tensor, noted
 
 
 def _case(
@@ -213,7 +213,7 @@ def as_given(name: str) -> Callable[..., Verdict | None]:
 
     @cache
     def stub() -> list[Any]:
-        from amp_lessons.checks import find
+        from amp_lessons.exercises.checks import find
 
         learners = find(name).learners
         return json.loads(as_json(learners.probe(*learners.answer(learners.stub))))

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.evidence import by_name
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.evidence import by_name
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import (
     BFLOAT,
     HALF,
@@ -23,7 +23,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     region,
 )
-from amp_lessons.plain_data.compare import is_dict
+from amp_lessons.exercises.checks.plain_data.compare import is_dict
 
 LOSSES = ("click_loss", "smoothed_loss", "contrastive_loss", "dice_loss")
 SHARE = 0.01

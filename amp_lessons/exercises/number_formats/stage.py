@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import as_play, from_seed
 from amp_lessons.exercises.varied import Varied
 from amp_lessons.amp.numbers.formats import FORMATS, FP16

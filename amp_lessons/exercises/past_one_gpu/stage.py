@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import BFLOAT, HALF, as_play, from_seed, in_words, name_of, seeded
 from amp_lessons.exercises.varied import Varied
 from amp_lessons.amp.fakes.saved import SavedBytes

@@ -19,8 +19,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.past_one_gpu.stage import Answer, dtype, numbers
 from amp_lessons.exercises.stage import as_play, from_seed, in_words, name_of, seeded
 from amp_lessons.exercises.varied import Varied

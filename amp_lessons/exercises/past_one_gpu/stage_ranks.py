@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.past_one_gpu.stage import Answer, is_tensor, numbers
 from amp_lessons.exercises.stage import as_play, from_seed
 

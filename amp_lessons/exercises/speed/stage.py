@@ -13,11 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from amp_lessons.amp import roofline
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import as_play
 from amp_lessons.exercises.varied import Varied
-from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import Same, as_number, exactly, is_dict, is_tensor, noted
+from amp_lessons.exercises.checks.plain_data import plain
+from amp_lessons.exercises.checks.plain_data.compare import (
+    Same,
+    as_number,
+    exactly,
+    is_dict,
+    is_tensor,
+    noted,
+)
 from amp_lessons.amp.speed.pretend_gpu import PretendGpu
 
 TOLERANCE = 0.03

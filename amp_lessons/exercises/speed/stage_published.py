@@ -12,12 +12,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
-from amp_lessons.checks.wording import line
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
+from amp_lessons.exercises.checks.wording import line
 from amp_lessons.exercises.stage import as_play
-from amp_lessons.plain_data import plain
-from amp_lessons.plain_data.compare import exactly, is_dict
+from amp_lessons.exercises.checks.plain_data import plain
+from amp_lessons.exercises.checks.plain_data.compare import exactly, is_dict
 from amp_lessons.amp.speed.records.published import TrainingPair, load_published
 from amp_lessons.amp.roofline import find_gpu
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amp_lessons.amp import roofline
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.speed.stage_layers import Sizes
 from amp_lessons.exercises.varied import Varied
 

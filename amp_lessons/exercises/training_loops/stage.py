@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import (
     BFLOAT,
     HALF,
@@ -33,7 +33,7 @@ from amp_lessons.exercises.stage import (
     name_of,
     network,
 )
-from amp_lessons.plain_data.compare import noted
+from amp_lessons.exercises.checks.plain_data.compare import noted
 
 few_rows = partial(case, rows=8)
 

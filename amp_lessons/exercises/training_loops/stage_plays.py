@@ -12,8 +12,8 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises import stage
 from amp_lessons.exercises.stage import LARGE, SMALL, TOO_LARGE, Batch, Setting, as_play, name_of
 from amp_lessons.exercises.training_loops.stage import Run, few_rows, in_runs

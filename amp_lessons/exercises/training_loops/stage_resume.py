@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.checks import draws
-from amp_lessons.checks.probe import Case
+from amp_lessons.exercises.checks import draws
+from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.stage import Setting, flat
 from amp_lessons.exercises.training_loops.stage import Training
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from amp_lessons import checks
 from amp_lessons.core.catalogue import EXERCISES
+from amp_lessons.exercises import checks
 
 CHECKS = Path(checks.__file__).parent
 

@@ -62,7 +62,7 @@ def left_out() -> set[Path]:
 
 def copy_without_secrets(folder: Path) -> Path:
     """Copy this package, cut to what a learner may see, into a folder; give the copy's path."""
-    from amp_lessons.checks.halves import open_halves
+    from amp_lessons.exercises.checks.halves import open_halves
 
     without = left_out()
 

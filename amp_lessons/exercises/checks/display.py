@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from amp_lessons.checks.verdict import VERDICT, State, Verdict
 from amp_lessons.core import boxes
 from amp_lessons.core.boxes import Links
 from amp_lessons.core.catalogue import HOME, ExerciseInfo, Lesson, after, heading_anchor, lesson_of
 from amp_lessons.core.progress import Progress
 from amp_lessons.core.states import BLUE, look
+from amp_lessons.exercises.checks.verdict import VERDICT, State, Verdict
 
 _NEXT = {
     State.WRONG: "Change your cell, run it, and check again. A hint: ex.{name}.hint()",

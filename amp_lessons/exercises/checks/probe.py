@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from amp_lessons.checks.closed import Closed, without
-from amp_lessons.checks.evidence import describe_error, observe
 from amp_lessons.core.interrupts import time_limit
-from amp_lessons.op_watch import watched
+from amp_lessons.exercises.checks.closed import Closed, without
+from amp_lessons.exercises.checks.evidence import describe_error, observe
+from amp_lessons.exercises.checks.op_watch import watched
 
 SECONDS = 120.0
 """How long all calls of one check may take, in seconds, before they are stopped."""

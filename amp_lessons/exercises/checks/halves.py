@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import amp_lessons
-from amp_lessons.authoring.cells import (
+from amp_lessons.core import catalogue
+from amp_lessons.exercises.checks.authoring.cells import (
     Cell,
     ExerciseFileError,
     bullets,
@@ -26,11 +27,10 @@ from amp_lessons.authoring.cells import (
     read_cells,
     without_markers,
 )
-from amp_lessons.core import catalogue
 
 if TYPE_CHECKING:
-    from amp_lessons.checks.diagnosis import Breaks, Diagnosis, Mistake, WrongAnswer
-    from amp_lessons.checks.probe import Probe
+    from amp_lessons.exercises.checks.diagnosis import Breaks, Diagnosis, Mistake, WrongAnswer
+    from amp_lessons.exercises.checks.probe import Probe
 
 SHEET, SHARED = "sheet.py", "shared.py"
 
@@ -77,7 +77,7 @@ class LearnersHalf:
     @cached_property
     def names(self) -> dict[str, Any]:
         """What the probe's cell defines."""
-        from amp_lessons.checks.probe import Case, Probe
+        from amp_lessons.exercises.checks.probe import Case, Probe
 
         cell = self.one("probe")
         namespace: dict[str, Any] = {"Case": Case, "Probe": Probe, "math": math, "partial": partial}
@@ -98,7 +98,7 @@ class LearnersHalf:
 
     def answer(self, source: str) -> tuple[Any, ...]:
         """What ``check`` is given if this program stands in the answer's cell."""
-        from amp_lessons.checks.diagnosis import compiled
+        from amp_lessons.exercises.checks.diagnosis import compiled
 
         namespace = dict(self.given)
         exec(compiled(source, self.name), namespace)
@@ -151,7 +151,7 @@ class SecretHalf:
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        from amp_lessons.checks.diagnosis import Diagnosis, Judge
+        from amp_lessons.exercises.checks.diagnosis import Diagnosis, Judge
 
         learners = self.learners
         names = {**_words_of_a_judge(), **learners.names}
@@ -165,7 +165,7 @@ class SecretHalf:
         )
 
     def _mistakes(self, names: dict[str, Any]) -> Iterator[Mistake]:
-        from amp_lessons.checks.diagnosis import Mistake
+        from amp_lessons.exercises.checks.diagnosis import Mistake
 
         shared = shared_mistakes(self.path.parent)
         groups: list[tuple[Cell, list[Cell]]] = []
@@ -202,8 +202,8 @@ class SecretHalf:
         self, cell: Cell, of_rule: bool = False, fits_only: bool = False
     ) -> Iterator[WrongAnswer]:
         """The wrong answers that a cell writes as edits, one statement each."""
-        from amp_lessons.authoring.edits import EDITS, Edit, EditError
-        from amp_lessons.checks.diagnosis import WrongAnswer
+        from amp_lessons.exercises.checks.authoring.edits import EDITS, Edit, EditError
+        from amp_lessons.exercises.checks.diagnosis import WrongAnswer
 
         for node in ast.parse(cell.code).body:
             if not isinstance(node, ast.Expr):
@@ -231,8 +231,8 @@ class SecretHalf:
 
 def _words_of_a_judge() -> dict[str, Any]:
     """What a cell of the secret half may use without an import."""
-    from amp_lessons.checks import diagnosis, verdict, wording
-    from amp_lessons.plain_data import compare
+    from amp_lessons.exercises.checks import diagnosis, verdict, wording
+    from amp_lessons.exercises.checks.plain_data import compare
 
     of_compare = "exactly within within_ulps as_number is_dict is_tensor differing noted"
     words: dict[str, Any] = {name: getattr(compare, name) for name in of_compare.split()}
@@ -250,7 +250,7 @@ def shared_mistakes(folder: Path) -> dict[str, Cell]:
 
 
 def _whole(cell: Cell) -> WrongAnswer:
-    from amp_lessons.checks.diagnosis import WrongAnswer
+    from amp_lessons.exercises.checks.diagnosis import WrongAnswer
 
     source = cell.text.strip("\n") + "\n"
     return WrongAnswer(cell.name, source, cell.where, proof="proof" in cell.flags)
@@ -286,7 +286,7 @@ def _run(cell: Cell, namespace: dict[str, Any], body: list[ast.stmt] | None = No
 def _closed_on_sheet(folder: Path) -> set[str]:
     """What the exercises in a folder close in the course. Torch's functions are not among it: they
     are closed only while an exercise is checked that asks for the like."""
-    from amp_lessons.checks.closed import room
+    from amp_lessons.exercises.checks.closed import room
 
     own = {name for path in _exercises_in(folder) for name in LearnersHalf(path).names["probe"].own}
     return {name for name in own if room(name).ours}

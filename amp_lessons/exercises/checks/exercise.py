@@ -16,14 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.checks import display
-from amp_lessons.checks.halves import LearnersHalf, SecretHalf
-from amp_lessons.checks.verdict import Finding, State, Verdict
 from amp_lessons.core import handout, progress
 from amp_lessons.core.catalogue import ExerciseInfo, Lesson, exercise_info, lesson_of
+from amp_lessons.exercises.checks import display
+from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
+from amp_lessons.exercises.checks.verdict import Finding, State, Verdict
 
 if TYPE_CHECKING:
-    from amp_lessons.checks.probe import Probe
+    from amp_lessons.exercises.checks.probe import Probe
 
 Recorder = Callable[[str, Any], None]
 _recorder: Recorder | None = None
@@ -167,9 +167,9 @@ class Exercise:
 
     def evidence(self, *answer: Any) -> Any:
         """Run the probe; give its data as it comes out of JSON, so that nothing else can."""
-        from amp_lessons.checks.evidence import describe_error
-        from amp_lessons.plain_data import UNATTEMPTED, as_json
-        from amp_lessons.torch_state import usual_torch
+        from amp_lessons.exercises.checks.evidence import describe_error
+        from amp_lessons.exercises.checks.plain_data import UNATTEMPTED, as_json
+        from amp_lessons.exercises.checks.torch_state import usual_torch
 
         if not answer or any(part is ... for part in answer):
             return UNATTEMPTED
@@ -198,8 +198,8 @@ class Exercise:
             return _printable(Verdict(State.ERROR, message, check_failed=True))
 
     def _judge(self, evidence: Any) -> Verdict:
-        from amp_lessons.checks.diagnosis import error_verdict
-        from amp_lessons.torch_state import usual_torch
+        from amp_lessons.exercises.checks.diagnosis import error_verdict
+        from amp_lessons.exercises.checks.torch_state import usual_torch
 
         if isinstance(evidence, dict):
             if "unattempted" in evidence:

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from amp_lessons.authoring.edits import Edit, EditError
-from amp_lessons.checks import wording
-from amp_lessons.checks.evidence import DamagedEvidence
-from amp_lessons.checks.probe import Case, Probe
-from amp_lessons.checks.verdict import Finding, State, Verdict
-from amp_lessons.plain_data.compare import Same, exactly, is_tensor, same_outcome
+from amp_lessons.exercises.checks import wording
+from amp_lessons.exercises.checks.authoring.edits import Edit, EditError
+from amp_lessons.exercises.checks.evidence import DamagedEvidence
+from amp_lessons.exercises.checks.plain_data.compare import Same, exactly, is_tensor, same_outcome
+from amp_lessons.exercises.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.verdict import Finding, State, Verdict
 
 MAX_LINES = 4
 ENOUGH = 2

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from amp_lessons.checks.exercise import Exercise
 from amp_lessons.core import catalogue
+from amp_lessons.exercises.checks.exercise import Exercise
 
 
 @cache

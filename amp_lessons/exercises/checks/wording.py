@@ -6,9 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from amp_lessons.checks.probe import Case
-from amp_lessons.plain_data import in_words
-from amp_lessons.plain_data.compare import Same, as_number, differing, is_dict, is_tensor
+from amp_lessons.exercises.checks.plain_data import in_words
+from amp_lessons.exercises.checks.plain_data.compare import (
+    Same,
+    as_number,
+    differing,
+    is_dict,
+    is_tensor,
+)
+from amp_lessons.exercises.checks.probe import Case
 
 EARLIER_LINE = {
     "modified by an inplace operation": "After the forward pass something changed a tensor that "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amp_lessons.checks.exercise import Exercise
+    from amp_lessons.exercises.checks.exercise import Exercise
 
 
 def find(name: str) -> Exercise:
@@ -17,6 +17,6 @@ def find(name: str) -> Exercise:
     Raises:
         UnknownExercise: if the catalogue has no such exercise.
     """
-    from amp_lessons.checks import topic
+    from amp_lessons.exercises.checks import topic
 
     return topic.exercise(name)
