@@ -180,7 +180,7 @@ def alt_text(done: Progress) -> str:
 
 def picture(done: Progress) -> Picture:
     """The map: each lesson with its state, and an arrow from each lesson it needs."""
-    from amp_lessons import plots
+    from amp_lessons.lessons import plots
 
     notes = {}
     for lesson in LESSONS:

@@ -27,7 +27,7 @@ from torch.utils.checkpoint import checkpoint
 from amp_lessons.amp.fakes.modes import autocast_on, quiet
 from amp_lessons.amp.memory.training import training_memory
 from amp_lessons.core.messages import said
-from amp_lessons.experiments import without_cuda
+from amp_lessons.lessons.experiments import without_cuda
 
 HALF, BF16, FP32, FP64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 X = torch.ones(4, 8)

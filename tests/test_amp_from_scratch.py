@@ -9,10 +9,10 @@ import pytest
 import torch
 from stored import Stored
 
-from amp_lessons import plots
 from amp_lessons.amp.numbers.formats import FP16
 from amp_lessons.amp.scaling.loss_scale import fates
 from amp_lessons.exercises.amp_from_scratch import stage as ex
+from amp_lessons.lessons import plots
 
 RUNS = [*ex.practice_runs().items()]
 RUNS += [(case.kind.removeprefix("runs that lack "), case.args[0]) for case in ex.run_cases()]

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from amp_lessons.amp.training.loops import autoencoder, load_digits
 from amp_lessons.core import pictures
 from amp_lessons.core.catalogue import lesson_called
-from amp_lessons.experiments import autocast_put_back, autocast_state, casts
+from amp_lessons.lessons.experiments import autocast_put_back, autocast_state, casts
 
 ROOT = Path(__file__).resolve().parent.parent
 HALF, BFLOAT = torch.float16, torch.bfloat16

@@ -15,8 +15,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amp_lessons import call_order
-from amp_lessons.call_order import (
+from amp_lessons.exercises.checks.torch_state import usual_torch
+from amp_lessons.lessons import call_order
+from amp_lessons.lessons.call_order import (
     CARDS,
     STEPS,
     USUAL,
@@ -26,9 +27,8 @@ from amp_lessons.call_order import (
     playing,
     run_order,
 )
-from amp_lessons.call_order.cards import ZONES, read_order
-from amp_lessons.exercises.checks.torch_state import usual_torch
-from amp_lessons.widgets.order_calls import plain_result
+from amp_lessons.lessons.call_order.cards import ZONES, read_order
+from amp_lessons.lessons.widgets.order_calls import plain_result
 
 IDS = [card.id for card in CARDS]
 LOOP = "forward divide backward"

@@ -14,10 +14,10 @@ import nbformat
 import pytest
 from sections import PRIMARY, printed, sections
 
-from amp_lessons.clinic import PITFALLS, SECTIONS, Clinic, Disagreement, table
 from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.exercises.checks import find
 from amp_lessons.exercises.checks.authoring.cells import read_cells
+from amp_lessons.lessons.clinic import PITFALLS, SECTIONS, Clinic, Disagreement, table
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from amp_lessons.experiments import (
+from amp_lessons.lessons.experiments import (
     autocast_put_back,
     autocast_state,
     casts,

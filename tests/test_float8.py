@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.nn.functional import ScalingType, scaled_mm
 
-from amp_lessons import plots
 from amp_lessons.amp.numbers.float8 import (
     DelayedScale,
     float8_matmul,
@@ -15,6 +14,7 @@ from amp_lessons.amp.numbers.float8 import (
     scale_for,
 )
 from amp_lessons.amp.numbers.formats import FP8_E4M3, FP8_E5M2
+from amp_lessons.lessons import plots
 
 NATIVE = {FP8_E4M3: torch.float8_e4m3fn, FP8_E5M2: torch.float8_e5m2}
 

@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from amp_lessons import gain_plots
 from amp_lessons.amp.speed.records import RecordError
 from amp_lessons.amp.speed.records.published import (
     first_variants,
@@ -18,6 +17,7 @@ from amp_lessons.amp.speed.records.published import (
     one_gpu,
 )
 from amp_lessons.core import pictures
+from amp_lessons.lessons import gain_plots
 
 PUBLISHED = load_published()
 PAIRS = first_variants(on_both(PUBLISHED.best_pairs()))

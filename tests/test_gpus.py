@@ -88,8 +88,8 @@ def test_the_bench_the_tables_and_the_widgets_show_it():
     run(
         ADDED + "import torch\n"
         "from amp_lessons.amp.speed.bench import report\n"
-        "from amp_lessons.myths import proofs\n"
-        "from amp_lessons.widgets import RooflineExplorer\n"
+        "from amp_lessons.lessons.myths import proofs\n"
+        "from amp_lessons.lessons.widgets import RooflineExplorer\n"
         "for gpu in MADE_UP:\n"
         "    assert roofline.find_gpu(f'NVIDIA {gpu.name}') is gpu\n"
         "    assert report.find_gpu(gpu.name) is gpu\n"

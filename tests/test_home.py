@@ -15,13 +15,14 @@ import pytest
 import torch
 from waiting import wait_until
 
-from amp_lessons import home, plots, workspace
+from amp_lessons import home, workspace
 from amp_lessons.amp import roofline
 from amp_lessons.amp.numbers.formats import FORMATS
 from amp_lessons.core import ipynb, progress
 from amp_lessons.core.catalogue import HOME, LESSONS, PATHS, lesson_called
 from amp_lessons.core.progress import Progress
 from amp_lessons.core.standing import next_lesson, state_of
+from amp_lessons.lessons import plots
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = (ROOT / "sources/home.py").read_text(encoding="utf-8")

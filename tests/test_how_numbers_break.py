@@ -13,7 +13,7 @@ import pytest
 import torch
 from stored import Stored
 
-from amp_lessons.experiments import rounded_at_random
+from amp_lessons.lessons.experiments import rounded_at_random
 
 STORED = Stored("how_numbers_break")
 TRAININGS = ("run_a = train", "half_lost = train", "scaled = train", "curves[name] = train")

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from amp_lessons.amp.policy import op_policy
-from amp_lessons.experiments import both_halves, kept_by_cross_entropy, rotated
+from amp_lessons.lessons.experiments import both_halves, kept_by_cross_entropy, rotated
 
 HALF, BFLOAT = torch.float16, torch.bfloat16
 

@@ -16,8 +16,17 @@ import torch
 from sections import PRIMARY, printed, sections
 
 from amp_lessons.core.catalogue import lesson_called
-from amp_lessons.myths import BENCHMARK, GUIDE, MYTHS, QUESTION, QUIZ, proofs, table, verdict_of
-from amp_lessons.myths import Myth as Entry
+from amp_lessons.lessons.myths import (
+    BENCHMARK,
+    GUIDE,
+    MYTHS,
+    QUESTION,
+    QUIZ,
+    proofs,
+    table,
+    verdict_of,
+)
+from amp_lessons.lessons.myths import Myth as Entry
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {

@@ -11,8 +11,8 @@ import pytest
 from nbformat.v4 import new_output
 from outputs import CURVES, OF_THE_RANGE, PNG, RELATIVE, settled
 
-from amp_lessons import plots
 from amp_lessons.core import pictures
+from amp_lessons.lessons import plots
 
 LOSSES = {"FP32": [2.0, 1.0, 0.5, 0.25], "FP16": [2.0, 1.1, float("nan"), float("inf")]}
 

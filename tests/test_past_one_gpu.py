@@ -21,7 +21,7 @@ from amp_lessons.amp.numbers.formats import FP8_E4M3, FP8_E5M2
 from amp_lessons.amp.training.loops import autoencoder, load_digits
 from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.core.pictures import CURVES
-from amp_lessons.experiments import compiled, fp16_pass, one_of_ranks
+from amp_lessons.lessons.experiments import compiled, fp16_pass, one_of_ranks
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSON = lesson_called("past_one_gpu")

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from amp_lessons import patients
+from amp_lessons.lessons import patients
 
 
 @pytest.fixture(scope="module")

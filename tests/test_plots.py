@@ -8,12 +8,12 @@ import math
 import pytest
 import torch
 
-from amp_lessons import plots
 from amp_lessons.amp.memory.training import BytesAlive
 from amp_lessons.amp.numbers.formats import BF16, FP8_E4M3, FP16, FP32
 from amp_lessons.amp.scaling.scaler_log import ScalerRecord
 from amp_lessons.core import pictures
 from amp_lessons.core.es_modules import read_static
+from amp_lessons.lessons import plots
 
 
 @pytest.mark.parametrize(

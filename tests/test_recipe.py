@@ -6,9 +6,9 @@ import pytest
 import torch
 from pretend_cuda import PretendCuda, installed
 
-from amp_lessons import recipe
 from amp_lessons.amp.speed.records import load_records
-from amp_lessons.recipe import AS_RECORDED, RecipeError, Size, run_recipe
+from amp_lessons.lessons import recipe
+from amp_lessons.lessons.recipe import AS_RECORDED, RecipeError, Size, run_recipe
 
 TINY = Size(width=8, batch=4, batches=2, epochs=2)
 

@@ -229,7 +229,11 @@ def test_questions_widgets_and_other_live_cells():
         notebook_of(
             ("code", 'predict("grad_scaler.one_inf")', ["question"]),
             ("code", 'ask(\n    "grad_scaler.one_inf",\n    "grad_scaler.fixed_scales",\n)'),
-            ("code", "from amp_lessons.widgets import ScalerLab\n\nScalerLab([])", ["live"]),
+            (
+                "code",
+                "from amp_lessons.lessons.widgets import ScalerLab\n\nScalerLab([])",
+                ["live"],
+            ),
             ("code", "print(seconds())", ["live"]),
         )
     )

@@ -22,7 +22,7 @@ ASKING = ("predict", "ask")
 """The calls that put questions of the bank into a lesson."""
 PRACTICE = ("quiz", "practise", "drill", "mock")
 """The calls that draw other questions each time, or plan them for one person."""
-WIDGETS = "amp_lessons.widgets"
+WIDGETS = "amp_lessons.lessons.widgets"
 
 
 @dataclass(frozen=True)

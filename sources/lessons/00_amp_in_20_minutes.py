@@ -17,9 +17,8 @@
 import torch
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.training import autoencoder, load_digits, outcome
-from amp_lessons.interview import ask, predict
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
+from amp_lessons.amp.training import outcome
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)

@@ -19,9 +19,7 @@
 # %%
 import torch
 
-from amp_lessons import plots
-from amp_lessons.amp.numbers import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32
-from amp_lessons.interview import ask, predict
+from amp_lessons import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, ask, plots, predict
 
 years = torch.tensor([2021.0, 2022.0, 2023.0, 2024.0, 2025.0, 2026.0])
 prices = torch.tensor([12_450.0, 18_900.0, 23_490.0, 31_200.0, 41_250.0, 71_900.0])
@@ -82,7 +80,7 @@ print("fields", FP16.fields(code))
 # toggles one.
 
 # %% tags=["live"]
-from amp_lessons.widgets import BitExplorer
+from amp_lessons import BitExplorer
 
 BitExplorer(value=0.1, format="FP16")
 

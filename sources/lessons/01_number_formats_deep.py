@@ -10,8 +10,7 @@
 # %%
 import torch
 
-from amp_lessons.amp.numbers import FP8_E4M3, FP16
-from amp_lessons.interview import predict
+from amp_lessons import FP8_E4M3, FP16, predict
 
 # %% [markdown]
 # ## Rounded twice

@@ -17,11 +17,8 @@ import math
 import torch
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.numbers import BF16, FP16
+from amp_lessons import BF16, FP16, ask, autoencoder, load_digits, plots, predict
 from amp_lessons.amp.scaling import exponent_histogram, fate
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.interview import ask, predict
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -145,7 +142,7 @@ plots.training(
 # how many gradients does it lose without any scale?
 
 # %% tags=["live"]
-from amp_lessons.widgets import GradientHistogram
+from amp_lessons import GradientHistogram
 
 GradientHistogram(exact, format="FP16")
 
@@ -282,7 +279,7 @@ for largest in (5.0, 11.0, 12.0):
 #   error. If you add −1e9, multiply by it, or pass it to `torch.where`, you get −inf and no message.
 
 # %%
-from amp_lessons.experiments import raised
+from amp_lessons.lessons.experiments import raised
 
 x = torch.tensor([0.0, -30.0]).half()
 print("log of softmax:", torch.softmax(x, 0).log().tolist())

@@ -11,10 +11,8 @@
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from amp_lessons import plots
-from amp_lessons.amp.numbers import FP16
-from amp_lessons.experiments import rounded_at_random
-from amp_lessons.interview import predict
+from amp_lessons import FP16, plots, predict
+from amp_lessons.lessons.experiments import rounded_at_random
 
 # %% [markdown]
 # ## One gradient by hand

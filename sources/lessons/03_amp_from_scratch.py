@@ -16,9 +16,7 @@ from copy import deepcopy
 import torch
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.interview import ask, predict
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -344,7 +342,7 @@ print(f"under autocast: parameters {weight.dtype}, gradients {weight.grad.dtype}
 # they are, without a scale. Move the slider to the last scale at which no gradient overflows.
 
 # %% tags=["live"]
-from amp_lessons.widgets import GradientHistogram
+from amp_lessons import GradientHistogram
 
 
 def fp32_gradients(x):

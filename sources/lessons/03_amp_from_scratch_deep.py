@@ -11,11 +11,8 @@
 import torch
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.numbers import FP16
+from amp_lessons import FP16, autoencoder, load_digits, plots, predict
 from amp_lessons.amp.scaling import fates
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.interview import predict
 
 pictures = load_digits().train_images[:600]
 our_pixels, big = pictures.numel(), 100_000_000
@@ -37,7 +34,7 @@ def gradients_of(model, scale=1.0):
 # the others, how many would become zero if you stored them in FP16?
 
 # %% tags=["live"]
-from amp_lessons.widgets import GradientHistogram
+from amp_lessons import GradientHistogram
 
 true_gradients = gradients_of(autoencoder())
 GradientHistogram(true_gradients, format="FP16")

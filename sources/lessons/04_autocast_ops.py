@@ -17,10 +17,8 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import raised_by
-from amp_lessons.interview import ask, predict
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
+from amp_lessons.lessons.experiments import raised_by
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -192,7 +190,7 @@ plots.training(
 # `batch_norm` does CUDA compute in FP32?
 
 # %% tags=["live"]
-from amp_lessons.widgets import PolicyBrowser
+from amp_lessons import PolicyBrowser
 
 PolicyBrowser("layer_norm", search="norm")
 
@@ -215,7 +213,7 @@ feature_maps = torch.randn(4, 8, 16, 16)
 predict("autocast_ops.upsampling_block")
 
 # %%
-from amp_lessons.amp.explain import explain_autocast
+from amp_lessons import explain_autocast
 
 on_cpu = explain_autocast(block, feature_maps, device="cpu", dtype=torch.float16)
 on_cuda = explain_autocast(block, feature_maps, device="cuda", dtype=torch.float16)
@@ -263,7 +261,7 @@ explain_autocast(block, feature_maps, device="cuda", dtype=torch.float16)
 # else were different.
 
 # %%
-from amp_lessons.amp.policy import op_policy
+from amp_lessons import op_policy
 
 # low: the dtype that the op gives for an FP16 input, in a region for FP16
 for square, op in {"h ** 2": "__pow__", "h.square()": "square", "h * h": "mul"}.items():
@@ -348,7 +346,7 @@ for name, enabled in {"FP32": False, "autocast": True}.items():
 predict("autocast_ops.kept_in_float32")
 
 # %%
-from amp_lessons.experiments import saved_for_backward
+from amp_lessons.lessons.experiments import saved_for_backward
 
 
 def forward(mixed):

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from amp_lessons.amp.policy import op_policy, policy_table
-from amp_lessons.experiments import raised, raised_by, warned, without_cuda
-from amp_lessons.interview import predict
+from amp_lessons import op_policy, policy_table, predict
+from amp_lessons.lessons.experiments import raised, raised_by, warned, without_cuda
 
 half = torch.float16
 

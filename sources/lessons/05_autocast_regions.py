@@ -18,10 +18,8 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import casts, raised
-from amp_lessons.interview import ask, predict
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
+from amp_lessons.lessons.experiments import casts, raised
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -117,7 +115,7 @@ print(len(made), "casts:", ", ".join(made))
 # copies. Which op finds its weight's copy in the cache, and why?
 
 # %% tags=["live"]
-from amp_lessons.widgets import AutocastSteps
+from amp_lessons import AutocastSteps
 
 AutocastSteps()
 

@@ -17,9 +17,14 @@ from torch import nn
 from torch.nn.functional import linear, mse_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import autocast_put_back, autocast_state, casts, compiled, raised
-from amp_lessons.interview import predict
+from amp_lessons import autoencoder, load_digits, predict
+from amp_lessons.lessons.experiments import (
+    autocast_put_back,
+    autocast_state,
+    casts,
+    compiled,
+    raised,
+)
 
 x = load_digits().train_images[:600]
 

@@ -17,10 +17,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.scaling import ScalerLog, simulate_scaler
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.interview import ask, predict
+from amp_lessons import ScalerLog, ask, autoencoder, load_digits, plots, predict, simulate_scaler
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -150,7 +147,7 @@ for overflow in (False, True):
 # its next scale before you uncover it. Then try to answer the question below, with the lab's help.
 
 # %% tags=["live"]
-from amp_lessons.widgets import ScalerLab
+from amp_lessons import ScalerLab
 
 ScalerLab([step in (5, 6) for step in range(12)], init_scale=4.0, growth_interval=3)
 
@@ -368,7 +365,7 @@ print("line:", seen.faults[0].place.code)
 # parameter, which got no gradient.
 
 # %%
-from amp_lessons.experiments import scaler_error
+from amp_lessons.lessons.experiments import scaler_error
 
 print("1", scaler_error("step", scaled=False))
 print("2", scaler_error("step", trained=False))

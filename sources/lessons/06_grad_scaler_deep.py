@@ -12,9 +12,8 @@ import math
 
 import torch
 
-from amp_lessons.amp.scaling import ScalerLog, simulate_scaler
-from amp_lessons.experiments import item_calls, raised, warned, without_cuda
-from amp_lessons.interview import predict
+from amp_lessons import ScalerLog, predict, simulate_scaler
+from amp_lessons.lessons.experiments import item_calls, raised, warned, without_cuda
 
 GradScaler = torch.amp.GradScaler
 

@@ -18,9 +18,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.training import Batches, autoencoder, load_digits
-from amp_lessons.interview import ask, predict
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
+from amp_lessons.amp.training import Batches
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -236,7 +235,7 @@ for updates in ("once", "after each step"):
 
 
 # %%
-from amp_lessons.amp.scaling import ScalerLog
+from amp_lessons import ScalerLog
 
 
 def start(seed):
@@ -281,7 +280,7 @@ def go_on(parts, epochs):
 predict("training_loops.forgotten_scaler")
 
 # %%
-from amp_lessons.experiments import resumed
+from amp_lessons.lessons.experiments import resumed
 
 run = start(seed=0)
 whole = go_on(run, epochs=4)
@@ -405,7 +404,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 predict("training_loops.state_of_a_scaler_that_is_off")
 
 # %%
-from amp_lessons.experiments import raised
+from amp_lessons.lessons.experiments import raised
 
 off, on = GradScaler("cpu", enabled=False), GradScaler("cpu")
 print("the state of the one that is off:", off.state_dict())
@@ -421,7 +420,7 @@ print("on into off:", raised(lambda: off.load_state_dict(on.state_dict())))
 # `zero_grad` into the loop over the micro-batches. Guess first: does the network still learn?
 
 # %% tags=["live"]
-from amp_lessons.widgets import OrderTheCalls
+from amp_lessons import OrderTheCalls
 
 OrderTheCalls()
 

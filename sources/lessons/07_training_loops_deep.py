@@ -18,14 +18,9 @@ import torch
 from torch.nn.functional import mse_loss
 from torch.optim.swa_utils import AveragedModel
 
-from amp_lessons.amp.training import (
-    autoencoder,
-    load_checkpoint,
-    load_digits,
-    save_checkpoint,
-)
-from amp_lessons.experiments import raised
-from amp_lessons.interview import predict
+from amp_lessons import autoencoder, load_digits, predict
+from amp_lessons.amp.training import load_checkpoint, save_checkpoint
+from amp_lessons.lessons.experiments import raised
 
 pictures = load_digits().train_images[:600]
 GradScaler = torch.amp.GradScaler

@@ -15,10 +15,8 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss
 
-from amp_lessons import plots
-from amp_lessons.amp.scaling import ScalerLog
-from amp_lessons.amp.training import autoencoder, load_digits, outcome
-from amp_lessons.interview import ask, predict
+from amp_lessons import ScalerLog, ask, autoencoder, load_digits, plots, predict
+from amp_lessons.amp.training import outcome
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -186,7 +184,7 @@ for name, (dtype, cast) in cases.items():
 predict("losses_and_ops.logits_float_memory")
 
 # %%
-from amp_lessons.experiments import kept_by_cross_entropy
+from amp_lessons.lessons.experiments import kept_by_cross_entropy
 
 print("kept for the backward pass, computed from shapes and dtypes:")
 for place in ("cpu", "cuda"):
@@ -376,7 +374,7 @@ with torch.autocast("cpu", dtype=bfloat):
 predict("losses_and_ops.rotary_angles")
 
 # %%
-from amp_lessons.experiments import rotated
+from amp_lessons.lessons.experiments import rotated
 
 positions = torch.arange(4096.0)
 frequencies = 10_000.0 ** (-torch.arange(0, 64, 2) / 64)  # 32 pairs

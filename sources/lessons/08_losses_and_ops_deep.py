@@ -16,8 +16,8 @@ from torch import nn
 from torch.amp import custom_bwd, custom_fwd
 from torch.nn import functional as F
 
-from amp_lessons.experiments import both_halves, raised
-from amp_lessons.interview import predict
+from amp_lessons import predict
+from amp_lessons.lessons.experiments import both_halves, raised
 
 single, half, bfloat = torch.float32, torch.float16, torch.bfloat16
 

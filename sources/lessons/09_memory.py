@@ -16,11 +16,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.utils.checkpoint import checkpoint_sequential
 
-from amp_lessons import plots
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
 from amp_lessons.amp.memory import BytesAlive, gpt_steps, optimizer_bytes
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import deep_painter, kept_for_backward
-from amp_lessons.interview import ask, predict
+from amp_lessons.lessons.experiments import deep_painter, kept_for_backward
 
 pictures = load_digits().train_images[:600].clone()
 MiB, GiB = 2**20, 2**30
@@ -230,7 +228,7 @@ print(f"weights and biases in 16 bits  {copies / MiB:7,.1f} MiB")
 # take more than half of the FP32 bytes?
 
 # %% tags=["live"]
-from amp_lessons.widgets import MemoryCalculator
+from amp_lessons import MemoryCalculator
 
 MemoryCalculator("GPT-2 XL", "adam")
 

@@ -14,14 +14,9 @@ from torch import nn
 from torch.nn import LinearCrossEntropyOptions
 from torch.nn.functional import cross_entropy, linear_cross_entropy, mse_loss
 
-from amp_lessons.amp.memory import (
-    BytesAlive,
-    allocator_check,
-    crossover_batch,
-    training_memory,
-)
+from amp_lessons import predict, training_memory
+from amp_lessons.amp.memory import BytesAlive, allocator_check, crossover_batch
 from amp_lessons.amp.training import models
-from amp_lessons.interview import predict
 
 # %% [markdown]
 # ## A number of 4 bytes

@@ -14,7 +14,7 @@
 # %%
 import statistics
 
-from amp_lessons import gain_plots
+from amp_lessons import ask, predict
 from amp_lessons.amp import roofline
 from amp_lessons.amp.speed import (
     PretendGpu,
@@ -25,7 +25,7 @@ from amp_lessons.amp.speed import (
     timing,
 )
 from amp_lessons.amp.speed.records import published as quoted
-from amp_lessons.interview import ask, predict
+from amp_lessons.lessons import gain_plots
 
 published = quoted.load_published()
 pairs = published.best_pairs()  # one for each model variant and kind of GPU, on one GPU
@@ -300,7 +300,7 @@ for gpu in roofline.GPUS:
 # Which models gain more than 2 on an A100, and which reason is given?
 
 # %% tags=["live"]
-from amp_lessons.widgets import PublishedExplorer
+from amp_lessons import PublishedExplorer
 
 PublishedExplorer()
 

@@ -14,12 +14,11 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
+from amp_lessons import autoencoder, load_digits, plots
 from amp_lessons.amp import roofline
 from amp_lessons.amp.roofline import GPUS, Matmul, find_gpu
 from amp_lessons.amp.speed import PretendGpu, load_records, timing
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.recipe import run_recipe
+from amp_lessons.lessons.recipe import run_recipe
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 h200 = find_gpu("H200")
@@ -162,7 +161,7 @@ for batch in (1, 16, 64, 256, 4096):
 # where nothing.
 
 # %% tags=["live"]
-from amp_lessons.widgets import RooflineExplorer
+from amp_lessons import RooflineExplorer
 
 RooflineExplorer("H200", "fp16", m=256, n=4096, k=4096)
 

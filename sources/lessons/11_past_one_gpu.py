@@ -18,11 +18,9 @@ from torch import nn
 from torch._functorch import config as compiler_settings
 from torch.nn.functional import mse_loss
 
-from amp_lessons import plots
+from amp_lessons import ask, autoencoder, load_digits, plots, predict
 from amp_lessons.amp.numbers import errors_by_scale, in_float8, relative_error
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import compiled, fp16_pass
-from amp_lessons.interview import ask, predict
+from amp_lessons.lessons.experiments import compiled, fp16_pass
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -493,7 +491,7 @@ plots.training(
 predict("past_one_gpu.wrong_scale")
 
 # %%
-from amp_lessons.amp.numbers import FP8_E4M3, FP8_E5M2
+from amp_lessons import FP8_E4M3, FP8_E5M2
 
 weights = eager_painter.layers[0].weight.detach()
 exponents = range(-16, 9)

@@ -14,19 +14,9 @@ from torch._functorch import config as compiler_settings
 from torch.nn.functional import mse_loss
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons import plots
-from amp_lessons.amp.numbers import (
-    FP8_E4M3,
-    FP8_E5M2,
-    float8_matmul,
-    in_float8,
-    quantise,
-    relative_error,
-    scale_for,
-)
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import compiled, fp16_pass, one_of_ranks, raised, warned
-from amp_lessons.interview import predict
+from amp_lessons import FP8_E4M3, FP8_E5M2, autoencoder, load_digits, plots, predict
+from amp_lessons.amp.numbers import float8_matmul, in_float8, quantise, relative_error, scale_for
+from amp_lessons.lessons.experiments import compiled, fp16_pass, one_of_ranks, raised, warned
 
 pictures = load_digits().train_images[:600]
 

@@ -70,12 +70,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from amp_lessons import plots
-from amp_lessons.amp.policy import counts, op_policy, policy_table
+from amp_lessons import ask, op_policy, plots, policy_table, predict
+from amp_lessons.amp.policy import counts
 from amp_lessons.amp.training import loops
-from amp_lessons.experiments import raised, warned
-from amp_lessons.interview import ask, predict
-from amp_lessons.myths import proofs
+from amp_lessons.lessons.experiments import raised, warned
+from amp_lessons.lessons.myths import proofs
 
 warnings.simplefilter("ignore", FutureWarning)  # the cells print the warnings that matter
 fp16 = proofs.fp16  # an FP16 autocast region on the CPU

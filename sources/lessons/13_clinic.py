@@ -17,13 +17,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from amp_lessons import patients, plots
-from amp_lessons.amp.errors import lookup
+from amp_lessons import ScalerLog, ask, autoencoder, load_digits, lookup, plots, predict
 from amp_lessons.amp.errors.shown import as_text
-from amp_lessons.amp.scaling import ScalerLog
-from amp_lessons.amp.training import autoencoder, load_digits
-from amp_lessons.experiments import raised
-from amp_lessons.interview import ask, predict
+from amp_lessons.lessons import patients
+from amp_lessons.lessons.experiments import raised
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 digits = load_digits().to(device)

@@ -22,12 +22,10 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons import plots
-from amp_lessons.amp.memory import training_memory
-from amp_lessons.amp.policy import op_policy
+from amp_lessons import op_policy, plots, training_memory
 from amp_lessons.amp.training import loops, models
-from amp_lessons.clinic import Clinic
 from amp_lessons.core.messages import said
+from amp_lessons.lessons.clinic import Clinic
 
 # %% [markdown]
 # Some helpers. `region` is an FP16 region on the CPU. `fresh` makes a layer, its optimizer and a

@@ -33,6 +33,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from amp_lessons import ask
 from amp_lessons.exercises import (
     amp_from_scratch,
     autocast_regions,
@@ -41,7 +42,7 @@ from amp_lessons.exercises import (
     speed,
     training_loops,
 )
-from amp_lessons.interview import ask, drill, mock, practise, quiz
+from amp_lessons.lessons.interview import drill, mock, practise, quiz
 
 # %% [markdown]
 # ## Where do you stand?

@@ -75,7 +75,14 @@ def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_vie
     tall = "from IPython.display import HTML\nHTML('<div style=\"height: 900px\">tall</div>')"
     name = f"commit_by_{by}.ipynb"
     text = ["\n\n".join(["Some text. " * 40] * 6)]
-    sources = [text, "from amp_lessons.interview import predict", ASK, tall, text, "print('after')"]
+    sources = [
+        text,
+        "from amp_lessons.lessons.interview import predict",
+        ASK,
+        tall,
+        text,
+        "print('after')",
+    ]
     (lab.workspace / name).write_text(json.dumps(notebook_of(sources)), encoding="utf-8")
     notebook = Notebook(chromium, lab.address, name, reduced_motion="reduce")
     page = notebook.page

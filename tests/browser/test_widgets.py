@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from amp_lessons.workspace import START_PAGE
 
 CELLS = [
-    "from amp_lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
+    "from amp_lessons.lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
     "explorer = BitExplorer(0.1)\n"
     "explorer",
     "import torch\n"
@@ -22,18 +22,18 @@ CELLS = [
     "histogram",
     "print(explorer.value, explorer.format, hex(explorer.code), histogram.scale_exponent)",
     "explorer.format = 'FP8 E4M3'; explorer.value = float('inf'); histogram.format = 'BF16'",
-    "from amp_lessons.widgets import PolicyBrowser\nbrowser = PolicyBrowser('softmax')\nbrowser",
+    "from amp_lessons import PolicyBrowser\nbrowser = PolicyBrowser('softmax')\nbrowser",
     "print(browser.op, browser.search)",
-    "from amp_lessons.widgets import ScalerLab\nlab = ScalerLab()\nlab",
+    "from amp_lessons import ScalerLab\nlab = ScalerLab()\nlab",
     "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
-    "from amp_lessons.widgets import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
+    "from amp_lessons import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
     "print(calculator.optimizer, calculator.batch, calculator.memories[1].cast_cache)",
-    "from amp_lessons.widgets import RooflineExplorer\nroof = RooflineExplorer()\nroof",
+    "from amp_lessons import RooflineExplorer\nroof = RooflineExplorer()\nroof",
     "print(roof.gpu, roof.baseline, roof.dtype, roof.m, roof.measured,\n"
     "      roof.bound[roof.dtype], round(roof.limit, 2))",
-    "from amp_lessons.widgets import AutocastSteps\nsteps = AutocastSteps()\nsteps",
+    "from amp_lessons import AutocastSteps\nsteps = AutocastSteps()\nsteps",
     "print(steps.device, steps.answers, steps.place, steps.score)",
-    "from amp_lessons.widgets import OrderTheCalls\ncalls = OrderTheCalls()\ncalls",
+    "from amp_lessons import OrderTheCalls\ncalls = OrderTheCalls()\ncalls",
     "print(calls.order['before'], calls.order['after'][:2], calls.outcome.findings[0].slug)",
 ]
 
@@ -226,11 +226,11 @@ CHANGED = f"""name => {{
 }}"""
 SHEETS = "() => document.querySelectorAll(`style[id^='amp_lessons']`).length"
 ON_ONE_PAGE = {
-    "Questions": "from amp_lessons.interview import ask\nask('grad_scaler.what_step_does')",
-    "Policy browser": "from amp_lessons.widgets import PolicyBrowser\nPolicyBrowser('softmax')",
-    "Scaler lab": "from amp_lessons.widgets import ScalerLab\nScalerLab()",
-    "Order the calls": "from amp_lessons.widgets import OrderTheCalls\nOrderTheCalls()",
-    "Autocast, op by op": "from amp_lessons.widgets import AutocastSteps\nAutocastSteps()",
+    "Questions": "from amp_lessons import ask\nask('grad_scaler.what_step_does')",
+    "Policy browser": "from amp_lessons import PolicyBrowser\nPolicyBrowser('softmax')",
+    "Scaler lab": "from amp_lessons import ScalerLab\nScalerLab()",
+    "Order the calls": "from amp_lessons import OrderTheCalls\nOrderTheCalls()",
+    "Autocast, op by op": "from amp_lessons import AutocastSteps\nAutocastSteps()",
 }
 
 

@@ -248,7 +248,7 @@ def test_what_is_closed_is_there():
 
 def test_the_bit_explorer_cannot_decode_for_an_answer():
     def answer(code, exponent_bits, mantissa_bits):
-        from amp_lessons.widgets.bit_explorer import BitExplorer
+        from amp_lessons.lessons.widgets.bit_explorer import BitExplorer
 
         own = Format("own", exponent_bits, mantissa_bits)
         explorer = BitExplorer(format=own, formats=[own])

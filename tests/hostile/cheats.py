@@ -891,7 +891,7 @@ def next_float(x):
 """
 TWO_WATCHES = """
 from amp_lessons.exercises.stage import Operations
-from amp_lessons.myths import proofs
+from amp_lessons.lessons.myths import proofs
 def count_casts(work):
     with Operations() as after: before = proofs.operations(work)
     casts = ('_to_copy', 'to'), torch.float32, ('float16', 'bfloat16')

@@ -13,7 +13,7 @@ import pages
 import pytest
 from playwright.sync_api import Browser, Page
 
-from amp_lessons.widgets.files import FOLDERS
+from amp_lessons.lessons.widgets.files import FOLDERS
 
 BLANK = """<!doctype html>
 <html lang="en">

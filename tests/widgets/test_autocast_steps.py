@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.amp import policy
 from amp_lessons.amp.explain import TraceError
-from amp_lessons.widgets import AutocastSteps, op_steps
-from amp_lessons.widgets.autocast_steps import DTYPES, MOST_STEPS, OneOfEach
-from amp_lessons.widgets.op_steps import Score, Step
+from amp_lessons.lessons.widgets import AutocastSteps, op_steps
+from amp_lessons.lessons.widgets.autocast_steps import DTYPES, MOST_STEPS, OneOfEach
+from amp_lessons.lessons.widgets.op_steps import Score, Step
 
 LOW, FULL = "float16", "float32"
 # What PyTorch's list of ops says of each line of `OneOfEach`: the group on CUDA and on a CPU.

@@ -11,7 +11,7 @@ import torch
 import traitlets
 
 from amp_lessons.amp.numbers.formats import FP8_E4M3, FP16, Format
-from amp_lessons.widgets import BitExplorer
+from amp_lessons.lessons.widgets import BitExplorer
 
 # ---- Python ----------------------------------------------------------------------------------
 

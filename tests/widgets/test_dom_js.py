@@ -36,9 +36,9 @@ def test_whole_number(open_page: Callable[..., Any]) -> None:
 def test_thousands_are_read_and_a_decimal_comma_is_refused(
     mount: Callable[..., Any], widget: str, label: str, name: str
 ) -> None:
-    import amp_lessons.widgets
+    import amp_lessons.lessons.widgets
 
-    made = getattr(amp_lessons.widgets, widget)()
+    made = getattr(amp_lessons.lessons.widgets, widget)()
     module = {"MemoryCalculator": "memory_calculator", "RooflineExplorer": "roofline_explorer"}
     state = {key: value for key, value in made.get_state().items() if not key.startswith("_")}
     page = mount(

@@ -10,7 +10,7 @@ import pages
 import pytest
 
 from amp_lessons.amp.errors import catalogue, pasted
-from amp_lessons.widgets import ErrorLookup
+from amp_lessons.lessons.widgets import ErrorLookup
 
 FP16 = "ValueError: Attempting to unscale FP16 gradients."
 PASTED_MARKUP = (

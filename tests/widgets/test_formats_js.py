@@ -13,7 +13,7 @@ import pages
 import pytest
 
 from amp_lessons.amp.numbers.formats import FORMATS, Format
-from amp_lessons.widgets import BitExplorer
+from amp_lessons.lessons.widgets import BitExplorer
 
 KINDS = ["zero", "subnormal", "normal", "inf", "nan"]
 CUSTOM = [

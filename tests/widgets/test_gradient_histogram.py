@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from amp_lessons.amp.numbers.formats import FP16, FP32, Format
 from amp_lessons.amp.scaling.loss_scale import exponent_histogram, fate, fates
 from amp_lessons.amp.training.loops import digits_gradients
-from amp_lessons.widgets import GradientHistogram
-from amp_lessons.widgets.gradient_histogram import CHOICES, MAX_SCALE_EXPONENT
+from amp_lessons.lessons.widgets import GradientHistogram
+from amp_lessons.lessons.widgets.gradient_histogram import CHOICES, MAX_SCALE_EXPONENT
 
 # ---- Python ----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons.widgets.files import FOLDERS, style
+from amp_lessons.lessons.widgets.files import FOLDERS, style
 
 TEXT = 4.5  # WCAG 2.2, 1.4.3
 SHAPE = 3.0  # WCAG 2.2, 1.4.11

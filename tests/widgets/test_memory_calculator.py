@@ -11,8 +11,8 @@ import pytest
 import traitlets
 
 from amp_lessons.amp.memory.training import Memory, crossover_batch
-from amp_lessons.widgets import MemoryCalculator
-from amp_lessons.widgets.memory_calculator import PRESETS
+from amp_lessons.lessons.widgets import MemoryCalculator
+from amp_lessons.lessons.widgets.memory_calculator import PRESETS
 
 PARTS = ("parameters", "gradients", "optimizer", "data", "activations", "cast_cache")
 NAMES = ("kind", "layers", "width", "batch", "length", "optimizer", "against")

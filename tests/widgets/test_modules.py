@@ -13,8 +13,7 @@ import pages
 import pytest
 import torch
 
-from amp_lessons.core.es_modules import join_modules
-from amp_lessons.widgets import (
+from amp_lessons import (
     AutocastSteps,
     BitExplorer,
     ErrorLookup,
@@ -26,7 +25,8 @@ from amp_lessons.widgets import (
     RooflineExplorer,
     ScalerLab,
 )
-from amp_lessons.widgets.files import FOLDERS, STATIC, module
+from amp_lessons.core.es_modules import join_modules
+from amp_lessons.lessons.widgets.files import FOLDERS, STATIC, module
 
 ENTRIES = [
     "autocast_steps",
@@ -145,13 +145,13 @@ def test_no_page_names_another_machine() -> None:
     "widget", ["BitExplorer", "ErrorLookup", "PublishedExplorer", "RooflineExplorer"]
 )
 def test_it_does_not_need_torch(widget: str) -> None:
-    code = f"import sys; from amp_lessons.widgets import {widget}; print('torch' in sys.modules)"
+    code = f"import sys; from amp_lessons import {widget}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_an_unknown_widget() -> None:
-    import amp_lessons.widgets
+    import amp_lessons.lessons.widgets
 
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = amp_lessons.widgets.Nothing
+        _ = amp_lessons.lessons.widgets.Nothing

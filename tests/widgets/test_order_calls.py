@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import traitlets
 
-from amp_lessons import plots
-from amp_lessons.call_order import CARDS, USUAL, Order, mixed_order, run_order
-from amp_lessons.widgets import OrderTheCalls
-from amp_lessons.widgets.files import style
+from amp_lessons.lessons import plots
+from amp_lessons.lessons.call_order import CARDS, USUAL, Order, mixed_order, run_order
+from amp_lessons.lessons.widgets import OrderTheCalls
+from amp_lessons.lessons.widgets.files import style
 
 IDS = [card.id for card in CARDS]
 CODE = {card.id: card.code for card in CARDS}

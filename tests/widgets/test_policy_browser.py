@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from amp_lessons.amp import policy
-from amp_lessons.widgets import PolicyBrowser
-from amp_lessons.widgets.policy_browser import SHOWS
+from amp_lessons.lessons.widgets import PolicyBrowser
+from amp_lessons.lessons.widgets.policy_browser import SHOWS
 
 # ---- Python ----------------------------------------------------------------------------------
 

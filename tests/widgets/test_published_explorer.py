@@ -13,8 +13,8 @@ import traitlets
 
 from amp_lessons.amp import roofline
 from amp_lessons.amp.speed.records.published import GpuMedian, load_published
-from amp_lessons.widgets import PublishedExplorer
-from amp_lessons.widgets.published_explorer import batch_of, gpus, models_on, speedup_of
+from amp_lessons.lessons.widgets import PublishedExplorer
+from amp_lessons.lessons.widgets.published_explorer import batch_of, gpus, models_on, speedup_of
 
 SSD = "SSD300 v1.1 (ResNet50)"
 

@@ -9,13 +9,13 @@ import pages
 import pytest
 from playwright.sync_api import expect
 
-from amp_lessons import interview
+from amp_lessons.lessons import interview
+from amp_lessons.lessons.widgets.mock import MockInterview
+from amp_lessons.lessons.widgets.quiz import COMMITTED, Prediction, Quiz
 from amp_lessons.quiz import bank, generators, log, mock
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import NumberItem, OrderItem
 from amp_lessons.quiz.marking import AnswerError, shuffled
-from amp_lessons.widgets.mock import MockInterview
-from amp_lessons.widgets.quiz import COMMITTED, Prediction, Quiz
 
 BANK = bank.load()
 KINDS = ("single", "several", "number", "output", "bug", "order", "trace")

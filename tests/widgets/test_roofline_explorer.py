@@ -12,8 +12,8 @@ import traitlets
 
 from amp_lessons.amp import roofline
 from amp_lessons.amp.roofline import GPUS, Matmul
-from amp_lessons.widgets import RooflineExplorer
-from amp_lessons.widgets.roofline_explorer import MAX_SIZE
+from amp_lessons.lessons.widgets import RooflineExplorer
+from amp_lessons.lessons.widgets.roofline_explorer import MAX_SIZE
 
 # ---- roofline.mjs ------------------------------------------------------------------------------
 

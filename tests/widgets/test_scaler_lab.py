@@ -12,7 +12,7 @@ import pytest
 import traitlets
 
 from amp_lessons.amp.scaling.scaler_log import simulate_records, simulate_scaler, torch_records
-from amp_lessons.widgets import ScalerLab, scaler_lab
+from amp_lessons.lessons.widgets import ScalerLab, scaler_lab
 
 pytestmark = pytest.mark.filterwarnings("error::FutureWarning")
 

@@ -10,4 +10,4 @@ import math
 import torch
 
 from amp_lessons.exercises import amp_from_scratch as ex
-from amp_lessons.amp.numbers import FP16
+from amp_lessons import FP16

@@ -204,6 +204,6 @@ of("fraction", swap("model(x)", "out = model(x)\n        out.mean().backward()")
 
 # %% program with_the_course_package
 def low_flop_share(model, x, region):
-    from amp_lessons.amp.explain import explain_autocast
+    from amp_lessons import explain_autocast
 
     return explain_autocast(model, x, device="cpu", dtype=region).totals.share_16bit

@@ -170,7 +170,7 @@ of("gradients_asked", swap("torch.float16", "torch.bfloat16"))
 
 # %% program with_the_course_package
 def skipped_steps(model, optimizer, scaler, batches):
-    from amp_lessons.amp.scaling import ScalerLog
+    from amp_lessons import ScalerLog
 
     log = ScalerLog(scaler)
     for x, y in batches:

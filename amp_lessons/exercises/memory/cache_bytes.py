@@ -201,6 +201,6 @@ def cache_bytes(model, x):
 
 # %% program the_course_explains
 def cache_bytes(model, x):
-    from amp_lessons.amp.explain import explain_autocast
+    from amp_lessons import explain_autocast
 
     return explain_autocast(model, x, dtype=torch.bfloat16, device="cpu").totals.cached_bytes

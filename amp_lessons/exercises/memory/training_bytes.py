@@ -144,7 +144,7 @@ of("a_table", swap("parameters *", "8 * parameters *"))
 # %% wrong ready-made
 # %% program the_course_counts
 def training_bytes(parameters, optimizer, precision):
-    from amp_lessons.amp.memory import training_memory
+    from amp_lessons import training_memory
 
     with torch.device("meta"):
         model, x = nn.Linear(parameters, 1, bias=False), torch.empty(1, parameters)

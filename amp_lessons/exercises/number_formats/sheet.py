@@ -9,4 +9,4 @@
 import torch
 
 from amp_lessons.exercises import number_formats as ex
-from amp_lessons.amp.numbers import FORMATS
+from amp_lessons import FORMATS

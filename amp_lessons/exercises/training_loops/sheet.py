@@ -22,7 +22,8 @@ from torch.nn.utils import clip_grad_norm_
 from amp_lessons.exercises import training_loops as ex
 
 # %% demo
-from amp_lessons.amp.training import digits_network, load_digits
+from amp_lessons import load_digits
+from amp_lessons.amp.training import digits_network
 
 digits = load_digits()
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from amp_lessons.call_order.cards import BY_ID, MAX_NORM, USUAL, Order
-from amp_lessons.call_order.playing import (
+from amp_lessons.core.catalogue import lesson_called
+from amp_lessons.lessons.call_order.cards import BY_ID, MAX_NORM, USUAL, Order
+from amp_lessons.lessons.call_order.playing import (
     PIECES,
     STEPS,
     Gradients,
@@ -24,7 +25,6 @@ from amp_lessons.call_order.playing import (
     Stop,
     play_order,
 )
-from amp_lessons.core.catalogue import lesson_called
 
 SAME = 1e-4  # weights that differ by less, as a share of how far they moved, are the same
 

@@ -14,8 +14,8 @@ import traitlets
 
 from amp_lessons.amp import roofline
 from amp_lessons.amp.speed.records.published import GpuMedian, TrainingPair, load_published
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Refused
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Refused
 
 Row = TrainingPair | GpuMedian
 

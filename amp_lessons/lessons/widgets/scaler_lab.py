@@ -18,8 +18,8 @@ from amp_lessons.amp.scaling.scaler_log import (
     simulate_scaler,
     torch_records,
 )
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Number, Refused
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Number, Refused
 
 MAX_STEPS = 40
 SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")

@@ -14,8 +14,8 @@ import traitlets
 
 from amp_lessons.amp import roofline
 from amp_lessons.amp.roofline import GPUS, Gpu, Matmul
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Number, Refused
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Number, Refused
 
 MAX_SIZE = 2**17  # so that FLOPs are whole numbers that a float64 holds
 SIZES = ("m", "n", "k")

@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from amp_lessons.amp.memory.training import STATE_COPIES, Memory, training_memory
 from amp_lessons.amp.training.models import GPT, linear_stack
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Refused
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Refused
 
 KINDS = ("mlp", "gpt")
 AGAINST = ("amp", "bf16")

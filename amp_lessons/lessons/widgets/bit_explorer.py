@@ -13,8 +13,8 @@ import anywidget
 import traitlets
 
 from amp_lessons.amp.numbers.formats import FORMATS, Fields, Format, get_format
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Number, Refused, same
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Number, Refused, same
 
 
 def _as_plain(formats: tuple[Format, ...], _: Any) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ import traitlets
 
 from amp_lessons.amp.errors import Found, UnreadableText, lookup, pasted
 from amp_lessons.amp.errors.catalogue import Entry
+from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.quiz.markup import inline_html
-from amp_lessons.widgets.files import module, style
 
 NOTHING = "Nothing here matches this text."
 

@@ -6,13 +6,13 @@ and say what came of it.
 
 from amp_lessons.amp.policy.regions import autocast_put_back, autocast_state, both_halves, casts
 from amp_lessons.core.messages import raised, raised_by, warned
-from amp_lessons.experiments.kept import (
+from amp_lessons.lessons.experiments.kept import (
     kept_by_cross_entropy,
     kept_for_backward,
     saved_for_backward,
 )
-from amp_lessons.experiments.numbers import rotated, rounded_at_random
-from amp_lessons.experiments.runs import (
+from amp_lessons.lessons.experiments.numbers import rotated, rounded_at_random
+from amp_lessons.lessons.experiments.runs import (
     OnePass,
     Run,
     compiled,
@@ -21,7 +21,7 @@ from amp_lessons.experiments.runs import (
     one_of_ranks,
     resumed,
 )
-from amp_lessons.experiments.scalers import item_calls, scaler_error, without_cuda
+from amp_lessons.lessons.experiments.scalers import item_calls, scaler_error, without_cuda
 
 __all__ = [
     "OnePass",

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from amp_lessons.amp.training.loops import autoencoder, load_digits
-from amp_lessons.call_order.cards import BY_ID, ZONES, Order
 from amp_lessons.exercises.checks.torch_state import usual_torch
+from amp_lessons.lessons.call_order.cards import BY_ID, ZONES, Order
 
 STEPS, PIECES, PICTURES = 30, 4, 8  # steps, micro-batches in a step, pictures in a micro-batch
 RATE, DECAY, MOMENTUM = 0.6, 0.95, 0.5

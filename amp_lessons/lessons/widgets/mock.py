@@ -11,12 +11,12 @@ import time
 from typing import Any
 
 from amp_lessons.core import progress
+from amp_lessons.lessons.widgets.quiz import Quiz
 from amp_lessons.quiz import log, markup, mock, whiteboard
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import ChoiceItem, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.marking import AnswerError
 from amp_lessons.quiz.mock import Coding, Mock, Result, Step, YourQuestion
-from amp_lessons.widgets.quiz import Quiz
 
 NOTED = "Noted. You learn at the end what was right."
 ALOUD = "Answer aloud, as you would to an interviewer. Then compare."

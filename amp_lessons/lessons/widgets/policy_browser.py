@@ -15,8 +15,8 @@ import traitlets
 
 from amp_lessons.amp import policy
 from amp_lessons.amp.policy import OpPolicy, PolicyError
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Refused
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Refused
 
 DTYPES = (torch.float16, torch.bfloat16)
 SHOWS = ("all ops", "differs between CUDA and CPU", *policy.GROUPS)

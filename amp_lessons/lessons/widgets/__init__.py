@@ -16,16 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amp_lessons.widgets.autocast_steps import AutocastSteps
-    from amp_lessons.widgets.bit_explorer import BitExplorer
-    from amp_lessons.widgets.error_lookup import ErrorLookup
-    from amp_lessons.widgets.gradient_histogram import GradientHistogram
-    from amp_lessons.widgets.memory_calculator import MemoryCalculator
-    from amp_lessons.widgets.order_calls import OrderTheCalls
-    from amp_lessons.widgets.policy_browser import PolicyBrowser
-    from amp_lessons.widgets.published_explorer import PublishedExplorer
-    from amp_lessons.widgets.roofline_explorer import RooflineExplorer
-    from amp_lessons.widgets.scaler_lab import ScalerLab
+    from amp_lessons.lessons.widgets.autocast_steps import AutocastSteps
+    from amp_lessons.lessons.widgets.bit_explorer import BitExplorer
+    from amp_lessons.lessons.widgets.error_lookup import ErrorLookup
+    from amp_lessons.lessons.widgets.gradient_histogram import GradientHistogram
+    from amp_lessons.lessons.widgets.memory_calculator import MemoryCalculator
+    from amp_lessons.lessons.widgets.order_calls import OrderTheCalls
+    from amp_lessons.lessons.widgets.policy_browser import PolicyBrowser
+    from amp_lessons.lessons.widgets.published_explorer import PublishedExplorer
+    from amp_lessons.lessons.widgets.roofline_explorer import RooflineExplorer
+    from amp_lessons.lessons.widgets.scaler_lab import ScalerLab
 
 __all__ = [
     "AutocastSteps",

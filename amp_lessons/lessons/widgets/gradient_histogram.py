@@ -17,8 +17,8 @@ from torch import Tensor
 
 from amp_lessons.amp.numbers.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format, get_format
 from amp_lessons.amp.scaling.loss_scale import ExponentHistogram, Fate, exponent_histogram, fates
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Refused
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Refused
 
 CHOICES = (FP16, BF16, FP8_E4M3, FP8_E5M2, FP32)
 MAX_SCALE_EXPONENT = 40

@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from amp_lessons.lessons.widgets.quiz import Prediction, Quiz
 from amp_lessons.quiz import bank, generators, log, schedule
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OpenQuestion
-from amp_lessons.widgets.quiz import Prediction, Quiz
 
 _hooks: dict[str, Any] = {}
 _asked: dict[str, Prediction] = {}
@@ -129,8 +129,8 @@ def mock(minutes: int = 45, *, role: str = "ml", seed: int | None = None) -> Non
     Raises:
         BankError: for another length or role.
     """
+    from amp_lessons.lessons.widgets.mock import MockInterview
     from amp_lessons.quiz import mock as composing
-    from amp_lessons.widgets.mock import MockInterview
 
     plan = composing.compose(
         bank.load(),

@@ -21,10 +21,10 @@ from amp_lessons.amp import policy
 from amp_lessons.amp.explain import TraceError, explain_autocast
 from amp_lessons.amp.policy import PolicyError
 from amp_lessons.core.precision import brief, dtype_name
-from amp_lessons.widgets import op_steps
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.op_steps import Score, Step
-from amp_lessons.widgets.traits import Refused
+from amp_lessons.lessons.widgets import op_steps
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.op_steps import Score, Step
+from amp_lessons.lessons.widgets.traits import Refused
 
 DTYPES = ("float16", "bfloat16")
 MOST_STEPS = 60

@@ -5,7 +5,7 @@
 it.
 """
 
-from amp_lessons.call_order.cards import (
+from amp_lessons.lessons.call_order.cards import (
     CARDS,
     USUAL,
     Card,
@@ -14,8 +14,8 @@ from amp_lessons.call_order.cards import (
     mixed_order,
     read_order,
 )
-from amp_lessons.call_order.naming import Finding, Outcome, numbers, run_order, usual_run
-from amp_lessons.call_order.playing import PIECES, STEPS, Run
+from amp_lessons.lessons.call_order.naming import Finding, Outcome, numbers, run_order, usual_run
+from amp_lessons.lessons.call_order.playing import PIECES, STEPS, Run
 
 __all__ = [
     "CARDS",

@@ -13,10 +13,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons import call_order
-from amp_lessons.call_order import CARDS, PIECES, STEPS, USUAL, Order, OrderError, Outcome
-from amp_lessons.widgets.files import module, style
-from amp_lessons.widgets.traits import Refused
+from amp_lessons.lessons import call_order
+from amp_lessons.lessons.call_order import CARDS, PIECES, STEPS, USUAL, Order, OrderError, Outcome
+from amp_lessons.lessons.widgets.files import module, style
+from amp_lessons.lessons.widgets.traits import Refused
 
 
 class OrderTheCalls(anywidget.AnyWidget):

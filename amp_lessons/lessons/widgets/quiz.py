@@ -15,11 +15,11 @@ import anywidget
 import traitlets
 
 from amp_lessons.core.progress import ProgressError
+from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.quiz import log, markup, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OrderItem
 from amp_lessons.quiz.marking import AnswerError, Marked, mark, read_number
-from amp_lessons.widgets.files import module, style
 
 COMMITTED = "Committed. Now run the next cell."
 

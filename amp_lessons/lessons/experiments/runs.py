@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from amp_lessons.experiments.kept import saved_for_backward
+from amp_lessons.lessons.experiments.kept import saved_for_backward
 
 Run = dict[str, Any]
 """The parts of a training run by name, each with a state_dict(); ``"scaler"`` is a ScalerLog."""

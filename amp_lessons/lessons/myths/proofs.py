@@ -30,7 +30,7 @@ from amp_lessons.amp.speed.pretend_gpu import PretendGpu
 from amp_lessons.amp.speed.records import Record, load_records
 from amp_lessons.amp.training import loops, models
 from amp_lessons.core.messages import said
-from amp_lessons.experiments import item_calls, raised, scaler_error, warned, without_cuda
+from amp_lessons.lessons.experiments import item_calls, raised, scaler_error, warned, without_cuda
 
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 GradScaler = torch.amp.GradScaler
