@@ -20,15 +20,15 @@ from typer.core import TyperGroup
 
 from amp_lessons import __version__, model_commands
 from amp_lessons.amp.errors import commands as errors_and_cures
-from amp_lessons.class_view import commands as class_page
+from amp_lessons.classroom.class_view import commands as class_page
+from amp_lessons.classroom.grading import commands as marks
+from amp_lessons.classroom.slides import commands as slide_decks
+from amp_lessons.classroom.workshop import commands as workshop_plans
 from amp_lessons.core import interrupts
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.terminal import console, open_standard_streams, say, warn
-from amp_lessons.grading import commands as marks
 from amp_lessons.quiz import commands as interview_room
 from amp_lessons.quiz.exports.commands import export
-from amp_lessons.slides import commands as slide_decks
-from amp_lessons.workshop import commands as workshop_plans
 
 CLEAN_UP = ("lab", "grade", "reset")
 """Commands that write files or start processes. `bench` loads torch before it does."""

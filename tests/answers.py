@@ -16,13 +16,13 @@ from pathlib import Path
 from leaks import Files, Search, runs
 
 import amp_lessons
+from amp_lessons.classroom.workshop import reading
 from amp_lessons.core import catalogue
 from amp_lessons.exercises import checks
 from amp_lessons.exercises.checks.authoring.cells import BEGIN, END, OPEN, SECRET, Cell, read_cells
 from amp_lessons.exercises.checks.halves import SHARED, SHEET
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
-from amp_lessons.workshop import reading
 
 EXERCISES = [checks.find(info.name) for each in catalogue.LESSONS for info in each.exercises]
 _SOLUTION = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)

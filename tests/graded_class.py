@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from amp_lessons.classroom.grading.marks import Graded, Mark
 from amp_lessons.core import catalogue
 from amp_lessons.exercises.checks.verdict import State, Verdict
-from amp_lessons.grading.marks import Graded, Mark
 
 LESSON = catalogue.lesson_called("grad_scaler")
 FORMATS = catalogue.lesson_called("number_formats")

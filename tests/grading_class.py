@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import grading
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading import Batch, Graded, Limits, Options
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.exercises import checks
-from amp_lessons.grading import Batch, Graded, Limits, Options
 
 LESSON = catalogue.lesson_called("number_formats")
 SHEET = Path(LESSON.sheet).name

@@ -17,7 +17,7 @@ HONEST, HOSTILE = 450, 50
 GRADE = """
 import json, random, sys, tempfile, time
 from pathlib import Path
-from amp_lessons import grading
+from amp_lessons.classroom import grading
 from hostile import class_room
 from hostile.corpus import HOSTILE
 from hostile.machine import machine

@@ -22,10 +22,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from amp_lessons import cli
-from amp_lessons.class_view import folder as folders
-from amp_lessons.class_view import page, room, serving, viewer
-from amp_lessons.class_view.reading import Claim, joined, read_notebook, read_progress
-from amp_lessons.class_view.viewer import Viewer
+from amp_lessons.classroom.class_view import folder as folders
+from amp_lessons.classroom.class_view import page, room, serving, viewer
+from amp_lessons.classroom.class_view.reading import Claim, joined, read_notebook, read_progress
+from amp_lessons.classroom.class_view.viewer import Viewer
 from amp_lessons.core import boxes, handout, progress
 from amp_lessons.core.catalogue import find_lesson
 from amp_lessons.core.progress import Entry, Progress
@@ -804,7 +804,7 @@ def test_ctrl_c_ends_it_at_once_and_it_needs_no_torch(folder):
     put(folder, f"ada/{SHEET}", sheet(verdict(FIRST)))
     code = (
         "import sys, threading\nfrom amp_lessons import cli, __main__\n"
-        "from amp_lessons.class_view import serving\n"
+        "from amp_lessons.classroom.class_view import serving\n"
         "real = serving.Server.html\n"
         "def html(self):\n    text = real(self)\n    return f'{\"torch\" in sys.modules} {text}'\n"
         "serving.Server.html = html\n"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from amp_lessons.classroom.grading import places
+from amp_lessons.classroom.grading.collect import NothingToGrade, TwoPlaces, collect
 from amp_lessons.core.ipynb import NotebookError
-from amp_lessons.grading import places
-from amp_lessons.grading.collect import NothingToGrade, TwoPlaces, collect
 
 NB = b'{"nbformat": 4, "cells": []}'
 
@@ -182,7 +182,7 @@ def test_thousands_of_nested_folders_are_one_line(tmp_path):
     found = told(tmp_path)
     assert "deep" in found["eve"]
     assert found["zoe"] == "read"
-    from amp_lessons.grading.scratch import remove
+    from amp_lessons.classroom.grading.scratch import remove
 
     assert remove(tmp_path / "eve")  # pytest cannot
 

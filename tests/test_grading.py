@@ -24,13 +24,13 @@ from grading_class import (
     with_options,
 )
 
-from amp_lessons import grading
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading import Limits, frames, notebook, watch
+from amp_lessons.classroom.grading.frames import TooLong, packed
+from amp_lessons.classroom.grading.judging import Judges
+from amp_lessons.classroom.grading.reading import Reader
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.ipynb import NotebookError
-from amp_lessons.grading import Limits, frames, notebook, watch
-from amp_lessons.grading.frames import TooLong, packed
-from amp_lessons.grading.judging import Judges
-from amp_lessons.grading.reading import Reader
 
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)
 SHORT = Limits(cell=2.0, total=60.0)

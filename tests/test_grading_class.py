@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from grading_class import LESSON, LIMITS, SHEET, Sheet, open_class
 
-from amp_lessons import cli, grading
+from amp_lessons import cli
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading import Batch, Options, notebook
+from amp_lessons.classroom.grading.judging import Judges
+from amp_lessons.classroom.grading.kept import Results
 from amp_lessons.core import ipynb
-from amp_lessons.grading import Batch, Options, notebook
-from amp_lessons.grading.judging import Judges
-from amp_lessons.grading.kept import Results
 
 FIRST, SECOND, THIRD, FOURTH = (info.name for info in LESSON.exercises)
 

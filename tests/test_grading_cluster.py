@@ -17,9 +17,9 @@ from distributed import Event
 from grading_class import LESSON, LIMITS, Sheet
 from waiting import wait_until
 
-from amp_lessons import grading
-from amp_lessons.grading import Graded, Options, batch, cluster
-from amp_lessons.grading.collect import HandedIn
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading import Graded, Options, batch, cluster
+from amp_lessons.classroom.grading.collect import HandedIn
 
 pytestmark = pytest.mark.slow
 OPTIONS = Options(LIMITS, jobs=2, seed="a seed for tests")
@@ -31,7 +31,7 @@ with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.
 """
 IMPATIENT = """
 from amp_lessons import cli
-from amp_lessons.grading import cluster
+from amp_lessons.classroom.grading import cluster
 cluster.PATIENCE = cluster.FIRST_WORKER = 1.0
 cli.main()
 """

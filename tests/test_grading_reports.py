@@ -29,13 +29,13 @@ from graded_class import (
 )
 from rich.console import Console
 
+from amp_lessons.classroom.grading import report
+from amp_lessons.classroom.grading.marks import Graded
+from amp_lessons.classroom.grading.report import anonymous, class_counts, pages
+from amp_lessons.classroom.grading.report.anonymous import Names, Veil
 from amp_lessons.core import terminal
 from amp_lessons.exercises.checks.exercise import Exercise
 from amp_lessons.exercises.checks.verdict import Finding, State
-from amp_lessons.grading import report
-from amp_lessons.grading.marks import Graded
-from amp_lessons.grading.report import anonymous, class_counts, pages
-from amp_lessons.grading.report.anonymous import Names, Veil
 
 EXERCISES = [info.name for info in LESSON.exercises]
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ud800-\udfff]")
@@ -896,7 +896,7 @@ def test_what_was_seen_without_names():
 
 def test_reports_need_no_torch(tmp_path):
     code = (
-        "import sys; from amp_lessons.grading import report; "
+        "import sys; from amp_lessons.classroom.grading import report; "
         "report.write_pages([], __import__('pathlib').Path(sys.argv[1])); "
         "print('torch' in sys.modules)"
     )

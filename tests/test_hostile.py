@@ -27,8 +27,8 @@ import pytest
 from hostile.corpus import BY_NAME, CORPUS
 from hostile.sheets import LESSON, Sheet
 
+from amp_lessons.classroom.grading import collect
 from amp_lessons.core.ipynb import NotebookError
-from amp_lessons.grading import collect
 
 TESTS = Path(__file__).resolve().parent
 OTHER_USER = 65534

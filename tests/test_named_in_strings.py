@@ -111,7 +111,10 @@ def test_it_exists(named):
     [
         ('"amp_lessons.amp.numbers.formats:Format.next_up", or amp_lessons.core.files', []),
         ("import amp_lessons.no_room.frames", ["amp_lessons.no_room.frames"]),
-        ("from amp_lessons.grading import frames, spoons", ["amp_lessons.grading:spoons"]),
+        (
+            "from amp_lessons.classroom.grading import frames, spoons",
+            ["amp_lessons.classroom.grading:spoons"],
+        ),
         (
             "from amp_lessons.amp.numbers.formats import (\n  FP16,\n  FP12 as x)",
             ["amp_lessons.amp.numbers.formats:FP12"],

@@ -24,8 +24,8 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.plugins import CsvExportPlugin
 from traitlets.config import PyFileConfigLoader
 
+from amp_lessons.classroom.grading import Graded, grade
 from amp_lessons.core.catalogue import LESSONS
-from amp_lessons.grading import Graded, grade
 
 ROOT = Path(__file__).resolve().parent.parent
 SHEET = LESSONS[1]

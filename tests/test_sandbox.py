@@ -22,11 +22,11 @@ from answers import search
 from grading_class import LESSON, Sheet, open_class, states
 from leaks import runs
 
-from amp_lessons import grading
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading import launch
+from amp_lessons.classroom.grading.launch import UNPROTECTED, SandboxError
+from amp_lessons.classroom.grading.sandbox import bubblewrap, house
 from amp_lessons.core import catalogue
-from amp_lessons.grading import launch
-from amp_lessons.grading.launch import UNPROTECTED, SandboxError
-from amp_lessons.grading.sandbox import bubblewrap, house
 
 LOOKS_AROUND = """
 import json, os
@@ -185,8 +185,8 @@ def test_without_one_the_grader_goes_on_and_says_so(nothing_allowed, tmp_path):
 GRADES = """
 import sys
 from pathlib import Path
-from amp_lessons import grading
-from amp_lessons.grading.sandbox import house
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading.sandbox import house
 with grading.open_batch(grading.Options(sandbox="fork"), ["number_formats"]) as batch:
     (graded,) = batch.grade(grading.collect([Path(sys.argv[1])]))
 print(house.scratch(), graded.points, graded.of)
@@ -246,7 +246,7 @@ def test_another_python_that_a_notebook_starts_has_nothing_more(tmp_path, batch)
 
 
 def test_the_files_of_closed_functions_are_cut_and_their_data_is_empty(tmp_path):
-    from amp_lessons.grading import shut
+    from amp_lessons.classroom.grading import shut
 
     covers = shut.cut_files("autocast_ops", tmp_path)
     by_target = {target: Path(source).read_text() for source, target in covers.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons.grading import scratch
+from amp_lessons.classroom.grading import scratch
 
 NOBODY = 65534
 

@@ -31,13 +31,13 @@ from answers import (
 from leaks import UNREADABLE, Files, Search
 
 from amp_lessons import workspace
+from amp_lessons.classroom.grading.sandbox import house
+from amp_lessons.classroom.workshop import reading
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.handout import FILE, SHEETS
 from amp_lessons.exercises.checks.halves import SHARED
-from amp_lessons.grading.sandbox import house
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
-from amp_lessons.workshop import reading
 from amp_lessons.workspace import handing_out
 
 SHOWN_DATA = {
@@ -52,7 +52,8 @@ KINDS = {
 }
 """What is looked for. A cell of an exercise's file that becomes open is to be noticed here."""
 
-COPIES = "import sys; from pathlib import Path; from amp_lessons.grading.sandbox import house; "
+COPIES = "import sys; from pathlib import Path; "
+COPIES += "from amp_lessons.classroom.grading.sandbox import house; "
 COPIES += "print(house.copy_without_secrets(Path(sys.argv[1])))"
 
 

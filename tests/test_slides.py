@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from amp_lessons import cli
+from amp_lessons.classroom.slides import blocks, cutting, deck, parts, sizes
+from amp_lessons.classroom.slides.cutting import Slide
+from amp_lessons.classroom.slides.parts import Code, Poll, Text, Try
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.catalogue import LESSONS, Lesson, find_lesson
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem
-from amp_lessons.slides import blocks, cutting, deck, parts, sizes
-from amp_lessons.slides.cutting import Slide
-from amp_lessons.slides.parts import Code, Poll, Text, Try
 
 BANK = bank.load()
 LONG = "One sentence says something about numbers. " * 8

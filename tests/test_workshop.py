@@ -16,12 +16,12 @@ import pytest
 from test_links import anchors
 from typer.testing import CliRunner
 
+from amp_lessons.classroom.workshop import page, reading, sections, sentences
+from amp_lessons.classroom.workshop.model import Plan, clock
+from amp_lessons.classroom.workshop.sentences import PlanError
 from amp_lessons.cli import app
 from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank
-from amp_lessons.workshop import page, reading, sections, sentences
-from amp_lessons.workshop.model import Plan, clock
-from amp_lessons.workshop.sentences import PlanError
 
 ROOT = Path(__file__).resolve().parent.parent
 PLANS = [reading.load(name) for name in reading.NAMES]
@@ -260,7 +260,7 @@ RUN = """
 import sys, matplotlib
 matplotlib.use("Agg")
 from amp_lessons.core import catalogue
-from amp_lessons.workshop.sections import sections
+from amp_lessons.classroom.workshop.sections import sections
 lesson = catalogue.lesson_called(sys.argv[1])
 there = {section.heading: section for section in sections(lesson)}
 names = {"__name__": "__main__"}

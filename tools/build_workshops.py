@@ -1,4 +1,4 @@
-"""Write docs/workshop_2h.md, _4h.md and _8h.md from the plans in amp_lessons/workshop/.
+"""Write docs/workshop_2h.md, _4h.md and _8h.md from the plans in amp_lessons/classroom/workshop/.
 
 A plan that contradicts the course is refused in one line. With nothing changed, a second run
 writes nothing.
@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from amp_lessons.classroom.workshop import page, reading
 from amp_lessons.core.errors import AmpLessonsError
-from amp_lessons.workshop import page, reading
 
 ROOT = Path(__file__).resolve().parent.parent
 

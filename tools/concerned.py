@@ -91,7 +91,7 @@ TABLE = (
     Row("amp_lessons/amp/speed/records/*.json", tool="check_record.py", of="{path}"),
     Row("amp_lessons/lessons/widgets/static/*", tests=("tests/widgets/test_{stem}*.py",)),
     Row("amp_lessons/lessons/widgets/static/*.mjs", tests=("tests/widgets/test_modules.py",)),
-    Row("amp_lessons/workshop/*.toml", tests=("tests/test_workshop.py",)),
+    Row("amp_lessons/classroom/workshop/*.toml", tests=("tests/test_workshop.py",)),
     Row("amp_lessons/*.py", tests=("tests/test_architecture.py",)),
     Row("README.md", tests=("tests/test_readme.py",)),
     Row("docs/*.md", tests=("tests/test_readme.py",)),

@@ -12,8 +12,8 @@ from lab import save
 from pages import faults
 from playwright.sync_api import Browser, Page, expect
 
-from amp_lessons.class_view import page, serving, viewer
-from amp_lessons.class_view.viewer import Viewer
+from amp_lessons.classroom.class_view import page, serving, viewer
+from amp_lessons.classroom.class_view.viewer import Viewer
 from amp_lessons.core.catalogue import find_lesson
 from amp_lessons.exercises.checks.verdict import VERDICT
 

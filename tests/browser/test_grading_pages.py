@@ -6,8 +6,8 @@ import pytest
 from graded_class import HOSTILE_NAMES, graded, many, wrong
 from pages import faults
 
+from amp_lessons.classroom.grading import report
 from amp_lessons.core import catalogue
-from amp_lessons.grading import report
 
 pytestmark = pytest.mark.browser
 

@@ -11,8 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from lab import save
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from amp_lessons.classroom.slides import deck
 from amp_lessons.core.catalogue import LESSONS, Lesson, find_lesson
-from amp_lessons.slides import deck
 
 pytestmark = pytest.mark.browser
 

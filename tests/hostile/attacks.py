@@ -78,7 +78,7 @@ PROCESSES = [
     hostile(
         "says-it-begins",
         "a thread that tells the grader again and again that a cell begins",
-        "import threading\nfrom amp_lessons.grading import frames\n"
+        "import threading\nfrom amp_lessons.classroom.grading import frames\n"
         "pipe = next(o for o in __import__('gc').get_objects() if type(o).__name__ == 'Reporter').pipe\n"
         "def say():\n    while True:\n        frames.write(pipe, frames.packed({'begin': 4}))\n"
         "        time.sleep(0.2)\nthreading.Thread(target=say, daemon=True).start()\ntime.sleep(600)",

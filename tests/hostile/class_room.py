@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import grading
+from amp_lessons.classroom import grading
+from amp_lessons.classroom.grading import Graded, Limits, Options, scratch
+from amp_lessons.classroom.grading.sandbox import house
 from amp_lessons.exercises import checks
-from amp_lessons.grading import Graded, Limits, Options, scratch
-from amp_lessons.grading.sandbox import house
 from hostile.machine import TOKEN, Around, everything_in, machine, no_process_left
 from hostile.sheets import LESSON, NAMES, OTHER, Sheet, Submission, notebook
 

@@ -83,8 +83,8 @@ def machine(folder: Path, evidence: Mapping[str, Any], reached: list[str]) -> It
         abstract.listen()
         for each in (tcp, abstract):
             each.setblocking(False)
+        from amp_lessons.classroom.grading.sandbox import house
         from amp_lessons.core import catalogue
-        from amp_lessons.grading.sandbox import house
 
         yield Around(
             process=process.pid,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from amp_lessons.grading import Options, batch
+from amp_lessons.classroom.grading import Options, batch
 from hostile import class_room
 from hostile.corpus import CORPUS
 from hostile.sheets import Submission
