@@ -8,7 +8,7 @@ from amp_lessons.core import interrupts
 def main() -> None:
     """Run the command line. Leaves with its exit status."""
     interrupts.end_at_once()
-    from amp_lessons import cli
+    from amp_lessons.app import cli
 
     cli.main()
 

@@ -11,8 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from amp_lessons.lab import SETTINGS
-from amp_lessons.workspace import START_PAGE
+from amp_lessons.app.lab import SETTINGS
+from amp_lessons.app.workspace import START_PAGE
 
 c = get_config()  # noqa: F821 - Jupyter's loader brings it
 

@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from amp_lessons.lab import as_root
-from amp_lessons.workspace import WorkspaceError, copy_course
+from amp_lessons.app.lab import as_root
+from amp_lessons.app.workspace import WorkspaceError, copy_course
 
 FOLDER = Path.home() / "amp-lessons"
 

@@ -9,7 +9,7 @@
 # with you while this page is open.
 
 # %% tags=["drawn"]
-from amp_lessons import home
+from amp_lessons.app import home
 
 home.show()
 

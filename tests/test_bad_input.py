@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from amp_lessons import cli
 from amp_lessons.amp import roofline
 from amp_lessons.amp.distributed.launch import launch
 from amp_lessons.amp.memory.training import training_memory
@@ -19,6 +18,7 @@ from amp_lessons.amp.scaling.checkpoint import CheckpointError, load_checkpoint,
 from amp_lessons.amp.scaling.scaler_log import simulate_scaler, torch_records
 from amp_lessons.amp.speed import timing
 from amp_lessons.amp.training.loops import Batches, load_digits
+from amp_lessons.app import cli
 
 NAN = math.nan
 H200 = roofline.find_gpu("H200")

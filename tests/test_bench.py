@@ -16,13 +16,13 @@ from torch.nn.functional import mse_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
-from amp_lessons import cli
 from amp_lessons.amp.speed import bench, records, timing
 from amp_lessons.amp.speed.bench import modes as mode_rules
 from amp_lessons.amp.speed.bench import planning, runner
 from amp_lessons.amp.speed.bench import report as shown
 from amp_lessons.amp.speed.bench.modes import MODES, chosen, why_not
 from amp_lessons.amp.speed.bench.runner import departure
+from amp_lessons.app import cli
 
 CPU = torch.device("cpu")
 BY_KEY = {mode.key: mode for mode in MODES}

@@ -16,11 +16,11 @@ import torch
 from pretend_cuda import MIB, PretendCuda, installed
 from torch import nn
 
-from amp_lessons import cli
 from amp_lessons.amp.speed import bench, records, timing
 from amp_lessons.amp.speed.bench import host, runner
 from amp_lessons.amp.speed.bench import report as shown
 from amp_lessons.amp.speed.bench.modes import MODES
+from amp_lessons.app import cli
 
 CUDA = torch.device("cuda")
 FP32, TF32, FP16, BF16, COMPILED = MODES

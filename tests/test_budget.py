@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons import cli
 from amp_lessons.amp.fakes.errors import TraceError
 from amp_lessons.amp.loading import DoorError, Given
 from amp_lessons.amp.loading.batches import with_batch
@@ -26,6 +25,7 @@ from amp_lessons.amp.memory.training import (
     training_memory,
 )
 from amp_lessons.amp.training import models
+from amp_lessons.app import cli
 from amp_lessons.core.terminal import console
 
 

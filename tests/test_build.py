@@ -17,10 +17,10 @@ from markdown_it import MarkdownIt
 from outputs import settled
 from rebuild import asked
 
+from amp_lessons.app.home import DRAWN
 from amp_lessons.core.catalogue import HOME, LESSONS, exercise_info, paths_with
 from amp_lessons.exercises import checks
 from amp_lessons.exercises.checks.authoring.cells import BEGIN, END
-from amp_lessons.home import DRAWN
 from amp_lessons.quiz import bank
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from amp_lessons import cli
+from amp_lessons.app import cli
 from amp_lessons.classroom.class_view import folder as folders
 from amp_lessons.classroom.class_view import page, room, serving, viewer
 from amp_lessons.classroom.class_view.reading import Claim, joined, read_notebook, read_progress
@@ -803,7 +803,7 @@ def test_what_cannot_be_shown_is_one_line(tmp_path, monkeypatch, capsys, words, 
 def test_ctrl_c_ends_it_at_once_and_it_needs_no_torch(folder):
     put(folder, f"ada/{SHEET}", sheet(verdict(FIRST)))
     code = (
-        "import sys, threading\nfrom amp_lessons import cli, __main__\n"
+        "import sys, threading\nfrom amp_lessons import __main__\nfrom amp_lessons.app import cli\n"
         "from amp_lessons.classroom.class_view import serving\n"
         "real = serving.Server.html\n"
         "def html(self):\n    text = real(self)\n    return f'{\"torch\" in sys.modules} {text}'\n"

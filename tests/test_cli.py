@@ -24,7 +24,7 @@ import pytest
 from grading_class import processes_with
 from waiting import wait_until
 
-from amp_lessons import cli, lab, workspace
+from amp_lessons.app import cli, lab, workspace
 from amp_lessons.core import catalogue, ipynb, progress, terminal
 
 COMMANDS = (
@@ -65,7 +65,7 @@ Done = subprocess.CompletedProcess[str]
 def start(*words: object, **env: str) -> Done:
     """Run a command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "amp_lessons.cli", *map(str, words)],
+        [sys.executable, "-m", "amp_lessons.app.cli", *map(str, words)],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -129,7 +129,7 @@ def no_start(monkeypatch):
 def test_help_imports_nothing_heavy():
     """Of any command: one after the other, and each that imports something heavy is named."""
     code = (
-        "import sys\nfrom amp_lessons import cli\n"
+        "import sys\nfrom amp_lessons.app import cli\n"
         "heavy = {'torch', 'numpy', 'jupyter_core', 'nbformat', 'platformdirs', 'asyncio'}\n"
         f"for words in ([], *([command] for command in {COMMANDS!r})):\n"
         "    try: cli.main([*words, '--help'])\n"
@@ -175,7 +175,7 @@ def test_an_unforeseen_error_is_one_line_and_a_traceback_on_demand(own_place, mo
 
 def test_a_reader_that_leaves_is_no_error():
     done = subprocess.run(
-        f"{sys.executable} -m amp_lessons.cli progress | head -n 1",
+        f"{sys.executable} -m amp_lessons.app.cli progress | head -n 1",
         shell=True,
         capture_output=True,
         text=True,
@@ -205,7 +205,7 @@ def test_ctrl_c_while_something_is_loading(own_place, words, slow):
 def test_ctrl_c_during_a_command_that_cleans_up(own_place, words):
     code = (
         "import pathlib, time\n"
-        "from amp_lessons import __main__, workspace\n"
+        "from amp_lessons import __main__\nfrom amp_lessons.app import workspace\n"
         "def wait(*_):\n"
         "    pathlib.Path('working').touch()\n"
         "    try: time.sleep(600)\n"
@@ -645,7 +645,7 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on(own_place, number, s
     for name, content in (("a", solved.read_bytes()), ("b", ipynb.to_bytes(notebook))):
         (own_place / f"{name}.ipynb").write_bytes(content)
     words = ["a.ipynb", "b.ipynb", "--json", "--jobs", "1", "--results", "kept"]
-    command = [sys.executable, "-m", "amp_lessons.cli", "grade", *words]
+    command = [sys.executable, "-m", "amp_lessons.app.cli", "grade", *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         try:
@@ -724,8 +724,8 @@ def test_policy_of_several_ops():
 def test_policy_says_when_this_torch_is_not_recorded(monkeypatch):
     from typer.testing import CliRunner
 
-    from amp_lessons import cli
     from amp_lessons.amp.policy import record
+    from amp_lessons.app import cli
 
     words = ["policy", "mm", "--device", "cpu", "--live"]
     assert "recorded" not in CliRunner().invoke(cli.app, words).output

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from amp_lessons import doctor
 from amp_lessons.amp.speed import device
-from amp_lessons.doctor import Kernel
+from amp_lessons.app import doctor
+from amp_lessons.app.doctor import Kernel
 
 
 def fake_torch(capability=None, hip=None, name="Tesla T4"):
@@ -26,8 +26,8 @@ def fake_torch(capability=None, hip=None, name="Tesla T4"):
 
 def test_importing_it_brings_no_torch():
     code = (
-        "import sys, amp_lessons.amp.speed.device, amp_lessons.doctor, amp_lessons.workspace, "
-        "amp_lessons.lab; sys.exit('torch' in sys.modules)"
+        "import sys, amp_lessons.amp.speed.device, amp_lessons.app.doctor, "
+        "amp_lessons.app.workspace, amp_lessons.app.lab; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 

@@ -16,12 +16,12 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from waiting import wait_until
 
-from amp_lessons import cli, model_commands
 from amp_lessons.amp.explain import explain_autocast
 from amp_lessons.amp.loading import DoorError, Given, Wanted, enter, hf, kinds, libraries, losses
 from amp_lessons.amp.loading.batches import batch_of, with_batch
 from amp_lessons.amp.loading.inputs import parse, parse_all
 from amp_lessons.amp.loading.talk import SHOWN, heard
+from amp_lessons.app import cli, model_commands
 
 OWN = '''
 import sys

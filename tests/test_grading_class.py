@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from grading_class import LESSON, LIMITS, SHEET, Sheet, open_class
 
-from amp_lessons import cli
+from amp_lessons.app import cli
 from amp_lessons.classroom import grading
 from amp_lessons.classroom.grading import Batch, Options, notebook
 from amp_lessons.classroom.grading.judging import Judges

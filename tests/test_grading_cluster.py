@@ -30,7 +30,7 @@ with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.
     input()
 """
 IMPATIENT = """
-from amp_lessons import cli
+from amp_lessons.app import cli
 from amp_lessons.classroom.grading import cluster
 cluster.PATIENCE = cluster.FIRST_WORKER = 1.0
 cli.main()

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import cli, workspace
+from amp_lessons.app import cli, workspace
+from amp_lessons.app.workspace import handing_out
+from amp_lessons.app.workspace.errors import WorkspaceError
 from amp_lessons.core import handout, ipynb, progress
 from amp_lessons.core.catalogue import HOME, LESSONS
 from amp_lessons.core.handout import FILE, RECORD, Handout, HandoutError
 from amp_lessons.exercises import checks
-from amp_lessons.workspace import handing_out
-from amp_lessons.workspace.errors import WorkspaceError
 
 NAMES = [info.name for lesson in LESSONS for info in lesson.exercises]
 EXERCISE, OTHER = "survives", "next_float"
@@ -274,7 +274,7 @@ def test_nothing_is_taken_back_when_the_learner_forgets(learner):
 
 
 def test_it_keeps_its_codes_when_it_is_made_again_and_opened(learner, monkeypatch, capsys):
-    from amp_lessons import lab
+    from amp_lessons.app import lab
 
     started = []
     monkeypatch.setattr(lab, "start", lambda words, folder: started.append(folder) or 0)

@@ -15,9 +15,9 @@ import pytest
 import torch
 from waiting import wait_until
 
-from amp_lessons import home, workspace
 from amp_lessons.amp import roofline
 from amp_lessons.amp.numbers.formats import FORMATS
+from amp_lessons.app import home, workspace
 from amp_lessons.core import ipynb, progress
 from amp_lessons.core.catalogue import HOME, LESSONS, PATHS, lesson_called
 from amp_lessons.core.progress import Progress

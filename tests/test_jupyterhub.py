@@ -13,7 +13,7 @@ import pytest
 from class_hub import CONFIG, Hub, Learner, find_proxy, running_hub
 from traitlets.config import Config, PyFileConfigLoader
 
-from amp_lessons.workspace import MANIFEST, START_PAGE
+from amp_lessons.app.workspace import MANIFEST, START_PAGE
 
 ROOT = Path(__file__).resolve().parent.parent
 SHEET = "exercises/01_number_formats_exercises.ipynb"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import tomli
 
-from amp_lessons import cli
 from amp_lessons.amp.errors import CatalogueError, UnreadableText, catalogue, lookup, pasted
 from amp_lessons.amp.errors.catalogue import Entry
 from amp_lessons.amp.errors.search import Catalogue
 from amp_lessons.amp.errors.words import Index, tokens
+from amp_lessons.app import cli
 from amp_lessons.core.catalogue import lesson_called
 
 DATA = Path(__file__).with_name("data")

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from amp_lessons import cli
 from amp_lessons.amp.explain import explain_autocast
 from amp_lessons.amp.explain.report.data import from_dict
 from amp_lessons.amp.loading import Given
@@ -17,6 +16,7 @@ from amp_lessons.amp.memory.budget import survey
 from amp_lessons.amp.memory.budget.screen import renderables
 from amp_lessons.amp.memory.training import training_memory
 from amp_lessons.amp.training import models
+from amp_lessons.app import cli
 from amp_lessons.core.terminal import console
 
 X = torch.randn(2, 8)

@@ -16,7 +16,6 @@ from click.testing import Result
 from packaging.version import Version
 from typer.testing import CliRunner
 
-from amp_lessons import cli
 from amp_lessons.amp import policy
 from amp_lessons.amp.policy import record, shown
 from amp_lessons.amp.policy.record import (
@@ -27,6 +26,7 @@ from amp_lessons.amp.policy.record import (
     differences,
 )
 from amp_lessons.amp.policy.record.changes import BUILD_ONLY, KINDS, Changes, kind_of, since
+from amp_lessons.app import cli
 
 RELEASE = record.release(torch.__version__)
 CASES = [(device, dtype) for device in policy.DEVICES for dtype in ("float16", "bfloat16")]
@@ -178,7 +178,7 @@ def test_another_version_is_asked_live(monkeypatch):
 @NOT_LIVE
 def test_policy_of_an_op_does_not_load_torch():
     code = (
-        "import sys\nfrom amp_lessons import cli\n"
+        "import sys\nfrom amp_lessons.app import cli\n"
         "try:\n    cli.main(['policy', 'torch.softmax', 'mm'])\n"
         "except SystemExit as left:\n    assert left.code == 0\n"
         "assert 'torch' not in sys.modules\n"

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from amp_lessons.cli import app
+from amp_lessons.app.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

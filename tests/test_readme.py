@@ -115,7 +115,7 @@ def test_every_page_of_the_docs_is_linked():
 def test_commands_in_the_readme_exist():
     from typer.testing import CliRunner
 
-    from amp_lessons.cli import app
+    from amp_lessons.app.cli import app
 
     commands = set(re.findall(r"^ {4}amp-lessons (\w+)", README, re.MULTILINE))
     assert len(commands) >= 5

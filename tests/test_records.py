@@ -8,7 +8,6 @@ import json
 import pytest
 from invented_record import INVENTED
 
-from amp_lessons import workspace
 from amp_lessons.amp.speed import records
 from amp_lessons.amp.speed.records import (
     RecordError,
@@ -26,6 +25,7 @@ from amp_lessons.amp.speed.records.own import (
     own_records,
     record_path,
 )
+from amp_lessons.app import workspace
 
 QUOTED = {
     "schema_version": 1,
@@ -300,9 +300,9 @@ def test_a_folder_that_is_none_is_one_line(here):
 def test_the_bench_keeps_a_named_record_in_the_workspace(here, monkeypatch, capsys):
     import torch
 
-    from amp_lessons import cli
     from amp_lessons.amp.speed import bench
     from amp_lessons.amp.speed.bench import report, screen
+    from amp_lessons.app import cli
 
     made = having(INVENTED, "old-name", "name")
     found = bench.Report(torch.device("cpu"), {}, "cuda events", {}, rows=made["rows"])

@@ -17,7 +17,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from amp_lessons import cli
 from amp_lessons.amp.explain import explain_autocast
 from amp_lessons.amp.explain.report import Explanation, changes_page, data
 from amp_lessons.amp.explain.report.alignment import find_misfits
@@ -33,6 +32,7 @@ from amp_lessons.amp.explain.report.tree import Node, Sums, cut, fold, grow, lev
 from amp_lessons.amp.explain.rows import Cast, Hazard, Module, Row, Totals, Trace
 from amp_lessons.amp.roofline import find_gpu
 from amp_lessons.amp.training import models
+from amp_lessons.app import cli
 
 
 def gpt(layers=3, vocabulary=96):

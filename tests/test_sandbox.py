@@ -254,6 +254,6 @@ def test_the_files_of_closed_functions_are_cut_and_their_data_is_empty(tmp_path)
     data = {path: text for path, text in by_target.items() if not path.endswith(".py")}
     assert data
     assert set(data.values()) == {""}
-    source = by_target[str(house.PACKAGE / "policy" / "__init__.py")]
+    source = by_target[str(house.PACKAGE / "amp/policy/__init__.py")]
     assert "def op_policy(" in source
     assert source.count("refuse()") == source.count("    def ") + source.count("\ndef ")

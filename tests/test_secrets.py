@@ -30,7 +30,8 @@ from answers import (
 )
 from leaks import UNREADABLE, Files, Search
 
-from amp_lessons import workspace
+from amp_lessons.app import workspace
+from amp_lessons.app.workspace import handing_out
 from amp_lessons.classroom.grading.sandbox import house
 from amp_lessons.classroom.workshop import reading
 from amp_lessons.core import catalogue, ipynb
@@ -38,7 +39,6 @@ from amp_lessons.core.handout import FILE, SHEETS
 from amp_lessons.exercises.checks.halves import SHARED
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
-from amp_lessons.workspace import handing_out
 
 SHOWN_DATA = {
     *("jupyter_config/labconfig", "lookup/entries", "policy_record/recorded", "profiles"),
@@ -195,7 +195,7 @@ def keys_in_a_new_folder(folder: Path) -> None:
 
 
 def an_answer_in_a_comment(folder: Path) -> None:
-    shown = (house.PACKAGE / "formats.py").read_text(encoding="utf-8")
+    shown = (house.PACKAGE / "amp/numbers/formats.py").read_text(encoding="utf-8")
     method = next(text for label, text in all_answers().items() if "StaticScaler line" in label)
     comment = "\n    # ".join(["", *method.splitlines()])
     (folder / "formats.py").write_text(f'{shown}\n\ndef shown():\n    """Shown."""{comment}\n')

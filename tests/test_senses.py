@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from amp_lessons import cli
 from amp_lessons.amp.explain import explain_autocast
 from amp_lessons.amp.loading import Wanted, enter
 from amp_lessons.amp.loading.batches import with_batch
 from amp_lessons.amp.memory.budget import survey
 from amp_lessons.amp.memory.training import training_memory
+from amp_lessons.app import cli
 
 if importlib.util.find_spec("transformers") is None:
     pytest.skip("needs transformers", allow_module_level=True)

@@ -21,8 +21,8 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from amp_lessons import lab, server
-from amp_lessons.lab import LabError
+from amp_lessons.app import lab, server
+from amp_lessons.app.lab import LabError
 
 STAND_IN = """
     import http.server, json, os, pathlib, signal, subprocess, sys, time
@@ -73,7 +73,7 @@ STAND_IN = """
 DRIVER = """
 import sys
 from pathlib import Path
-from amp_lessons import lab, server
+from amp_lessons.app import lab, server
 server.SLOW, server.LIMIT, server.GRACE = map(float, sys.argv[3:6])
 try:
     sys.exit(lab.start([sys.executable, sys.argv[1], sys.argv[2]], Path.cwd()))

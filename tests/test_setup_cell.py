@@ -22,9 +22,9 @@ import pytest
 from nbclient import NotebookClient
 from wheels import built_wheel
 
-from amp_lessons import set_up
+from amp_lessons.app import set_up
+from amp_lessons.app.workspace.manifest import digests
 from amp_lessons.core import catalogue, ipynb, progress
-from amp_lessons.workspace.manifest import digests
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = [p for f in ("notebooks", "exercises", "solutions") for p in (ROOT / f).glob("*.ipynb")]

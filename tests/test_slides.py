@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import cli
+from amp_lessons.app import cli
 from amp_lessons.classroom.slides import blocks, cutting, deck, parts, sizes
 from amp_lessons.classroom.slides.cutting import Slide
 from amp_lessons.classroom.slides.parts import Code, Poll, Text, Try
@@ -208,7 +208,7 @@ def test_what_only_prepares_or_checks_has_no_slide():
             ("code", "grad_scaler.clip_step.check(clip_step)"),
             ("code", "x = 1"),
             ("markdown", "Run this cell when you have finished."),
-            ("code", "from amp_lessons import home\n\nhome.finished('x')"),
+            ("code", "from amp_lessons.app import home\n\nhome.finished('x')"),
         )
     )
     assert found == [Code("x = 1")]
@@ -427,7 +427,7 @@ def test_a_missing_notebook_gets_one_line_with_its_path(tmp_path, monkeypatch, c
 
 def test_slides_need_no_torch(tmp_path):
     code = (
-        "import sys\nfrom amp_lessons import cli\n"
+        "import sys\nfrom amp_lessons.app import cli\n"
         "try: cli.main(['slides', '06', '-o', sys.argv[1]])\n"
         "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
     )

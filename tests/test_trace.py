@@ -22,11 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons import cli
 from amp_lessons.amp.explain import TraceError, explain_autocast
 from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
 from amp_lessons.amp.fakes.models import fake_like
 from amp_lessons.amp.training import models
+from amp_lessons.app import cli
 
 EXAMPLES = ("mlp", "cnn", "lstm", "transformer_encoder", "custom_function")
 DTYPES = (torch.bfloat16, torch.float16)
@@ -668,7 +668,7 @@ def test_text_and_json_say_the_same():
 
 def command(*words):
     done = subprocess.run(
-        [sys.executable, "-m", "amp_lessons.cli", "explain", *words],
+        [sys.executable, "-m", "amp_lessons.app.cli", "explain", *words],
         capture_output=True,
         text=True,
     )

@@ -16,10 +16,10 @@ import pytest
 from test_links import anchors
 from typer.testing import CliRunner
 
+from amp_lessons.app.cli import app
 from amp_lessons.classroom.workshop import page, reading, sections, sentences
 from amp_lessons.classroom.workshop.model import Plan, clock
 from amp_lessons.classroom.workshop.sentences import PlanError
-from amp_lessons.cli import app
 from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank
 
@@ -460,7 +460,7 @@ def test_the_page_is_printed_as_it_is():
     ],
 )
 def test_a_wrong_call_is_one_line(words: tuple[str, ...], told: str, capsys):
-    from amp_lessons import cli
+    from amp_lessons.app import cli
 
     with pytest.raises(SystemExit) as left:
         cli.main(["workshop", *words])
@@ -473,7 +473,7 @@ def test_a_wrong_call_is_one_line(words: tuple[str, ...], told: str, capsys):
 
 def test_it_does_not_bring_torch():
     code = (
-        "import sys\nfrom amp_lessons import cli\n"
+        "import sys\nfrom amp_lessons.app import cli\n"
         "try: cli.main(['workshop', '4h', '--page'])\n"
         "except SystemExit: print([m for m in ('torch', 'numpy') if m in sys.modules])"
     )

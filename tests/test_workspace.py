@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from amp_lessons import home, lab, workspace
+from amp_lessons.app import home, lab, workspace
+from amp_lessons.app.lab import LabError
+from amp_lessons.app.workspace import WorkspaceError, copy_course, copying, reset
+from amp_lessons.app.workspace.trust import was_trusted
 from amp_lessons.core import catalogue, ipynb, pictures, progress
 from amp_lessons.core.catalogue import UnknownExercise
-from amp_lessons.lab import LabError
-from amp_lessons.workspace import WorkspaceError, copy_course, copying, reset
-from amp_lessons.workspace.trust import was_trusted
 
 SHEET = "exercises/01_number_formats_exercises.ipynb"
 LESSON = "notebooks/01_number_formats.ipynb"

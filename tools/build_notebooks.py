@@ -37,8 +37,8 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from amp_lessons import home
 from amp_lessons.amp import roofline
+from amp_lessons.app import home
 from amp_lessons.core import ipynb
 from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, paths_with
 from amp_lessons.core.progress import Progress
@@ -58,7 +58,7 @@ from importlib.util import find_spec
 if find_spec("amp_lessons") is None:
     import os, subprocess, sys
     wheel = os.environ.get("AMP_LESSONS_WHEEL") or "{WHEEL}"
-    steps = ["pip", "install", "-qqq", "--no-deps", wheel], ["amp_lessons.set_up"]
+    steps = ["pip", "install", "-qqq", "--no-deps", wheel], ["amp_lessons.app.set_up"]
     if any(subprocess.run([sys.executable, "-m", *step]).returncode for step in steps):
         print(f"Not installed. Make sure that pip can read {{wheel}}, then run this cell again.")"""
 
@@ -91,7 +91,7 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     source = sources / "lessons" / f"{lesson.id}.py"
     notebook = read_source(source)
     *cells, closing = (each for cell in notebook.cells for each in whiteboard(cell))
-    call = f'from amp_lessons import home\n\nhome.finished("{lesson.slug}")'
+    call = f'from amp_lessons.app import home\n\nhome.finished("{lesson.slug}")'
     mark = new_code_cell(call, metadata={"tags": ["live"]})
     invite = new_markdown_cell(
         "Run this cell when you have finished. It saves your progress and says what is next, also "

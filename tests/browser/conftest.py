@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lab import Lab, Notebook, running_lab
 
-from amp_lessons.workspace import START_PAGE
+from amp_lessons.app.workspace import START_PAGE
 
 
 @pytest.fixture(scope="session")

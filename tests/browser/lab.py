@@ -55,7 +55,7 @@ class Lab:
 def running_lab(workspace: Path, home: Path) -> Iterator[Lab]:
     """`amp-lessons lab`, with nothing of this user's own Jupyter."""
     port = free_port()
-    command = [sys.executable, "-m", "amp_lessons.cli", "lab", str(workspace)]
+    command = [sys.executable, "-m", "amp_lessons.app.cli", "lab", str(workspace)]
     command += ["--no-browser", "--port", str(port), "--"]
     command += ["--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True"]
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")

@@ -11,8 +11,8 @@ from lab import save
 from outputs import CURVES, settled
 from pages import faults
 
+from amp_lessons.app.workspace import START_PAGE
 from amp_lessons.core.catalogue import LESSONS, Lesson, lesson_called, lesson_of
-from amp_lessons.workspace import START_PAGE
 
 pytestmark = pytest.mark.browser
 

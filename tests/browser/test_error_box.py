@@ -7,7 +7,7 @@ from lab import Lab, Notebook, save
 from pages import faults
 from playwright.sync_api import expect
 
-from amp_lessons import workspace
+from amp_lessons.app import workspace
 from amp_lessons.core.catalogue import HOME, lesson_called
 
 pytestmark = pytest.mark.browser

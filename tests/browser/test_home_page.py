@@ -10,7 +10,7 @@ from lab import CONNECTED, Lab, Notebook, save
 from pages import faults
 from playwright.sync_api import expect
 
-from amp_lessons import workspace
+from amp_lessons.app import workspace
 from amp_lessons.core import progress
 from amp_lessons.core.catalogue import HOME, LESSONS, lesson_called, lesson_of
 from amp_lessons.core.standing import state_of

@@ -9,9 +9,9 @@ from lab import Lab, Notebook, save
 from pages import faults
 from playwright.sync_api import Locator, expect
 
+from amp_lessons.app.workspace.copying import course_files, handed_out_form
 from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.quiz import bank
-from amp_lessons.workspace.copying import course_files, handed_out_form
 
 pytestmark = pytest.mark.browser
 

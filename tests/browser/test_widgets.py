@@ -11,7 +11,7 @@ from lab import Lab, Notebook, save
 from pages import faults
 from playwright.sync_api import expect
 
-from amp_lessons.workspace import START_PAGE
+from amp_lessons.app.workspace import START_PAGE
 
 CELLS = [
     "from amp_lessons.lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"

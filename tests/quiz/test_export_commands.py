@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from amp_lessons import cli
+from amp_lessons.app import cli
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.exports import commands
 

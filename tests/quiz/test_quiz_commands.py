@@ -18,7 +18,7 @@ import pytest
 from interview_room import fake_generators, small_bank
 
 import amp_lessons.quiz
-from amp_lessons import cli
+from amp_lessons.app import cli
 from amp_lessons.quiz import bank, commands, log
 from amp_lessons.quiz.log import Entry
 

@@ -128,8 +128,8 @@ def _head(plan: Plan, links: Links) -> Iterator[str]:
         "Other lengths: " + _others(plan, links) + "."
     )
     yield (
-        "*Written by `tools/build_workshops.py` from `amp_lessons/classroom/workshop/`, the lessons "
-        "and the question bank.*"
+        "*Written by `tools/build_workshops.py` from `amp_lessons/classroom/workshop/`, the "
+        "lessons and the question bank.*"
     )
 
 

@@ -307,7 +307,10 @@ def open_halves(package: Path) -> None:
     exercises = package / catalogue.EXERCISES.relative_to(
         Path(amp_lessons.__file__).resolve().parent
     )
-    for folder in filter(Path.is_dir, exercises.iterdir()):
+    framework = Path(__file__).resolve().parent.name  # beside the topics lies this package
+    for folder in (each for each in exercises.iterdir() if each.is_dir()):
+        if folder.name == framework:
+            continue
         for path in _exercises_in(folder):
             path.write_text(open_half(path.read_text(encoding="utf-8")), encoding="utf-8")
         (folder / SHARED).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from amp_lessons.amp.speed.records import Record, RecordError, read_record
 from amp_lessons.core import catalogue
 
 MANIFEST = ".amp-lessons.json"
-"""The file that marks a workspace. `amp_lessons.workspace` writes it; it lies on a higher floor."""
+"""The file that marks a workspace. `app.workspace` writes it, which nothing here may import."""
 
 HOW = "`amp-lessons bench --record my_gpu` makes one on a machine with a CUDA GPU"
 

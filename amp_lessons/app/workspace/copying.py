@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amp_lessons import home
-from amp_lessons.core import catalogue, ipynb, progress
-from amp_lessons.core.files import keep_beside, write_atomically
-from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
-from amp_lessons.workspace.manifest import (
+from amp_lessons.app import home
+from amp_lessons.app.workspace.errors import WorkspaceError, cure_for_missing_course
+from amp_lessons.app.workspace.manifest import (
     MANIFEST,
     HandedOut,
     digests,
     read_manifest,
     write_manifest,
 )
+from amp_lessons.core import catalogue, ipynb, progress
+from amp_lessons.core.files import keep_beside, write_atomically
 
 FOLDERS = ("notebooks", "exercises")
 START_PAGE = catalogue.HOME

@@ -6,10 +6,11 @@ import hashlib
 import json
 from pathlib import Path
 
-from amp_lessons import __version__, home
+from amp_lessons import __version__
+from amp_lessons.app import home
+from amp_lessons.app.workspace.errors import WorkspaceError
 from amp_lessons.core import ipynb
 from amp_lessons.core.files import write_atomically
-from amp_lessons.workspace.errors import WorkspaceError
 
 MANIFEST = ".amp-lessons.json"
 MANIFEST_VERSION = 1

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons import workspace
 from amp_lessons.amp.speed import device
+from amp_lessons.app import workspace
 from amp_lessons.core import catalogue, progress
 from amp_lessons.core.files import data_folder
 

@@ -18,8 +18,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from amp_lessons import __version__, model_commands
+from amp_lessons import __version__
 from amp_lessons.amp.errors import commands as errors_and_cures
+from amp_lessons.app import model_commands
 from amp_lessons.classroom.class_view import commands as class_page
 from amp_lessons.classroom.grading import commands as marks
 from amp_lessons.classroom.slides import commands as slide_decks
@@ -107,16 +108,16 @@ def lab(
     if make_only and not no_solutions:
         raise typer.BadParameter("--make-only goes with --no-solutions")
     if no_solutions:
-        from amp_lessons.workspace import handing_out
+        from amp_lessons.app.workspace import handing_out
 
         made = handing_out.hand_out(folder.expanduser() if folder else None)
         for line in handing_out.told(made):
             say(line)
         if make_only:
             return
-    from amp_lessons import doctor, server, workspace
-    from amp_lessons import lab as jupyterlab
-    from amp_lessons.workspace.words import told
+    from amp_lessons.app import doctor, server, workspace
+    from amp_lessons.app import lab as jupyterlab
+    from amp_lessons.app.workspace.words import told
 
     place = (folder or workspace.current_folder()).expanduser()
     extra = _for_jupyter(ctx)
@@ -150,7 +151,7 @@ def doctor(json: Json = False) -> None:
 
     The exit status is 1 if a problem blocks the course.
     """
-    from amp_lessons import doctor as examination
+    from amp_lessons.app import doctor as examination
 
     report = examination.examine()
     if json:
@@ -172,7 +173,7 @@ def progress(
     json: Json = False,
 ) -> None:
     """Show what you have done: the course on one screen, or one lesson's exercises."""
-    from amp_lessons import overview
+    from amp_lessons.app import overview
     from amp_lessons.core import catalogue
     from amp_lessons.core import progress as record
 
@@ -214,7 +215,7 @@ def reset(
     ] = False,
 ) -> None:
     """Put an exercise back as it was handed out; your old notebook is kept beside it."""
-    from amp_lessons import workspace as folders
+    from amp_lessons.app import workspace as folders
     from amp_lessons.core import progress as record
 
     place = (workspace or folders.current_folder()).expanduser()

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from amp_lessons.app.workspace.copying import FOLDERS, START_PAGE, Copied, copy_course
+from amp_lessons.app.workspace.errors import WorkspaceError, cure_for_missing_course
+from amp_lessons.app.workspace.manifest import MANIFEST, MANIFEST_VERSION
+from amp_lessons.app.workspace.resetting import Reset, reset
+from amp_lessons.app.workspace.trust import trust
+from amp_lessons.app.workspace.words import in_short
 from amp_lessons.core import catalogue
-from amp_lessons.workspace.copying import FOLDERS, START_PAGE, Copied, copy_course
-from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
-from amp_lessons.workspace.manifest import MANIFEST, MANIFEST_VERSION
-from amp_lessons.workspace.resetting import Reset, reset
-from amp_lessons.workspace.trust import trust
-from amp_lessons.workspace.words import in_short
 
 __all__ = [
     "FOLDERS",

@@ -6,12 +6,12 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
+from amp_lessons.app.workspace.copying import FOLDERS, course_files, handed_out_form, reason
+from amp_lessons.app.workspace.errors import WorkspaceError, cure_for_missing_course
+from amp_lessons.app.workspace.manifest import digests, read_manifest, write_manifest
+from amp_lessons.app.workspace.trust import trust, was_trusted
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.files import keep_beside, write_atomically
-from amp_lessons.workspace.copying import FOLDERS, course_files, handed_out_form, reason
-from amp_lessons.workspace.errors import WorkspaceError, cure_for_missing_course
-from amp_lessons.workspace.manifest import digests, read_manifest, write_manifest
-from amp_lessons.workspace.trust import trust, was_trusted
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from amp_lessons import home
+from amp_lessons.app import home
+from amp_lessons.app.workspace.copying import copy_course, reason
+from amp_lessons.app.workspace.errors import WorkspaceError
+from amp_lessons.app.workspace.words import in_short
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.files import write_atomically
 from amp_lessons.core.handout import FILE, RECORD, SHEETS, Handout, new_codes
 from amp_lessons.core.progress import Progress
-from amp_lessons.workspace.copying import copy_course, reason
-from amp_lessons.workspace.errors import WorkspaceError
-from amp_lessons.workspace.words import in_short
 
 CODES = "_codes.txt"
 """Added to the folder's name, it is the name of the file with the codes."""

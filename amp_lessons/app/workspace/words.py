@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from amp_lessons.workspace.copying import Copied
+from amp_lessons.app.workspace.copying import Copied
 
 
 def in_short(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The second half of a notebook's set-up cell: `python -m amp_lessons.set_up`.
+"""The second half of a notebook's set-up cell: `python -m amp_lessons.app.set_up`.
 
 The cell installs the course's wheel and nothing else. This module then installs what the course
 needs and the machine lacks. Packages that are there stay as they are, whatever their version:

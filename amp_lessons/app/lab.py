@@ -20,11 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from amp_lessons import server
+from amp_lessons.app import server
+from amp_lessons.app.workspace import START_PAGE
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.files import data_folder
 from amp_lessons.core.terminal import say
-from amp_lessons.workspace import START_PAGE
 
 SETTINGS = Path(__file__).resolve().parent / "jupyter_config"
 LOG = ".jupyter.log"
