@@ -36,7 +36,7 @@ test-long: $(VENV)/.tests
 check: $(VENV)/.tests
 	@$(BIN)/python tools/check.py $(if $(SINCE),--since $(SINCE)) $(ARGS)
 
-# In an environment of its own below .venvs, which is kept. `ARGS=-- tests/test_policy.py` runs less.
+# In an environment of its own below .venvs, which is kept. `ARGS=-- tests/amp/test_policy.py` runs less.
 test-torch:
 	@$(PYTHON) tools/test_torch.py "$(TORCH)" $(ARGS)
 

@@ -29,7 +29,7 @@ class Row:
         files: the pattern, below the root; `*` also stands for folders.
         but: a pattern of files that are meant by none of this.
         tests: patterns of test files, each run as a whole. Behind one stands in brackets what the
-            names of its parametrized tests must hold, as in ``tests/test_build.py[{lesson}]``.
+            names of its parametrized tests must hold: ``tests/build/test_build.py[{lesson}]``.
         tool: a checker below ``tools/``.
         of: what the checker is given.
         notebooks: those that depend on the file, besides those that import it.
@@ -48,32 +48,36 @@ class Row:
 TABLE = (
     Row(
         "sources/lessons/*.py",
-        tests=("tests/test_build.py[{lesson}]", "tests/test_links.py", "tests/test_{slug}.py"),
+        tests=(
+            "tests/build/test_build.py[{lesson}]",
+            "tests/core/test_links.py",
+            "tests/*/test_{slug}.py",
+        ),
     ),
-    Row("sources/home.py", tests=("tests/test_home.py", "tests/test_links.py")),
+    Row("sources/home.py", tests=("tests/app/test_home.py", "tests/core/test_links.py")),
     Row(
         "amp_lessons/exercises/*/[!_]*.py",
         but="amp_lessons/exercises/checks/*",
         tool="check_exercises.py",
         of="{exercises}",
-        tests=("tests/test_exercises.py[{topic}]", "tests/test_build.py[{topic}]"),
+        tests=("tests/exercises/test_exercises.py[{topic}]", "tests/build/test_build.py[{topic}]"),
     ),
     Row(
         "amp_lessons/quiz/bank/*.toml",
         tool="check_bank.py",
         of="{stem}",
-        tests=("tests/quiz/test_bank.py[{stem}]", "tests/test_build.py[{stem}]"),
+        tests=("tests/quiz/test_bank.py[{stem}]", "tests/build/test_build.py[{stem}]"),
     ),
     Row("amp_lessons/quiz/generators/*.py", tests=("tests/quiz/test_generators.py[{stem}]",)),
-    Row("amp_lessons/amp/errors/entries/*.toml", tests=("tests/test_lookup*.py",)),
+    Row("amp_lessons/amp/errors/entries/*.toml", tests=("tests/amp/test_lookup*.py",)),
     Row(
         "amp_lessons/amp/roofline.py",
         tests=(
-            "tests/test_gpus.py",
-            "tests/test_attention.py",
+            "tests/amp/test_gpus.py",
+            "tests/amp/test_attention.py",
             "tests/quiz/test_generators.py[speed]",
-            "tests/test_myths.py",
-            "tests/test_home.py",
+            "tests/lessons/test_myths.py",
+            "tests/app/test_home.py",
         ),
         notebooks=("notebooks/12_myths.ipynb",),
         says="Lesson 12 prints which GPUs its old benchmark may have run on. If yours is now among "
@@ -82,22 +86,26 @@ TABLE = (
     Row(
         "amp_lessons/core/catalogue.py",
         tests=(
-            "tests/test_build.py",
-            "tests/test_home.py",
-            "tests/test_readme.py",
-            "tests/test_workshop.py",
+            "tests/build/test_build.py",
+            "tests/app/test_home.py",
+            "tests/build/test_readme.py",
+            "tests/classroom/test_workshop.py",
         ),
     ),
     Row("amp_lessons/amp/speed/records/*.json", tool="check_record.py", of="{path}"),
-    Row("amp_lessons/lessons/widgets/static/*", tests=("tests/widgets/test_{stem}*.py",)),
-    Row("amp_lessons/lessons/widgets/static/*.mjs", tests=("tests/widgets/test_modules.py",)),
-    Row("amp_lessons/classroom/workshop/*.toml", tests=("tests/test_workshop.py",)),
+    Row("amp_lessons/lessons/widgets/static/*", tests=("tests/lessons/widgets/test_{stem}*.py",)),
+    Row(
+        "amp_lessons/lessons/widgets/static/*.mjs", tests=("tests/lessons/widgets/test_modules.py",)
+    ),
+    Row("amp_lessons/classroom/workshop/*.toml", tests=("tests/classroom/test_workshop.py",)),
     Row("amp_lessons/*.py", tests=("tests/test_architecture.py",)),
-    Row("README.md", tests=("tests/test_readme.py",)),
-    Row("docs/*.md", tests=("tests/test_readme.py",)),
-    Row("docs/workshop_*.md", tests=("tests/test_workshop.py",)),
-    Row("pyproject.toml", tests=("tests/test_environment.py", "tests/test_packaging.py")),
-    Row("environment.yml", tests=("tests/test_environment.py",)),
+    Row("README.md", tests=("tests/build/test_readme.py",)),
+    Row("docs/*.md", tests=("tests/build/test_readme.py",)),
+    Row("docs/workshop_*.md", tests=("tests/classroom/test_workshop.py",)),
+    Row(
+        "pyproject.toml", tests=("tests/build/test_environment.py", "tests/build/test_packaging.py")
+    ),
+    Row("environment.yml", tests=("tests/build/test_environment.py",)),
     Row("conftest.py", says="Every test shares conftest.py: run `make test`."),
     Row("tests/conftest.py", says="Many tests share tests/conftest.py: run `make test`."),
 )

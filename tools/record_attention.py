@@ -3,7 +3,7 @@
 The CUDA build of PyTorch chooses a kernel from shapes, dtypes and the GPU's compute capability. It
 does so for fake tensors too, once something answers for the GPU: a small library that is loaded
 before CUDA's own and tells any capability. No kernel runs. The answers go to the version's file
-among tests/attention_recorded_….json, against which tests/test_attention.py holds the course's
+among tests/attention_recorded_….json, against which tests/amp/test_attention.py holds the course's
 rules.
 
     python tools/record_attention.py /path/to/python-with-torch-2.13.0-for-CUDA

@@ -173,7 +173,7 @@ def missing(place: TorchPlace) -> str:
 
 def run(place: TorchPlace, chosen: "list[str]") -> int:
     """pytest in that environment, on what depends on torch or on what was asked for."""
-    tests = [f"tests/{name}.py" for name in TESTS if (ROOT / "tests" / f"{name}.py").exists()]
+    tests = [p.relative_to(ROOT).as_posix() for n in TESTS for p in ROOT.glob(f"tests/*/{n}.py")]
     asked = chosen if any(not word.startswith("-") for word in chosen) else []
     what = asked or [*tests, "notebooks", "solutions", *chosen]
     command = [str(place.python), "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2"]

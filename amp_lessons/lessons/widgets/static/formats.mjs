@@ -1,7 +1,7 @@
 // Floating-point formats: what the bits mean, and what rounding to fewer of them does.
 //
 // This module depends on nothing, so that the bit explorer also lives on a page with no Python.
-// It says the same as amp_lessons/amp/numbers/formats.py; tests/widgets/test_formats_js.py compares the two
+// It says the same as amp_lessons/amp/numbers/formats.py; tests/lessons/widgets/test_formats_js.py compares the two
 // over every 8-bit and 16-bit pattern.
 //
 // A bit pattern ("code") is an unsigned integer of at most 32 bits, held in a Number. JavaScript's

@@ -1,0 +1,132 @@
+"""The README's course map and commands are those of the course."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import build_notebooks as build
+import pytest
+import readme
+
+from amp_lessons.core import pictures
+from amp_lessons.core.catalogue import LESSONS, PATHS, lesson_called
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_its_tables_are_those_of_the_course():
+    assert readme.written(README) == README, "run python tools/readme.py"
+
+
+def test_the_map_has_each_lesson_and_the_time_of_the_whole_course():
+    text = readme.course_map()
+    lesson = lesson_called("number_formats")
+    (row,) = [line for line in text.splitlines() if lesson.notebook in line]
+    minutes = sum(info.minutes for info in lesson.exercises)
+    assert f"[{lesson.number:02} {lesson.title}]" in row
+    assert f"| {lesson.goal} | {lesson.minutes} | {len(lesson.exercises)}, {minutes} min" in row
+    assert len(re.findall(r"^\| \[\d\d ", text, re.MULTILINE)) == len(LESSONS)
+    assert f"{sum(each.minutes for each in LESSONS)} minutes of lessons" in text
+
+
+def test_each_path_is_told_with_the_exercises_that_it_includes():
+    path = PATHS[-1]
+    (row,) = [line for line in readme.paths().splitlines() if f"**{path.title}**" in line]
+    lessons, sheets = (cell.strip() for cell in row.split("|")[3:5])
+    assert lessons == ", ".join(f"{lesson.number:02}" for lesson in path.lessons)
+    assert sheets == ", ".join(f"{lesson.number:02}" for lesson in path.sheets) != ""
+
+
+def test_a_stale_table_is_written_again_and_the_rest_is_left_alone(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "README.md"
+    page.write_text(README.replace("minutes of lessons, and", "hours, and"))
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    assert readme.main([]) == 0
+    assert page.read_text() == README
+    assert capsys.readouterr().out == "wrote README.md\n"
+    assert readme.main([]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_readme_without_the_comments_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "README.md").write_text("# AMP Lessons\n")
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    assert readme.main([]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("README.md needs the lines <!-- paths: ")
+    assert told.count("\n") == 1
+
+
+def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():
+    order = [
+        "in 20 minutes you have",
+        "docs/curves.png",
+        "make lab",
+        "make test",
+        "## Paths through",
+    ]
+    places = [README.index(text) for text in order]
+    assert places == sorted(places)
+    assert places[-1] < README.index("## The course")
+
+
+def test_the_picture_is_the_plot_of_lesson_00_that_has_its_title():
+    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
+    same = (ROOT / "docs/curves.png").read_bytes() == build.readme_picture(stored)
+    assert same, "make notebooks"
+
+
+def test_the_picture_shows_what_its_caption_says():
+    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
+    numbers = build.readme_plot(stored)[pictures.CURVES]
+    curves = {name: [float(x) for x in text.split()] for name, text in numbers.items()}
+    assert "FP32 and mixed precision fall together, FP16 without protection stays flat" in README
+    assert set(curves) == {"FP32", "mixed precision", "FP16 without protection"}
+    fp32, mixed, flat = (curves[n] for n in ("FP32", "mixed precision", "FP16 without protection"))
+    assert fp32[-1] < fp32[0] / 5
+    assert mixed == pytest.approx(fp32, rel=0.2)
+    assert flat == pytest.approx([fp32[0]] * len(flat), rel=0.01)
+
+
+def test_without_that_plot_the_build_takes_no_other():
+    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
+    with pytest.raises(build.BuildError, match="0 plots called"):
+        build.readme_picture(stored.replace(build.README_PICTURE, "Another title"))
+
+
+def test_linked_files_exist(subtests):
+    for page in PAGES:
+        with subtests.test(page.name):
+            text = page.read_text(encoding="utf-8")
+            targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+            assert targets or page.name != "README.md"
+            for target in targets:
+                assert (page.parent / target).exists(), target
+
+
+def test_every_page_of_the_docs_is_linked():
+    for page in PAGES[1:]:
+        assert f"docs/{page.name}" in README, page.name
+
+
+def test_commands_in_the_readme_exist():
+    from typer.testing import CliRunner
+
+    from amp_lessons.app.cli import app
+
+    commands = set(re.findall(r"^ {4}amp-lessons (\w+)", README, re.MULTILINE))
+    assert len(commands) >= 5
+    for command in commands:
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0, command
+
+
+def test_make_targets_in_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"(?:`|^ {4})make ([\w-]+)", text, re.MULTILINE))
+    assert {"lab", "test", "test-long", "notebooks"} <= named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

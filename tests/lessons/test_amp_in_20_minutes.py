@@ -1,0 +1,226 @@
+"""Lesson 00: the loop it hands out is right, and its three breaks fail as it says they do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import torch
+from stored import Stored, left_by
+from torch import nn
+from torch.nn.functional import mse_loss
+
+from amp_lessons.core.catalogue import lesson_called
+
+ROOT = Path(__file__).resolve().parents[2]
+CELLS = nbformat.read(ROOT / lesson_called("amp_in_20_minutes").notebook, as_version=4).cells
+STORED = Stored("amp_in_20_minutes")
+CODE = STORED.code
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs CUDA"))]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lesson() -> dict[str, Any]:
+    """The lesson's steps, and what they need."""
+    needed = (
+        "our_pixels =",
+        "def train(",
+        "def unprotected_step",
+        "# one for all runs",
+        "def my_step",
+    )
+    cells = [STORED.cell(part).source for part in (*needed, "def early_step", "def train_amp")]
+    pure, _, _ = STORED.cell("def pure_fp16_without_scaler").source.partition("\n\n\n")
+    return left_by([*cells, pure, "big = 100_000_000"])
+
+
+# ---- the loop to copy ---------------------------------------------------------------------------
+
+
+def copied() -> Any:
+    """The loop as somebody has it who copied that one cell into an empty file."""
+    (cell,) = [cell for cell in CODE if "copy" in cell.metadata.get("tags", [])]
+    namespace: dict[str, Any] = {}
+    exec(compile(cell.source, "<copied>", "exec"), namespace)
+    return namespace["train_amp"]
+
+
+REAL = torch.amp.GradScaler
+
+
+class Probe(nn.Module):
+    """A linear layer that notes the dtype of what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 1)
+        self.seen: set[torch.dtype] = set()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        self.seen.add(y.dtype)
+        return y
+
+
+def problem(device: str) -> tuple[Probe, list[tuple[torch.Tensor, torch.Tensor]]]:
+    torch.manual_seed(0)
+    inputs = torch.randn(64, 4)
+    targets = inputs @ torch.tensor([[1.0], [-2.0], [0.5], [3.0]])
+    return Probe().to(device), [(inputs, targets)] * 60
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_copied_loop_learns_in_both_dtypes(device, dtype):
+    model, batches = problem(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = copied()(model, optimizer, batches, mse_loss, 1, dtype, max_norm=10.0)
+    assert model.seen == {dtype}
+    assert losses[-1] < 0.01 * losses[0]
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_copied_loop_clips_the_true_gradients(device):
+    """The gradient is longer than 0.05, and so the step of plain SGD is 0.05 long."""
+    model, batches = problem(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    before = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+    small = [(0.3 * inputs, 0.3 * targets) for inputs, targets in batches[:1]]
+    copied()(model, optimizer, small, mse_loss, max_norm=0.05)
+    after = nn.utils.parameters_to_vector(model.parameters()).detach()
+    assert (after - before).norm().item() == pytest.approx(0.05, rel=1e-2)
+
+
+def test_the_copied_loop_keeps_one_scaler_for_all_epochs(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch.amp, "GradScaler", lambda *args, **kwargs: made.append(args) or REAL(
+        *args, **kwargs))  # fmt: skip
+    model, batches = problem("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = copied()(model, optimizer, batches[:3], mse_loss, epochs=5)
+    assert len(losses) == 15
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_copied_loop_survives_an_overflow(device):
+    """A batch that overflows is skipped, and the weights stay finite."""
+    model, batches = problem(device)
+    overflow = (torch.full((64, 4), 6e4), torch.zeros(64, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = copied()(model, optimizer, [*batches, overflow, *batches], mse_loss, max_norm=10.0)
+    assert all(p.isfinite().all() for p in model.parameters())
+    assert losses[-1] < 0.01 * losses[0]
+
+
+# ---- the story ----------------------------------------------------------------------------------
+
+
+BIG = STORED.curves("amp = train")  # of big pictures
+
+
+def test_fp16_alone_learns_nothing_of_the_big_pictures():
+    assert BIG["FP32"][-1] < 0.1 * BIG["FP32"][0]
+    assert len(set(BIG["FP16 without protection"])) == 1
+    assert "weights that changed: 0 of 10448" in STORED.printed("weights that changed")
+    assert "big = 100_000_000\n" in STORED.cell("fp32 = train(fp32_step, pixels=big").source
+
+
+@pytest.mark.slow
+def test_fp16_alone_learns_the_small_pictures(lesson):
+    small = lesson["train"](lesson["unprotected_step"])
+    assert small[-1] == pytest.approx(BIG["FP32"][-1], rel=0.02)
+
+
+def test_with_the_scaler_the_curve_is_that_of_fp32():
+    assert BIG["mixed precision"] == pytest.approx(BIG["FP32"], rel=0.02)
+
+
+@pytest.mark.slow
+def test_without_the_scaler_my_step_is_the_flat_line(lesson):
+    """Break 1, made as the text says."""
+    source = next(cell.source for cell in CODE if "def my_step" in cell.source)
+    broken = source.replace("scaler.scale(loss).backward()", "loss.backward()")
+    broken = broken.replace("scaler.step(optimizer)", "optimizer.step()")
+    broken = broken.replace("    scaler.update()\n", "")
+    assert "scaler" not in broken
+    namespace = dict(lesson)
+    exec(broken, namespace)
+    curve = lesson["train"](namespace["my_step"], lesson["big"])
+    assert curve[-1] == curve[0]
+
+
+def test_clipping_too_early_sees_norms_65536_times_too_large_and_hardly_learns():
+    (norm,) = re.findall(r"at the first step: (\d+), divided by 65536", STORED.printed("early = "))
+    assert int(norm) / 65536 == pytest.approx(0.2, rel=0.05)
+    assert int(norm) == pytest.approx(13_000, rel=0.05)  # so much the step is too short
+    early, right = map(STORED.curves("early = ").get, ("clip before unscale_", "mixed precision"))
+    assert early[-1] > 0.9 * early[0]
+    assert right[-1] < 0.1 * right[0]
+
+
+@pytest.mark.slow
+def test_adam_hides_the_early_clip(lesson):
+    """What the explanation says of Adam: here it learns as well with the mistake."""
+
+    def train(step) -> list[float]:
+        model = lesson["autoencoder"]().to(lesson["device"])
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        return [step(model, optimizer, lesson["our_pixels"]) for _ in range(60)]
+
+    early, right = train(lesson["early_step"]), train(lesson["amp_step"])
+    assert early[-1] < 1.1 * right[-1] < 0.15 * right[0]
+
+
+def test_pure_fp16_learns_the_small_pictures_only():
+    pure_big = STORED.curves("pure_big = ")["pure FP16, no scaler"]
+    assert len(set(pure_big)) == 1
+    learned = STORED.printed("small pictures, no scaler").partition("error per pixel ")[2]
+    assert float(learned) < 0.1 * pure_big[0]
+    refused = STORED.printed("small pictures, with a scaler")
+    assert "scaler: ValueError: Attempting to unscale" in refused
+
+
+@pytest.mark.slow
+def test_pure_fp16_stands_still_to_the_bit_on_the_big_pictures(lesson):
+    model = lesson["autoencoder"]().to(lesson["device"]).half()
+    step = lesson["pure_fp16_without_scaler"]
+    curve = lesson["train"](step, pixels=lesson["big"], model=model)
+    assert curve[-1] == curve[0]
+
+
+def test_put_back_my_step_gives_the_curve_of_the_lesson():
+    """To the digits of the picture, for the steps are the same."""
+    shown = STORED.curves("mine = train")
+    assert shown["mine"] == shown["mixed precision"] == BIG["mixed precision"]
+    mine, ours = (
+        re.sub("  # .*", "", STORED.cell(start).source.partition(start)[2])
+        for start in ("def my_step", "def amp_step")
+    )
+    assert mine == ours
+
+
+# ---- how it is told -----------------------------------------------------------------------------
+
+
+def test_no_line_of_output_is_a_bare_true_or_false():
+    printed = [o.text for cell in CODE for o in cell.outputs if o.output_type == "stream"]
+    assert len(printed) >= 6
+    assert not re.search(r"\b(True|False|yes|no)\s*$", "\n".join(printed), re.MULTILINE)
+
+
+def test_the_code_shows_no_marks_of_our_tests():
+    assert not [cell.source for cell in CODE if "NBVAL" in cell.source]
+
+
+def test_each_line_of_the_loop_has_a_link_to_its_lesson():
+    (text,) = [cell.source for cell in CELLS if "| line |" in cell.source]
+    rows = [row for row in text.partition("|---|---|---|\n")[2].splitlines() if row[:1] == "|"]
+    assert len(rows) >= 8
+    for row in rows:
+        assert re.search(r"\[lesson \d\d\]\(\d\d_\w+\.ipynb\) \|$", row), row
