@@ -21,6 +21,7 @@ import pytest
 import uv_or_pip
 from waiting import wait_until
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("install", "uv_or_pip", "watched")
 PIP = """

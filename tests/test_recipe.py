@@ -10,6 +10,8 @@ from amp_lessons import recipe
 from amp_lessons.recipe import AS_RECORDED, RecipeError, Size, run_recipe
 from amp_lessons.records import load_records
 
+pytestmark = pytest.mark.slow
+
 TINY = Size(width=8, batch=4, batches=2, epochs=2)
 
 

@@ -14,6 +14,8 @@ from amp_lessons.bench import runner
 from amp_lessons.bench.report import A_CPU
 from amp_lessons.step_timing import StepRow, step_rows, step_table, time_training
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def small_roofs(monkeypatch):
