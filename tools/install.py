@@ -75,13 +75,13 @@ def install(place: "Place", what: str) -> None:
 
 
 def make_environment(place: "Place", reason: str, signals: "Signals") -> None:
-    """Run `python -m venv`, over whatever half of an environment may be there."""
+    """Run `python -m venv`, over whatever half of an environment may be there. uv brings pip."""
     require_python()
     if reason:
         say(f"{reason}: making {place.venv.name} again")
-    say(f"Making a Python environment in {place.venv.name} (usually 5 to 15 seconds)")
+    say(f"Making a Python environment in {place.venv.name}")
     place.venv.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "venv", "--clear", str(place.venv)]
+    command = [sys.executable, "-m", "venv", "--without-pip", "--clear", str(place.venv)]
     step = Step(command, place.root, signals)
     if step.run(lambda _: f"making {place.venv.name}"):
         output = "\n".join(step.lines)
@@ -220,7 +220,7 @@ class Place:
                 f"(usually 2 to 10 minutes; {CUDA_SIZE})"
             )
         return (
-            "Installing PyTorch, JupyterLab and what they need (usually less than 2 minutes;\n"
+            "Installing PyTorch, JupyterLab and what they need (usually less than a minute;\n"
             "PyTorch's CPU build alone is about 200 MB)" + self._gpu()
         )
 
@@ -247,14 +247,14 @@ class Place:
         if not any(self.venv.iterdir()):
             return ""
         try:
-            asked = f"import sys, pip; sys.exit(sys.version_info < {OLDEST!r})"
+            asked = f"import sys; sys.exit(sys.version_info < {OLDEST!r})"
             command = [str(self.python), "-c", asked]
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
         except OSError:
             return f"{self.venv.name} has no Python that runs"
-        return f"{self.venv.name} is not complete" if done.returncode else None
+        return f"{self.venv.name} is broken, or too old" if done.returncode else None
 
     def _stamp(self, what: str) -> "dict":
         """What was installed here, as `note_ready` wrote it down."""

@@ -28,6 +28,26 @@ CUDA_ONLY = (
 )
 # What uv, and then pip, say when packages for CUDA are on their way.
 CUDA_COMES = r" \+ nvidia-|\s*(Collecting|Downloading) (\S*/)?nvidia[-_]"
+INSTALL = ["--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
+# What `make lab` imports until the end of a first lesson, in two processes at once.
+FIRST_IMPORTS = (
+    "torch",
+    "jupyterlab.labapp, ipykernel.kernelapp, ipywidgets, matplotlib.pyplot, sklearn.datasets",
+)
+WARM_UP = """
+import os, subprocess, sys
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+parts = [subprocess.Popen([sys.executable, "-c", "import " + names]) for names in sys.argv[1:]]
+for part in parts:
+    part.wait()
+"""
+COMPILING = "compiling what a first lesson needs"
+SILENT = {
+    "cwd": str(Path(__file__).resolve().parent.parent),
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.DEVNULL,
+}
 # pip's options, and the variables that tell uv the same.
 UV_NAMES = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -74,9 +94,8 @@ class Tools:
         self.place = place
         self.signals = signals
         self.log = log
+        self.what = what
         self.requirements = place.requirements(what)
-        self.pip = [place.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-        self.pip += ["install", "--progress-bar", "off"]
         self.no_cuda = place.build == "cpu" and sys.platform == "linux"
         self.environment = {}
 
@@ -86,28 +105,51 @@ class Tools:
         Returns "", or why that did not work.
         """
         try:
-            if self.place.uv() is None:
-                self._run([*self.pip, "--retries", "1", "-c", "constraints.txt", "uv"])
-            if self.place.uv() is None:
-                return "pip installed none"
-            self.environment = for_uv(settings_of_pip(self.place), self.place.root)
+            if self.place.uv() is None and not self._fetched_uv():
+                return "it can't be downloaded"
+            self.environment = for_uv(settings_of_pip(self._pip()), self.place.root)
             command = [self.place.uv(), "pip", "install", "--color", "never"]
             command += ["--python", self.place.python]
             # uv stops at the first index that has a package. pip takes the best of all of them.
-            command += ["--index-strategy", "unsafe-best-match", *self.requirements]
+            command += ["--index-strategy", "unsafe-best-match", *self.requirements, "pip"]
             if self.no_cuda and self._brings_cuda(command):
                 command += ["--torch-backend", "cpu"]  # from PyTorch's own index
                 self._only_with_cpu_build(command)
-            self._run([*command, "--compile-bytecode"])
+            # To compile everything takes longer than all the rest, so a learner gets what is needed
+            # to start: a first import is as fast, and the others write their bytecode themselves.
+            self._run(command if self.what == "lab" else [*command, "--compile-bytecode"])
+            if self.what == "lab":
+                self._run([self.place.python, "-c", WARM_UP, *FIRST_IMPORTS], lambda _: COMPILING)
         except (ToolError, OSError) as error:
             return str(error)
         return ""
 
+    def _fetched_uv(self) -> bool:
+        """Whether pip could put uv into the environment."""
+        words = ["--retries", "1", "-c", "constraints.txt", "uv"]
+        try:
+            self._run([*self._pip(), *INSTALL, *words])
+        except ToolError:
+            return False
+        return self.place.uv() is not None
+
     def pip_installs(self) -> None:
         """Install with pip, which is ended as soon as it collects what nobody asked for."""
         self.environment = {"TMPDIR": str(self.place.scratch)}  # /tmp may be too small for CUDA
-        command = [*self.pip, *self.requirements]
+        command = [*self._pip(of_its_own=True), *INSTALL, *self.requirements]
         self._run(command, self._refuse_cuda if self.no_cuda else doing)
+
+    def _pip(self, of_its_own: bool = False) -> list:
+        """The environment's pip, or while it has none, the one of the Python that made it."""
+        own = [self.place.python, "-m", "pip"]
+        if (self.place.packages() / "pip" / "__main__.py").exists():
+            return own
+        if not of_its_own:
+            other = [sys.executable, "-m", "pip", "--python", str(self.place.python)]
+            if subprocess.run([*other, "--version"], **SILENT).returncode == 0:
+                return other
+        self._run([self.place.python, "-m", "ensurepip"], lambda _: "making pip")
+        return own
 
     def _brings_cuda(self, command: list) -> bool:
         plan = self._run([*command, "--dry-run"], lambda _: "looking for versions that fit")
@@ -135,12 +177,9 @@ class Tools:
         return step.lines
 
 
-def settings_of_pip(place: "Place") -> "dict[str, str]":
+def settings_of_pip(pip: list) -> "dict[str, str]":
     """The settings that pip has from its files and variables, by the names of its options."""
-    command = [str(place.python), "-m", "pip", "config", "list"]
-    listed = subprocess.run(
-        command, cwd=str(place.root), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
-    )
+    listed = subprocess.run([*map(str, pip), "config", "list"], **SILENT)
     settings = {}
     for section in ("global.", "install.", ":env:."):  # each is stronger than the one before
         for line in listed.stdout.decode("utf-8", errors="replace").splitlines():
@@ -219,9 +258,11 @@ def is_complete(info: Path) -> bool:
 
 
 def why(lines: "list[str]") -> str:
-    """The line of uv's or pip's output that says why it failed."""
+    """The line of uv's or pip's output that says why it failed, or the last cause that uv names."""
     lines = [line.strip() for line in lines if line.strip()]
-    errors = [line for line in lines if re.match(r"(?i)error: (?!ResolutionImpossible)", line)]
-    because = [line[1:] for line in lines if line.startswith("\u00d7")]  # uv puts a cross before it
-    last = (errors or because or lines or ["it said nothing"])[-1]
+    vague = "ResolutionImpossible|subprocess-exited"
+    errors = [line for line in lines if re.match(rf"(?i)error: (?!{vague})", line)]
+    crosses = [line[1:] for line in lines if line.startswith("\u00d7")]  # uv's, before an error
+    causes = [line.split(": ")[-1] for line in lines if re.match("(cause|Caused by): ", line)]
+    last = (causes or errors or crosses or lines or ["it said nothing"])[-1]
     return re.sub(r"(?i)^error:\s*", "", last).strip()

@@ -22,6 +22,8 @@ from amp_lessons.amp.speed.bench import report as shown
 from amp_lessons.amp.speed.bench.modes import MODES
 from amp_lessons.app import cli
 
+pytestmark = pytest.mark.slow
+
 CUDA = torch.device("cuda")
 FP32, TF32, FP16, BF16, COMPILED = MODES
 
@@ -107,7 +109,6 @@ def test_kept_losses_do_not_pin_their_buffers():
     assert 0 < peaks[1] - peaks[0] <= 5 * number
 
 
-@pytest.mark.slow
 def test_a_constant_slow_start_is_not_taken_for_the_time():
     """The GPU is 20 times slower through all warm-ups and most of the first round of samples."""
     gpu = PretendCuda()

@@ -160,6 +160,7 @@ def test_wherever_it_is_interrupted(tmp_path, stop):
     assert second.run(STEPS - stop).state() == want
 
 
+@pytest.mark.slow
 def test_in_another_process(tmp_path):
     want = Training().run(STEPS).state()
     save_checkpoint(tmp_path / "run.pt", **Training().run(STOP).parts)

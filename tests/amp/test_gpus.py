@@ -69,6 +69,7 @@ def test_attention_takes_the_kernels_of_its_compute_capability():
     )
 
 
+@pytest.mark.slow
 def test_memory_and_explain_answer_for_it():
     run(
         ADDED + "import torch\n"
@@ -84,6 +85,7 @@ def test_memory_and_explain_answer_for_it():
     )
 
 
+@pytest.mark.slow
 def test_the_bench_the_tables_and_the_widgets_show_it():
     run(
         ADDED + "import torch\n"

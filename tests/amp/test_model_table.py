@@ -19,10 +19,11 @@ from real_models import compare, recorder, table
 from real_models.packages import nms, prepare
 from real_models.recorder import Op
 from real_models.zoo import MODELS
-from real_models.zoo.model import Model
 from torch import nn
 
 from amp_lessons.amp.explain import Hazard, explain_autocast
+
+pytestmark = pytest.mark.slow
 
 STORED = table.read()
 LINES = STORED["models"]
@@ -35,16 +36,10 @@ def _packages():
     prepare()
 
 
-SLOWEST = {"diffusers/unet-text", "torchvision/mobilenet_v3_small"}  # over two seconds each
-
-
-def marks(model: Model) -> list[pytest.MarkDecorator]:
-    if not model.gate:
-        return [pytest.mark.long]
-    return [pytest.mark.slow] if model.name in SLOWEST else []
-
-
-CASES = [pytest.param(model, id=model.name, marks=marks(model)) for model in MODELS]
+CASES = [
+    pytest.param(model, id=model.name, marks=[] if model.gate else [pytest.mark.long])
+    for model in MODELS
+]
 
 
 @pytest.mark.parametrize("model", CASES)

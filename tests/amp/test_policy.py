@@ -582,6 +582,7 @@ def test_a_table_tries_each_op_few_times_in_one_sandbox(monkeypatch, device):
     assert 7 * len(table) <= made["attempt"] < 7.5 * len(table)
 
 
+@pytest.mark.slow
 def test_the_first_table_of_a_process_is_quiet():
     """It also imports the fake tensors, and writes not a word on standard error."""
     code = "from amp_lessons.amp import policy; print(len(policy.policy_table('cuda')))"

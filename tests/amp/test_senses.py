@@ -101,6 +101,7 @@ def test_what_was_made_runs_for_real_too(configs, name):
     assert torch.isfinite(given.model(**given.kwargs).loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_survey_counts_them_at_two_batches(configs, name):
     given = enter(Wanted(hf=f"{name}.json", length=320))
@@ -141,6 +142,7 @@ def test_a_text_without_room_for_the_picture_says_so(configs, capsys):
     assert "No largest batch" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["explain", "memory"])
 def test_what_the_model_refuses_is_left_out_and_told(configs, command, capsys):
     odd = CONFIGS["qwen2_vl"] | {"vision_config": PATCHES | {"hidden_size": 16}}

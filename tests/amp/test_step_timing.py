@@ -14,6 +14,8 @@ from amp_lessons.amp.speed.bench import runner
 from amp_lessons.amp.speed.bench.report import A_CPU
 from amp_lessons.amp.speed.step_timing import StepRow, step_rows, step_table, time_training
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def small_roofs(monkeypatch):

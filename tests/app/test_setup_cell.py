@@ -260,6 +260,7 @@ def shown(notebook: nbformat.NotebookNode, text: str) -> str:
 LESSON = catalogue.lesson_called("number_formats")
 
 
+@pytest.mark.slow
 def test_a_lesson_and_a_sheet_work_alone_in_an_empty_folder(tmp_path):
     """No workspace and no other notebook: a prediction is asked, a check answers, and the progress
     of both is saved."""

@@ -128,6 +128,7 @@ def test_no_slide_of_any_lesson_sticks_out(open_deck, tmp_path, lesson):
     check_all_slides(open_deck(written(lesson, tmp_path)), lesson)
 
 
+@pytest.mark.slow
 def test_the_type_gets_smaller_on_a_slide_that_is_too_full(open_deck, file, tmp_path):
     text = file.read_text(encoding="utf-8")
     crowded = tmp_path / "crowded.html"
@@ -161,6 +162,7 @@ def test_a_key_turns_from_the_poll_to_its_answer_and_the_notes_explain_it(open_d
     assert page.wanted == []
 
 
+@pytest.mark.slow
 def test_t_changes_light_and_dark(open_deck, file):
     page = open_deck(file, color_scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"

@@ -168,6 +168,7 @@ os.chmod("closed", 0)
 """
 
 
+@pytest.mark.slow
 def test_nested_folders_are_removed_and_cost_no_marks(
     sheet, without_sandbox, tmp_path, monkeypatch
 ):
@@ -533,6 +534,7 @@ def judges():
     judges.close()
 
 
+@pytest.mark.slow
 def test_a_judge_that_ends_is_started_again():
     with closing(Judges("a seed for tests")) as judges:
         _end_a_judge(judges)

@@ -174,6 +174,7 @@ def test_a_required_sandbox_is_not_replaced(nothing_allowed):
     assert "--require-sandbox" in str(error.value)
 
 
+@pytest.mark.slow
 def test_without_one_the_grader_goes_on_and_says_so(nothing_allowed, tmp_path):
     with grading.open_batch(grading.Options(), [LESSON.slug]) as batch:
         assert batch.missing == UNPROTECTED
@@ -213,6 +214,7 @@ def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
     assert run.stdout == f"{scratch} {LESSON.points} {LESSON.points}\n", run.stderr[-2000:]
 
 
+@pytest.mark.slow
 def test_a_fork_server_that_ends_is_started_again(tmp_path):
     with open_class(jobs=1) as batch:
         batch._starter._process.kill()

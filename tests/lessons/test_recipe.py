@@ -10,6 +10,8 @@ from amp_lessons.amp.speed.records import load_records
 from amp_lessons.lessons import recipe
 from amp_lessons.lessons.recipe import AS_RECORDED, RecipeError, Size, run_recipe
 
+pytestmark = pytest.mark.slow
+
 TINY = Size(width=8, batch=4, batches=2, epochs=2)
 
 

@@ -15,6 +15,8 @@ import salts
 from amp_lessons.exercises.checks import draws
 from amp_lessons.exercises.varied import Varied
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("survives", "next_float", "choose_format", "stop_sinking")
 SLOWER = ("kahan_sum", "StaticScaler")
 MOST_NAMELESS = 20  # of about 2,000 wrong answers
@@ -80,9 +82,7 @@ def proved(names: tuple[str, ...], salt: str) -> int:
     return int(lost)
 
 
-@pytest.mark.parametrize(
-    "names", [QUICK, pytest.param(SLOWER, marks=pytest.mark.slow)], ids=["quick", "slower"]
-)
+@pytest.mark.parametrize("names", [QUICK, SLOWER], ids=["quick", "slower"])
 def test_exercises_keep_their_verdicts_under_a_salt(names):
     assert proved(names, "a salt") == 0
 
