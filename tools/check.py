@@ -34,7 +34,7 @@ WRITERS = ("readme.py", "build_workshops.py", "sync_environment.py")
 REBUILD = "tools/rebuild.py"
 SOURCES = ("sources/", f"{PACKAGE}/", "notebooks/", "exercises/", "solutions/")
 """What notebooks are made of, besides the tools that make them."""
-RAN_ALREADY = "tests/build/test_build.py::test_rebuilt_notebooks_are_the_stored_ones_to_the_byte"
+RAN_ALREADY = "tests/tools/test_build.py::test_rebuilt_notebooks_are_the_stored_ones_to_the_byte"
 """It builds a lesson, as this does."""
 NAMED = 6  # changed files
 EXPLAINED = (
@@ -146,7 +146,7 @@ class Check:
         tools = os.pathsep.join(filter(None, (str(ROOT / "tools"), os.environ.get("PYTHONPATH"))))
         command = ["-m", "pytest", "-q", "--tb=short", "-m", "not slow and not long"]
         command += ["-p", "only_concerned", *(TWO if len(files) > 1 else []), *files]
-        if not {"tests/build/test_build.py", "tools/build_notebooks.py"} & set(self.changed.paths):
+        if not {"tests/tools/test_build.py", "tools/build_notebooks.py"} & set(self.changed.paths):
             command.append(f"--deselect={RAN_ALREADY}")
         began = time.monotonic()
         process = self.steps.start(command, PYTHONPATH=tools, **{ORDERS: str(orders)})

@@ -29,7 +29,7 @@ class Row:
         files: the pattern, below the root; `*` also stands for folders.
         but: a pattern of files that are meant by none of this.
         tests: patterns of test files, each run as a whole. Behind one stands in brackets what the
-            names of its parametrized tests must hold: ``tests/build/test_build.py[{lesson}]``.
+            names of its parametrized tests must hold: ``tests/tools/test_build.py[{lesson}]``.
         tool: a checker below ``tools/``.
         of: what the checker is given.
         notebooks: those that depend on the file, besides those that import it.
@@ -49,7 +49,7 @@ TABLE = (
     Row(
         "sources/lessons/*.py",
         tests=(
-            "tests/build/test_build.py[{lesson}]",
+            "tests/tools/test_build.py[{lesson}]",
             "tests/core/test_links.py",
             "tests/*/test_{slug}.py",
         ),
@@ -60,13 +60,13 @@ TABLE = (
         but="amp_lessons/exercises/checks/*",
         tool="check_exercises.py",
         of="{exercises}",
-        tests=("tests/exercises/test_exercises.py[{topic}]", "tests/build/test_build.py[{topic}]"),
+        tests=("tests/exercises/test_exercises.py[{topic}]", "tests/tools/test_build.py[{topic}]"),
     ),
     Row(
         "amp_lessons/quiz/bank/*.toml",
         tool="check_bank.py",
         of="{stem}",
-        tests=("tests/quiz/test_bank.py[{stem}]", "tests/build/test_build.py[{stem}]"),
+        tests=("tests/quiz/test_bank.py[{stem}]", "tests/tools/test_build.py[{stem}]"),
     ),
     Row("amp_lessons/quiz/generators/*.py", tests=("tests/quiz/test_generators.py[{stem}]",)),
     Row("amp_lessons/amp/errors/entries/*.toml", tests=("tests/amp/test_lookup*.py",)),
@@ -86,9 +86,9 @@ TABLE = (
     Row(
         "amp_lessons/core/catalogue.py",
         tests=(
-            "tests/build/test_build.py",
+            "tests/tools/test_build.py",
             "tests/app/test_home.py",
-            "tests/build/test_readme.py",
+            "tests/tools/test_readme.py",
             "tests/classroom/test_workshop.py",
         ),
     ),
@@ -99,13 +99,13 @@ TABLE = (
     ),
     Row("amp_lessons/classroom/workshop/*.toml", tests=("tests/classroom/test_workshop.py",)),
     Row("amp_lessons/*.py", tests=("tests/test_architecture.py",)),
-    Row("README.md", tests=("tests/build/test_readme.py",)),
-    Row("docs/*.md", tests=("tests/build/test_readme.py",)),
+    Row("README.md", tests=("tests/tools/test_readme.py",)),
+    Row("docs/*.md", tests=("tests/tools/test_readme.py",)),
     Row("docs/workshop_*.md", tests=("tests/classroom/test_workshop.py",)),
     Row(
-        "pyproject.toml", tests=("tests/build/test_environment.py", "tests/build/test_packaging.py")
+        "pyproject.toml", tests=("tests/tools/test_environment.py", "tests/tools/test_packaging.py")
     ),
-    Row("environment.yml", tests=("tests/build/test_environment.py",)),
+    Row("environment.yml", tests=("tests/tools/test_environment.py",)),
     Row("conftest.py", says="Every test shares conftest.py: run `make test`."),
     Row("tests/conftest.py", says="Many tests share tests/conftest.py: run `make test`."),
 )

@@ -47,7 +47,7 @@ MADE_UP = {
     "tools/no_such.py",
 }
 """What is not here, and is named all the same."""
-ABOUT_OTHERS = {Path(__file__).resolve(), ROOT / "tests/build/test_check.py"}
+ABOUT_OTHERS = {Path(__file__).resolve(), ROOT / "tests/tools/test_check.py"}
 """Tests whose strings are about a repository that they make up."""
 
 

@@ -194,7 +194,7 @@ def test_a_test_whose_packages_are_missing_is_known(small):
     assert small.missing("tests/test_light.py") == ["no_such_package"]
     assert small.missing("tests/test_script.py") == ["no_such_wheel"]
     assert small.missing("tests/test_street.py") == []
-    assert CODE.missing("tests/build/test_check.py") == []
+    assert CODE.missing("tests/tools/test_check.py") == []
 
 
 # ---- what belongs to what -----------------------------------------------------------------------
@@ -229,8 +229,11 @@ def test_what_it_names_is_there():
 
 def test_a_lesson_has_its_own_tests():
     found = plan(["sources/lessons/02_how_numbers_break_deep.py"], CODE)
-    assert found.own["tests/build/test_build.py"] == {"02_how_numbers_break"}
-    assert {"tests/core/test_links.py", "tests/lessons/test_how_numbers_break.py"} <= found.own.keys()
+    assert found.own["tests/tools/test_build.py"] == {"02_how_numbers_break"}
+    assert {
+        "tests/core/test_links.py",
+        "tests/lessons/test_how_numbers_break.py",
+    } <= found.own.keys()
     assert found.tools == {}
 
 
@@ -258,7 +261,9 @@ def test_entries_concern_their_tests_and_the_lesson_that_shows_them():
 
 def test_a_module_concerns_its_tests_its_importers_and_its_lessons():
     found = plan(["amp_lessons/amp/roofline.py"], CODE)
-    assert {"tests/amp/test_roofline.py", "tests/amp/test_gpus.py", "tests/app/test_home.py"} <= {*found.own}
+    assert {"tests/amp/test_roofline.py", "tests/amp/test_gpus.py", "tests/app/test_home.py"} <= {
+        *found.own
+    }
     assert found.own["tests/quiz/test_generators.py"] == {"speed"}
     assert "tests/amp/test_report.py" in found.others
     assert not found.own.keys() & {*found.others}
@@ -288,14 +293,14 @@ def test_every_module_reaches_a_test():
 def test_a_tool_a_helper_and_a_page_concern_the_tests_that_use_them():
     assert "tests/core/test_links.py" in plan(["tools/links.py"], CODE).own
     assert plan(["tests/raised_errors.py"], CODE).others == ["tests/amp/test_lookup_entries.py"]
-    assert "tests/build/test_readme.py" in plan(["docs/records.md"], CODE).own
+    assert "tests/tools/test_readme.py" in plan(["docs/records.md"], CODE).own
     assert plan(["tests/data/pasted_errors.toml"], CODE).others == ["tests/amp/test_lookup.py"]
     assert plan(["conftest.py"], CODE).says
 
 
 def test_a_test_that_is_wanted_whole_is_run_whole():
-    both = plan(["sources/lessons/06_grad_scaler.py", "tests/build/test_build.py"], CODE)
-    assert both.own["tests/build/test_build.py"] == set()
+    both = plan(["sources/lessons/06_grad_scaler.py", "tests/tools/test_build.py"], CODE)
+    assert both.own["tests/tools/test_build.py"] == set()
 
 
 def test_every_source_of_a_notebook_is_known():
@@ -412,11 +417,15 @@ def test_tests_run_and_those_without_their_package_are_named(tmp_path, monkeypat
     checked = check.Check(steps, Changes("main", "", ("tests/core/test_messages.py",)))
     lacking = {"tests/classroom/test_nbgrader.py": ["nbgrader"]}
     monkeypatch.setattr(checked.code, "missing", lambda test: lacking.get(test, []))
-    found = concerned.Plan(own={"tests/core/test_messages.py": set(), "tests/classroom/test_nbgrader.py": set()})
+    found = concerned.Plan(
+        own={"tests/core/test_messages.py": set(), "tests/classroom/test_nbgrader.py": set()}
+    )
     checked.test(found, [])
     assert steps.failed == {}
     assert "ok    tests of 1 files, passed: " in capsys.readouterr().out
-    assert checked.left == ["tests/classroom/test_nbgrader.py: `make test` installs nbgrader for it"]
+    assert checked.left == [
+        "tests/classroom/test_nbgrader.py: `make test` installs nbgrader for it"
+    ]
 
 
 SLEEPS = """

@@ -21,10 +21,8 @@ import pytest
 import uv_or_pip
 from waiting import wait_until
 
-<<<<<<< HEAD:tests/build/test_install.py
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
->>>>>>> main:tests/test_install.py
 TOOLS = ("install", "uv_or_pip", "watched")
 PIP = """
 import os, pathlib, sys, time
