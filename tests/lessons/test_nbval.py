@@ -56,7 +56,13 @@ def outcomes(tmp_path_factory) -> dict[str, str]:
     """One pytest run over a notebook with a cell for each case, with our own settings."""
     folder = tmp_path_factory.mktemp("nbval")
     (folder / "tests").mkdir()
-    for name in ("pyproject.toml", "conftest.py", "tests/outputs.py", "tests/leftovers.py"):
+    for name in (
+        "pyproject.toml",
+        "conftest.py",
+        "tests/outputs.py",
+        "tests/leftovers.py",
+        "tests/warm_kernels.py",
+    ):
         shutil.copy(ROOT / name, folder / name)
     cells = [
         new_code_cell(source, outputs=stored(output), execution_count=1)
