@@ -71,8 +71,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from amp_lessons import ask, op_policy, plots, policy_table, predict
+from amp_lessons.amp import training
 from amp_lessons.amp.policy import counts
-from amp_lessons.amp.training import loops
 from amp_lessons.lessons.experiments import raised, warned
 from amp_lessons.lessons.myths import proofs
 
@@ -326,7 +326,7 @@ predict("myths_and_clinic.mean_of_ten_thousand")
 # %%
 with proofs.cuda_rules():
     print("18 a CPU layer in a CUDA region returns", layer(x).dtype)
-losses = loops.train_digits("fp16 unscaled", 30, loss_factor=1e-6).losses
+losses = training.train_digits("fp16 unscaled", 30, loss_factor=1e-6).losses
 zero = torch.tensor(0.0, dtype=torch.float16)
 print(f"19 most gradients are zero: loss {losses[0]:.2f}, 30 steps later {losses[-1]:.2f}")
 print(f"19 0 log 0 = {zero * zero.log()}, 0 / 0 = {zero / zero}")
@@ -474,8 +474,8 @@ print("30 without a decorator:", proofs.product_dtype())
 print("30 custom_fwd:", proofs.product_dtype(alone))
 print("30 custom_fwd with cast_inputs:", proofs.product_dtype(casting))
 prices = {
-    "FP32": proofs.price(loops.train_fp32),
-    "FP16 with a scaler": proofs.price(loops.train_fp16, torch.amp.GradScaler("cpu")),
+    "FP32": proofs.price(training.train_fp32),
+    "FP16 with a scaler": proofs.price(training.train_fp16, torch.amp.GradScaler("cpu")),
 }
 for name, found in prices.items():
     print(f"31 {name}: {found.lines} lines in the loop, {found.operations} operations, ", end="")

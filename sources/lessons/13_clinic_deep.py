@@ -23,7 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from amp_lessons import op_policy, plots, training_memory
-from amp_lessons.amp.training import loops, models
+from amp_lessons.amp import training
+from amp_lessons.amp.training import models
 from amp_lessons.core.messages import said
 from amp_lessons.lessons.clinic import Clinic
 
@@ -36,7 +37,7 @@ from amp_lessons.lessons.clinic import Clinic
 # %%
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 GradScaler = torch.amp.GradScaler
-clinic, digits = Clinic(), loops.load_digits()
+clinic, digits = Clinic(), training.load_digits()
 layer, x, y = nn.Linear(8, 3), torch.ones(4, 8), torch.zeros(4, 3)
 
 
@@ -694,7 +695,7 @@ def operations(enabled):
     return len(watch.ops)
 
 
-network, rows, labels = loops.digits_network(), digits.train_images[:8], digits.train_labels[:8]
+network, rows, labels = training.digits_network(), digits.train_images[:8], digits.train_labels[:8]
 print("operations:", operations(False), "in FP32,", operations(True), "under autocast")
 clinic.cite(23)
 

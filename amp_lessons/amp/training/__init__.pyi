@@ -1,6 +1,9 @@
 from . import loops as loops
 from . import models as models
 from .loops import Batches as Batches
+from .loops import Digits as Digits
+from .loops import Run as Run
+from .loops import accuracy as accuracy
 from .loops import autoencoder as autoencoder
 from .loops import digits_gradients as digits_gradients
 from .loops import digits_network as digits_network
@@ -8,3 +11,8 @@ from .loops import load_checkpoint as load_checkpoint
 from .loops import load_digits as load_digits
 from .loops import outcome as outcome
 from .loops import save_checkpoint as save_checkpoint
+from .loops import train_bf16 as train_bf16
+from .loops import train_digits as train_digits
+from .loops import train_fp16 as train_fp16
+from .loops import train_fp16_unscaled as train_fp16_unscaled
+from .loops import train_fp32 as train_fp32

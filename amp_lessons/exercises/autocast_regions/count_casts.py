@@ -46,7 +46,7 @@ def count_casts(work):
 # %% probe
 from amp_lessons.exercises.autocast_regions.stage_calls import works
 
-WATCHES = ("experiments.regions", "myths.proofs:operations", "trace")
+WATCHES = ("amp.policy.regions", "lessons.myths.proofs:operations", "amp.explain")
 probe = Probe(works, own=tuple(f"amp_lessons.{room}" for room in WATCHES))
 
 # %% judge
