@@ -33,25 +33,25 @@ test-long: $(VENV)/.tests
 	@$(BIN)/python tools/run_tests.py long $(ARGS)
 
 # What a change concerns: `make check`, `make check SINCE=HEAD~3`.
-check: $(VENV)/.tests
+check: $(VENV)/.authors
 	@$(BIN)/python tools/check.py $(if $(SINCE),--since $(SINCE)) $(ARGS)
 
 # In an environment of its own below .venvs, which is kept. `ARGS=-- tests/amp/test_policy.py` runs less.
 test-torch:
 	@$(PYTHON) tools/test_torch.py "$(TORCH)" $(ARGS)
 
-notebooks: $(VENV)/.tests
+notebooks: $(VENV)/.authors
 	$(BIN)/python tools/build_notebooks.py
 
-environment: $(VENV)/.tests
+environment: $(VENV)/.authors
 	$(BIN)/python tools/sync_environment.py
 
-format: $(VENV)/.tests
+format: $(VENV)/.authors
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format . amp_lessons/exercises/*/stage*.py
 
 # tools/install.py knows in milliseconds whether there is anything to do, so it is always asked.
-$(VENV)/.lab $(VENV)/.tests: FORCE
+$(VENV)/.lab $(VENV)/.authors $(VENV)/.tests: FORCE
 	@$(PYTHON) tools/install.py $(patsubst .%,%,$(notdir $@)) --venv $(VENV)
 
 FORCE:

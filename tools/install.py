@@ -25,7 +25,8 @@ from watched import OneAtATime, Signals, Step, Stopped, minutes, say
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 FURTHER = ("python3.13", "python3.12", "python3.11", "python3.14")
-EXTRAS = {"lab": "", "tests": "[tests]"}
+# From the least to the most: what is installed for one covers those before it.
+EXTRAS = {"lab": "", "authors": "[authors]", "tests": "[tests]"}
 # The package index has torchvision for CUDA only, and beside a CPU build of PyTorch no program can
 # import it, nor timm, nor peft. This file, run at each start of Python, repairs that: a copy goes
 # into the environment of the tests, with a .pth file that calls it. It does nothing where
@@ -196,7 +197,8 @@ class Place:
         return self.packages() / "amp_lessons_vision_ops.py"
 
     def note_ready(self, what: str) -> None:
-        for covered in {"lab", what}:  # what the tests need includes what the course needs
+        every = list(EXTRAS)
+        for covered in every[: every.index(what) + 1]:
             text = json.dumps(self._wanted(), indent=1)
             (self.venv / ("." + covered)).write_text(text + "\n", encoding="utf-8")
 

@@ -129,7 +129,7 @@ def test_every_spec_is_one_that_conda_can_read():
 
 
 def test_every_dependency_appears_with_its_range():
-    of_tests = [r for r in PROJECT["optional-dependencies"]["tests"] if r.startswith("nbval")]
+    of_tests = [r for r in PROJECT["optional-dependencies"]["authors"] if r.startswith("nbval")]
     required = [Requirement(r) for r in (*PROJECT["dependencies"], *of_tests)]
     required = [r for r in required if str(r) not in map(str, map(Requirement, FROM_PYPI))]
     specs = {spec.name.normalized: spec for spec in map(MatchSpec, SPECS)}
@@ -191,7 +191,7 @@ def test_whatever_the_package_imports_is_declared():
 # ---- the pins ------------------------------------------------------------------------------
 
 EXTRAS = PROJECT["optional-dependencies"]
-PINNED_EXTRAS = ("tests", "classroom", "hub", "cluster", "models")
+PINNED_EXTRAS = ("tests", "authors", "classroom", "hub", "cluster", "models")
 
 
 def pins() -> dict[str, Version]:

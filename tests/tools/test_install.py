@@ -167,7 +167,7 @@ def test_it_says_what_it_does_and_then_has_nothing_to_do(project):
 def test_what_the_tests_need_includes_what_the_course_needs(project):
     assert run(project, "tests").returncode == 0
     assert "--editable .[tests] pip --compile-bytecode" in calls(project)[-1]
-    assert run(project, "lab").stdout == ""
+    assert run(project, "authors").stdout == run(project, "lab").stdout == ""
     (project / ".venv" / ".tests").unlink()
     assert "what the tests need" in run(project, "tests").stdout
 
