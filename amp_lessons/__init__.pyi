@@ -36,15 +36,3 @@ from .amp.training.loops import load_digits as load_digits
 from .lessons import plots as plots
 from .lessons.interview import ask as ask
 from .lessons.interview import predict as predict
-
-# Widgets.
-from .lessons.widgets import AutocastSteps as AutocastSteps
-from .lessons.widgets import BitExplorer as BitExplorer
-from .lessons.widgets import ErrorLookup as ErrorLookup
-from .lessons.widgets import GradientHistogram as GradientHistogram
-from .lessons.widgets import MemoryCalculator as MemoryCalculator
-from .lessons.widgets import OrderTheCalls as OrderTheCalls
-from .lessons.widgets import PolicyBrowser as PolicyBrowser
-from .lessons.widgets import PublishedExplorer as PublishedExplorer
-from .lessons.widgets import RooflineExplorer as RooflineExplorer
-from .lessons.widgets import ScalerLab as ScalerLab

@@ -40,7 +40,7 @@ home.show()
 # work. In a terminal, `amp-lessons lookup` does the same.
 
 # %% tags=["live"]
-from amp_lessons import ErrorLookup
+from amp_lessons.lessons.widgets import ErrorLookup
 
 ErrorLookup()
 

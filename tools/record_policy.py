@@ -1,6 +1,6 @@
 """Record what autocast does to each op on the installed torch: `python tools/record_policy.py`.
 
-Writes the file of the installed version in `amp_lessons/amp/policy/record/recorded`, or replaces
+Writes the file of the installed version in `amp_lessons/amp/policy_record/recorded`, or replaces
 it. What it writes is what `amp_lessons.amp.policy` answers now; look at the diff before you commit
 it. Run it on a machine without a GPU, so that every version's CUDA answers come from fake tensors
 and can be compared. A build with CUDA and one without give the same dtypes and groups.
@@ -14,13 +14,12 @@ from typing import Any
 
 import torch
 
-from amp_lessons.amp import policy
-from amp_lessons.amp.policy import record
-from amp_lessons.amp.policy.record.changes import BUILD_ONLY
+from amp_lessons.amp import policy, policy_record
+from amp_lessons.amp.policy_record.changes import BUILD_ONLY
 from amp_lessons.core.files import write_atomically
 
 DTYPES = ("float16", "bfloat16")
-COLUMNS = (*record.COLUMNS, *record.DETAILS)
+COLUMNS = (*policy_record.COLUMNS, *policy_record.DETAILS)
 
 
 def asked() -> dict[str, Any]:
@@ -36,7 +35,7 @@ def asked() -> dict[str, Any]:
         for device in policy.DEVICES
     }
     return {
-        "torch": record.release(torch.__version__),
+        "torch": policy_record.release(torch.__version__),
         "columns": COLUMNS,
         "rules": {device: sorted(policy.rules(device) - BUILD_ONLY) for device in policy.DEVICES},
         "answers": answers,
@@ -65,7 +64,7 @@ def main() -> int:
         print("this machine has a GPU: its answers could not be compared with the other records")
         return 1
     found = asked()
-    file = record.FOLDER / f"{found['torch']}.json"
+    file = policy_record.FOLDER / f"{found['torch']}.json"
     write_atomically(file, as_text(found).encode())
     print(f"recorded {len(policy.OPS)} ops of torch {found['torch']} in {file.name}")
     return 0

@@ -62,6 +62,8 @@ def run(which: str, further: list[str], folder: str) -> int:
     # pytest keeps what its last runs wrote, for anyone who looks into a failure.
     kept = {"PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir(), "OMP_NUM_THREADS": "1"}
     own = os.environ | kept | {"TMPDIR": folder}
+    # Each of some hundred processes would else compile the course and the tests again.
+    own.pop("PYTHONDONTWRITEBYTECODE", None)
     started.append(subprocess.Popen([*tests, *further], cwd=ROOT, env=own))
     try:
         return next(filter(None, ends_of(started)), 0)

@@ -269,7 +269,7 @@ def policy(
     if since is not None:
         _say_what_changed(since, ops or (), device, dtype, json)
         return
-    from amp_lessons.amp.policy.record import asked, shown
+    from amp_lessons.amp.policy_record import asked, shown
 
     devices = [device] if device else list(asked.DEVICES)
     found = [asked.answers(ops, each, dtype or "fp16") for each in devices if ops and not live]
@@ -295,7 +295,7 @@ def _asked_live(
 ) -> tuple[list[list[dict[str, Any]]], list[str], str]:
     """The answers of the installed torch, how each table differs from the record, its version."""
     from amp_lessons.amp import policy as rules
-    from amp_lessons.amp.policy import record
+    from amp_lessons.amp import policy_record
 
     version = rules.torch.__version__
     try:
@@ -308,17 +308,17 @@ def _asked_live(
         ]
     except rules.PolicyError as error:
         raise typer.BadParameter(str(error)) from None
-    return tables, [record.compared(version, rows) for rows in tables], version
+    return tables, [policy_record.compared(version, rows) for rows in tables], version
 
 
 def _say_what_changed(
     since: str, ops: Sequence[str], device: str | None, dtype: str | None, json: bool
 ) -> None:
-    from amp_lessons.amp.policy import record
+    from amp_lessons.amp import policy_record
 
     try:
-        record.find_version(since)
-    except record.PolicyRecordError as error:
+        policy_record.find_version(since)
+    except policy_record.PolicyRecordError as error:
         raise typer.BadParameter(str(error)) from None
     from amp_lessons.amp import policy as rules
     from amp_lessons.amp.policy import shown

@@ -80,7 +80,7 @@ print("fields", FP16.fields(code))
 # toggles one.
 
 # %% tags=["live"]
-from amp_lessons import BitExplorer
+from amp_lessons.lessons.widgets import BitExplorer
 
 BitExplorer(value=0.1, format="FP16")
 

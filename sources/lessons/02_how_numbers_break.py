@@ -142,7 +142,7 @@ plots.training(
 # how many gradients does it lose without any scale?
 
 # %% tags=["live"]
-from amp_lessons import GradientHistogram
+from amp_lessons.lessons.widgets import GradientHistogram
 
 GradientHistogram(exact, format="FP16")
 

@@ -342,7 +342,7 @@ print(f"under autocast: parameters {weight.dtype}, gradients {weight.grad.dtype}
 # they are, without a scale. Move the slider to the last scale at which no gradient overflows.
 
 # %% tags=["live"]
-from amp_lessons import GradientHistogram
+from amp_lessons.lessons.widgets import GradientHistogram
 
 
 def fp32_gradients(x):

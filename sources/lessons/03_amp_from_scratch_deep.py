@@ -34,7 +34,7 @@ def gradients_of(model, scale=1.0):
 # the others, how many would become zero if you stored them in FP16?
 
 # %% tags=["live"]
-from amp_lessons import GradientHistogram
+from amp_lessons.lessons.widgets import GradientHistogram
 
 true_gradients = gradients_of(autoencoder())
 GradientHistogram(true_gradients, format="FP16")

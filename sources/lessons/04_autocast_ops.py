@@ -190,7 +190,7 @@ plots.training(
 # `batch_norm` does CUDA compute in FP32?
 
 # %% tags=["live"]
-from amp_lessons import PolicyBrowser
+from amp_lessons.lessons.widgets import PolicyBrowser
 
 PolicyBrowser("layer_norm", search="norm")
 

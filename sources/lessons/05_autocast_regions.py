@@ -115,7 +115,7 @@ print(len(made), "casts:", ", ".join(made))
 # copies. Which op finds its weight's copy in the cache, and why?
 
 # %% tags=["live"]
-from amp_lessons import AutocastSteps
+from amp_lessons.lessons.widgets import AutocastSteps
 
 AutocastSteps()
 

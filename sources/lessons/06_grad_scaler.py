@@ -147,7 +147,7 @@ for overflow in (False, True):
 # its next scale before you uncover it. Then try to answer the question below, with the lab's help.
 
 # %% tags=["live"]
-from amp_lessons import ScalerLab
+from amp_lessons.lessons.widgets import ScalerLab
 
 ScalerLab([step in (5, 6) for step in range(12)], init_scale=4.0, growth_interval=3)
 

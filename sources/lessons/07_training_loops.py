@@ -420,7 +420,7 @@ print("on into off:", raised(lambda: off.load_state_dict(on.state_dict())))
 # `zero_grad` into the loop over the micro-batches. Guess first: does the network still learn?
 
 # %% tags=["live"]
-from amp_lessons import OrderTheCalls
+from amp_lessons.lessons.widgets import OrderTheCalls
 
 OrderTheCalls()
 

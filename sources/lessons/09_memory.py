@@ -228,7 +228,7 @@ print(f"weights and biases in 16 bits  {copies / MiB:7,.1f} MiB")
 # take more than half of the FP32 bytes?
 
 # %% tags=["live"]
-from amp_lessons import MemoryCalculator
+from amp_lessons.lessons.widgets import MemoryCalculator
 
 MemoryCalculator("GPT-2 XL", "adam")
 

@@ -300,7 +300,7 @@ for gpu in roofline.GPUS:
 # Which models gain more than 2 on an A100, and which reason is given?
 
 # %% tags=["live"]
-from amp_lessons import PublishedExplorer
+from amp_lessons.lessons.widgets import PublishedExplorer
 
 PublishedExplorer()
 

@@ -161,7 +161,7 @@ for batch in (1, 16, 64, 256, 4096):
 # where nothing.
 
 # %% tags=["live"]
-from amp_lessons import RooflineExplorer
+from amp_lessons.lessons.widgets import RooflineExplorer
 
 RooflineExplorer("H200", "fp16", m=256, n=4096, k=4096)
 

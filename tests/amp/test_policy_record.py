@@ -16,19 +16,19 @@ from click.testing import Result
 from packaging.version import Version
 from typer.testing import CliRunner
 
-from amp_lessons.amp import policy
-from amp_lessons.amp.policy import record, shown
-from amp_lessons.amp.policy.record import (
+from amp_lessons.amp import policy, policy_record
+from amp_lessons.amp.policy import shown
+from amp_lessons.amp.policy_record import (
     PolicyRecordError,
     RecordedPolicy,
     asked,
     compared,
     differences,
 )
-from amp_lessons.amp.policy.record.changes import BUILD_ONLY, KINDS, Changes, kind_of, since
+from amp_lessons.amp.policy_record.changes import BUILD_ONLY, KINDS, Changes, kind_of, since
 from amp_lessons.app import cli
 
-RELEASE = record.release(torch.__version__)
+RELEASE = policy_record.release(torch.__version__)
 CASES = [(device, dtype) for device in policy.DEVICES for dtype in ("float16", "bfloat16")]
 
 
@@ -37,13 +37,13 @@ def live() -> dict[tuple[str, str], list[dict]]:
     return {case: policy.as_json(policy.policy_table(*case)) for case in CASES}
 
 
-@pytest.mark.skipif(RELEASE not in record.versions(), reason="this torch is not recorded")
+@pytest.mark.skipif(RELEASE not in policy_record.versions(), reason="this torch is not recorded")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers more than fake tensors do")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_record_is_what_torch_answers(live, case):
-    recorded = record.table(*case, torch.__version__)
+    recorded = policy_record.table(*case, torch.__version__)
     assert tuple(recorded) == policy.OPS
-    changed = differences(recorded, record.from_plain(live[case]))
+    changed = differences(recorded, policy_record.from_plain(live[case]))
     assert [each.op for each in changed if not refused_by_a_cpu(each.recorded)] == []
     told = compared(torch.__version__, live[case])
     assert bool(told) == bool(changed)
@@ -54,22 +54,22 @@ def refused_by_a_cpu(recorded: RecordedPolicy) -> bool:
     return recorded.device == "cpu" and None in (recorded.low, recorded.full)
 
 
-@pytest.mark.skipif(RELEASE not in record.versions(), reason="this torch is not recorded")
+@pytest.mark.skipif(RELEASE not in policy_record.versions(), reason="this torch is not recorded")
 @pytest.mark.parametrize("device", policy.DEVICES)
 def test_the_recorded_rules_are_the_dispatchers(device):
-    assert record.rules(device, RELEASE) == policy.rules(device) - BUILD_ONLY
-    assert len(record.rules(device, RELEASE)) >= 100
+    assert policy_record.rules(device, RELEASE) == policy.rules(device) - BUILD_ONLY
+    assert len(policy_record.rules(device, RELEASE)) >= 100
 
 
 def test_versions_are_releases_the_newest_last():
-    found = record.versions()
+    found = policy_record.versions()
     assert {"2.13.0", "2.15.0"} <= set(found)
     assert list(found) == sorted(found, key=Version)
     assert all("+" not in version for version in found)
-    assert record.release("2.13.0+cpu") == "2.13.0"
+    assert policy_record.release("2.13.0+cpu") == "2.13.0"
     for version in found:
-        kept = record.read(version)
-        short, long = record.COLUMNS, (*record.COLUMNS, *record.DETAILS)
+        kept = policy_record.read(version)
+        short, long = policy_record.COLUMNS, (*policy_record.COLUMNS, *policy_record.DETAILS)
         assert kept["torch"] == version
         assert kept["columns"] in (list(short), list(long))
         rows = [
@@ -80,19 +80,19 @@ def test_versions_are_releases_the_newest_last():
 
 @pytest.mark.parametrize("text", ["2.13", "2.13.0", "2.13.0+cu130", " 2.13 ", "v2.13"])
 def test_a_version_may_be_shortened(text):
-    assert record.find_version(text) == "2.13.0"
+    assert policy_record.find_version(text) == "2.13.0"
 
 
 @pytest.mark.parametrize("text", ["", "2.1", "13", "2.13.", "2.13.00", "new", "../../x"])
 def test_an_unknown_version_is_answered_with_the_known_ones(text):
     what = "is not recorded" if text else "^name a version of torch"
     with pytest.raises(PolicyRecordError, match=rf"{what}; recorded: .*2\.13\.0, .*2\.15\.0"):
-        record.find_version(text)
+        policy_record.find_version(text)
 
 
 def test_a_version_with_another_last_number_is_answered_with_the_one_there_is():
     with pytest.raises(PolicyRecordError, match=r"2\.15\.0; of torch 2\.12 it is 2\.12\.1$"):
-        record.find_version("2.12.0")
+        policy_record.find_version("2.12.0")
 
 
 def test_a_difference_is_told_in_one_line(live):
@@ -119,23 +119,23 @@ def test_ops_that_are_new_or_gone_are_differences():
 
 def test_what_is_not_recorded_is_refused():
     with pytest.raises(PolicyRecordError, match=r"recorded: .*2\.13\.0"):
-        record.table("cpu", "float16", "1.0.0")
+        policy_record.table("cpu", "float16", "1.0.0")
     with pytest.raises(PolicyRecordError, match="no record of autocast's rules"):
-        record.rules("tpu", "2.13.0")
+        policy_record.rules("tpu", "2.13.0")
     with pytest.raises(PolicyRecordError, match="no record of autocast"):
-        record.table("tpu", "float16")
+        policy_record.table("tpu", "float16")
 
 
 def test_the_tool_writes_what_the_module_reads():
-    for version in record.versions():
-        text = (record.FOLDER / f"{version}.json").read_text(encoding="utf-8")
+    for version in policy_record.versions():
+        text = (policy_record.FOLDER / f"{version}.json").read_text(encoding="utf-8")
         assert record_policy.as_text(json.loads(text)) == text
 
 
 # ---- one op, from the record --------------------------------------------------------------------
 
 NOT_LIVE = pytest.mark.skipif(
-    RELEASE not in record.versions() or torch.cuda.is_available(),
+    RELEASE not in policy_record.versions() or torch.cuda.is_available(),
     reason="this torch is not recorded, or a GPU answers more",
 )
 
@@ -206,12 +206,12 @@ def test_live_asks_torch_and_finds_the_same():
 
 def compare(before: str, now: str, device: str, dtype: str, rules: bool = True) -> Changes:
     """Two recorded versions, as if a torch of the second had been asked now."""
-    live = record.rules(device, now) if rules else None
+    live = policy_record.rules(device, now) if rules else None
     return since(before, f"{now}+cpu", rows(device, dtype, now), live, where=(device, dtype))
 
 
 def rows(device: str, dtype: str, version: str, *ops: str) -> list[dict]:
-    table = record.table(device, dtype, version)
+    table = policy_record.table(device, dtype, version)
     return [vars(table[op]) for op in ops or table]
 
 
@@ -259,7 +259,7 @@ def test_since_2_9_rms_norm_has_a_rule_on_cuda(dtype):
 def test_the_page_tells_of_each_op_that_changed():
     page = (Path(__file__).parents[2] / "docs" / "versions.md").read_text(encoding="utf-8")
     words = {"fft_": "Fourier", "gru": "GRU", "_multi_head": "nn.MultiheadAttention"}
-    recorded = record.versions()
+    recorded = policy_record.versions()
     changed = {
         found.op
         for before, now in pairwise(recorded)

@@ -724,12 +724,12 @@ def test_policy_of_several_ops():
 def test_policy_says_when_this_torch_is_not_recorded(monkeypatch):
     from typer.testing import CliRunner
 
-    from amp_lessons.amp.policy import record
+    from amp_lessons.amp import policy_record
     from amp_lessons.app import cli
 
     words = ["policy", "mm", "--device", "cpu", "--live"]
     assert "recorded" not in CliRunner().invoke(cli.app, words).output
-    monkeypatch.setattr(record, "versions", lambda: ("1.0.0",))
+    monkeypatch.setattr(policy_record, "versions", lambda: ("1.0.0",))
     told = " ".join(CliRunner().invoke(cli.app, words).output.split())
     assert "compared with none; recorded: 1.0.0" in told
 

@@ -29,7 +29,8 @@ def stored_cells(path: str) -> list[nbformat.NotebookNode]:
 def shows_a_widget(lesson: Lesson) -> bool:
     """Whether the lesson's source imports from our widgets, or from those of Jupyter."""
     source = (ROOT / f"sources/lessons/{lesson.id}.py").read_text(encoding="utf-8")
-    return bool(re.search(r"^ *(from|import) (amp_lessons\.widgets|ipywidgets)\b", source, re.M))
+    widgets = r"(amp_lessons\.lessons\.widgets|ipywidgets)"
+    return bool(re.search(rf"^ *(from|import) {widgets}\b", source, re.M))
 
 
 WITH_WIDGETS = [lesson for lesson in LESSONS if shows_a_widget(lesson)]

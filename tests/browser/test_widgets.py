@@ -13,27 +13,26 @@ from playwright.sync_api import expect
 
 from amp_lessons.app.workspace import START_PAGE
 
+FROM = "from amp_lessons.lessons.widgets import"
 CELLS = [
-    "from amp_lessons.lessons.widgets import BitExplorer, GradientHistogram, ScalerLab\n"
-    "explorer = BitExplorer(0.1)\n"
-    "explorer",
+    f"{FROM} BitExplorer, GradientHistogram, ScalerLab\nexplorer = BitExplorer(0.1)\nexplorer",
     "import torch\n"
     "histogram = GradientHistogram(torch.tensor([1e-3, 1e-6, 1e-9, 0]), scale=65536)\n"
     "histogram",
     "print(explorer.value, explorer.format, hex(explorer.code), histogram.scale_exponent)",
     "explorer.format = 'FP8 E4M3'; explorer.value = float('inf'); histogram.format = 'BF16'",
-    "from amp_lessons import PolicyBrowser\nbrowser = PolicyBrowser('softmax')\nbrowser",
+    f"{FROM} PolicyBrowser\nbrowser = PolicyBrowser('softmax')\nbrowser",
     "print(browser.op, browser.search)",
-    "from amp_lessons import ScalerLab\nlab = ScalerLab()\nlab",
+    f"{FROM} ScalerLab\nlab = ScalerLab()\nlab",
     "print(lab.score, lab.growth_interval, [r.scale for r in lab.records][:5])",
-    "from amp_lessons import MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
+    f"{FROM} MemoryCalculator\ncalculator = MemoryCalculator()\ncalculator",
     "print(calculator.optimizer, calculator.batch, calculator.memories[1].cast_cache)",
-    "from amp_lessons import RooflineExplorer\nroof = RooflineExplorer()\nroof",
+    f"{FROM} RooflineExplorer\nroof = RooflineExplorer()\nroof",
     "print(roof.gpu, roof.baseline, roof.dtype, roof.m, roof.measured,\n"
     "      roof.bound[roof.dtype], round(roof.limit, 2))",
-    "from amp_lessons import AutocastSteps\nsteps = AutocastSteps()\nsteps",
+    f"{FROM} AutocastSteps\nsteps = AutocastSteps()\nsteps",
     "print(steps.device, steps.answers, steps.place, steps.score)",
-    "from amp_lessons import OrderTheCalls\ncalls = OrderTheCalls()\ncalls",
+    f"{FROM} OrderTheCalls\ncalls = OrderTheCalls()\ncalls",
     "print(calls.order['before'], calls.order['after'][:2], calls.outcome.findings[0].slug)",
 ]
 
@@ -227,10 +226,10 @@ CHANGED = f"""name => {{
 SHEETS = "() => document.querySelectorAll(`style[id^='amp_lessons']`).length"
 ON_ONE_PAGE = {
     "Questions": "from amp_lessons import ask\nask('grad_scaler.what_step_does')",
-    "Policy browser": "from amp_lessons import PolicyBrowser\nPolicyBrowser('softmax')",
-    "Scaler lab": "from amp_lessons import ScalerLab\nScalerLab()",
-    "Order the calls": "from amp_lessons import OrderTheCalls\nOrderTheCalls()",
-    "Autocast, op by op": "from amp_lessons import AutocastSteps\nAutocastSteps()",
+    "Policy browser": f"{FROM} PolicyBrowser\nPolicyBrowser('softmax')",
+    "Scaler lab": f"{FROM} ScalerLab\nScalerLab()",
+    "Order the calls": f"{FROM} OrderTheCalls\nOrderTheCalls()",
+    "Autocast, op by op": f"{FROM} AutocastSteps\nAutocastSteps()",
 }
 
 

@@ -166,7 +166,7 @@ def test_the_five_states_are_told_apart_from_no_file_at_all(folder):
 
 
 def test_a_sheet_that_nobody_has_touched_is_not_attempted(folder):
-    root = Path(cli.__file__).resolve().parent.parent
+    root = Path(cli.__file__).resolve().parents[2]
     put(folder, f"ada/{SHEET}", (root / LESSON.sheet).read_bytes())
     put(folder, "ben/renamed.ipynb", (root / LESSON.sheet).read_bytes())
     assert set(seen(folder).values()) == set(seen(folder, "ben").values()) == {"not attempted"}

@@ -41,8 +41,9 @@ from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 
 SHOWN_DATA = {
-    *("jupyter_config/labconfig", "lookup/entries", "policy_record/recorded", "profiles"),
-    *("quiz/exports/static", "records", "records/published", "widgets/static"),
+    *("app/jupyter_config/labconfig", "amp/errors/entries", "amp/policy_record/recorded"),
+    *("amp/speed/profiles", "amp/speed/records", "amp/speed/records/published"),
+    *("core/static", "quiz/static", "quiz/exports/static", "lessons/widgets/static"),
 }
 """Folders of the package with files that are no modules, and that tell no answer."""
 
@@ -163,8 +164,9 @@ def test_the_sandbox_has_all_the_rest_of_the_package(sandbox, sandbox_of_a_wheel
 
 def test_data_in_the_sandbox_was_looked_at_by_somebody(sandbox):
     """The search knows the answers of today. A new folder of data may tell others."""
-    data = {Path(name) for name in names(files_in(sandbox)) if not name.endswith(".py")}
-    assert {path.parent.as_posix() for path in data - {Path("py.typed")}} == SHOWN_DATA
+    modules = (".py", ".pyi", "py.typed")
+    data = {Path(name) for name in names(files_in(sandbox)) if not name.endswith(modules)}
+    assert {path.parent.as_posix() for path in data} == SHOWN_DATA
 
 
 def test_a_hand_out_has_lessons_and_sheets_and_nothing_else(handed_out):

@@ -25,9 +25,9 @@ from amp_lessons.amp.policy.answer import (
 from amp_lessons.amp.policy.calls import OPS, VARIANTS
 from amp_lessons.amp.policy.judging import judge
 from amp_lessons.amp.policy.names import find_device, find_dtype, find_op
-from amp_lessons.amp.policy.record import GROUPS, Group
-from amp_lessons.amp.policy.record.asked import DEVICES
 from amp_lessons.amp.policy.trials import rules, sandbox
+from amp_lessons.amp.policy_record import GROUPS, Group
+from amp_lessons.amp.policy_record.asked import DEVICES
 
 __all__ = [
     "DEVICES",

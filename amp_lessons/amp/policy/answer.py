@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from amp_lessons.amp.policy.record import GROUPS, Group, asked
+from amp_lessons.amp.policy_record import GROUPS, Group, asked
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.precision import dtype_name
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from amp_lessons.amp.policy import record
+from amp_lessons.amp import policy_record
 from amp_lessons.amp.policy.answer import DTYPES, PolicyError
 from amp_lessons.amp.policy.calls import CALLS, OPERATORS, OPS
-from amp_lessons.amp.policy.record.asked import DEVICES, spellings
+from amp_lessons.amp.policy_record.asked import DEVICES, spellings
 
 
 def find_op(op: str) -> str:
@@ -31,8 +31,8 @@ def find_op(op: str) -> str:
                 return known
     last = op.strip().replace("::", ".").rpartition(".")[2]
     bare = (names or [last])[-1]
-    if names and bare not in CALLS and (others := record.versions_with(bare)):
-        here = record.release(torch.__version__)
+    if names and bare not in CALLS and (others := policy_record.versions_with(bare)):
+        here = policy_record.release(torch.__version__)
         raise PolicyError(f"torch {here} has no {bare}; it is in torch {others[-1]}")
     written = bare.endswith(("_", "(out=)"))  # that mark is no matter of spelling
     loose = [] if written else _alike(names)

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from amp_lessons.amp import policy
-from amp_lessons.amp.policy import record
+from amp_lessons.amp import policy, policy_record
 from amp_lessons.amp.policy.answer import short
 from amp_lessons.amp.policy.names import find_device, find_dtype
-from amp_lessons.amp.policy.record import changes
-from amp_lessons.amp.policy.record.changes import KINDS, Changes, answer
+from amp_lessons.amp.policy_record import changes
+from amp_lessons.amp.policy_record.changes import KINDS, Changes, answer
 
 
 def since(version: str, device: Any, dtype: Any, ops: Sequence[str] = ()) -> Changes:
@@ -32,7 +31,7 @@ def since(version: str, device: Any, dtype: Any, ops: Sequence[str] = ()) -> Cha
     if not ops:
         found, rules = policy.policy_table(device, wanted), policy.rules(device)
         return changes.since(version, torch.__version__, policy.as_json(found), rules, where=where)
-    recorded = record.table(*where, record.find_version(version))
+    recorded = policy_record.table(*where, policy_record.find_version(version))
     missing = [op for op in ops if op not in policy.OPS and op in recorded]
     found = [policy.op_policy(op, device, wanted) for op in ops if op not in missing]
     rows = policy.as_json(found)

@@ -18,7 +18,7 @@ from amp_lessons.amp.fakes.cuda import ensure_cuda_guard, failures_unlogged, wit
 from amp_lessons.amp.policy.answer import short
 from amp_lessons.amp.policy.calls import Inputs
 from amp_lessons.amp.policy.names import find_device
-from amp_lessons.amp.policy.record.asked import DEVICES
+from amp_lessons.amp.policy_record.asked import DEVICES
 
 
 def rules(device: Any) -> set[str]:

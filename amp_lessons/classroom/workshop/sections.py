@@ -19,7 +19,7 @@ from amp_lessons.core.catalogue import Lesson
 
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$")
 _PREDICT = re.compile(r'^predict\("([\w.]+)"\)', re.MULTILINE)
-_WIDGET = re.compile(r"^from amp_lessons\.widgets import (\w+)", re.MULTILINE)
+_WIDGET = re.compile(r"^from amp_lessons\.lessons\.widgets import (\w+)", re.MULTILINE)
 _PICTURE = re.compile(r'<img\b[^>]*\balt="([^"]+)"')
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -43,7 +43,7 @@ def result_dtype(op, device, region, inputs):
 # %% probe
 from amp_lessons.exercises.autocast_ops.stage import oracle_cases
 
-own = ("amp_lessons.amp.policy", "amp_lessons.amp.policy.record")
+own = ("amp_lessons.amp.policy", "amp_lessons.amp.policy_record")
 probe = Probe(oracle_cases, watch=True, own=own)
 
 # %% judge
@@ -183,7 +183,7 @@ swap("promote_types(inputs[0], inputs[-1])", "promote_types(inputs[0], inputs[0]
 
 # %% program asks_the_table
 def result_dtype(op, device, region, inputs):
-    from amp_lessons.amp.policy.record import table
+    from amp_lessons.amp.policy_record import table
 
     rows = table(device, str(region).removeprefix("torch."))
     group = rows[op].group if op in rows else op

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from amp_lessons.amp.policy import record
-from amp_lessons.amp.policy.record import RecordedPolicy
+from amp_lessons.amp import policy_record
+from amp_lessons.amp.policy_record import RecordedPolicy
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator
 from amp_lessons.quiz.generators.words import listed
 
 VERSION = "2.13.0"
-SOURCE = "torch 2.13, amp_lessons/amp/policy/record/recorded; asked of torch in the tests"
+SOURCE = "torch 2.13, amp_lessons/amp/policy_record/recorded; asked of torch in the tests"
 
 # How people write the ops that they meet, by their names in the record.
 FUNCTIONS = {
@@ -50,7 +50,7 @@ RAISES = "It raises an error"
 def op_dtype(rng: random.Random) -> Draft | None:
     op, device = rng.choice(list(FUNCTIONS)), rng.choice(DEVICES)
     dtype, given = rng.choice(("float16", "bfloat16")), rng.choice(("low", "full", "mixed"))
-    policy = record.table(device, dtype, VERSION)[op]
+    policy = policy_record.table(device, dtype, VERSION)[op]
     found = getattr(policy, given)
     if found is None and (policy.group != "refused" or given == "mixed"):
         return None
@@ -158,7 +158,7 @@ def _left_alone(place: str, name: str, mixed: bool) -> str:
 @generator("autocast_ops.gen_float32_ops", "The ops that give FP32", level=2, kind="several")
 def float32_ops(rng: random.Random) -> Draft | None:
     device, dtype = rng.choice(DEVICES), rng.choice(("float16", "bfloat16"))
-    table = record.table(device, dtype, VERSION)
+    table = policy_record.table(device, dtype, VERSION)
     known = [op for op in FUNCTIONS if table[op].low in (dtype, "float32")]
     right = [op for op in known if table[op].low == "float32"]
     wrong = [op for op in known if table[op].low == dtype]
@@ -166,7 +166,7 @@ def float32_ops(rng: random.Random) -> Draft | None:
     ops = rng.sample(right, count) + rng.sample(wrong, 5 - count)
     rng.shuffle(ops)
     other = "cpu" if device == "cuda" else "cuda"
-    elsewhere = record.table(other, dtype, VERSION)
+    elsewhere = policy_record.table(other, dtype, VERSION)
     listing = listed([f"`{FUNCTIONS[op]}`" for op in ops])
     return {
         "prompt": f"Inside {_region(device, dtype)}, each of {listing} gets "

@@ -119,11 +119,11 @@ def test_to_import_a_module_is_not_to_use_it():
 
 def test_what_an_answer_did_before_is_not_among_the_results(tmp_path):
     """Results that were kept while the function was open are dropped."""
-    from amp_lessons.amp.policy.record import changes
+    from amp_lessons.amp.policy_record import changes
 
-    kept = next(each for each in room("amp_lessons.amp.policy.record").caches)
+    kept = next(each for each in room("amp_lessons.amp.policy_record").caches)
     assert kept.__wrapped__.__module__.startswith(changes.__package__)
-    size, _ = without(["amp_lessons.amp.policy.record"], lambda: kept.cache_info().currsize)
+    size, _ = without(["amp_lessons.amp.policy_record"], lambda: kept.cache_info().currsize)
     assert size == 0
 
 

@@ -145,7 +145,8 @@ def test_no_page_names_another_machine() -> None:
     "widget", ["BitExplorer", "ErrorLookup", "PublishedExplorer", "RooflineExplorer"]
 )
 def test_it_does_not_need_torch(widget: str) -> None:
-    code = f"import sys; from amp_lessons import {widget}; print('torch' in sys.modules)"
+    code = f"import sys; from amp_lessons.lessons.widgets import {widget}; "
+    code += "print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from amp_lessons.amp.policy.record import COLUMNS, DETAILS, read, release
+from amp_lessons.amp.policy_record import COLUMNS, DETAILS, read, release
 
 DEVICES = ("cuda", "cpu")
 DTYPES = {

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from packaging.version import Version
 
-from amp_lessons.amp.policy.record import (
+from amp_lessons.amp.policy_record import (
     Difference,
     RecordedPolicy,
     differences,

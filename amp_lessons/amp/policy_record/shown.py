@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.table import Table
 
-from amp_lessons.amp.policy.record import GROUPS
-from amp_lessons.amp.policy.record.asked import RECORDED
+from amp_lessons.amp.policy_record import GROUPS
+from amp_lessons.amp.policy_record.asked import RECORDED
 
 Row = Mapping[str, Any]
 
