@@ -52,11 +52,11 @@ def environment(project: dict) -> str:
         ValueError: if a dependency has no equivalent in conda, or one of `FROM_TESTS` is missing.
     """
     requirements = list(project["dependencies"])
-    of_tests = {Requirement(r).name: r for r in project["optional-dependencies"]["tests"]}
+    of_authors = {Requirement(r).name: r for r in project["optional-dependencies"]["authors"]}
     for name in FROM_TESTS:
-        if name not in of_tests:
-            raise ValueError(f"{name} is not among the dependencies of the extra 'tests'")
-        requirements.append(of_tests[name])
+        if name not in of_authors:
+            raise ValueError(f"{name} is not among the dependencies of the extra 'authors'")
+        requirements.append(of_authors[name])
     as_conda = {requirement: conda_spec(requirement) for requirement in requirements}
     from_pypi = [r for r in requirements if Requirement(r).name in FROM_PYPI]
     from_conda = [spec for r, spec in as_conda.items() if r not in from_pypi]
