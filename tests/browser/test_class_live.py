@@ -46,6 +46,7 @@ def folder(tmp_path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_class_of_28_fits_the_projector(chromium: Browser, tmp_path):
     """Every row is inside its box at 1920 px, beside all exercises of five lessons."""
     lessons = [find_lesson(number) for number in ("01", "02", "03", "04", "06")]
@@ -137,6 +138,7 @@ def test_it_says_when_nobody_answers_any_more(chromium, server):
     shown.context.close()
 
 
+@pytest.mark.slow
 def test_without_scripts_it_is_loaded_again_as_a_whole(chromium, server, folder):
     shown, _ = open_page(chromium, server, java_script_enabled=False)
     expect(shown.get_by_role("rowheader", name="ben")).to_be_visible()

@@ -79,6 +79,7 @@ def test_the_page_shows_the_map_before_any_cell_has_run(page_of):
     home.theme("JupyterLab Light")
 
 
+@pytest.mark.slow
 def test_one_cell_brings_it_up_to_date_and_a_new_start_asks_nothing(page_of, lab, same_progress):
     home = page_of(HOME)
     progress.record_lesson("autocast_ops")

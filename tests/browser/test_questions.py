@@ -67,7 +67,8 @@ def test_prediction_is_explained_when_it_is_committed_and_its_result_is_there(op
     notebook.theme("JupyterLab Light")
 
 
-@pytest.mark.parametrize("by", ["keyboard", pytest.param("mouse", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["keyboard", "mouse"])
 def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_view(
     chromium, lab, by
 ):

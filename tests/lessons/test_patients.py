@@ -9,6 +9,8 @@ import torch
 
 from amp_lessons.lessons import patients
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, patients.PatientRun]:
@@ -16,7 +18,6 @@ def runs() -> dict[str, patients.PatientRun]:
     return {name: patients.examine(getattr(patients, name)) for name in loops}
 
 
-@pytest.mark.slow
 def test_the_healthy_run_learns_and_its_clipping_changes_nothing(runs, monkeypatch):
     healthy = runs["healthy"]
     assert healthy.errors[-1] < 0.02

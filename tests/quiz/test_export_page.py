@@ -484,6 +484,7 @@ def _answer_order(tab: Page, small: Bank, prompt: str) -> None:
     expect(tab.locator(".amp-result")).to_have_text(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_verdict_is_announced_and_focused_and_n_skips(open_bank: Open, small: Bank) -> None:
     tab = open_bank(small)
@@ -526,6 +527,7 @@ def test_a_number_that_is_none_gets_a_line_and_is_not_logged(open_bank: Open, sm
     expect(tab.locator(".amp-result")).to_have_text("✓ Right")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_answers_go_into_the_log_of_the_terminal_and_back(
     open_bank: Open, small: Bank, tmp_path: Path
@@ -568,6 +570,7 @@ def test_answers_go_into_the_log_of_the_terminal_and_back(
     assert stored(tab) == []
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_two_tabs_keep_each_others_answers(open_bank: Open, small: Bank) -> None:
     first = open_bank(small)
@@ -581,6 +584,7 @@ def test_two_tabs_keep_each_others_answers(open_bank: Open, small: Bank) -> None
     assert len(stored(first)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_without_storage_the_page_works_and_says_so(open_bank: Open, small: Bank) -> None:
     tab = open_bank(small)
@@ -625,6 +629,7 @@ def test_the_sheets_are_numbered_alike_and_only_the_answers_answer(
     assert "is right" not in tab.locator("#sheet").inner_text()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_switch_turns_dark_into_light_and_stays(open_bank: Open, small: Bank) -> None:
     tab = open_bank(small, scheme="dark")

@@ -412,6 +412,7 @@ def test_all_is_well_if_every_step_passed(tmp_path, capsys):
     assert "All is well" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tests_run_and_those_without_their_package_are_named(tmp_path, monkeypatch, capsys):
     steps = Steps(ROOT, tmp_path)
     checked = check.Check(steps, Changes("main", "", ("tests/core/test_messages.py",)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -115,6 +116,21 @@ def mount(tab: Tab, open_page: Callable[..., Page]) -> Callable[..., Page]:
         return page
 
     return mount_
+
+
+IN_THE_GATE = re.compile(
+    r"_js\.py|counts_as_python|what_python_says|what_policy_says|refuses_what|from_a_blob|axe_finds"
+    r"|by_keyboard|a_wrong_order_is_named"
+)
+"""What the gate asks of a widget's page: the arithmetic of Python, one way through by keyboard, and
+nothing for axe to find. Mice, fingers, ends of scales and redrawing are left to `make test-all`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tab" in getattr(item, "fixturenames", ()) and not IN_THE_GATE.search(item.nodeid):
+            item.add_marker(pytest.mark.slow)
 
 
 EVERY_LOOK = list(itertools.product(("light", "dark"), (900, 400)))

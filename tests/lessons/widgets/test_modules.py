@@ -13,7 +13,8 @@ import pages
 import pytest
 import torch
 
-from amp_lessons import (
+from amp_lessons.core.es_modules import join_modules
+from amp_lessons.lessons.widgets import (
     AutocastSteps,
     BitExplorer,
     ErrorLookup,
@@ -25,7 +26,6 @@ from amp_lessons import (
     RooflineExplorer,
     ScalerLab,
 )
-from amp_lessons.core.es_modules import join_modules
 from amp_lessons.lessons.widgets.files import FOLDERS, STATIC, module
 
 ENTRIES = [
