@@ -28,12 +28,11 @@ PACKAGE = Path(amp_lessons.__file__).resolve().parent
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives")
 _NOT_NEEDED = (
-    *(
-        "amp_lessons.quiz.generators",
-        "amp_lessons.classroom.workshop",
-        "amp_lessons.classroom.slides",
-    ),
-    *("amp_lessons.classroom.class_view", "amp_lessons.classroom.grading.report"),
+    "amp_lessons.quiz.generators",
+    "amp_lessons.classroom.workshop",
+    "amp_lessons.classroom.slides",
+    "amp_lessons.classroom.class_view",
+    "amp_lessons.classroom.grading.report",
 )
 """Packages that no notebook needs. Some of them tell answers."""
 _DEVICES = ("null", "full", "random", "urandom")  # zero can be mapped as memory that is not counted
