@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from amp_lessons import ScalerLog, ask, autoencoder, load_digits, lookup, plots, predict
-from amp_lessons.amp.errors.shown import as_text
+from amp_lessons.amp.errors import as_text
 from amp_lessons.lessons import patients
 from amp_lessons.lessons.experiments import raised
 

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from amp_lessons.amp.errors.catalogue import CatalogueError, Entry
     from amp_lessons.amp.errors.pasted import UnreadableText
     from amp_lessons.amp.errors.search import Found, lookup
+    from amp_lessons.amp.errors.shown import as_text
 
-__all__ = ["CatalogueError", "Entry", "Found", "UnreadableText", "lookup"]
+__all__ = ["CatalogueError", "Entry", "Found", "UnreadableText", "as_text", "lookup"]
 
 _HOMES = {
     "CatalogueError": "catalogue",
     "Entry": "catalogue",
     "Found": "search",
     "UnreadableText": "pasted",
+    "as_text": "shown",
     "lookup": "search",
 }
 
