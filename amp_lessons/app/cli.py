@@ -1,6 +1,6 @@
 """The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy` and
 `bench`. `explain` and `memory` are in `model_commands`, the interview room's in `quiz.commands`,
-`lookup` in `lookup.commands`.
+`lookup` in `amp.errors.commands`.
 
 Each command loads what it needs when it runs, so that help is quick and never imports torch. What
 goes wrong is told in one line on standard error, with a non-zero exit; a traceback appears only if

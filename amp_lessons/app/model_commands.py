@@ -316,7 +316,7 @@ def _wanted(
     image_size: int | None,
     labels: bool,
 ) -> dict[str, Any]:
-    """The words of `doors.Wanted`, which both commands share."""
+    """The words of `loading.Wanted`, which both commands share."""
     return {
         "target": target,
         "inputs": tuple(shapes or ()),

@@ -1,7 +1,7 @@
 """Where a learner stands: which lessons are done, and which comes next.
 
-`course` says what there is and `progress` what was recorded; this module puts the two together, for
-the home page and for `amp-lessons progress`.
+`catalogue` says what there is and `progress` what was recorded; this module puts the two together,
+for the home page and for `amp-lessons progress`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `load()` reads everything once a process, in well under a tenth of a second. What is wrong in a file
 is reported with the file, the item and the fault. `find` and `choose` pick items; which lesson a
-topic belongs to, `course` knows. Nothing here imports torch.
+topic belongs to, `catalogue` knows. Nothing here imports torch.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Two processes on a laptop, no GPU (gloo):
 
 One machine with 8 GPUs (NCCL, a GPU each):
 
-    torchrun --nproc-per-node 8 -m amp_lessons.amp.distributed.train --parallel fsdp2 \
+    torchrun --nproc-per-node 8 -m amp_lessons.amp.distributed.train --parallel fsdp2 \\
         --precision bf16
 
 Two such machines; the same line on both, HOST being the name of one of them:

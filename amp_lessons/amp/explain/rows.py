@@ -149,7 +149,7 @@ class Hazard:
     Attributes:
         severity: "raises", "wrong numbers" or "watch".
         paths, where: module paths and lines that have it. count: how often it was met.
-        lesson: the topic that teaches it, a slug of `course`; "" if none does.
+        lesson: the topic that teaches it, a slug of `catalogue`; "" if none does.
         overflows: whether a number passes the end of its format in the forward, and becomes inf.
     """
 

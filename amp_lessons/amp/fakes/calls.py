@@ -24,7 +24,7 @@ from amp_lessons.core.interrupts import let_in
 class GpuCalls(TorchFunctionMode):
     """Has calls do what they do on a GPU: attention's kernels, and "cuda" with a number.
 
-    `trace` derives from it, to hear of each call.
+    `explain` derives from it, to hear of each call.
 
     Args:
         device: "cpu" or "cuda".

@@ -2,7 +2,7 @@
 
 A fake tensor (`torch._subclasses.fake_tensor`) has a device, a dtype and a shape, and no data:
 autocast treats it as a real one, so CUDA's rules can be asked anywhere. `policy` asks them of one
-op and `trace` of a whole model.
+op and `explain` of a whole model.
 """
 
 from __future__ import annotations

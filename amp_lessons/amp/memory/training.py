@@ -2,7 +2,7 @@
 activations, and the casts that autocast's cache keeps.
 
 `training_memory` runs the forward once on fake tensors, so a model of any size can be asked about
-on any machine; what autograd saves is counted by the hooks of `trace`. `allocator_check` holds the
+on any machine; what autograd saves is counted by the hooks of `fakes`. `allocator_check` holds the
 count against what CUDA's allocator says, where there is one. `BytesAlive` follows the bytes through
 a step, operation by operation, and `gpt_steps` does so for a GPT-2 of any size on fake tensors.
 """

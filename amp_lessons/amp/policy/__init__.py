@@ -4,7 +4,7 @@ No rule is written down here. The table in `calls` says only how to *call* each 
 answer comes from running it under autocast with 16-bit, float32 and mixed input, beside a run
 without autocast. Where there is no GPU, CUDA's rules are asked on fake tensors, which have a
 device, a dtype and a shape but no data: autocast's dispatch keys work on them as on real ones.
-Whole models are left to `trace`.
+Whole models are left to `explain`.
 """
 
 from __future__ import annotations

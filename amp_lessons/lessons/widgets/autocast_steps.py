@@ -1,6 +1,6 @@
 """The autocast step-through: the ops of a model one by one, the dtype of each predicted first.
 
-`trace` runs the model on fake tensors, under CUDA's rules or a CPU's, when the widget is made and
+`explain` runs the model on fake tensors, under CUDA's rules or a CPU's, when the widget is made and
 when the rules change. `op_steps` turns that into steps; what the page in `static/` may show before
 a prediction is decided here.
 """

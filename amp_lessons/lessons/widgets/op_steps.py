@@ -1,7 +1,7 @@
 """The ops of a forward pass as steps to predict: what goes in, what autocast casts, and why.
 
 This module is plain data and plain functions; the page is left to `autocast_steps`. It holds no
-list of ops either. `trace` says which ops run, in which dtype and after which casts, and `policy`
+list of ops either. `explain` says which ops run, in which dtype and after which casts, and `policy`
 says what the rule of an op is. What is written here turns both into sentences.
 
 The sentences on the cache follow ``cached_cast`` in PyTorch's aten/src/ATen/autocast_mode.cpp: only

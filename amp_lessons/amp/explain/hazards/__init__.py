@@ -1,7 +1,7 @@
 """What in a trace will bite in 16 bit, and what to write instead.
 
 Each rule reads one `Event` (an op with its real arguments) and names at most one hazard. Rules
-look at dtypes, at constants, and at what `trace.facts` knows of the values, and keep silent where
+look at dtypes, at constants, and at what `explain.facts` knows of the values, and keep silent where
 a value is bounded. One module for each family; `kinds` lists them all with cures and lessons.
 """
 

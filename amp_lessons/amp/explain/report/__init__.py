@@ -3,7 +3,7 @@
 `tree`, `islands`, `alignment` and `casting` work out what is worth saying, `costs` how long it
 takes at least, and `digest` holds all of it. `text`, `page` and `data` show it in a terminal, in a
 browser and as JSON; `changes` compares two runs, for `changes_text` and `changes_page` to show. The
-data itself is in `trace.rows`.
+data itself is in `explain.rows`.
 """
 
 from amp_lessons.amp.explain.report.explanation import Explanation
