@@ -192,9 +192,8 @@ def _refusing(code: CodeType) -> CodeType:
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    from amp_lessons.exercises.checks.closed import (
-        refuse,  # for it runs among the names of another module
-    )
+    # Imported here, for this code runs among the names of another module.
+    from amp_lessons.exercises.checks.closed import refuse
 
     refuse()
 
