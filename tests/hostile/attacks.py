@@ -17,7 +17,8 @@ OWN_LOSS = Outcome(dict.fromkeys(NAMES, "error|passed"), other_problems=True)
 TIME = stopped("(the answer to decode_bits) ran longer than")
 TIME_OR_NUMBER = stopped("(the answer to decode_bits) ran longer than|took more than 64 processes")
 """The kernel counts the processes of all users but root, and where it does not, the grader does."""
-MEMORY = stopped("(the answer to decode_bits) took more than")
+MEMORY = stopped("(the answer to decode_bits) took more than|ran longer than")
+"""On a busy machine the time may be up first. What was held by then tells whether memory is limited."""
 ENDED = stopped("(the answer to decode_bits) ended the process")
 ENOUGH = """
 def plenty():
