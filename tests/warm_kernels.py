@@ -1,4 +1,4 @@
-"""Kernels that begin with torch imported: nbval starts 41 of them, and each import takes seconds.
+"""Kernels that begin with torch imported: tests start some sixty, and each import takes seconds.
 
 A server that has imported what most lessons need forks a process for each kernel (Python's own
 `forkserver`). Nothing of the course is among it, so a lesson that forgets an import still fails.
@@ -11,7 +11,9 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,7 +24,8 @@ _server = multiprocessing.get_context("forkserver" if sys.platform == "linux" el
 
 
 def start_warm(patch: pytest.MonkeyPatch) -> None:
-    """Let jupyter_client start its kernels from the server, while `patch` holds.
+    """Let jupyter_client start its kernels from the server, while `patch` holds: nbval's, or those
+    of the JupyterLab whose process this is.
 
     The first kernel starts the server, which takes its environment from this process.
     """
@@ -40,7 +43,8 @@ def launch(command: list[str], *, cwd: str, env: dict[str, str], **_: object) ->
     ready, says_so = _server.Pipe(duplex=False)
     given = (arguments, cwd, env, says_so)
     process: Any = _server.Process(target=run_kernel, args=given)  # type: ignore[attr-defined]
-    process.start()
+    with mock.patch.dict(sys.modules, {"__main__": ModuleType("__main__")}):
+        process.start()  # the process would else import the program that runs here
     says_so.close()
     with ready:
         ready.recv()  # before, its process group would still be ours, and be killed with it

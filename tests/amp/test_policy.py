@@ -14,6 +14,7 @@ from collections import Counter
 from itertools import product
 from pathlib import Path
 
+import policy_tables
 import pytest
 import torch
 from autocast_docs import DOCUMENTED
@@ -42,7 +43,7 @@ REMOVED = {"cholesky", "qr"} if SINCE_2_14 else set()  # torch.linalg has them
 
 @pytest.fixture(scope="module")
 def tables() -> dict[tuple[str, torch.dtype], dict[str, OpPolicy]]:
-    return {case: {p.op: p for p in policy_table(*case)} for case in CASES}
+    return {case: {p.op: p for p in policy_tables.live(*case)} for case in CASES}
 
 
 # ---- the table ----------------------------------------------------------------------------------

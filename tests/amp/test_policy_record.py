@@ -9,6 +9,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import policy_tables
 import pytest
 import record_policy
 import torch
@@ -30,11 +31,12 @@ from amp_lessons.app import cli
 
 RELEASE = policy_record.release(torch.__version__)
 CASES = [(device, dtype) for device in policy.DEVICES for dtype in ("float16", "bfloat16")]
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 @pytest.fixture(scope="module")
 def live() -> dict[tuple[str, str], list[dict]]:
-    return {case: policy.as_json(policy.policy_table(*case)) for case in CASES}
+    return {(d, t): policy.as_json(policy_tables.live(d, DTYPES[t])) for d, t in CASES}
 
 
 @pytest.mark.skipif(RELEASE not in policy_record.versions(), reason="this torch is not recorded")

@@ -20,6 +20,11 @@ from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("AMP_LESSONS_SCREENSHOTS", ROOT / "build" / "screenshots"))
+WARM = f"""import sys
+sys.path.append({str(ROOT / "tests")!r})
+import pytest, warm_kernels
+warm_kernels.start_warm(pytest.MonkeyPatch())
+"""
 CONNECTED = """path => {
   const shown = window.jupyterapp?.shell?.currentWidget;
   const kernel = shown?.sessionContext?.session?.kernel;
@@ -64,6 +69,7 @@ def running_lab(workspace: Path, home: Path) -> Iterator[Lab]:
     settings = home / "jupyter_config_dir" / "labconfig" / "page_config.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text('{"disabledExtensions": {"@jupyter/nbgrader": true}}')
+    (home / "jupyter_config_dir" / "jupyter_server_config.py").write_text(WARM)
     log = home / "lab.log"
     with log.open("w") as out:
         server = subprocess.Popen(

@@ -16,6 +16,7 @@ from functools import cache
 import check_bank
 import ml_dtypes
 import numpy as np
+import policy_tables
 import pytest
 import torch
 from torch import nn
@@ -464,9 +465,9 @@ def live() -> dict[tuple[str, str], dict[str, policy.OpPolicy]]:
     if not torch.__version__.startswith(autocast_ops.VERSION):
         pytest.skip("the questions are on another torch than the one that is installed")
     return {
-        (device, dtype): {p.op: p for p in policy.policy_table(device, dtype)}
+        (device, policy.short(dtype)): {p.op: p for p in policy_tables.live(device, dtype)}
         for device in policy.DEVICES
-        for dtype in ("float16", "bfloat16")
+        for dtype in (torch.float16, torch.bfloat16)
     }
 
 

@@ -113,9 +113,19 @@ def _functions(model: nn.Module) -> Iterator[Any]:
 
 
 def _modules(packages: set[str]) -> Iterator[ModuleType]:
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in packages and isinstance(module, ModuleType):
+    names = _names(len(sys.modules), next(reversed(sys.modules)))
+    for name in [name for package in packages for name in names.get(package, ())]:
+        if isinstance(module := sys.modules.get(name), ModuleType):
             yield module
+
+
+@lru_cache(maxsize=1)
+def _names(count: int, newest: str) -> dict[str, list[str]]:
+    """The loaded modules, by package. There may be thousands, so only a new one has them sorted."""
+    names = defaultdict(list)
+    for name in list(sys.modules):
+        names[name.partition(".")[0]].append(name)
+    return names
 
 
 def _beside(classes: set[type]) -> Iterator[type]:
