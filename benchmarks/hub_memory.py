@@ -1,4 +1,4 @@
-"""Memory and processor time of a learner on the JupyterHub of `classroom/`.
+"""Memory and processor time of a learner on the JupyterHub of `hub/`.
 
 Learners log in, one after the other, and each runs a lesson in a kernel. When as many are there as
 asked for, the memory of each process is read: PSS, where a page that several processes share is

@@ -1,4 +1,4 @@
-"""A JupyterHub with the settings of `classroom/`, and learners who use it by program.
+"""A JupyterHub with the settings of `hub/`, and learners who use it by program.
 
 The test of the classroom and its benchmark both need a hub that runs, a learner who logs in as a
 browser does, and code that runs in that learner's kernel. JupyterHub's proxy has to be installed.
@@ -26,7 +26,7 @@ import requests
 import websocket
 
 ROOT = Path(__file__).resolve().parent.parent
-CONFIG = ROOT / "classroom/jupyterhub_config.py"
+CONFIG = ROOT / "hub/jupyterhub_config.py"
 PROXY = "configurable-http-proxy"
 TICK = 0.1  # seconds between two looks
 GRACE = 30  # seconds that the hub gets to end its servers and its proxy

@@ -1,6 +1,6 @@
 """What mixed precision gave on other people's GPUs: five figures of published runs.
 
-Each takes rows that `records.published` read and that its caller chose, in the style of `plots`. A
+Each takes rows that `speed.published` read and that its caller chose, in the style of `plots`. A
 kind of GPU has one colour and one marker in all of them; an open marker says "not like for like".
 """
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from amp_lessons.amp.speed.records import RecordError
-from amp_lessons.amp.speed.records.published import (
+from amp_lessons.amp.speed.published import (
     AccuracyPair,
     FourRates,
     GpuMedian,

@@ -24,7 +24,7 @@ from amp_lessons.amp.speed import (
     time_training,
     timing,
 )
-from amp_lessons.amp.speed.records import published as quoted
+from amp_lessons.amp.speed import published as quoted
 from amp_lessons.lessons import gain_plots
 
 published = quoted.load_published()

@@ -1,4 +1,4 @@
-"""records/published: what others measured, with its source, and no more of it than we may keep."""
+"""speed/published: what others measured, with its source, and no more of it than we may keep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from amp_lessons.amp.speed import records
 from amp_lessons.amp.speed.records import RecordError, load_records
-from amp_lessons.amp.speed.records.published import (
+from amp_lessons.amp.speed.published import (
     FOLDER,
     first_variants,
     four_rates,
@@ -281,7 +281,7 @@ def test_neither_loader_finds_the_other_s_files():
 def test_loading_needs_no_torch_and_happens_once():
     code = """
 import sys
-from amp_lessons.amp.speed.records.published import load_published
+from amp_lessons.amp.speed.published import load_published
 assert load_published() is load_published()
 print([name for name in ("torch", "numpy", "matplotlib", "jsonschema") if name in sys.modules])
 """

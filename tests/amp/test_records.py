@@ -16,7 +16,7 @@ from amp_lessons.amp.speed.records import (
     read_record,
     write_record,
 )
-from amp_lessons.amp.speed.records.beside import family, published_beside
+from amp_lessons.amp.speed.published.beside import family, published_beside
 from amp_lessons.amp.speed.records.handing_in import faults, unfit
 from amp_lessons.amp.speed.records.own import (
     MANIFEST,

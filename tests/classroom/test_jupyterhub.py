@@ -1,4 +1,4 @@
-"""The JupyterHub of `classroom/`: two learners log in, get the course, and run a check."""
+"""The JupyterHub of `hub/`: two learners log in, get the course, and run a check."""
 
 from __future__ import annotations
 

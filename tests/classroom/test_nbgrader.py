@@ -1,6 +1,6 @@
 """The sheets are nbgrader assignments: the solutions its source, the exercises its release.
 
-nbgrader grades a small class here, with the settings in `classroom/`, and so does our own grader.
+nbgrader grades a small class here, with the settings in `hub/`, and so does our own grader.
 Where the two give different points, and why, is said in one test and on `docs/nbgrader.md`.
 """
 
@@ -79,7 +79,7 @@ def course(tmp_path_factory, apart) -> Iterator[tuple[NbGraderAPI, Path]]:
     """A course folder with our settings and one assignment, released and handed in by the class."""
     root = tmp_path_factory.mktemp("course")
     (root / "source/sheet").mkdir(parents=True)
-    shutil.copy(ROOT / "classroom/nbgrader_config.py", root)
+    shutil.copy(ROOT / "hub/nbgrader_config.py", root)
     shutil.copy(ROOT / "solutions" / SHEET_NAME, root / "source/sheet")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("PATH", "AMP_LESSONS_HOME"):  # the settings change both

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from amp_lessons.amp.speed.records import RecordError
-from amp_lessons.amp.speed.records.published import (
+from amp_lessons.amp.speed.published import (
     first_variants,
     four_rates,
     load_published,

@@ -20,7 +20,7 @@ from amp_lessons.core import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "amp_lessons"
-FOLDERS = (PACKAGE, "benchmarks", "classroom", "sources", "tests", "tools")
+FOLDERS = (PACKAGE, "benchmarks", "hub", "sources", "tests", "tools")
 PYTHON = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PAGES = [ROOT / name for name in ("Makefile", "pyproject.toml", "environment.yml")]
 

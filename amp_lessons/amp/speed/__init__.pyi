@@ -2,6 +2,7 @@ from . import bench as bench
 from . import device as device
 from . import pretend_gpu as pretend_gpu
 from . import profiles as profiles
+from . import published as published
 from . import records as records
 from . import roofline_plot as roofline_plot
 from . import step_timing as step_timing
@@ -11,12 +12,12 @@ from .device import why_not as why_not
 from .pretend_gpu import PretendGpu as PretendGpu
 from .pretend_gpu import step_milliseconds as step_milliseconds
 from .profiles import load_profile as load_profile
+from .published import load_published as load_published
+from .published import of as of
+from .published import on as on
+from .published.beside import published_beside as published_beside
 from .records import load_records as load_records
-from .records.beside import published_beside as published_beside
 from .records.own import own_records as own_records
-from .records.published import load_published as load_published
-from .records.published import of as of
-from .records.published import on as on
 from .step_timing import step_table as step_table
 from .step_timing import time_training as time_training
 from .timing import Timing as Timing

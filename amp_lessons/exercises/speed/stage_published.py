@@ -18,7 +18,7 @@ from amp_lessons.exercises.checks.wording import line
 from amp_lessons.exercises.stage import as_play
 from amp_lessons.exercises.checks.plain_data import plain
 from amp_lessons.exercises.checks.plain_data.compare import exactly, is_dict
-from amp_lessons.amp.speed.records.published import TrainingPair, load_published
+from amp_lessons.amp.speed.published import TrainingPair, load_published
 from amp_lessons.amp.roofline import find_gpu
 
 Row = dict[str, Any]

@@ -5,7 +5,7 @@ JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roof
 calculator what `memory` counts, all under test; the gradient histogram draws what `scaling`
 counted, and the policy browser shows what `policy` answers. The autocast step-through draws what
 `explain` sees, and the ordering of the calls shows what `call_order` ran. The box for errors shows
-what `lookup` finds, and the explorer of published runs what `records.published` quotes. Each is one
+what `lookup` finds, and the explorer of published runs what `speed.published` quotes. Each is one
 anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
 network.
 """

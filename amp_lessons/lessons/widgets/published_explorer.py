@@ -1,6 +1,6 @@
 """The explorer of published runs: what mixed precision gave others, GPU by GPU and model by model.
 
-The pairs come from `records.published`, with their sources and what else differs in them; the
+The pairs come from `speed.published`, with their sources and what else differs in them; the
 limits beside them come from `roofline`. The page in `static/` shows both and computes nothing new.
 """
 
@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from amp_lessons.amp import roofline
-from amp_lessons.amp.speed.records.published import GpuMedian, TrainingPair, load_published
+from amp_lessons.amp.speed.published import GpuMedian, TrainingPair, load_published
 from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.lessons.widgets.traits import Refused
 

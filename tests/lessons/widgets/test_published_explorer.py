@@ -12,7 +12,7 @@ import pytest
 import traitlets
 
 from amp_lessons.amp import roofline
-from amp_lessons.amp.speed.records.published import GpuMedian, load_published
+from amp_lessons.amp.speed.published import GpuMedian, load_published
 from amp_lessons.lessons.widgets import PublishedExplorer
 from amp_lessons.lessons.widgets.published_explorer import batch_of, gpus, models_on, speedup_of
 

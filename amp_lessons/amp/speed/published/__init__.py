@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from amp_lessons.amp.speed.records.published.choosing import (
+from amp_lessons.amp.speed.published.choosing import (
     FourRates,
     across_gpus,
     first_variants,
@@ -22,7 +22,7 @@ from amp_lessons.amp.speed.records.published.choosing import (
     one_gpu,
     table,
 )
-from amp_lessons.amp.speed.records.published.rows import (
+from amp_lessons.amp.speed.published.rows import (
     AccuracyPair,
     GpuMedian,
     InferencePair,
@@ -34,7 +34,7 @@ from amp_lessons.amp.speed.records.published.rows import (
     TimePair,
     TrainingPair,
 )
-from amp_lessons.amp.speed.records.published.tables import read_pairs, read_rows, read_sources
+from amp_lessons.amp.speed.published.tables import read_pairs, read_rows, read_sources
 
 FOLDER = Path(__file__).parent
 

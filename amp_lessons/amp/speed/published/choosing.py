@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from amp_lessons.amp.speed.records.published.rows import NvidiaRow, Published, TrainingPair
+from amp_lessons.amp.speed.published.rows import NvidiaRow, Published, TrainingPair
 
 N = TypeVar("N", bound=NvidiaRow)
 

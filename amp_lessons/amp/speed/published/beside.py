@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amp_lessons.amp.speed.records import Record, Row
-from amp_lessons.amp.speed.records.published import (
+from amp_lessons.amp.speed.published import (
     GpuMedian,
     Published,
     TrainingPair,

@@ -1,4 +1,4 @@
-"""JupyterHub for a class on one machine: `jupyterhub -f classroom/jupyterhub_config.py`.
+"""JupyterHub for a class on one machine: `jupyterhub -f hub/jupyterhub_config.py`.
 
 Each learner logs in with a name and the password of the class, and gets a copy of the course and
 JupyterLab on its home page. This is the try-out: all learners share one account of the machine, and
