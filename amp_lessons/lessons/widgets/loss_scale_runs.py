@@ -1,0 +1,43 @@
+"""The recorded runs that the loss scale lab draws: which set-up they show, and their numbers."""
+
+from __future__ import annotations
+
+import json
+import string
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amp_lessons.amp.training.fixed_scale import DIGITS
+
+FILE = Path(__file__).with_name("loss_scale.json")
+SHOWN = DIGITS
+"""What is recorded, drawn and trained again in the kernel."""
+UNIT = 1e-4
+"""The errors are kept as whole multiples of this."""
+LEVELS = string.digits + string.ascii_lowercase
+"""Grey values of a pixel, from white to black."""
+AS_WELL = 1.05
+"""A run trains as well as FP32 if its error ends at most this many times as high."""
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """The file as it is; `loss_scale_lab.mjs` tells its form. Don't change what you get."""
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def exponents() -> list[float]:
+    """log2 of each recorded loss scale, ascending."""
+    return [run["exponent"] for run in recorded()["runs"]]
+
+
+def run_at(exponent: float) -> dict[str, Any]:
+    """The recorded run at a loss scale of 2**exponent."""
+    return recorded()["runs"][exponents().index(exponent)]
+
+
+def trains(run: dict[str, Any]) -> bool:
+    """Whether a recorded run trains as well as FP32."""
+    about, last = recorded()["about"], recorded()["fp32"]["errors"][-1]
+    return len(run["errors"]) > about["steps"] and run["errors"][-1] <= AS_WELL * last
