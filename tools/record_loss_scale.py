@@ -30,17 +30,17 @@ def record(setup: SetUp, exponents: Sequence[float]) -> dict[str, Any]:
     first = fp32[0][1]
     assert first is not None
     height, width = setup.picture
-    inputs = setup.inputs()[: setup.shown].reshape(-1, height, width)
+    originals = setup.inputs()[setup.shown()].reshape(-1, height, width)
     return {
         "about": {
             "torch": torch.__version__.split("+")[0],
             "cpu": torch.backends.cpu.get_cpu_capability(),
             "steps": setup.steps,
             "snapshots": list(setup.snapshots),
-            "picture": [setup.shown, height, width],
+            "picture": list(originals.shape),
             "total": {"between": first.between.total, "weights": first.weights.total},
         },
-        "original": _levels(inputs),
+        "original": _levels(originals),
         "fp32": _plain_run(fp32),
         "runs": [
             {"exponent": exponent, **_without_the_start(_plain_run(run))}

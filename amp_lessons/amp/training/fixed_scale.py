@@ -30,7 +30,7 @@ class SetUp:
         inputs: the batch, float32 of shape (n, height x width) with values from 0 to 1. It is the
             target too, and every step sees all of it.
         picture: height and width of one picture.
-        shown: how many pictures the widget shows, the first ones of the batch.
+        shown: says which pictures of the batch the widget shows, by their places.
         divisor: the loss is the summed squared error divided by this.
         learning_rate, momentum: of SGD.
         steps: how many.
@@ -41,7 +41,7 @@ class SetUp:
     model: Callable[[], nn.Module]
     inputs: Callable[[], Tensor]
     picture: tuple[int, int]
-    shown: int
+    shown: Callable[[], list[int]]
     divisor: float
     learning_rate: float
     momentum: float
@@ -49,11 +49,15 @@ class SetUp:
     snapshots: tuple[int, ...]
 
 
+def _one_of_each(labels: list[int]) -> list[int]:
+    return [labels.index(label) for label in sorted(set(labels))]
+
+
 DIGITS = SetUp(
     model=autoencoder,
     inputs=lambda: load_digits().train_images[:600],
     picture=(8, 8),
-    shown=10,
+    shown=lambda: _one_of_each(load_digits().train_labels[:600].tolist()),
     divisor=100_000_000,
     learning_rate=100_000_000 / (600 * 64),
     momentum=0.9,
@@ -113,9 +117,7 @@ def train(
         if one is due. There is none once a gradient is NaN.
     """
     inputs, model = setup.inputs(), setup.model()
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=setup.learning_rate, momentum=setup.momentum
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=setup.learning_rate, momentum=setup.momentum)
     for step in range(setup.steps + 1):
         outputs = _Outputs(model) if step in setup.snapshots else None
         optimizer.zero_grad()
@@ -177,7 +179,7 @@ def _snapshot(
     for parameter, gradient in zip(model.parameters(), kept, strict=True):
         parameter.grad = gradient
     between, weights = (_group(*pair, scale) for pair in zip(exact, found, strict=True))
-    pictures = painted[: setup.shown].detach().float().reshape(-1, *setup.picture)
+    pictures = painted[setup.shown()].detach().float().reshape(-1, *setup.picture)
     return Snapshot(between, weights, pictures)
 
 

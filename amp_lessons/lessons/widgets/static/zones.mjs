@@ -2,7 +2,8 @@
 // names, grounds, edges, labels and hatchings, and the axis below.
 //
 // A format is { becomes_zero, normal, overflows }, its edges as log2. `at` says where things go, in
-// pixels: { width, left, right, top, bottom, low, high, x(exponent) }.
+// pixels: { width, left, right, top, bottom, low, high, x(exponent) }, and with oneLine that the labels
+// need no second line.
 
 import { powerOfTwo, svg, uniqueId } from "./dom.mjs";
 
@@ -33,7 +34,7 @@ export function drawBands(format, at) {
 // The labels take turns on two lines, so that a narrow range has room for its own.
 export function drawBandLabels(format, at, text) {
   return bands(format, at).map(({ fate, from, to }, i) => {
-    const y = at.top - (i % 2 ? 14 : 34);
+    const y = at.top - (i % 2 || at.oneLine ? 14 : 34);
     const middle = (at.x(from) + at.x(to)) / 2;
     const half = text[fate].length * 3.8;
     const x = Math.min(Math.max(middle, at.left + half), at.width - at.right - half);
