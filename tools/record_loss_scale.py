@@ -18,15 +18,23 @@ from typing import Any
 import torch
 
 from amp_lessons.amp.scaling.loss_scale import ExponentHistogram
-from amp_lessons.amp.training.fixed_scale import EXPONENTS, Group, SetUp, Snapshot, train
+from amp_lessons.amp.training.fixed_scale import (
+    EXPONENTS,
+    Group,
+    SetUp,
+    Snapshot,
+    one_thread,
+    train,
+)
 from amp_lessons.core.files import write_atomically
 from amp_lessons.lessons.widgets.loss_scale_runs import FILE, LEVELS, SHOWN, UNIT
 
 
 def record(setup: SetUp, exponents: Sequence[float]) -> dict[str, Any]:
     """The runs of a set-up as the file holds them; its form is told in loss_scale_lab.mjs."""
-    fp32 = list(train(setup, fp16=False))
-    runs = {exponent: list(train(setup, 2.0**exponent)) for exponent in exponents}
+    with one_thread():
+        fp32 = list(train(setup, fp16=False))
+        runs = {exponent: list(train(setup, 2.0**exponent)) for exponent in exponents}
     first = fp32[0][1]
     assert first is not None
     height, width = setup.picture
@@ -97,7 +105,6 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    torch.set_num_threads(1)  # sums in one order, so that this CPU gives the same numbers again
     text = as_text(record(SHOWN, EXPONENTS))
     write_atomically(FILE, text.encode())
     print(f"{len(EXPONENTS)} scales, {len(text):,} bytes, {time.process_time():.0f} CPU seconds")

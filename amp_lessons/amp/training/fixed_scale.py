@@ -8,6 +8,7 @@ another network, write another and record it with `tools/record_loss_scale.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -135,6 +136,17 @@ def train(
                 parameter.grad /= scale
         optimizer.step()
         yield error.item() / inputs.numel(), snapshot
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: sums come in one order, and products this small are faster so."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Outputs:

@@ -117,12 +117,13 @@ class LossScaleLab(anywidget.AnyWidget):
             self.trained = told | {"errors": list(errors), "done": done, "seconds": seconds}
 
         try:
-            for error, _ in fixed_scale.train(loss_scale_runs.SHOWN, 2.0**exponent):
-                if not math.isfinite(error):
-                    break
-                errors.append(error)
-                if len(errors) % REPORT_EVERY == 1:
-                    tell(done=False)
+            with fixed_scale.one_thread():
+                for error, _ in fixed_scale.train(loss_scale_runs.SHOWN, 2.0**exponent):
+                    if not math.isfinite(error):
+                        break
+                    errors.append(error)
+                    if len(errors) % REPORT_EVERY == 1:
+                        tell(done=False)
         except KeyboardInterrupt:
             told["problem"] = "it was interrupted."
         except Exception as error:  # a bug of ours must not leave the page waiting

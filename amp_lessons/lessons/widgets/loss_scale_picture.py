@@ -54,7 +54,7 @@ def sentence() -> str:
     first, last = f"{2 ** good[0]:.3g}", _in_words(good[-1])
     return (
         "At a loss scale of 1, FP16 rounds every gradient to 0 and the network learns nothing. "
-        f"From {first} to {last} it learns as well as FP32, and above that weight gradients overflow."
+        f"From {first} to {last} it learns as well as FP32. Above that, weight gradients overflow."
     )
 
 
@@ -70,7 +70,8 @@ def _what_shows(exponent: float) -> str:
     between, weights = (run["snapshots"][0][name] for name in ("between", "weights"))
     lost = f"{_share(between)} of the gradients between the layers become 0"
     if weights["inf"]:
-        after = f"{weights['inf']:,} weight gradients become inf, and the first update breaks it"
+        many = f"{weights['inf']:,} weight gradients become inf"
+        after = f"{many}, and the first update breaks the network"
     else:
         after = f"after {steps} steps the error is {run['errors'][-1] * runs.UNIT:.3f}"
     return f"Loss scale {_in_words(exponent)}: {lost}; {after}."
