@@ -69,7 +69,7 @@ def _without_the_start(run: dict[str, Any]) -> dict[str, Any]:
     first, *others = run["snapshots"]
     groups = {name: {**first[name]} for name in ("between", "weights")}
     for group in groups.values():
-        del group["exact"]
+        del group["exact"], group["largest"]
     return {**run, "snapshots": [groups, *others]}
 
 
@@ -80,7 +80,12 @@ def _plain_snapshot(shot: Snapshot) -> dict[str, Any]:
 
 def _plain_group(group: Group) -> dict[str, Any]:
     counts = {"total": group.total, "zero": group.zero, "inf": group.inf}
-    return {**counts, "exact": _bars(group.exact), "found": _bars(group.found)}
+    return {
+        **counts,
+        "largest": float(f"{group.largest:.3g}"),
+        "exact": _bars(group.exact),
+        "found": _bars(group.found),
+    }
 
 
 def _bars(histogram: ExponentHistogram) -> list[int]:

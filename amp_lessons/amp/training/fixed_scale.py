@@ -76,6 +76,7 @@ class Group:
         exact: by binary exponent in FP32, without the loss scale.
         found: the same in FP16, divided by the loss scale. Zeros and inf have no exponent.
         total: how many there are.
+        largest: the magnitude of the largest one in FP32.
         zero: how many became 0.
         inf: how many became inf.
     """
@@ -83,6 +84,7 @@ class Group:
     exact: ExponentHistogram
     found: ExponentHistogram
     total: int
+    largest: float
     zero: int
     inf: int
 
@@ -200,4 +202,5 @@ def _group(exact: Tensor, found: Tensor, scale: float) -> Group:
     exact, found = exact[alive], found[alive]
     kept = found[(found != 0) & found.isfinite()].double() / scale
     zero, inf = int((found == 0).sum()), int(found.isinf().sum())
-    return Group(exponent_histogram(exact), exponent_histogram(kept), exact.numel(), zero, inf)
+    histograms = exponent_histogram(exact), exponent_histogram(kept)
+    return Group(*histograms, exact.numel(), exact.abs().max().item(), zero, inf)

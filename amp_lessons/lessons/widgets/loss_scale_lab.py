@@ -50,8 +50,8 @@ class LossScaleLab(anywidget.AnyWidget):
             FP32; None without a guess.
         cost: what the learner expects at a loss scale of 16: "none" if the network learns nothing,
             "twice" or "same" as FP32's error; "" without a prediction.
-        searched: whether the learner has found a scale that trains and moved on, or has tried more
-            than 12. Only then the widget says where GradScaler starts.
+        searched: whether the learner has found a scale that trains and moved on, or has looked at
+            20. Only then does the widget say where GradScaler starts.
         trained: the last run that was trained here, by ``scale_exponent`` as ``exponent``:
             ``errors`` after 0, 1, ... steps up to the first inf or NaN, whether it is ``done``, how
             many ``seconds`` it took, and the ``problem`` if there was one.

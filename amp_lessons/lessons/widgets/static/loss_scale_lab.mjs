@@ -13,7 +13,7 @@
 //   original   what the network is to paint: a character a pixel
 //   fp32, runs the run in FP32, and one for each loss scale 2^exponent: errors, after 0, 1, ... steps
 //              as long as they are finite; snapshots with the groups `between` (the layers) and
-//              `weights`, each with total, zero, inf, and by binary exponent [lowest, count, ...]
+//              `weights`, each with total, zero, inf, the largest in FP32, and by binary exponent [lowest, count, ...]
 //              exact (FP32) and found (FP16, divided by the scale); and the pictures. What all runs
 //              share at the start stands in fp32 alone.
 //
@@ -34,7 +34,7 @@ const COSTS = {
 };
 const ASKED_AT = 4; // log2 of the loss scale that the second prediction is about
 const GRAD_SCALER = 16; // log2 of the scale that GradScaler starts with
-const LONG_ENOUGH = 12; // stops
+const LONG_ENOUGH = 20; // stops
 const RESTARTED = "The kernel was restarted. Run this cell again.";
 const GRADIENTS = { height: 266, top: 44, bottom: 226, row: 62, gap: 26, left: 8, right: 8, roomy: 620 };
 const CURVE = { height: 190, top: 12, bottom: 160, left: 44, right: 14 };
@@ -70,7 +70,7 @@ function shotOf(data, run, step) {
   const shot = run.snapshots[place];
   if (!shot) return null;
   const shared = data.fp32.snapshots[place];
-  const groups = Object.keys(GROUPS).map((name) => [name, { exact: shared[name].exact, ...shot[name] }]);
+  const groups = Object.keys(GROUPS).map((name) => [name, { ...shared[name], ...shot[name] }]);
   return { pictures: shared.pictures, ...shot, ...Object.fromEntries(groups) };
 }
 
@@ -247,20 +247,20 @@ function placeOf(stop, last) {
 
 function scaleSlider(model, set, read) {
   const { data } = read();
-  const visited = new Set();
+  const visited = new Set(); // where the learner stopped, not where a drag passed by
   const choose = (stop) => set({ scale_exponent: data.runs[stop].exponent, ...search(stop) });
   const field = scaleField("Loss scale", data, choose);
+  field.slider.addEventListener("change", () => visited.add(Number(field.slider.value)));
   const signs = h("div", { class: "amp-ll-signs" });
   const names = h("div", { class: "amp-ll-names" });
   field.below.before(signs);
   field.below.after(names);
   field.node.classList.add("amp-ll-scale");
 
-  // The search ends when the learner leaves a scale that trains, or has seen many that don't.
+  // The search ends when the learner leaves a scale that trains, or has looked at many.
   function search(stop) {
     const found = [...visited].some((seen) => seen !== stop && trainsAsWell(data, data.runs[seen]));
-    visited.add(stop);
-    return found || visited.size > LONG_ENOUGH ? { searched: true } : {};
+    return found || visited.size >= LONG_ENOUGH ? { searched: true } : {};
   }
   const sign = (exponent, shape) => {
     const stop = data.runs.findIndex((run) => run.exponent === exponent);
@@ -270,7 +270,7 @@ function scaleSlider(model, set, read) {
   function draw({ stage, at, exponent, guess, searched }) {
     field.node.hidden = stage !== "live";
     if (field.node.hidden) return;
-    visited.add(at);
+    if (visited.size === 0) visited.add(at);
     field.draw(exponent, at);
     const wanted = [guess, searched].join();
     if (wanted === drawn) return;
@@ -317,11 +317,10 @@ function learnt({ data, guess, searched, step }) {
 // How far the largest weight gradients have moved since the start.
 function moved({ data, run, step, shot }) {
   if (!step || shot === null) return "";
-  const top = ({ weights: { exact } }) => exact[0] + exact.length - 2;
-  const octaves = top(shotOf(data, run, 0)) - top(shot);
-  if (octaves < 1) return "The largest weight gradients are about as large as at the start.";
-  const times = `about ${grouped(2 ** octaves)} times smaller than at the start`;
-  return `The largest weight gradients are now ${times}. That's why the best scale moves during training.`;
+  const ratio = shotOf(data, run, 0).weights.largest / shot.weights.largest;
+  if (ratio < 1.05) return "The largest weight gradient is as large as at the start.";
+  const times = `${Number(ratio.toPrecision(2))} times smaller than at the start`;
+  return `The largest weight gradient is now ${times}. That's why the best scale moves during training.`;
 }
 
 // ---- the gradients -----------------------------------------------------------------------------
@@ -409,6 +408,7 @@ function gradients(model, set, read) {
 // The gradients themselves can be dragged, too: they and the slider go together.
 function dragScale(target, set, read, octave) {
   let from = null; // where the pointer went down, and the exponent there
+  const sliderOf = () => target.closest(".amp-widget").querySelector(".amp-ll-scale input");
   target.addEventListener("pointerdown", (event) => {
     if (read().stage !== "live" || event.button) return;
     from = { x: event.clientX, exponent: read().exponent };
@@ -416,7 +416,7 @@ function dragScale(target, set, read, octave) {
   });
   target.addEventListener("pointermove", (event) => {
     if (from === null) return;
-    const slider = target.closest(".amp-widget").querySelector(".amp-ll-scale input");
+    const slider = sliderOf();
     const wanted = from.exponent + (event.clientX - from.x) / octave();
     const off = read().data.runs.map(({ exponent }) => Math.abs(exponent - wanted));
     const stop = String(off.indexOf(Math.min(...off)));
@@ -424,7 +424,11 @@ function dragScale(target, set, read, octave) {
     slider.value = stop;
     slider.dispatchEvent(new Event("input"));
   });
-  for (const end of ["pointerup", "pointercancel"]) target.addEventListener(end, () => (from = null));
+  const end = () => {
+    if (from !== null) sliderOf().dispatchEvent(new Event("change"));
+    from = null;
+  };
+  for (const name of ["pointerup", "pointercancel"]) target.addEventListener(name, end);
 }
 
 // ---- the curve ---------------------------------------------------------------------------------
@@ -619,9 +623,9 @@ function trainHere(model, read) {
   function draw(state) {
     node.hidden = state.stage !== "live";
     const { trained, data } = state;
-    if (cut || trained?.exponent === undefined) return;
+    if (cut) return;
     button.setAttribute("aria-disabled", busy(trained));
-    status.textContent = inWords(trained, data);
+    if (trained?.exponent !== undefined) status.textContent = inWords(trained, data);
   }
   function inWords({ exponent, errors, done, problem, seconds }, { about, unit, runs }) {
     const name = `at loss scale ${scaleInWords(exponent)}`;
