@@ -320,7 +320,7 @@ function moved({ data, run, step, shot }) {
   const ratio = shotOf(data, run, 0).weights.largest / shot.weights.largest;
   if (ratio < 1.05) return "The largest weight gradient is as large as at the start.";
   const times = `${Number(ratio.toPrecision(2))} times smaller than at the start`;
-  return `The largest weight gradient is now ${times}. That's why the best scale moves during training.`;
+  return `The largest weight gradient is now ${times}. A larger loss scale would fit now, so a good scale has to move.`;
 }
 
 // ---- the gradients -----------------------------------------------------------------------------
@@ -501,7 +501,7 @@ function curve(read) {
     ours.hidden = !trainedHere(state);
     made.draw(state);
   }
-  const node = h("div", {}, h("p", { class: "amp-heading" }, "Error after each step"), ...made.nodes, legend);
+  const node = h("div", {}, h("p", { class: "amp-heading" }, "Error per pixel after each step"), ...made.nodes, legend);
   return { node, draw, stop: made.stop };
 }
 
