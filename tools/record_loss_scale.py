@@ -3,7 +3,8 @@
 Trains the network of lesson 00 in FP32 and at each of 53 fixed loss scales, and writes what the
 widget `LossScaleLab` draws to `amp_lessons/lessons/widgets/loss_scale.json`. CPUs add up FP16
 products in different orders, so another one gives slightly different numbers; the tests compare
-with tolerances. To show another network, change `SHOWN` there and run this again.
+with tolerances. To show another network, change `SHOWN` in
+`amp_lessons/amp/training/fixed_scale.py` and run this again.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any
 
 import torch
 
+from amp_lessons.amp.numbers.formats import FP16
 from amp_lessons.amp.scaling.loss_scale import ExponentHistogram
 from amp_lessons.amp.training.fixed_scale import (
     EXPONENTS,
+    SHOWN,
     Group,
     SetUp,
     Snapshot,
@@ -27,7 +30,8 @@ from amp_lessons.amp.training.fixed_scale import (
     train,
 )
 from amp_lessons.core.files import write_atomically
-from amp_lessons.lessons.widgets.loss_scale_runs import FILE, LEVELS, SHOWN, UNIT
+from amp_lessons.lessons.widgets.gradient_histogram import edges
+from amp_lessons.lessons.widgets.loss_scale_runs import FILE, LEVELS, UNIT
 
 
 def record(setup: SetUp, exponents: Sequence[float]) -> dict[str, Any]:
@@ -48,6 +52,7 @@ def record(setup: SetUp, exponents: Sequence[float]) -> dict[str, Any]:
             "picture": list(originals.shape),
             "total": {"between": first.between.total, "weights": first.weights.total},
         },
+        "format": edges(FP16),
         "original": _levels(originals),
         "fp32": _plain_run(fp32),
         "runs": [
@@ -103,7 +108,8 @@ def as_text(found: dict[str, Any]) -> str:
     """JSON with a run a line, so that two records can be compared with diff."""
     short = {"separators": (",", ":")}
     head = [
-        f'"{name}":{json.dumps(found[name], **short)}' for name in ("about", "original", "fp32")
+        f'"{name}":{json.dumps(found[name], **short)}'
+        for name in ("about", "format", "original", "fp32")
     ]
     runs = ",\n".join(json.dumps(run, **short) for run in found["runs"])
     return "{" + ",\n".join(head) + f',\n"runs":[\n{runs}\n]}}\n'

@@ -13,7 +13,7 @@ import record_loss_scale
 import torch
 from torch.nn.functional import mse_loss
 
-from amp_lessons.amp.training.fixed_scale import DIGITS, EXPONENTS, SetUp, one_thread, train
+from amp_lessons.amp.training.fixed_scale import DIGITS, EXPONENTS, SHOWN, SetUp, one_thread, train
 from amp_lessons.lessons.widgets import loss_scale_runs as runs
 
 SHORT = replace(DIGITS, steps=6, snapshots=(0, 3, 6))
@@ -134,12 +134,12 @@ FEW = [0.0, 3.0, 16.0, 33.0]
     "exponents", [FEW, pytest.param(list(EXPONENTS), marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_the_record_is_what_a_training_gives(exponents: list[float]) -> None:
-    mine, recorded = record_loss_scale.record(runs.SHOWN, exponents), runs.recorded()
+    mine, recorded = record_loss_scale.record(SHOWN, exponents), runs.recorded()
     machine = ("torch", "cpu")
     assert {k: v for k, v in mine["about"].items() if k not in machine} == {
         k: v for k, v in recorded["about"].items() if k not in machine
     }
-    assert mine["original"] == recorded["original"]
+    assert (mine["original"], mine["format"]) == (recorded["original"], recorded["format"])
     totals = recorded["about"]["total"]
     assert differences(mine["fp32"], recorded["fp32"], totals) == []
     assert [run["exponent"] for run in mine["runs"]] == exponents

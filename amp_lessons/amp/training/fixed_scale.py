@@ -68,6 +68,10 @@ DIGITS = SetUp(
 """Lesson 00: 600 digits, whose loss is divided as if they were photographs of one megapixel."""
 
 
+SHOWN = DIGITS
+"""What the loss scale lab shows: recorded by the tool, and trained again in a learner's kernel."""
+
+
 @dataclass(frozen=True)
 class Group:
     """What FP16 makes of some gradients. Those that are 0 in FP32 too are left out.

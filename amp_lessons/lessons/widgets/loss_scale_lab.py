@@ -15,11 +15,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.amp.numbers.formats import FP16
-from amp_lessons.amp.training import fixed_scale
 from amp_lessons.lessons.widgets import loss_scale_runs
 from amp_lessons.lessons.widgets.files import module, style
-from amp_lessons.lessons.widgets.gradient_histogram import edges
 from amp_lessons.lessons.widgets.traits import Refused
 
 STAGES = ("guess", "cost", "live")
@@ -76,7 +73,7 @@ class LossScaleLab(anywidget.AnyWidget):
 
     def __init__(self, scale: float = 1.0, *, predict: bool = True, **traits: Any) -> None:
         start = {"scale_exponent": _exponent(scale), "stage": "guess" if predict else "live"}
-        super().__init__(data=_plain_data(), **(start | traits))
+        super().__init__(data=loss_scale_runs.plain_data(), **(start | traits))
         self.on_msg(self._on_message)
 
     @property
@@ -109,6 +106,8 @@ class LossScaleLab(anywidget.AnyWidget):
             self._train(content["exponent"])
 
     def _train(self, exponent: float) -> None:
+        from amp_lessons.amp.training import fixed_scale  # torch, only for who trains
+
         begin, errors = time.perf_counter(), list[float]()
         told: dict[str, Any] = {"exponent": exponent, "problem": ""}
 
@@ -118,7 +117,7 @@ class LossScaleLab(anywidget.AnyWidget):
 
         try:
             with fixed_scale.one_thread():
-                for error, _ in fixed_scale.train(loss_scale_runs.SHOWN, 2.0**exponent):
+                for error, _ in fixed_scale.train(fixed_scale.SHOWN, 2.0**exponent):
                     if not math.isfinite(error):
                         break
                     errors.append(error)
@@ -166,17 +165,6 @@ def _exponent(scale: Any) -> float:
         if isinstance(scale, int | float) and math.isclose(scale, 2.0**exponent):
             return exponent
     raise ValueError(f"scale must be 2**0, 2**0.25, ... 2**4, 2**5, ... or 2**40, got {scale!r}")
-
-
-@cache
-def _plain_data() -> dict[str, Any]:
-    """What the page draws; its form is told in loss_scale_lab.mjs."""
-    return loss_scale_runs.recorded() | {
-        "unit": loss_scale_runs.UNIT,
-        "levels": loss_scale_runs.LEVELS,
-        "as_well": loss_scale_runs.AS_WELL,
-        "format": edges(FP16),
-    }
 
 
 @cache

@@ -10,10 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from amp_lessons.amp.numbers.formats import FP16
 from amp_lessons.core.pictures import COLOURS, INK, QUIET, STYLE, Picture
 from amp_lessons.lessons.widgets import loss_scale_runs as runs
-from amp_lessons.lessons.widgets.gradient_histogram import edges
 
 STOPS = (0.0, 2.0, 16.0, 33.0)
 """log2 of the loss scales: nothing learns, some does, as well as FP32, and overflow."""
@@ -90,7 +88,7 @@ def _draw_gradients(axes: Axes, exponent: float, *, first: bool) -> None:
     shared = runs.recorded()["fp32"]["snapshots"][0]
     found = runs.run_at(exponent)["snapshots"][0]
     low, high = -46.0, 26.0
-    lines = [low, *edges(FP16).values(), high]
+    lines = [low, *runs.recorded()["format"].values(), high]
     for left, right, (name, ground) in zip(lines, lines[1:], ZONES, strict=False):
         axes.axvspan(left, right, color=ground, lw=0)
         axes.text((left + right) / 2, 2.34, name, ha="center", va="center", fontsize=7.5)

@@ -1,4 +1,7 @@
-"""The recorded runs that the loss scale lab draws: which set-up they show, and their numbers."""
+"""The recorded runs that the loss scale lab draws. Nothing here imports torch.
+
+What was trained stands in `amp_lessons.amp.training.fixed_scale`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.amp.training.fixed_scale import DIGITS
-
 FILE = Path(__file__).with_name("loss_scale.json")
-SHOWN = DIGITS
-"""What is recorded, drawn and trained again in the kernel."""
 UNIT = 1e-4
 """The errors are kept as whole multiples of this."""
 LEVELS = string.digits + string.ascii_lowercase
@@ -25,6 +24,12 @@ AS_WELL = 1.05
 def recorded() -> dict[str, Any]:
     """The file as it is; `loss_scale_lab.mjs` tells its form. Don't change what you get."""
     return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def plain_data() -> dict[str, Any]:
+    """All that the page of the lab draws, also on a page without Python."""
+    return recorded() | {"unit": UNIT, "levels": LEVELS, "as_well": AS_WELL}
 
 
 def exponents() -> list[float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -100,6 +102,13 @@ def test_a_picture_and_a_sentence_stand_in_where_no_widget_runs() -> None:
     assert "From 13.5 to 2^32 it learns as well as FP32." in sentence()
     assert CURVES not in data
     assert len(data["text/html"]) < 60_000
+
+
+def test_a_page_and_a_readme_get_data_and_picture_without_torch() -> None:
+    code = "import sys; from amp_lessons.lessons.widgets import loss_scale_picture as drawn; "
+    code += "drawn.loss_scale_picture(); drawn.runs.plain_data(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_picture_of_other_scales() -> None:

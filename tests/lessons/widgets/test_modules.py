@@ -145,7 +145,8 @@ def test_no_page_names_another_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    "widget", ["BitExplorer", "ErrorLookup", "PublishedExplorer", "RooflineExplorer"]
+    "widget",
+    ["BitExplorer", "ErrorLookup", "LossScaleLab", "PublishedExplorer", "RooflineExplorer"],
 )
 def test_it_does_not_need_torch(widget: str) -> None:
     code = f"import sys; from amp_lessons.lessons.widgets import {widget}; "

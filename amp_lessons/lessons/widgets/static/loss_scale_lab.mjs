@@ -320,7 +320,7 @@ function moved({ data, run, step, shot }) {
   const ratio = shotOf(data, run, 0).weights.largest / shot.weights.largest;
   if (ratio < 1.05) return "The largest weight gradient is as large as at the start.";
   const times = `${Number(ratio.toPrecision(2))} times smaller than at the start`;
-  return `The largest weight gradient is now ${times}. A larger loss scale would fit now, so a good scale has to move.`;
+  return `The largest weight gradient is now ${times}, so a larger loss scale would fit by now.`;
 }
 
 // ---- the gradients -----------------------------------------------------------------------------
