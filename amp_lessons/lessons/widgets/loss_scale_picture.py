@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
+import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,6 +16,7 @@ from amp_lessons.lessons.widgets import loss_scale_runs as runs
 
 STOPS = (0.0, 2.0, 16.0, 33.0)
 """log2 of the loss scales: nothing learns, some does, as well as FP32, and overflow."""
+GROUPS = ("between", "weights")
 ZONES = (
     ("becomes\n0", "#f7dfdd"),
     ("fewer\nbits", "#f6ecd9"),
@@ -87,12 +89,13 @@ def _draw_gradients(axes: Axes, exponent: float, *, first: bool) -> None:
     """The gradients between the layers and of the weights at the first step, in FP16's zones."""
     shared = runs.recorded()["fp32"]["snapshots"][0]
     found = runs.run_at(exponent)["snapshots"][0]
-    low, high = -46.0, 26.0
+    low = min(shared[group]["exact"][0] for group in GROUPS) - 1
+    high = runs.recorded()["format"]["overflows"] + 10
     lines = [low, *runs.recorded()["format"].values(), high]
     for left, right, (name, ground) in zip(lines, lines[1:], ZONES, strict=False):
         axes.axvspan(left, right, color=ground, lw=0)
         axes.text((left + right) / 2, 2.34, name, ha="center", va="center", fontsize=7.5)
-    for base, group in ((1.14, "between"), (0.0, "weights")):
+    for base, group in zip((1.14, 0.0), GROUPS, strict=True):
         tallest = max(shared[group]["exact"][1:])
         for bars, solid in ((found[group]["found"], True), (shared[group]["exact"], False)):
             heights = np.array(bars[1:]) / tallest
@@ -123,7 +126,8 @@ def _draw_errors(axes: Axes, errors: Sequence[int], *, first: bool) -> None:
         axes.text(last / 2, fp32[last // 2] + 0.012, "FP32", ha="center", fontsize=8.5)
         axes.set_ylabel("error")
     axes.set_ylim(0, 1.1 * fp32[0])
-    axes.set_yticks([0, 0.1, 0.2], ["0", "0.1", "0.2"] if first else [])
+    axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(3))
+    axes.tick_params(axis="y", labelleft=first)
     axes.set_xticks([0, last / 2, last], ["0", "step", str(last)], fontsize=8)
     axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
 

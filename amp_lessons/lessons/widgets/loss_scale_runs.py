@@ -16,6 +16,8 @@ UNIT = 1e-4
 """The errors are kept as whole multiples of this."""
 LEVELS = string.digits + string.ascii_lowercase
 """Grey values of a pixel, from white to black."""
+ASKED_AT = 4.0
+"""log2 of the loss scale that the learner predicts: many gradients are lost, and it trains."""
 AS_WELL = 1.05
 """A run trains as well as FP32 if its error ends at most this many times as high."""
 
@@ -29,7 +31,7 @@ def recorded() -> dict[str, Any]:
 @cache
 def plain_data() -> dict[str, Any]:
     """All that the page of the lab draws, also on a page without Python."""
-    return recorded() | {"unit": UNIT, "levels": LEVELS, "as_well": AS_WELL}
+    return recorded() | {"unit": UNIT, "levels": LEVELS, "as_well": AS_WELL, "asked_at": ASKED_AT}
 
 
 def exponents() -> list[float]:

@@ -9,6 +9,7 @@
 //   unit       the errors are whole multiples of it
 //   levels     the characters for the grey values of a pixel, white first
 //   format     FP16's edges as log2: becomes_zero, normal, overflows
+//   asked_at   log2 of the loss scale that the second prediction is about
 //   as_well    a run trains as well as FP32 if its error ends at most this many times as high
 //   original   what the network is to paint: a character a pixel
 //   fp32, runs the run in FP32, and one for each loss scale 2^exponent: errors, after 0, 1, ... steps
@@ -32,7 +33,6 @@ const COSTS = {
   twice: "about twice FP32's",
   same: "about the same as FP32's",
 };
-const ASKED_AT = 4; // log2 of the loss scale that the second prediction is about
 const GRAD_SCALER = 16; // log2 of the scale that GradScaler starts with
 const LONG_ENOUGH = 20; // stops
 const RESTARTED = "The kernel was restarted. Run this cell again.";
@@ -195,9 +195,9 @@ function predictions(model, set, read) {
         `Below you see a loss scale of 1: FP16 doesn't learn at all. “As well” means that after ` +
         `${data.about.steps} steps the error is at most ${most}% above FP32's.`;
     } else {
-      const { between } = data.runs.find(({ exponent }) => exponent === ASKED_AT).snapshots[0];
+      const { between } = data.runs.find(({ exponent }) => exponent === data.asked_at).snapshots[0];
       question.textContent =
-        `One more: at loss scale ${2 ** ASKED_AT}, ${shareOf(between.zero, between.total)} of the gradients ` +
+        `One more: at loss scale ${scaleInWords(data.asked_at)}, ${shareOf(between.zero, between.total)} of the gradients ` +
         `between the layers become 0. What is the error after ${data.about.steps} steps?`;
       note.textContent = "";
     }
@@ -298,8 +298,8 @@ function verdict() {
 }
 
 // What became of the second prediction, at the scale that it was about.
-function predicted({ cost, exponent, step, error, fp32 }) {
-  if (!cost || exponent !== ASKED_AT || step !== null) return "";
+function predicted({ data, cost, exponent, step, error, fp32 }) {
+  if (!cost || exponent !== data.asked_at || step !== null) return "";
   const right = error < 1.5 * fp32 ? "same" : error < 4 * fp32 ? "twice" : "none";
   const times = (error / fp32).toFixed(2);
   return `You predicted “${COSTS[cost]}”, and it is ${times} times FP32's${cost === right ? ": right." : "."}`;
@@ -458,7 +458,7 @@ function curve(read) {
       const grid = svg("line", { class: "amp-grid", x1: left, x2: width - right, y1: y(error), y2: y(error) });
       return [grid, svg("text", label, Number(error.toFixed(3)))];
     });
-    const ticks = [0, 50, 100, 150].filter((step) => step <= steps).map((step) => {
+    const ticks = [0, 1, 2, 3].map((third) => Math.round((third * steps) / 3)).map((step) => {
       const anchor = step === 0 ? "start" : step === steps ? "end" : "middle";
       const text = step === steps ? `${step} steps` : step;
       return svg("text", { class: "amp-tick", x: x(step), y: bottom + 19, "text-anchor": anchor }, text);
