@@ -346,6 +346,24 @@ def test_solid_bars_are_what_fp16_computes_and_outlines_what_is_exact(
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("exponent", [0.25, 1.0, 4.0, 33.0])
+def test_the_gradients_move_with_the_scale(mounted: Callable[..., Any], exponent: float) -> None:
+    """Both outlines, by as many powers of two as the scale has; the ranges stand still."""
+    page = mounted()
+    edges = (
+        "[...document.querySelectorAll('.amp-ll-grab .amp-edge')].map(e => +e.getAttribute('x1'))"
+    )
+    starts = "[...document.querySelectorAll('.amp-ll-grab path.amp-ll-exact')].map("
+    starts += "path => parseFloat(path.getAttribute('d').slice(1)))"
+    before, stand = page.evaluate(starts), page.evaluate(edges)
+    page.evaluate("exponent => model.set('scale_exponent', exponent)", exponent)
+    octave = (stand[1] - stand[0]) / 11  # from 2^-25, which rounds to 0, to 2^-14, which is normal
+    moved = [after - start for start, after in zip(before, page.evaluate(starts), strict=True)]
+    assert moved == pytest.approx([exponent * octave] * 2, abs=0.01)
+    assert page.evaluate(edges) == stand
+
+
+@pytest.mark.browser
 def test_a_training_here_is_drawn_over_the_recorded_one(mounted: Callable[..., Any]) -> None:
     asked: list[Any] = []
 
@@ -365,13 +383,16 @@ def test_a_training_here_is_drawn_over_the_recorded_one(mounted: Callable[..., A
     page.wait_for_function("document.querySelectorAll('path.amp-ll-here').length === 2")
     assert asked == [{"type": "train", "exponent": 4}]
     assert status.inner_text() == "Training at loss scale 16: 2 of 150 steps …"
+    page.evaluate("() => { model.sent = 0; model.send = () => (model.sent += 1) }")
     button.press("Enter")
-    assert len(asked) == 1, "it is still busy"
+    assert page.evaluate("model.sent") == 0, "it is still busy"
     page.evaluate("model.set('trained', {})")
     button.click()
-    page.get_by_text(
+    assert page.evaluate("model.sent") == 1
+    page.evaluate("trained => model.set('trained', trained)", python({}))
+    assert status.inner_text() == (
         "Trained here in 0.3 s at loss scale 16: error 0.017, recorded 0.015."
-    ).wait_for()
+    )
     page.evaluate("model.set('scale_exponent', 5)")
     assert page.locator("path.amp-ll-here").count() == 1
     page.evaluate(
