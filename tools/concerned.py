@@ -93,6 +93,17 @@ TABLE = (
         ),
     ),
     Row("amp_lessons/amp/speed/records/*.json", tool="check_record.py", of="{path}"),
+    Row(
+        "amp_lessons/lessons/widgets/loss_scale.json",
+        tests=("tests/amp/test_fixed_scale.py", "tests/lessons/widgets/test_loss_scale_lab.py"),
+    ),
+    Row(
+        "amp_lessons/lessons/widgets/static/zones.mjs",
+        tests=(
+            "tests/lessons/widgets/test_gradient_histogram.py",
+            "tests/lessons/widgets/test_loss_scale_lab.py",
+        ),
+    ),
     Row("amp_lessons/lessons/widgets/static/*", tests=("tests/lessons/widgets/test_{stem}*.py",)),
     Row(
         "amp_lessons/lessons/widgets/static/*.mjs", tests=("tests/lessons/widgets/test_modules.py",)

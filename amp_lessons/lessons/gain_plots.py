@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from amp_lessons.amp.speed.records import RecordError
 from amp_lessons.amp.speed.published import (
     AccuracyPair,
     FourRates,
@@ -22,6 +21,7 @@ from amp_lessons.amp.speed.published import (
     InferencePair,
     TrainingPair,
 )
+from amp_lessons.amp.speed.records import RecordError
 from amp_lessons.core.pictures import (
     COLOURS,
     DASHES,

@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from amp_lessons.amp.speed import records
-from amp_lessons.amp.speed.records import RecordError, load_records
 from amp_lessons.amp.speed.published import (
     FOLDER,
     first_variants,
@@ -25,6 +24,7 @@ from amp_lessons.amp.speed.published import (
     one_gpu,
     table,
 )
+from amp_lessons.amp.speed.records import RecordError, load_records
 
 PUBLISHED = load_published()
 QUOTED = {
@@ -270,12 +270,12 @@ def test_the_tables_are_small_and_complete():
 def test_neither_loader_finds_the_other_s_files():
     names = {record.name for record in load_records()}
     assert not names & set(PUBLISHED.sources)
-    assert load_records(FOLDER.parent) == load_records()
+    assert load_records(records.FOLDER) == load_records()
     assert not list(records.FOLDER.glob("*.csv"))
     with pytest.raises(RecordError, match=r"sources\.json"):
         load_records(FOLDER)
     with pytest.raises(RecordError, match="isn't there"):
-        load_published(FOLDER.parent)
+        load_published(records.FOLDER)
 
 
 def test_loading_needs_no_torch_and_happens_once():

@@ -9,6 +9,7 @@ import pytest
 from invented_record import INVENTED
 
 from amp_lessons.amp.speed import records
+from amp_lessons.amp.speed.published.beside import family, published_beside
 from amp_lessons.amp.speed.records import (
     RecordError,
     from_json,
@@ -16,7 +17,6 @@ from amp_lessons.amp.speed.records import (
     read_record,
     write_record,
 )
-from amp_lessons.amp.speed.published.beside import family, published_beside
 from amp_lessons.amp.speed.records.handing_in import faults, unfit
 from amp_lessons.amp.speed.records.own import (
     MANIFEST,

@@ -34,6 +34,8 @@ CELLS = [
     "print(steps.device, steps.answers, steps.place, steps.score)",
     f"{FROM} OrderTheCalls\ncalls = OrderTheCalls()\ncalls",
     "print(calls.order['before'], calls.order['after'][:2], calls.outcome.findings[0].slug)",
+    f"{FROM} LossScaleLab\nscales = LossScaleLab()\nscales",
+    "print(scales.scale, scales.guess, scales.cost, scales.step, len(scales.trained['errors']))",
 ]
 
 
@@ -174,6 +176,31 @@ def test_the_scaler_lab(notebook: Notebook) -> None:
     notebook.theme("JupyterLab Dark")
     page.wait_for_function(f"() => ({GROUND})() < 200")
     assert faults(page, "[aria-label='Scaler lab']") == []
+
+
+@pytest.mark.browser
+def test_the_loss_scale_lab(notebook: Notebook) -> None:
+    """Predictions and slider reach Python, which trains at the scale that is chosen."""
+    page = notebook.page
+    run_cell(page, 16)
+    page.get_by_role("slider", name="Your guess").focus()
+    page.keyboard.press("ArrowRight")  # JupyterLab would move to another cell
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_label("about the same as FP32's").check()
+    page.get_by_role("button", name="Commit my guess").click()
+    for _ in range(16):
+        page.keyboard.press("ArrowRight")
+    page.get_by_role("button", name="Train it here").click()
+    page.wait_for_selector("text=/Trained here in .* at loss scale 16: error 0.01/")
+    page.get_by_role("slider", name="Time").focus()
+    page.keyboard.press("End")
+    expected = "16.0 0.25 same 150 151"
+    assert what_python_reads(page, expected, 17) == expected
+    assert faults(page, "[aria-label='Loss scale lab']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Loss scale lab']") == []
 
 
 @pytest.mark.browser

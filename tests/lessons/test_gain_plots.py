@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from amp_lessons.amp.speed.records import RecordError
 from amp_lessons.amp.speed.published import (
     first_variants,
     four_rates,
@@ -16,6 +15,7 @@ from amp_lessons.amp.speed.published import (
     on_both,
     one_gpu,
 )
+from amp_lessons.amp.speed.records import RecordError
 from amp_lessons.core import pictures
 from amp_lessons.lessons import gain_plots
 

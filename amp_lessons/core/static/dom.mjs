@@ -53,6 +53,22 @@ export function selectField(label, values, choose) {
   return { node: h("div", { class: "amp-field" }, h("label", { for: id }, label), select), select };
 }
 
+// A labelled slider with stops 0 to `last`. `choose` gets the stop while it moves. `shown` is for what
+// it stands at, for the eye alone: the slider says it aloud, by its aria-valuetext.
+export function rangeField(label, last, choose, ...below) {
+  const slider = control("input", {
+    id: uniqueId("range"),
+    type: "range",
+    min: 0,
+    max: last,
+    step: 1,
+    oninput: () => choose(Number(slider.value)),
+  });
+  const shown = h("span", { class: "amp-scale", "aria-hidden": "true" });
+  const heading = h("div", { class: "amp-split" }, h("label", { for: slider.id }, label), shown);
+  return { node: h("div", { class: "amp-field amp-grow" }, heading, slider, ...below), slider, shown };
+}
+
 // What is wrong with the fields of a form, in one line below it.
 export function faultLine() {
   const node = h("p", { class: "amp-error", role: "alert", id: uniqueId("error") });

@@ -3,11 +3,11 @@
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
 JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roofline` and the memory
 calculator what `memory` counts, all under test; the gradient histogram draws what `scaling`
-counted, and the policy browser shows what `policy` answers. The autocast step-through draws what
-`explain` sees, and the ordering of the calls shows what `call_order` ran. The box for errors shows
-what `lookup` finds, and the explorer of published runs what `speed.published` quotes. Each is one
-anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
-network.
+counted, and the loss scale lab runs of `fixed_scale` that were recorded. The policy browser shows
+what `policy` answers. The autocast step-through draws what `explain` sees, and the ordering of the
+calls shows what `call_order` ran. The box for errors shows what `lookup` finds, and the explorer of
+published runs what `speed.published` quotes. Each is one anywidget with its page in `static/`,
+works with the keyboard alone, and loads nothing from a network.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from amp_lessons.lessons.widgets.bit_explorer import BitExplorer
     from amp_lessons.lessons.widgets.error_lookup import ErrorLookup
     from amp_lessons.lessons.widgets.gradient_histogram import GradientHistogram
+    from amp_lessons.lessons.widgets.loss_scale_lab import LossScaleLab
     from amp_lessons.lessons.widgets.memory_calculator import MemoryCalculator
     from amp_lessons.lessons.widgets.order_calls import OrderTheCalls
     from amp_lessons.lessons.widgets.policy_browser import PolicyBrowser
@@ -32,6 +33,7 @@ __all__ = [
     "BitExplorer",
     "ErrorLookup",
     "GradientHistogram",
+    "LossScaleLab",
     "MemoryCalculator",
     "OrderTheCalls",
     "PolicyBrowser",
@@ -45,6 +47,7 @@ _HOMES = {
     "BitExplorer": "bit_explorer",
     "ErrorLookup": "error_lookup",
     "GradientHistogram": "gradient_histogram",
+    "LossScaleLab": "loss_scale_lab",
     "MemoryCalculator": "memory_calculator",
     "OrderTheCalls": "order_calls",
     "PolicyBrowser": "policy_browser",

@@ -170,12 +170,19 @@ def _plain_data(
 
 
 def _plain_format(format: Format, counted: list[Fate]) -> dict[str, Any]:
-    half_a_step_above = format.max + format.ulp(format.max) / 2
     return {
         "name": format.name,
         "overflow": "inf" if format.has_inf else "NaN",
+        **edges(format),
+        "fates": [[f.zero, f.subnormal, f.normal, f.overflow] for f in counted],
+    }
+
+
+def edges(format: Format) -> dict[str, float]:
+    """log2 of the magnitudes where a format rounds to 0, is normal, and overflows."""
+    half_a_step_above = format.max + format.ulp(format.max) / 2
+    return {
         "becomes_zero": math.log2(format.min_subnormal / 2),
         "normal": math.log2(format.min_normal),
         "overflows": math.log2(half_a_step_above),
-        "fates": [[f.zero, f.subnormal, f.normal, f.overflow] for f in counted],
     }

@@ -19,6 +19,7 @@ from amp_lessons.lessons.widgets import (
     BitExplorer,
     ErrorLookup,
     GradientHistogram,
+    LossScaleLab,
     MemoryCalculator,
     OrderTheCalls,
     PolicyBrowser,
@@ -33,6 +34,7 @@ ENTRIES = [
     "bit_explorer",
     "error_lookup",
     "gradient_histogram",
+    "loss_scale_lab",
     "memory_calculator",
     "order_calls",
     "policy_browser",
@@ -92,6 +94,7 @@ def write(folder: Path, name: str, text: str) -> None:
         (BitExplorer, (0.1,)),
         (ErrorLookup, ()),
         (GradientHistogram, (torch.ones(2),)),
+        (LossScaleLab, ()),
         (MemoryCalculator, ()),
         (OrderTheCalls, ()),
         (PolicyBrowser, ()),
@@ -142,7 +145,8 @@ def test_no_page_names_another_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    "widget", ["BitExplorer", "ErrorLookup", "PublishedExplorer", "RooflineExplorer"]
+    "widget",
+    ["BitExplorer", "ErrorLookup", "LossScaleLab", "PublishedExplorer", "RooflineExplorer"],
 )
 def test_it_does_not_need_torch(widget: str) -> None:
     code = f"import sys; from amp_lessons.lessons.widgets import {widget}; "

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from amp_lessons.amp.speed.records import Record, Row
 from amp_lessons.amp.speed.published import (
     GpuMedian,
     Published,
@@ -19,6 +18,7 @@ from amp_lessons.amp.speed.published import (
     of,
     one_gpu,
 )
+from amp_lessons.amp.speed.records import Record, Row
 
 SIMILAR = {
     "transformer": ("BERT", "BART", "Transformer"),

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from amp_lessons.amp.speed.records import RecordError
 from amp_lessons.amp.speed.published.rows import LeftOut, NvidiaRow, Quoted, Signed, Source
+from amp_lessons.amp.speed.records import RecordError
 
 SCHEMA = "amp-lessons published 1"
 Q = TypeVar("Q", bound=Quoted)

@@ -10,20 +10,17 @@
 //                       log2 (becomes_zero, normal, overflows), and fates, one for each scale
 //                       2^0, 2^1, ...: [zero, subnormal, normal, overflow]
 
+import { assemble, h, picture, plainModel, rangeField, selectField, svg } from "./dom.mjs";
 import {
-  assemble,
-  control,
-  h,
-  picture,
-  plainModel,
-  powerOfTwo,
-  selectField,
-  svg,
-  uniqueId,
-} from "./dom.mjs";
+  FATES,
+  barOutline,
+  clippedBars,
+  drawBandLabels,
+  drawBands,
+  drawExponents,
+  makePatterns,
+} from "./zones.mjs";
 
-// What can become of a gradient, in the order in which Python counts it and the picture shows it.
-const FATES = ["zero", "subnormal", "normal", "overflow"];
 const TITLES = {
   zero: "become zero",
   subnormal: "subnormal",
@@ -70,27 +67,16 @@ function controls(model, set) {
   const names = model.get("data").formats.map(({ name }) => name);
   const format = selectField("Format", names, (name) => set({ format: name }));
   const last = model.get("data").formats[0].fates.length - 1;
-  const slider = control("input", {
-    id: uniqueId("scale"),
-    type: "range",
-    min: 0,
-    max: last,
-    step: 1,
-    oninput: () => set({ scale_exponent: Number(slider.value) }),
-  });
-  // For the eye alone: the slider itself says it aloud.
-  const shown = h("span", { class: "amp-scale", "aria-hidden": "true" });
-  const label = h("label", { for: slider.id }, "Loss scale");
   const ends = h("div", { class: "amp-ends", "aria-hidden": "true" }, raised(0), raised(last));
-  const heading = h("div", { class: "amp-split" }, label, shown);
-  const field = h("div", { class: "amp-field amp-grow" }, heading, slider, ends);
+  const choose = (scale) => set({ scale_exponent: scale });
+  const { node, slider, shown } = rangeField("Loss scale", last, choose, ends);
   const draw = ({ format: { name }, scale }) => {
     format.select.value = name;
     slider.value = scale;
     slider.setAttribute("aria-valuetext", scaleInWords(scale));
     shown.replaceChildren(raised(scale), ` = ${grouped(2 ** scale)}`);
   };
-  return { nodes: [h("div", { class: "amp-controls" }, format.node, field)], draw };
+  return { nodes: [h("div", { class: "amp-controls" }, format.node, node)], draw };
 }
 
 function raised(exponent) {
@@ -149,28 +135,6 @@ function liveSummary() {
 
 // ---- the picture -------------------------------------------------------------------------------
 
-// Hatchings tell the fates apart without colour. A pattern is found by its id from any SVG of the
-// page, so the cards use the same ones.
-function makePatterns() {
-  const ids = Object.fromEntries(FATES.map((fate) => [fate, uniqueId(`fill-${fate}`)]));
-  const size = { width: 6, height: 6, patternUnits: "userSpaceOnUse" };
-  const tile = (fate, ...marks) =>
-    svg("pattern", { id: ids[fate], class: `amp-fill amp-${fate}`, ...size }, ...marks);
-  const rising = "M-1 1L1 -1M0 6L6 0M5 7L7 5";
-  const falling = "M-1 5L1 7M0 0L6 6M5 -1L7 1";
-  const defs = svg(
-    "defs",
-    {},
-    tile("zero", svg("circle", { cx: 3, cy: 3, r: 1.1 })),
-    tile("subnormal", svg("path", { d: rising })),
-    tile("normal", svg("rect", { width: 6, height: 6 })),
-    tile("overflow", svg("path", { d: rising + falling })),
-  );
-  const fills = Object.fromEntries(FATES.map((fate) => [fate, `url(#${ids[fate]})`]));
-  const node = svg("svg", { class: "amp-hidden", "aria-hidden": "true" }, defs);
-  return { node, fills };
-}
-
 // Where everything goes, in pixels. The window takes in the whole format and the whole way that
 // the gradients can travel, so that it stands still while the slider moves.
 function makeFrame({ data, format }, width) {
@@ -182,6 +146,9 @@ function makeFrame({ data, format }, width) {
   const tallest = niceCeiling(Math.max(...data.counts));
   return {
     width,
+    left: MARGIN.left,
+    right: MARGIN.right,
+    top: MARGIN.top,
     low,
     high,
     tallest,
@@ -196,71 +163,12 @@ function niceCeiling(count) {
   return [1, 1.2, 1.6, 2, 3, 4, 6, 8, 10].find((step) => step * power >= count) * power;
 }
 
-// The four ranges of the format, from left to right, each with its two ends.
-function bands(format, { low, high }) {
-  const edges = [low, format.becomes_zero, format.normal, format.overflows, high];
-  return FATES.map((fate, i) => ({ fate, from: edges[i], to: edges[i + 1] }));
+function bandNames({ overflow }) {
+  const names = { zero: "becomes zero", subnormal: "subnormal", normal: "normal" };
+  return { ...names, overflow: `overflow: ${overflow}` };
 }
 
-function drawBands(state, at) {
-  return bands(state.format, at).flatMap(({ fate, from, to }) => {
-    const x = at.x(from);
-    const ground = svg("rect", {
-      class: `amp-band amp-${fate}`,
-      x,
-      y: MARGIN.top,
-      width: at.x(to) - x,
-      height: at.bottom - MARGIN.top,
-    });
-    const edge = { class: "amp-edge", x1: x, x2: x, y1: MARGIN.top - 8, y2: at.bottom };
-    return fate === "zero" ? [ground] : [ground, svg("line", edge)];
-  });
-}
-
-// The labels take turns on two lines, so that a narrow range has room for its own.
-function drawBandLabels(state, at) {
-  const text = {
-    zero: "becomes zero",
-    subnormal: "subnormal",
-    normal: "normal",
-    overflow: `overflow: ${state.format.overflow}`,
-  };
-  return bands(state.format, at).map(({ fate, from, to }, i) => {
-    const y = MARGIN.top - (i % 2 ? 14 : 34);
-    const middle = (at.x(from) + at.x(to)) / 2;
-    const half = text[fate].length * 3.8;
-    const x = Math.min(Math.max(middle, MARGIN.left + half), at.width - MARGIN.right - half);
-    return svg("text", { class: "amp-band-label", x, y, "text-anchor": "middle" }, text[fate]);
-  });
-}
-
-// Every bar is drawn once for each range and cut off at the range's ends, so that a bar which
-// straddles an edge shows both fates.
-function drawBars(state, at, fills, clipIds) {
-  const outline = state.data.exponents.map((exponent, i) => {
-    const count = state.data.counts[i];
-    if (count === 0) return "";
-    const left = at.x(exponent + state.scale);
-    const width = at.x(exponent + state.scale + 1) - left;
-    const inset = width > 5 ? 0.75 : 0;
-    const top = Math.min(at.y(count), at.bottom - 2); // one gradient is still to be seen
-    return `M${left + inset} ${at.bottom}V${top}H${left + width - inset}V${at.bottom}Z`;
-  });
-  const d = outline.join("");
-  return bands(state.format, at).flatMap(({ fate, from, to }) => {
-    const area = { x: at.x(from), y: 0, width: at.x(to) - at.x(from), height: HEIGHT };
-    const clip = svg("clipPath", { id: clipIds[fate] }, svg("rect", area));
-    const bars = svg("path", {
-      class: `amp-bar amp-${fate}`,
-      d,
-      fill: fills[fate],
-      "clip-path": `url(#${clipIds[fate]})`,
-    });
-    return [clip, bars];
-  });
-}
-
-function drawAxes(state, at) {
+function drawAxes(at) {
   const { left, right } = MARGIN;
   const below = { x: (left + at.width - right) / 2, y: HEIGHT - 6, "text-anchor": "middle" };
   return [
@@ -269,19 +177,6 @@ function drawAxes(state, at) {
     svg("text", { class: "amp-axis-title", ...below }, "magnitude of gradient × scale"),
     svg("text", { class: "amp-axis-title", x: 0, y: 12 }, "gradients per power of two"),
   ];
-}
-
-function drawExponents(at) {
-  const room = 44; // pixels that a label needs
-  const step = [1, 2, 4, 8, 16, 32, 64].find((n) => at.x(n) - at.x(0) >= room) ?? 128;
-  const marks = [];
-  for (let e = Math.ceil(at.low / step) * step; e <= at.high; e += step) {
-    const x = at.x(e);
-    const label = { class: "amp-tick", x, y: at.bottom + 19, "text-anchor": "middle" };
-    marks.push(svg("line", { class: "amp-axis", x1: x, x2: x, y1: at.bottom, y2: at.bottom + 5 }));
-    marks.push(svg("text", label, powerOfTwo(e)));
-  }
-  return marks;
 }
 
 function drawCounts(at) {
@@ -295,13 +190,14 @@ function drawCounts(at) {
 }
 
 function histogram(patterns) {
-  const clipIds = Object.fromEntries(FATES.map((fate) => [fate, uniqueId(`clip-${fate}`)]));
+  const drawBars = clippedBars(patterns);
   return picture(HEIGHT, 280, (state, width) => {
     const at = makeFrame(state, width);
     const label = `Histogram of gradients by power of two. ${summary(state)}`;
-    const bars = drawBars(state, at, patterns, clipIds);
-    const [bands, axes] = [drawBands(state, at), drawAxes(state, at)];
-    return { label, parts: [...bands, ...axes, ...bars, ...drawBandLabels(state, at)] };
+    const { data, format, scale } = state;
+    const d = barOutline(data.exponents[0] + scale, data.counts, at, at.y);
+    const [bars, bands, axes] = [drawBars(d, format, at, HEIGHT), drawBands(format, at), drawAxes(at)];
+    return { label, parts: [...bands, ...axes, ...bars, ...drawBandLabels(format, at, bandNames(format))] };
   });
 }
 
