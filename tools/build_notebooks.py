@@ -15,7 +15,6 @@ what somebody sees who has done nothing yet, and its table of GPUs is that of `r
 from __future__ import annotations
 
 import argparse
-import base64
 import copy
 import hashlib
 import os
@@ -43,8 +42,10 @@ from amp_lessons.core import ipynb
 from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, paths_with
 from amp_lessons.core.progress import Progress
 from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
+from amp_lessons.lessons.widgets.loss_scale_picture import loss_scale_picture
 
 ROOT = Path(__file__).resolve().parent.parent
+README_PICTURE = ROOT / "docs/loss_scale.png"
 
 FOLDERS = ("notebooks", "exercises", "solutions")
 MAX_BYTES = 400_000
@@ -387,7 +388,7 @@ def store(built: dict[str, str]) -> int:
             changed += 1
             print(f"wrote {name}")
     if LESSONS[0].notebook in built:
-        (ROOT / "docs/curves.png").write_bytes(readme_picture(built[LESSONS[0].notebook]))
+        README_PICTURE.write_bytes(loss_scale_picture().png)
     return changed
 
 
@@ -398,30 +399,6 @@ def remove_all_but(wanted: Collection[str]) -> None:
         if path.parent.name in FOLDERS and name not in wanted:
             path.unlink()
             print(f"removed {name}")
-
-
-README_PICTURE = "Big pictures: FP32, FP16 and mixed precision"
-"""The title of the plot of lesson 00 that the README shows."""
-
-
-def readme_plot(lesson: str) -> NotebookNode:
-    """What lesson 00, as the text of its notebook, stores of the plot called `README_PICTURE`.
-
-    Raises:
-        BuildError: if there is no such plot, or more than one.
-    """
-    cells = nbformat.reads(lesson, as_version=4).cells
-    shown = [o.data for c in cells for o in c.get("outputs", []) if "data" in o]
-    found = [d for d in shown if d.get("text/plain", "").startswith(f"Figure: {README_PICTURE}.")]
-    if len(found) != 1:
-        raise BuildError(f"lesson 00 has {len(found)} plots called {README_PICTURE!r}, not one")
-    return found[0]
-
-
-def readme_picture(lesson: str) -> bytes:
-    """The image of `readme_plot`."""
-    _, _, after = readme_plot(lesson)["text/html"].partition("base64,")
-    return base64.b64decode(after.partition('"')[0])
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ from torch.nn.functional import mse_loss
 
 from amp_lessons import ask, autoencoder, load_digits, plots, predict
 from amp_lessons.amp.training import outcome
+from amp_lessons.lessons.widgets import LossScaleLab
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 pictures = load_digits().train_images[:600].to(device)
@@ -29,126 +30,120 @@ print(f"{len(pictures)} pictures of handwritten digits, {our_pixels} pixels")
 # ## A network that paints digits
 #
 # Our network squeezes a picture into 16 numbers and paints it again. Here is a training step as you
-# know it, in FP32, PyTorch's default of 32 bits per number. The loss is the squared error divided by
-# `pixels`, which we'll change soon.
-
+# know it, in FP32, PyTorch's default of 32 bits per number.
+#
+# One thing is unusual. Your loss is usually an average over all numbers of a batch, here
+# 38,400 pixels. In a batch of 32 colour photographs of one megapixel there are about 100 million, so
+# each gets a gradient 2,600 times smaller. We want gradients of that size, so we divide by 100 million.
+# A larger learning rate makes up for it: in FP32, the training is the same as with the plain average.
 
 # %%
-def fp32_step(model, optimizer, pixels):
+photo_pixels = 100_000_000  # as many as 32 colour photographs have
+
+
+def fp32_step(model, optimizer):
     optimizer.zero_grad()
     error = mse_loss(model(pictures), pictures, reduction="sum")
-    loss = error / pixels
+    loss = error / photo_pixels
     loss.backward()
     optimizer.step()
     return error.item() / our_pixels  # what the curves below show
 
 
-def train(step, pixels=our_pixels, model=None):
-    model = model or autoencoder().to(device)  # always the same initial weights
-    learning_rate = pixels / our_pixels
-    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
-    return [step(model, optimizer, pixels) for _ in range(150)]
+def train(step, model, lr=photo_pixels / our_pixels):
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    return [step(model, optimizer) for _ in range(150)]
 
 
-fp32 = train(fp32_step)
+fp32_model = autoencoder().to(device)  # always the same initial weights
+fp32 = train(fp32_step, fp32_model)
 print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 150 steps")
 
 # %% [markdown]
-# ## The same network in FP16
+# ## In FP16 the curve is flat
 #
 # FP16 numbers have 16 bits. They keep 3 to 4 decimal digits, and reach from 6e-8 to 65,504. Inside
 # `torch.autocast`, PyTorch makes temporary FP16 copies of what goes into a matrix product. Your
 # parameters stay in FP32.
 
-# %% tags=["question"]
-predict("amp_in_20_minutes.small_pictures")
-
 
 # %%
-def unprotected_step(model, optimizer, pixels):
+def fp16_step(model, optimizer):
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):  # new
         error = mse_loss(model(pictures), pictures, reduction="sum")
-        loss = error / pixels
+        loss = error / photo_pixels
     loss.backward()
     optimizer.step()
     return error.item() / our_pixels
 
 
-unprotected = train(unprotected_step)
-print(f"error per pixel: FP32 {fp32[-1]:.3f}, FP16 {unprotected[-1]:.3f}")
-
-# %% [markdown]
-# ## What if the pictures are bigger?
-#
-# A batch of 32 colour photographs of one megapixel has about 100 million numbers. The loss is their
-# average, so its gradient with respect to one of them is 2,600 times smaller than for one of our
-# pixels. To simulate that, we divide by 100 million instead of 38,400, and raise the learning rate
-# 2,600-fold. With exact numbers, every update would stay the same.
-
 # %% tags=["question"]
 predict("amp_in_20_minutes.big_pictures")
 
 # %%
-big = 100_000_000
-fp32_model, fp16_model = autoencoder().to(device), autoencoder().to(device)
-fp32 = train(fp32_step, pixels=big, model=fp32_model)
-unprotected = train(unprotected_step, pixels=big, model=fp16_model)
+fp16_model = autoencoder().to(device)
+fp16 = train(fp16_step, fp16_model)
 plots.training(
-    {"FP32": fp32, "FP16 without protection": unprotected},
-    title="Big pictures: FP32, and FP16 without protection",
+    {"FP32": fp32, "FP16": fp16},
+    title="The same training in FP32 and FP16",
     ylabel="error per pixel",
 )
 
 # %%
 plots.paintings(
-    {
-        "original": pictures,
-        "FP32": fp32_model(pictures),
-        "FP16 without protection": fp16_model(pictures),
-    },
+    {"original": pictures, "FP32": fp32_model(pictures), "FP16": fp16_model(pictures)},
 )
-
-# %% [markdown]
-# How many weights changed in the FP16 run? And what is the largest gradient of the loss with respect
-# to one painted pixel?
 
 # %%
 start = torch.cat([p.detach().flatten() for p in autoencoder().to(device).parameters()])
 end = torch.cat([p.detach().flatten() for p in fp16_model.parameters()])
 print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 
-errors = (fp16_model(pictures) - pictures).abs()
-largest = (2 * errors / big).max()
-print(f"largest gradient: {largest.item():.2g} in FP32, {largest.half().item():.2g} in FP16")
+# %% [markdown]
+# No weight has changed in 150 steps. There was no exception, no warning and no NaN. FP16 rounds
+# anything up to 2.98e-8 to zero, and the first gradients on the way back are smaller than that. Every
+# other gradient is computed from them, so all are zero. This is [[term underflow]].
+#
+# ## Drag the loss scale
+#
+# Gradients are proportional to the loss. Multiply the loss by a number, and every gradient grows by
+# the same factor. Divide by that number before the update, and the optimizer sees the true gradient.
+# The number is the **loss scale**, and this is [[term loss scaling]].
+#
+# So how large should it be? Run the cell, make a guess, and then drag.
+
+# %% tags=["live"]
+LossScaleLab()
 
 # %% [markdown]
-# FP16 rounds anything up to 2.98e-8 to zero. The backward pass starts with these gradients and computes
-# every other one from them, so all of them are zero.
+# Each position of the slider is a real training of our network. Three things to notice:
 #
-# ## A scaler and three lines
+# - **Too small:** gradients in the left zone become zero. A few may, without harm. When all do, nothing
+#   is learned.
+# - **Too large:** gradients no longer fit into FP16, which ends at 65,504, and become inf. One step with
+#   them destroys the weights. The gradients of the weights get there first.
+# - **It has to move:** drag **Time**. Gradients shrink while the network learns, so a scale that fits
+#   the first step may be too small later.
 #
-# Gradients that are too small and become zero: this is [[term underflow]]. Between the
-# layers of this network, gradients are FP16. They are FP32 at the loss, and in a parameter's `.grad`.
-# ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
+# The slider shows gradients in FP16, between the layers and of the weights. In a parameter's `.grad`
+# they are FP32 again. ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
-# Gradients are proportional to the loss. Multiply the loss by 65,536, and every gradient is 65,536
-# times as large: most of those that were too small now survive the way back. Divide `.grad` by 65,536 before the update, and the
-# optimizer sees the true gradient. This is [[term loss scaling]].
+# ## Three lines of code
 #
-# `GradScaler` does both, and 65,536 is the scale it starts with. If the scale is too large, some
-# gradients no longer fit into FP16, which ends at 65,504, and become inf. Then `GradScaler` skips the step and
-# halves the scale. After 2,000 steps without inf or NaN it doubles the scale.
+# `GradScaler` does this for you. It starts at 65,536, multiplies the loss, and divides the gradients
+# before the update. If it finds inf or NaN in them, it skips the step and halves the scale. After
+# 2,000 steps without inf or NaN it doubles the scale.
 
 # %%
-scaler = torch.amp.GradScaler(device)  # one for all runs of amp_step and the steps below
+scaler = torch.amp.GradScaler(device)  # one for the whole training
 
 
-def amp_step(model, optimizer, pixels):
+def amp_step(model, optimizer):
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):
         error = mse_loss(model(pictures), pictures, reduction="sum")
-        loss = error / pixels
+        loss = error / photo_pixels
     scaler.scale(loss).backward()  # 1. multiply the loss, then compute gradients
     scaler.step(optimizer)  # 2. divide the gradients, check them, then step or skip
     scaler.update()  # 3. adjust the scale for the next step
@@ -160,21 +155,16 @@ predict("amp_in_20_minutes.how_close")
 
 # %%
 amp_model = autoencoder().to(device)
-amp = train(amp_step, pixels=big, model=amp_model)
+amp = train(amp_step, amp_model)
 plots.training(
-    {"FP32": fp32, "FP16 without protection": unprotected, "mixed precision": amp},
-    title="Big pictures: FP32, FP16 and mixed precision",
+    {"FP32": fp32, "FP16": fp16, "mixed precision": amp},
+    title="FP32, FP16, and FP16 with a GradScaler",
     ylabel="error per pixel",
 )
 
 # %% tags=["live"]
 apart = max(abs(a - b) for a, b in zip(fp32, amp, strict=True))
 print(f"largest difference between FP32 and mixed precision: {apart:.1g}")
-
-# %%
-plots.paintings(
-    {"original": pictures, "FP32": fp32_model(pictures), "mixed precision": amp_model(pictures)},
-)
 
 # %% [markdown]
 # ## The whole loop
@@ -244,7 +234,7 @@ def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, 
 # | line | why | more |
 # |---|---|---|
 # | `GradScaler(…, enabled=…)` | FP16 needs it. With BF16 it is off: `scale` returns the loss as it is, and `step` calls the optimizer | [[lesson amp_from_scratch]] |
-# | `optimizer.zero_grad()` | as always; besides, an inf left in `.grad` would stay there, and the scaler would skip every later step | [[lesson grad_scaler]] |
+# | `optimizer.zero_grad()` | as always. An inf left in `.grad` would also make the scaler skip every later step | [[lesson grad_scaler]] |
 # | `torch.autocast(…)` | picks a dtype for each operation: 16 bits for matrix products, FP32 for most losses | [[lesson autocast_ops]] |
 # | `backward()` outside of it | backward runs in the dtypes of the forward pass, without autocast | [[lesson autocast_regions]] |
 # | `loss_fn` inside it | most of PyTorch's losses then run in FP32. One that you write yourself may overflow in 16 bits | [[lesson losses_and_ops]] |
@@ -253,20 +243,20 @@ def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, 
 # | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
 # | `scaler.update` | halves a scale that was too large, doubles one that may be too small | [[lesson grad_scaler]] |
 #
-# One argument switches to BF16, the other 16-bit format. Both learn the big pictures:
+# One argument switches to BF16, the other 16-bit format. Both learn:
 
 
 # %%
-def big_loss(outputs, targets):
-    return mse_loss(outputs, targets, reduction="sum") / big
+def photo_loss(outputs, targets):
+    return mse_loss(outputs, targets, reduction="sum") / photo_pixels
 
 
 loader = [(pictures, pictures)]  # one batch
 for dtype in (torch.float16, torch.bfloat16):
     model = autoencoder().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=big / our_pixels, momentum=0.9)
-    losses = train_amp(model, optimizer, loader, big_loss, 150, dtype, max_norm=1.0)
-    last = losses[-1] * big / our_pixels  # back to the error per pixel
+    optimizer = torch.optim.SGD(model.parameters(), lr=photo_pixels / our_pixels, momentum=0.9)
+    losses = train_amp(model, optimizer, loader, photo_loss, 150, dtype, max_norm=1.0)
+    last = losses[-1] * photo_pixels / our_pixels  # back to the error per pixel
     print(f"{dtype}: error per pixel {last:.3f} after 150 steps")
 
 # %% [markdown]
@@ -295,60 +285,32 @@ for found in devices():
     print(f"{found.name}, {found.model}: {', '.join(natively)}")
 
 # %% [markdown]
-# ## Break it, and put it back
+# ## Three ways to break it
 #
-# The quickest way to learn what each line does is to break it. Here is `amp_step` again, as
-# `my_step`, for you to edit. Run both cells as they are first: the two curves should overlap.
-
-
-# %%
-def my_step(model, optimizer, pixels):
-    optimizer.zero_grad()
-    with torch.autocast(device, dtype=torch.float16):
-        error = mse_loss(model(pictures), pictures, reduction="sum")
-        loss = error / pixels
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    return error.item() / our_pixels
-
-
-# %%
-mine = train(my_step, pixels=big)
-plots.training(
-    {"mixed precision": amp, "mine": mine},
-    title="Big pictures: the loop of this lesson, and mine",
-    ylabel="error per pixel",
-)
-
-# %% [markdown]
-# ### Break 1: no scaler
+# 1. **No scaler.** You saw it at the start: the curve is flat, and nothing tells you why.
+# 2. **Clipping before `unscale_`.** The two lines are there, in the wrong order.
+# 3. **`.half()` on the model.** It converts the parameters themselves.
 #
-# In `my_step`, write `loss.backward()` and `optimizer.step()`, and delete `scaler.update()`. Run
-# both cells again. You get the flat line back. Now restore the three lines (Ctrl+Z in the cell, or
-# copy them from `amp_step`), and run both cells once more: the curves overlap again.
+# ### Clip before `unscale_`
 #
-# ### Break 2: clip before `unscale_`
-#
-# Here are the two clipping lines of `train_amp`, in the wrong order. We're back on the small
-# pictures, where even unprotected FP16 worked.
+# To have round numbers, the loss is now the plain average over our 38,400 pixels, and the learning rate
+# is 1. Gradients this large would even survive in FP16 without a scaler.
 
 
 # %%
 norms = []
 
 
-def early_step(model, optimizer, pixels):
+def early_step(model, optimizer):
     optimizer.zero_grad()
     with torch.autocast(device, dtype=torch.float16):
-        error = mse_loss(model(pictures), pictures, reduction="sum")
-        loss = error / pixels
+        loss = mse_loss(model(pictures), pictures)
     scaler.scale(loss).backward()
-    norms.append(clip_grad_norm_(model.parameters(), max_norm=1.0).item())  # too early
+    norms.append(clip_grad_norm_(model.parameters(), max_norm=1.0).item())
     scaler.unscale_(optimizer)
     scaler.step(optimizer)
     scaler.update()
-    return error.item() / our_pixels
+    return loss.item()
 
 
 # %% tags=["question"]
@@ -356,75 +318,50 @@ predict("amp_in_20_minutes.clip_too_early")
 
 # %%
 scale = scaler.get_scale()
-early = train(early_step)
+early = train(early_step, autoencoder().to(device), lr=1.0)
 print(f"norm at the first step: {norms[0]:.0f}, divided by {scale:.0f}: {norms[0] / scale:.3f}")
 
 model = autoencoder().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
 right = train_amp(model, optimizer, loader, mse_loss, epochs=150, max_norm=1.0)
 plots.training(
-    {"mixed precision": right, "clip before unscale_": early},
-    title="Small pictures: clipping too early",
+    {"unscale_, then clip": right, "clip before unscale_": early},
+    title="Clipping in the right order, and too early",
     ylabel="error per pixel",
 )
 
 # %% [markdown]
-# ### Break 3: `.half()` on the model
+# The network hardly learns: each gradient is cut to a norm of 1 and then divided by 65,536 as well.
 #
-# `model.half()` converts the parameters themselves to FP16. This is [[term pure FP16]]: nothing is
-# left in FP32.
+# ### `.half()` on the model
+#
+# After `model.half()` the parameters are FP16, and so are their gradients. This is [[term pure FP16]]:
+# nothing is left in FP32.
 
 
 # %%
-def pure_fp16_step(model, optimizer, pixels):
+def pure_fp16_step(model, optimizer):
     optimizer.zero_grad()
     error = mse_loss(model(pictures.half()), pictures.half(), reduction="sum")
-    loss = error / pixels
+    loss = error / photo_pixels
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
     return error.item() / our_pixels
 
 
-def try_it(step):
-    return outcome(lambda: train(step, model=autoencoder().to(device).half()))
-
-
 # %% tags=["question"]
 predict("amp_in_20_minutes.half_model")
 
 # %%
-print("small pictures, with a scaler:", try_it(pure_fp16_step))
+print(outcome(lambda: train(pure_fp16_step, autoencoder().to(device).half())))
 
 # %% [markdown]
-# What if you leave the scaler out? First the small pictures, then the big ones:
-
-
-# %%
-def pure_fp16_without_scaler(model, optimizer, pixels):
-    optimizer.zero_grad()
-    error = mse_loss(model(pictures.half()), pictures.half(), reduction="sum")
-    loss = error / pixels
-    loss.backward()
-    optimizer.step()
-    return error.item() / our_pixels
-
-
-print("small pictures, no scaler:", try_it(pure_fp16_without_scaler))
-
-# %%
-pure_big = train(pure_fp16_without_scaler, pixels=big, model=autoencoder().to(device).half())
-plots.training(
-    {"mixed precision": amp, "pure FP16, no scaler": pure_big},
-    title="Big pictures: after model.half()",
-    ylabel="error per pixel",
-)
-
-# %% [markdown]
-# Nothing is raised now, and the small gradients become zero as before. Pure FP16 has a second
-# weakness, which 150 steps don't show: an FP16 parameter doesn't change when the update is much
-# smaller than the parameter. So keep the parameters in FP32, and let autocast convert what it needs.
-# [[Lesson amp_from_scratch]] shows each of these protections and what happens without it.
+# The scaler refuses FP16 gradients, and the message doesn't mention `.half()`. Leave the scaler out, and
+# nothing is raised: small gradients become zero as before. Pure FP16 has a second weakness. An FP16
+# parameter doesn't change when the update is much smaller than the parameter. So keep the parameters in
+# FP32, and let autocast convert what it needs. [[Lesson amp_from_scratch]] shows each of these
+# protections and what happens without it.
 #
 # ## Recap
 #

@@ -249,6 +249,7 @@ def test_a_fast_mode_that_learns_less_is_marked(capsys):
 
 
 @pytest.mark.parametrize("name", sorted(set(bench.PRESETS) - {"course"}))  # made of others
+@pytest.mark.slow
 def test_every_preset_is_traced_without_being_allocated(name):
     for workload in bench.PRESETS[name](batches=50):
         planned = bench.plan(workload, [FP32, BF16])
@@ -596,6 +597,7 @@ def call(*words: object) -> int:
     return leaving.value.code
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, capsys):
     file = tmp_path / "b.png"
     assert call(*QUICK, "--picture", file) == 0

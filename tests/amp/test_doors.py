@@ -470,6 +470,7 @@ def configs(tmp_path, monkeypatch):
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_config_gives_a_model_and_inputs_that_it_takes(configs, kind, name, inputs):
     given = enter(Wanted(hf=f"{kind}.json"))
     assert given.name == name

@@ -747,6 +747,7 @@ explain_autocast(Endless(), torch.ones(2))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.slow
 def test_ctrl_c_ends_it():
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

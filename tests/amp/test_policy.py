@@ -546,6 +546,7 @@ def test_inside_other_modes_the_answers_are_the_same():
     assert [p.measured for p in expected][1] == "measured"
 
 
+@pytest.mark.slow
 def test_threads(tables):
     found: dict[int, list[OpPolicy]] = {}
 

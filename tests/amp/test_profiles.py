@@ -35,6 +35,7 @@ def both(live: profiles.Profiles) -> list[profiles.Profiles]:
     return [load_profile(), live]
 
 
+@pytest.mark.slow
 def test_a_step_has_the_eight_products_that_the_lesson_counts(live):
     for found in both(live):
         for profile in found.by_precision.values():

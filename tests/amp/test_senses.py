@@ -81,6 +81,7 @@ def tokens(given) -> int:
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_model_that_sees_or_hears_gets_something_to_see_or_hear(configs, name, inputs, count):
     given = enter(Wanted(hf=f"{name}.json"))
     for key, shape in inputs.items():
@@ -95,6 +96,7 @@ def test_a_model_that_sees_or_hears_gets_something_to_see_or_hear(configs, name,
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.slow
 def test_what_was_made_runs_for_real_too(configs, name):
     given = enter(Wanted(hf=f"{name}.json", image_size=56 if name == "qwen2_vl" else None,
                          length=160, real=True))  # fmt: skip

@@ -732,6 +732,7 @@ def test_gpt2_takes_little_memory():
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.slow
 def test_each_block_of_a_model_costs_as_much_as_the_one_before(monkeypatch, device):
     """Nearly all the time of a trace goes into operations on fake tensors, so these are counted."""
     dispatched = []

@@ -338,6 +338,7 @@ def test_lab_on_a_port_in_use(own_place):
     assert not (own_place / "ws").exists()
 
 
+@pytest.mark.slow
 def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
     """JupyterLab for real, with the page that opens first and without pop-ups."""
     command = [sys.executable, "-m", "amp_lessons", "lab", "ws", "--no-browser"]

@@ -154,6 +154,7 @@ def bare(tmp_path) -> Bare:
     return Bare(tmp_path)
 
 
+@pytest.mark.slow
 def test_it_installs_the_wheel_and_what_is_missing_and_leaves_the_rest(bare, wheel):
     bare.offer("fsrs", "6.1.0")
     bare.offer("torch", "2.13.0")

@@ -20,6 +20,7 @@ TRACEBACK = """Traceback (most recent call last):
 ValueError: Attempting to unscale FP16 gradients."""
 
 
+@pytest.mark.slow
 def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab):
     home = Notebook(chromium, lab.address, HOME)
     page = home.page

@@ -22,7 +22,7 @@ WRONG, RIGHT = (
     next(place for place, choice in enumerate(BIG.choices) if choice.right is right)
     for right in (False, True)
 )
-ASK, RESULT = f'predict("{BIG.id}")', "big = 100_000_000"
+ASK, RESULT = f'predict("{BIG.id}")', "fp16 = train(fp16_step"
 
 
 def box_in(notebook: Notebook, source: str) -> Locator:
@@ -156,7 +156,7 @@ def test_a_failing_cell_is_no_result(open_notebook):
     box.locator("input[type=radio]").first.check()
     box.get_by_role("button", name="Answer").click()
     expect(box.locator(".amp-waiting")).to_contain_text("Committed")
-    notebook.type_into(RESULT, "1 / 0  # big = 100_000_000")
+    notebook.type_into(RESULT, f"1 / 0  # {RESULT}")
     notebook.run_cell("1 / 0")
     notebook.cell("1 / 0").locator("text=ZeroDivisionError").first.wait_for()
     expect(box_in(notebook, ASK).locator(".amp-waiting")).to_contain_text("Committed")
@@ -173,6 +173,7 @@ def test_show_me_is_one_click_and_costs_nothing(open_notebook, lab):
     assert len(log_of(lab)) == before
 
 
+@pytest.mark.slow
 def test_interview_room_works_from_the_first_question_to_a_passed_task(open_notebook, lab):
     notebook = open_notebook(ROOM)
     notebook.run_all()

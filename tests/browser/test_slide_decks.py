@@ -184,6 +184,7 @@ POLL, ANSWER, TRY = ("poll", ".choices"), ("answer", ".reason"), ("try", "pre")
         pytest.param("dark", (PICTURE, POLL, ANSWER), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_axe_finds_no_fault(open_deck, file, scheme, kinds):
     page, axe = open_deck(file, color_scheme=scheme), Axe()
     for kind, has in kinds:

@@ -153,6 +153,7 @@ def test_the_bit_explorer_and_the_histogram(notebook: Notebook) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_scaler_lab(notebook: Notebook) -> None:
     """A prediction and a new pattern reach Python, whose real GradScaler answers."""
     page = notebook.page
@@ -204,6 +205,7 @@ def test_the_loss_scale_lab(notebook: Notebook) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_roofline_explorer(notebook: Notebook) -> None:
     """GPU, dtypes, size and time reach Python, and Python's choice reaches the page."""
     page = notebook.page
@@ -262,6 +264,7 @@ ON_ONE_PAGE = {
 
 @pytest.mark.long
 @pytest.mark.browser
+@pytest.mark.slow
 def test_no_widget_changes_the_look_of_another(notebook: Notebook) -> None:
     """Each brings style sheets along, in the order in which the cells run."""
     page = notebook.page
@@ -295,6 +298,7 @@ def ground(page: Any) -> int:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_policy_browser(notebook: Notebook) -> None:
     """JupyterLab must leave it the arrow keys, which else move between the cells."""
     page = notebook.page
@@ -314,6 +318,7 @@ def test_the_policy_browser(notebook: Notebook) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_autocast_steps(notebook: Notebook) -> None:
     """A prediction goes to Python, which answers with what is cast; the rules start again."""
     page = notebook.page
@@ -383,6 +388,7 @@ def test_the_ordering_of_the_calls(notebook: Notebook) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_the_memory_calculator(notebook: Notebook) -> None:
     """What is chosen and typed reaches Python, which counts the same on fake tensors."""
     page = notebook.page

@@ -43,7 +43,8 @@ from amp_lessons.quiz.generators import GENERATORS
 SHOWN_DATA = {
     *("app/jupyter_config/labconfig", "amp/errors/entries", "amp/policy_record/recorded"),
     *("amp/speed/profiles", "amp/speed/records", "amp/speed/published"),
-    *("core/static", "quiz/static", "quiz/exports/static", "lessons/widgets/static"),
+    *("core/static", "quiz/static", "quiz/exports/static"),
+    *("lessons/widgets", "lessons/widgets/static"),
 }
 """Folders of the package with files that are no modules, and that tell no answer."""
 

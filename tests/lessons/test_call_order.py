@@ -490,6 +490,7 @@ def moves() -> Iterator[st.SearchStrategy[Order]]:
 
 @settings(max_examples=100, derandomize=True)
 @given(st.one_of(*moves()))
+@pytest.mark.slow
 def test_every_order_gives_a_result_and_no_wrong_one_is_called_right(order):
     judge(order)
 

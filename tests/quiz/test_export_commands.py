@@ -38,6 +38,7 @@ def told(path: str) -> str:
 
 
 @pytest.mark.parametrize("format", commands.FORMATS)
+@pytest.mark.slow
 def test_each_format_is_written_under_its_own_name_and_can_be_read(run: Any, format: str) -> None:
     name = commands.FORMATS[format].file
     status, out, err = run(format)

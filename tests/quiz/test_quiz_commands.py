@@ -405,6 +405,7 @@ def test_one_key_answers_at_a_terminal():
     assert [(e.score, e.sure) for e in log.read().entries] == [(1.0, True), (0.0, False)]
 
 
+@pytest.mark.slow
 def test_typed_answers_at_a_terminal():
     with terminal("quiz memory.several_it") as child:
         child.expect("> ")
@@ -442,6 +443,7 @@ def test_ctrl_c_in_a_quiz_keeps_what_was_answered():
     assert len(log.read().entries) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_drill_keeps_what_was_answered():
     log.append(entry("memory.single_it", 0.0, days=3))
     with terminal("drill") as child:
@@ -456,6 +458,7 @@ def test_ctrl_c_in_a_drill_keeps_what_was_answered():
     assert len(log.read().entries) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_mock_keeps_what_was_answered():
     with terminal("mock --minutes 10 --seed 1") as child:
         child.expect("> ")
@@ -485,6 +488,7 @@ def test_quit_at_the_start_of_a_mock_is_one_line():
     assert text.split("\n", 1)[1].strip() == "Nothing was answered, so there is no report."
 
 
+@pytest.mark.slow
 def test_a_habitual_enter_does_not_skip_the_explanation():
     with terminal("quiz --kind single -n 2") as child:
         child.expect("> ")
@@ -497,6 +501,7 @@ def test_a_habitual_enter_does_not_skip_the_explanation():
     assert "2 of 2" not in text
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_first_question():
     with terminal("quiz") as child:
         child.expect("> ")
@@ -506,6 +511,7 @@ def test_ctrl_c_at_the_first_question():
 
 
 @pytest.mark.parametrize("leave", ["q", "\x03", "\x04"], ids=["quit", "Ctrl+C", "Ctrl+D"])
+@pytest.mark.slow
 def test_the_terminal_is_put_back(leave):
     command = f"{sys.executable} {ROOM} quiz; stty -a"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -522,6 +528,7 @@ def test_the_terminal_is_put_back(leave):
     assert " echo " in text
 
 
+@pytest.mark.slow
 def test_no_colour_and_ascii_at_a_terminal():
     with terminal("quiz memory.bug_it", NO_COLOR="1", PYTHONIOENCODING="ascii") as child:
         child.expect("> ")
@@ -537,6 +544,7 @@ def test_no_colour_and_ascii_at_a_terminal():
     assert max(map(len, plain(question).splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal():
     with terminal("quiz memory.bug_it", TERM="dumb") as child:
         child.expect("> ")

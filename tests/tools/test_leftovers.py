@@ -75,6 +75,7 @@ def waiting_thread() -> threading.Timer:
     ],
     ids=["socket", "event loop", "file", "process", "thread"],
 )
+@pytest.mark.slow
 def test_what_is_open_is_told_until_it_is_closed(make, close):
     before = everything_open()
     made = make()

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import build_notebooks as build
-import pytest
 import readme
 
-from amp_lessons.core import pictures
 from amp_lessons.core.catalogue import LESSONS, PATHS, lesson_called
+from amp_lessons.lessons.widgets.loss_scale_picture import STOPS, loss_scale_picture
+from amp_lessons.lessons.widgets.loss_scale_runs import run_at, trains
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_a_readme_without_the_comments_is_one_line(tmp_path, monkeypatch, capsys
 def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():
     order = [
         "in 20 minutes you have",
-        "docs/curves.png",
+        "docs/loss_scale.png",
         "make lab",
         "make test",
         "## Paths through",
@@ -73,28 +73,22 @@ def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():
     assert places[-1] < README.index("## The course")
 
 
-def test_the_picture_is_the_plot_of_lesson_00_that_has_its_title():
-    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
-    same = (ROOT / "docs/curves.png").read_bytes() == build.readme_picture(stored)
-    assert same, "make notebooks"
+def test_the_picture_is_drawn_from_the_recorded_runs():
+    same = build.README_PICTURE.read_bytes() == loss_scale_picture().png
+    assert same, "python tools/build_notebooks.py 00"
 
 
-def test_the_picture_shows_what_its_caption_says():
-    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
-    numbers = build.readme_plot(stored)[pictures.CURVES]
-    curves = {name: [float(x) for x in text.split()] for name, text in numbers.items()}
-    assert "FP32 and mixed precision fall together, FP16 without protection stays flat" in README
-    assert set(curves) == {"FP32", "mixed precision", "FP16 without protection"}
-    fp32, mixed, flat = (curves[n] for n in ("FP32", "mixed precision", "FP16 without protection"))
-    assert fp32[-1] < fp32[0] / 5
-    assert mixed == pytest.approx(fp32, rel=0.2)
-    assert flat == pytest.approx([fp32[0]] * len(flat), rel=0.01)
-
-
-def test_without_that_plot_the_build_takes_no_other():
-    stored = (ROOT / LESSONS[0].notebook).read_text(encoding="utf-8")
-    with pytest.raises(build.BuildError, match="0 plots called"):
-        build.readme_picture(stored.replace(build.README_PICTURE, "Another title"))
+def test_the_picture_shows_what_its_text_says():
+    (text,) = re.findall(r"!\[(.*?)\]\(docs/loss_scale\.png\)", README)
+    for part in ("at 1 every gradient becomes 0", "at 65,536 as well as FP32", "at 2^33 it breaks"):
+        assert part in text
+    flat, bad, good, broken = (run_at(exponent) for exponent in STOPS)
+    assert [2 ** run["exponent"] for run in (flat, bad, good, broken)] == [1, 4, 65_536, 2**33]
+    assert flat["errors"][-1] == flat["errors"][0]
+    assert trains(good)
+    assert not trains(bad)
+    assert good["errors"][-1] < bad["errors"][-1] < flat["errors"][-1]
+    assert len(broken["errors"]) < len(good["errors"])  # they end at the first inf or NaN
 
 
 def test_linked_files_exist(subtests):

@@ -93,6 +93,7 @@ def group_of(process: int) -> int | None:
         pytest.param("a closed terminal", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_nothing(told: Path, how: str) -> None:
     run = start(told, waits=True)
     wait_until(told.exists, run)

@@ -48,6 +48,7 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=project, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_it_installs_that_torch_and_runs_what_depends_on_it(project):
     first = run(project, "2.15.0")
     assert (first.returncode, first.stderr) == (3, "")  # what pytest says
@@ -63,6 +64,7 @@ def test_it_installs_that_torch_and_runs_what_depends_on_it(project):
     assert tested[-3:] == ["tests/amp/test_policy.py", "notebooks", "solutions"]
 
 
+@pytest.mark.slow
 def test_everything_else_is_pinned_as_ever(project):
     run(project, "2.15.0")
     pins = (project / ".venvs" / "torch-2.15.0" / "constraints.txt").read_text().splitlines()
@@ -71,6 +73,7 @@ def test_everything_else_is_pinned_as_ever(project):
     assert set(pins) < set(ours)
 
 
+@pytest.mark.slow
 def test_the_environment_is_used_again(project):
     run(project, "2.15.0")
     (project / "called").unlink()
@@ -79,6 +82,7 @@ def test_the_environment_is_used_again(project):
     assert not (project / "called").exists()
 
 
+@pytest.mark.slow
 def test_an_environment_may_be_a_link(project, tmp_path_factory):
     """It used to count as one that had moved, and was made again: 7 GB."""
     run(project, "2.15.0")
@@ -98,6 +102,7 @@ def test_an_environment_may_be_a_link(project, tmp_path_factory):
         (["-x"], "tests/amp/test_policy.py notebooks solutions -x"),
     ],
 )
+@pytest.mark.slow
 def test_something_else_can_be_asked_for(project, asked, tested):
     run(project, "2.15.0", "--", *asked)
     assert (project / "tested").read_text().endswith(tested)
@@ -114,6 +119,7 @@ def test_a_version_that_does_not_exist_is_one_line(project):
     assert not (project / ".venvs" / "torch-2.15.0").exists()
 
 
+@pytest.mark.slow
 def test_another_failure_of_pip_names_its_log(project):
     (project / "manner").write_text("fail OSError: [Errno 28] No space left on device")
     done = run(project, "2.15.0")

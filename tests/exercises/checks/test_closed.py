@@ -235,6 +235,7 @@ def test_the_verdict_names_what_was_used(tmp_path):
 SHEETS = [lesson for lesson in catalogue.LESSONS if lesson.exercises]
 
 
+@pytest.mark.slow
 def test_what_is_closed_is_there():
     """Each room has functions, and each exercise closes what its sheet closes, but for loans."""
     for lesson in SHEETS:
