@@ -71,6 +71,18 @@ for exponent in (0, 8, 16, 24, 32, 40):
     print(f"loss scale 2^{exponent:<2}: error per pixel {error:.3f} after 150 steps")
 
 # %% [markdown]
+# These are six positions of the slider in [[lesson amp_in_20_minutes]]. Here it is again, for a
+# second question: would one fixed scale do for a whole training? Choose 16, and drag **Time**.
+
+# %% tags=["live"]
+from amp_lessons.lessons.widgets import LossScaleLab
+
+LossScaleLab(scale=16, predict=False)
+
+# %% [markdown]
+# Between the layers, 41% of the gradients become zero at the first step, and 75% after 150 steps: they
+# shrink while the network learns. This run ends as well as FP32's. A longer or harder training may not.
+#
 # ## Four calls
 #
 # `GradScaler` does the same as `train_by_hand`, and two things more: it checks the gradients before
