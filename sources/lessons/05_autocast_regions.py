@@ -27,8 +27,8 @@ pictures = load_digits().train_images[:600].to(device)
 # %% [markdown]
 # ## One more region, to be safe
 #
-# `train` is the loop of [[lesson amp_in_20_minutes]], with its small pictures. Each step opens a region
-# for the forward pass and the loss. A real program does more than train: it validates, and it paints
+# `train` is the loop of [[lesson amp_in_20_minutes]], but the loss is the plain average over our pixels.
+# Each step opens a region for the forward pass and the loss. A real program does more than train: it validates, and it paints
 # pictures for a report. Somebody wants autocast to be on in all of that, and puts one more region around
 # the whole program.
 

@@ -114,8 +114,8 @@ print(f"parameters with a gradient: {learning} of 8")
 #
 # ## A region that is switched off
 #
-# `train` makes 20 steps, each with a region of its own. A GradScaler is left out, since this network
-# doesn't need one for its small pictures. `after_step` is called after each step. What if the region around
+# `train` makes 20 steps, each with a region of its own. A GradScaler is left out, since the gradients
+# of these small pictures are large enough without one. `after_step` is called after each step. What if the region around
 # the training is disabled, so that it casts nothing?
 
 
