@@ -32,10 +32,10 @@ print(f"{len(pictures)} pictures of handwritten digits, {our_pixels} pixels")
 # Our network squeezes a picture into 16 numbers and paints it again. Here is a training step as you
 # know it, in FP32, PyTorch's default of 32 bits per number.
 #
-# One thing is unusual. Your loss is usually an average over all numbers of a batch, here
-# 38,400 pixels. In a batch of 32 colour photographs of one megapixel there are about 100 million, so
-# each gets a gradient 2,600 times smaller. We want gradients of that size, so we divide by 100 million.
-# A larger learning rate makes up for it: in FP32, the training is the same as with the plain average.
+# One thing is unusual. A loss is usually the average over all numbers of a batch: here 38,400 pixels. A
+# batch of 32 colour photographs of one megapixel has 32 times 3 million, about 100 million numbers. Its
+# gradients are 2,600 times smaller. To get gradients that small on your machine, we divide by 100
+# million. A larger learning rate makes up for it: in FP32, the training is the same as with the average.
 
 # %%
 photo_pixels = 100_000_000  # as many as 32 colour photographs have
@@ -60,7 +60,7 @@ fp32 = train(fp32_step, fp32_model)
 print(f"FP32: error per pixel {fp32[0]:.3f} at the start, {fp32[-1]:.3f} after 150 steps")
 
 # %% [markdown]
-# ## In FP16 the curve is flat
+# ## The same training in FP16
 #
 # FP16 numbers have 16 bits. They keep 3 to 4 decimal digits, and reach from 6e-8 to 65,504. Inside
 # `torch.autocast`, PyTorch makes temporary FP16 copies of what goes into a matrix product. Your
@@ -101,9 +101,9 @@ end = torch.cat([p.detach().flatten() for p in fp16_model.parameters()])
 print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 
 # %% [markdown]
-# No weight has changed in 150 steps. There was no exception, no warning and no NaN. FP16 rounds
-# anything up to 2.98e-8 to zero, and the first gradients on the way back are smaller than that. Every
-# other gradient is computed from them, so all are zero. This is [[term underflow]].
+# No weight has changed in 150 steps. There was no exception, no warning and no NaN. The smallest positive
+# number of FP16 is 6e-8. What is at most half of that becomes zero, and so do the first gradients on the
+# way back. Every other gradient is computed from them, so all are zero. This is [[term underflow]].
 #
 # ## Drag the loss scale
 #
@@ -111,7 +111,9 @@ print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 # the same factor. Divide by that number before the update, and the optimizer sees the true gradient.
 # The number is the **loss scale**, and this is [[term loss scaling]].
 #
-# So how large should it be? Run the cell, make a guess, and then drag.
+# So how large should it be? Run the cell, make a guess, and then drag. You see gradients as the backward
+# pass computes them in FP16: between the layers, and of the weights. In a parameter's `.grad` they are FP32
+# again, but what became zero stays zero.
 
 # %% tags=["live"]
 LossScaleLab()
@@ -120,14 +122,14 @@ LossScaleLab()
 # Each position of the slider is a real training of our network. Three things to notice:
 #
 # - **Too small:** gradients in the left zone become zero. A few may, without harm. When all do, nothing
-#   is learned.
+#   is learned. In the zone beside it FP16 keeps fewer digits, which is enough here.
 # - **Too large:** gradients no longer fit into FP16, which ends at 65,504, and become inf. One step with
-#   them destroys the weights. The gradients of the weights get there first.
+#   them destroys the weights. The gradients of the weights become inf first, since each is a sum over
+#   all pictures.
 # - **It has to move:** drag **Time**. Gradients shrink while the network learns, so a scale that fits
-#   the first step may be too small later.
+#   the first step may be too small later. One that was set too high has to come down.
 #
-# The slider shows gradients in FP16, between the layers and of the weights. In a parameter's `.grad`
-# they are FP32 again. ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
+# ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
 # ## Three lines of code
 #
@@ -136,7 +138,7 @@ LossScaleLab()
 # 2,000 steps without inf or NaN it doubles the scale.
 
 # %%
-scaler = torch.amp.GradScaler(device)  # one for the whole training
+scaler = torch.amp.GradScaler(device)  # one for all runs below
 
 
 def amp_step(model, optimizer):
@@ -189,7 +191,8 @@ print(f"largest difference between FP32 and mixed precision: {apart:.1g}")
 # scale all gradients down. That norm must be the norm of the true gradients. So you call
 # `scaler.unscale_(optimizer)` first, which divides them. `scaler.step` then doesn't divide again.
 #
-# The next cell has all of it, for CUDA and for a CPU. Copy it into your project. On a GPU with
+# The next cell has all of it, for CUDA and for a CPU, in FP16 and in BF16, the other 16-bit format. Copy
+# it into your project. On a GPU with
 # [[term tensor core|tensor cores]], matrix products in 16 bits are faster than in FP32: at peak 2 to 30
 # times, on the GPUs listed in [[numbers]]. Many activations take half the memory. [[Lesson speed]] and
 # [[lesson memory]] measure what a whole training gains.
@@ -243,7 +246,7 @@ def train_amp(model, optimizer, loader, loss_fn, epochs=1, dtype=torch.float16, 
 # | `scaler.step` | divides, unless you have; skips the step if it finds inf or NaN | [[lesson grad_scaler]] |
 # | `scaler.update` | halves a scale that was too large, doubles one that may be too small | [[lesson grad_scaler]] |
 #
-# One argument switches to BF16, the other 16-bit format. Both learn:
+# One argument switches to BF16. Both learn:
 
 
 # %%
@@ -294,7 +297,7 @@ for found in devices():
 # ### Clip before `unscale_`
 #
 # To have round numbers, the loss is now the plain average over our 38,400 pixels, and the learning rate
-# is 1. Gradients this large would even survive in FP16 without a scaler.
+# is 1. The true norm is then about 0.2 at the first step, so in the right order nothing is clipped there.
 
 
 # %%
@@ -367,7 +370,7 @@ print(outcome(lambda: train(pure_fp16_step, autoencoder().to(device).half())))
 #
 # 1. `torch.autocast` around the forward pass and the loss runs matrix products in 16 bits. The
 #    parameters stay in FP32.
-# 2. FP16 rounds gradients up to 2.98e-8 to zero, without an exception or a warning.
+# 2. In FP16, gradients of 2.98e-8 or less become zero, without an exception or a warning.
 # 3. `GradScaler` multiplies the loss, so that small gradients survive the backward pass, and divides
 #    the gradients again before the update.
 # 4. With clipping, the order is `unscale_`, clip, `step`, `update`.

@@ -26,7 +26,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def lesson() -> dict[str, Any]:
     """The lesson's steps, and what they need."""
-    needed = ("our_pixels =", "def train(", "def fp16_step", "# one for the whole training")
+    needed = ("our_pixels =", "def train(", "def fp16_step", "# one for all runs below")
     cells = [STORED.cell(part).source for part in (*needed, "def train_amp", "def early_step")]
     pure = STORED.cell("def pure_fp16_step").source
     fp32, _, _ = cells[1].partition("\n\n\nfp32_model")
