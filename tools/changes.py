@@ -63,10 +63,14 @@ def changes(root: Path, since: str = "", files: Sequence[str] = ()) -> Changes:
 
 
 def ran_differently(root: Path, base: str) -> list[str]:
-    """The stored notebooks whose code, or what it showed, isn't what it was."""
+    """The stored notebooks whose code, or what it showed, isn't what it was.
+
+    The sheets in ``exercises/`` are stored without outputs and wait for answers: nothing runs them.
+    """
     listed = _git(root, "diff", "--name-only", "-z", base, "--", "*.ipynb").split("\0")
     listed += _git(root, "ls-files", "--others", "--exclude-standard", "-z", "*.ipynb").split("\0")
-    there = [path for path in listed if path and (root / path).exists()]
+    run = [path for path in listed if path.partition("/")[0] in ("notebooks", "solutions")]
+    there = [path for path in run if (root / path).exists()]
     return [path for path in there if _ran(_text(root, path)) != _ran(_before(root, base, path))]
 
 

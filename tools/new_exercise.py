@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f'Next: add "{chosen.name}" to {where},')
     print("write the wrong answers first, as people would give them, then the cells marked TODO,")
     print(f"and run: python tools/check_exercises.py {chosen.name} -v")
-    print("At the end: make notebooks")
+    print("At the end: make check")
     return 0
 
 

@@ -129,6 +129,7 @@ def test_a_notebook_runs_again_if_its_code_or_its_outputs_are_new(repository):
     repository.write("notebooks/text.ipynb", notebook("New", "1"))
     repository.write("notebooks/shown.ipynb", notebook("Old", "2"))
     repository.write("notebooks/added.ipynb", notebook("Old", "1"))
+    repository.write("exercises/sheet.ipynb", notebook("Old", ""))
     base = changes(repository.root).base
     assert ran_differently(repository.root, base) == [
         "notebooks/shown.ipynb",
