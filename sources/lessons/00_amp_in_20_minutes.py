@@ -119,7 +119,7 @@ print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 LossScaleLab()
 
 # %% [markdown]
-# Each position of the slider is a real training of our network. Three things to notice:
+# Each position of the slider is a real training of our network, recorded on a CPU. Three things to notice:
 #
 # - **Too small:** gradients in the left zone become zero. A few may, without harm. When all do, nothing
 #   is learned. In the zone beside it FP16 keeps fewer digits, which is enough here.

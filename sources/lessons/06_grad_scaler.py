@@ -81,7 +81,7 @@ LossScaleLab(scale=16, predict=False)
 
 # %% [markdown]
 # Between the layers, 41% of the gradients become zero at the first step, and 75% after 150 steps: they
-# shrink while the network learns. This run ends as well as FP32's. A longer or harder training may not.
+# shrink while the network learns. In these 150 steps, the error still ends within 3% of FP32's.
 #
 # ## Four calls
 #

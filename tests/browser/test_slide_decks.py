@@ -181,7 +181,7 @@ POLL, ANSWER, TRY = ("poll", ".choices"), ("answer", ".reason"), ("try", "pre")
     ("scheme", "kinds"),
     [
         ("light", (TITLE, TABLE, PICTURE, POLL, TRY)),
-        pytest.param("dark", (PICTURE, POLL, ANSWER), marks=pytest.mark.slow),
+        ("dark", (PICTURE, POLL, ANSWER)),
     ],
 )
 @pytest.mark.slow

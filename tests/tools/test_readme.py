@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import build_notebooks as build
+import numpy as np
 import readme
+from PIL import Image
 
 from amp_lessons.core.catalogue import LESSONS, PATHS, lesson_called
 from amp_lessons.lessons.widgets.loss_scale_picture import STOPS, loss_scale_picture
@@ -74,8 +77,14 @@ def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():
 
 
 def test_the_picture_is_drawn_from_the_recorded_runs():
-    same = build.README_PICTURE.read_bytes() == loss_scale_picture().png
-    assert same, "python tools/build_notebooks.py 00"
+    """By what it shows: another CPU may place a letter a pixel further."""
+    with (
+        Image.open(build.README_PICTURE) as stored,
+        Image.open(io.BytesIO(loss_scale_picture().png)) as drawn,
+    ):
+        assert stored.size == drawn.size, "python tools/build_notebooks.py 00"
+        apart = np.subtract(*(np.asarray(each.convert("L"), float) for each in (stored, drawn)))
+    assert np.abs(apart).mean() < 1, "python tools/build_notebooks.py 00"
 
 
 def test_the_picture_shows_what_its_text_says():

@@ -84,15 +84,7 @@ def group_of(process: int) -> int | None:
         return None
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "Ctrl+C",
-        "kill",
-        pytest.param("Ctrl+C twice", marks=pytest.mark.slow),
-        pytest.param("a closed terminal", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("how", ["Ctrl+C", "kill", "Ctrl+C twice", "a closed terminal"])
 @pytest.mark.slow
 def test_an_interrupted_run_leaves_nothing(told: Path, how: str) -> None:
     run = start(told, waits=True)

@@ -15,6 +15,7 @@ import pytest
 import traitlets
 
 from amp_lessons.amp.training import fixed_scale
+from amp_lessons.core import catalogue
 from amp_lessons.core.pictures import CURVES
 from amp_lessons.lessons.widgets import LossScaleLab
 from amp_lessons.lessons.widgets import loss_scale_runs as runs
@@ -31,6 +32,16 @@ def test_what_a_lesson_reads_and_sets() -> None:
     assert len(lab.errors) == 1
     assert LossScaleLab(2**0.25).scale_exponent == 0.25
     assert LossScaleLab().stage == "guess"
+
+
+def test_what_lesson_06_says_of_one_fixed_scale() -> None:
+    text = (catalogue.course_files() / "notebooks/06_grad_scaler.ipynb").read_text("utf-8")
+    run = runs.run_at(4.0)
+    first, last = (run["snapshots"][place]["between"] for place in (0, -1))
+    shares = [f"{group['zero'] / group['total']:.0%}" for group in (first, last)]
+    assert f"{shares[0]} of the gradients become zero at the first step, and {shares[1]}" in text
+    assert "within 3% of FP32's" in text
+    assert run["errors"][-1] <= 1.03 * runs.recorded()["fp32"]["errors"][-1]
 
 
 @pytest.mark.parametrize("scale", [0.5, 3.0, 24, 2.0**41, math.inf, math.nan, "big", None])
