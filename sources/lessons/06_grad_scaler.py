@@ -72,7 +72,7 @@ for exponent in (0, 8, 16, 24, 32, 40):
 
 # %% [markdown]
 # These are six positions of the slider in [[lesson amp_in_20_minutes]]. Here it is again, for a
-# second question: would one fixed scale do for a whole training? Choose 16, and drag **Time**.
+# second question: would one fixed scale do for a whole training? It stands at 16. Drag **Time**.
 
 # %% tags=["live"]
 from amp_lessons.lessons.widgets import LossScaleLab
