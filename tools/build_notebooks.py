@@ -18,6 +18,7 @@ import argparse
 import copy
 import hashlib
 import os
+import posixpath
 import re
 import sys
 import tempfile
@@ -54,6 +55,8 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 CHECK_COMMENT, CHECK_TAG = "# NBVAL_CHECK_OUTPUT", "nbval-check-output"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 QUESTION_TAG = "question"
+WIDGET_TAGS = {QUESTION_TAG, "widget"}
+"""Of cells that show a widget, and are stored with the form that it has where no widget runs."""
 SET_UP = f"""# @title Set-up: installs AMP Lessons if it is missing
 from importlib.util import find_spec
 if find_spec("amp_lessons") is None:
@@ -180,7 +183,7 @@ def glossary_terms(sources: Path) -> frozenset[str]:
 
 def write_out_links(cells: list[NotebookNode], path: str, sources: Path) -> None:
     """Write out the links in the text of the notebook that will stand at this path."""
-    linker = Linker(path.partition("/")[0], glossary_terms(sources))
+    linker = Linker(posixpath.dirname(path), glossary_terms(sources))
     for cell in cells:
         if cell.cell_type == "markdown":
             try:
@@ -300,9 +303,10 @@ def clean_outputs(cell: NotebookNode, path: str) -> None:
                 merged[-1].text += output.text  # where a kernel cuts its stream is chance
                 continue
         if WIDGET_VIEW in output.get("data", {}):
-            if QUESTION_TAG not in cell.metadata.get("tags", []):
+            if not WIDGET_TAGS & {*cell.metadata.get("tags", [])}:
                 raise BuildError(
-                    f"{path}: a cell that shows a widget needs the tag live:\n{cell.source}"
+                    f"{path}: a cell that shows a widget needs the tag live, question or widget:\n"
+                    f"{cell.source}"
                 )
             del output.data[WIDGET_VIEW]  # what stays is the form for pages without widgets
         merged.append(output)
@@ -312,7 +316,7 @@ def clean_outputs(cell: NotebookNode, path: str) -> None:
 def have_it_checked(cell: NotebookNode) -> None:
     """Give a stored output that no comment marks the tag by which nbval compares it."""
     tags = cell.metadata.get("tags", [])
-    if QUESTION_TAG in tags:
+    if WIDGET_TAGS & {*tags}:
         return  # a widget, where there is a kernel
     if cell.outputs and CHECK_COMMENT not in cell.source and CHECK_TAG not in tags:
         cell.metadata["tags"] = [*tags, CHECK_TAG]
@@ -394,11 +398,12 @@ def store(built: dict[str, str]) -> int:
 
 def remove_all_but(wanted: Collection[str]) -> None:
     """Remove the stored notebooks that no source makes any more."""
-    for path in sorted(ROOT.glob("*/*.ipynb")):
-        name = f"{path.parent.name}/{path.name}"
-        if path.parent.name in FOLDERS and name not in wanted:
-            path.unlink()
-            print(f"removed {name}")
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.ipynb")):
+            name = path.relative_to(ROOT).as_posix()
+            if name not in wanted:
+                path.unlink()
+                print(f"removed {name}")
 
 
 def main() -> int:

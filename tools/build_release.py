@@ -96,9 +96,8 @@ def build(folder: Path, uv: str) -> None:
         run(command, "--version", cwd=place)
         run(command, "doctor", cwd=place)
         for notebook in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-            if not notebook.stem.endswith("_deep"):
-                deck = folder / f"{notebook.stem}_slides.html"
-                run(command, "slides", notebook.stem[:2], "--output", deck, cwd=place)
+            deck = folder / f"{notebook.stem}_slides.html"
+            run(command, "slides", notebook.stem[:2], "--output", deck, cwd=place)
         run(command, "export", "page", folder / "questions.html", cwd=place)
         run(command, "export", "anki", folder / "questions.apkg", cwd=place)
 

@@ -8,42 +8,46 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from amp_lessons.core.catalogue import LESSONS, PATHS, Lesson
+from amp_lessons.core.catalogue import LESSONS, PATHS, ExerciseInfo, Lesson
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def paths() -> str:
-    """The table of the paths, with the lessons whose exercises their times include."""
-    lines = ["| path | where it leads | lessons | with the exercises of |", "|---|---|---|---|"]
+    """The table of the paths, with the minutes of their lessons and core exercises together."""
+    lines = ["| path | where it leads | lessons | minutes |", "|---|---|---|---:|"]
     for path in PATHS:
-        cells = f"**{path.title}**", path.goal, _numbers(path.lessons), _numbers(path.sheets)
-        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+        cells = f"**{path.title}**", path.goal, _numbers(path.lessons), str(path.minutes)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def course_map() -> str:
     """The table of the lessons, and the minutes of all of them together."""
-    lines = ["| lesson | you will be able to | minutes | exercises |", "|---|---|---:|---|"]
+    lines = ["| lesson | you will be able to | minutes | core exercises |", "|---|---|---:|---|"]
     for lesson in LESSONS:
         link = f"[{lesson.number:02} {lesson.title}]({lesson.notebook})"
-        count, minutes = len(lesson.exercises), _solving(lesson)
+        count, minutes = len(lesson.core), _solving(lesson.core)
         exercises = f" {count}, {minutes} minutes" if count else ""
         lines.append(f"| {link} | {lesson.goal} | {lesson.minutes} |{exercises} |")
-    reading, solving = sum(each.minutes for each in LESSONS), sum(map(_solving, LESSONS))
-    count = sum(len(lesson.exercises) for lesson in LESSONS)
-    together = f"{reading} minutes of lessons, and {count} exercises of {solving} minutes"
-    return "\n".join([*lines, "", f"Together: {together}."])
+    reading = sum(each.minutes for each in LESSONS)
+    core = sum(_solving(lesson.core) for lesson in LESSONS)
+    everything = [info for lesson in LESSONS for info in lesson.exercises]
+    together = (
+        f"Together: {reading} minutes of lessons and {core} of core exercises. With more practice, "
+        f"there are {len(everything)} exercises of {_solving(everything)} minutes."
+    )
+    return "\n".join([*lines, "", together])
 
 
 TABLES: dict[str, Callable[[], str]] = {"paths": paths, "course map": course_map}
 
 
-def _solving(lesson: Lesson) -> int:
-    return sum(info.minutes for info in lesson.exercises)
+def _solving(exercises: Iterable[ExerciseInfo]) -> int:
+    return sum(info.minutes for info in exercises)
 
 
 def _numbers(lessons: tuple[Lesson, ...]) -> str:

@@ -23,12 +23,18 @@ from amp_lessons.exercises.checks.authoring.cells import (
 from amp_lessons.exercises.checks.halves import SHEET
 
 CHECK_TAG = "nbval-check-output"
+MORE_PRACTICE = """## More practice
+
+You have solved the core of this sheet, and the next lesson needs nothing else of it. Pick what you
+want to practise from the rest."""
 
 
 def solved(lesson: Lesson) -> list[NotebookNode]:
     """The cells of a lesson's sheet, with the solutions in them."""
     cells = [_plain(cell) for cell in read_cells(EXERCISES / lesson.slug / SHEET)]
     for number, info in enumerate(lesson.exercises, start=1):
+        if number == len(lesson.core) + 1:
+            cells.append(new_markdown_cell(MORE_PRACTICE))
         cells += _exercise(number, info)
     return cells
 

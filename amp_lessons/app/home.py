@@ -32,7 +32,7 @@ from amp_lessons.core.catalogue import (
     paths_with,
 )
 from amp_lessons.core.progress import Progress
-from amp_lessons.core.standing import next_lesson, passes, state_of
+from amp_lessons.core.standing import core_passes, next_lesson, passes, state_of
 from amp_lessons.core.states import look
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def status(done: Progress, now: datetime | None = None) -> tuple[str, str]:
     ]
     legend = [
         f"{_MARKS['done']} done, {_MARKS['started']} started, {_MARKS['open']} not yet. A "
-        "lesson is done when you have run its last cell, or passed all its exercises.",
+        "lesson is done when you have run its last cell, or passed its core exercises.",
         "",
     ]
     if new:
@@ -87,8 +87,7 @@ def status(done: Progress, now: datetime | None = None) -> tuple[str, str]:
         "",
         *paths,
         "",
-        "*Lessons only* means that the exercises come on top. A path that lists exercises has "
-        "their time in its total.",
+        "A path's time is that of its lessons with their core exercises.",
         "",
         "## All lessons",
         "",
@@ -126,9 +125,8 @@ def _path_row(path: LearningPath, done: Progress, new: bool) -> str:
     marked = following if finished else None  # for somebody new, one start is enough
     stages = "<br>".join(_stage(stage, done, marked, new) for stage in path.stages)
     time = f"about {round(path.minutes / 60)} hours" if path.minutes > 120 else ""
-    with_sheets = "with the exercises listed" if path.sheets else "lessons only"
     count = "" if new else f"{finished} of {len(path.lessons)} done"
-    parts = [f"**{path.title}**", ", ".join(filter(None, [time, with_sheets])), count]
+    parts = [f"**{path.title}**", time, count]
     return f"| {'<br>'.join(filter(None, parts))} | {path.goal} | {stages} |"
 
 
@@ -138,9 +136,6 @@ def _stage(stage: Stage, done: Progress, marked: Lesson | None, new: bool) -> st
         mark = "" if new else f"{_MARKS[state_of(lesson, done)]}\u00a0"
         step = f"{mark}[{lesson.number:02} {lesson.title}]({_to(lesson.notebook)})"
         steps.append(f"{step} **← continue here**" if lesson is marked else step)
-    for lesson in map(lesson_called, stage.sheets):
-        count = "" if new else f" {passes(lesson, done)} of {len(lesson.exercises)}"
-        steps.append(f"[exercises {lesson.number:02}]({_to(lesson.sheet)}){count}")
     before = f"*{stage.title}:* " if stage.title else ""
     return before + ", ".join(steps)
 
@@ -299,7 +294,7 @@ def finished(slug: str) -> None:
     else:
         problems += done.warnings
         if lesson.exercises:
-            message = f"Exercises passed: {passes(lesson, done)} of {len(lesson.exercises)}."
+            message = f"Core exercises passed: {core_passes(lesson, done)} of {len(lesson.core)}."
     sheet = ((f"exercises {lesson.number:02}", f"../{lesson.sheet}"),) if lesson.exercises else ()
     way = boxes.Links("Next in the course: ", (*sheet, *display.way_on(lesson)))
     foot = [way, *_way_on_paths(lesson, done), *problems]
@@ -313,14 +308,9 @@ def _way_on_paths(lesson: Lesson, done: Progress) -> list[str | Links]:
     steps: dict[tuple[str, str], list[str]] = {}
     ends = []
     for path in paths_with(lesson):
-        sheets, following = path.after(lesson)
-        to_solve = [each for each in sheets if passes(each, done) < len(each.exercises)]
-        if to_solve:
-            sheet = to_solve[0]
-            step = f"exercises {sheet.number:02}", f"../{sheet.sheet}"
-        elif following:
+        following = path.after(lesson)
+        if following:
             step = f"{following.number:02} {following.title}", f"../{following.notebook}"
-        if to_solve or following:
             steps.setdefault(step, []).append(path.name)
         if following is None:
             ends.append(f"That was the last lesson of the {path.name}{_left(path, done)}.")

@@ -33,12 +33,15 @@ class ExerciseInfo:
         title: a few words.
         points: what a pass is worth in `amp-lessons grade`.
         minutes: what to plan for it.
+        core: whether it's one of the two or three that each learner should solve. The others are
+            more practice.
     """
 
     name: str
     title: str
     points: int
     minutes: int
+    core: bool
 
 
 class BadExerciseHead(AmpLessonsError, ValueError):
@@ -54,10 +57,12 @@ IN_WHEEL = PACKAGE / "_course"
 """
 
 
-def _of(topic: str, *names: str) -> tuple[ExerciseInfo, ...]:
+def _of(
+    topic: str, *, core: tuple[str, ...], more: tuple[str, ...] = ()
+) -> tuple[ExerciseInfo, ...]:
     """The exercises of a topic, from the first two lines of their files."""
     found = []
-    for name in names:
+    for name in (*core, *more):
         with (EXERCISES / topic / f"{name}.py").open(encoding="utf-8") as file:
             head = _HEAD.match(file.readline() + file.readline())
         if head is None:
@@ -65,7 +70,7 @@ def _of(topic: str, *names: str) -> tuple[ExerciseInfo, ...]:
                 f"{topic}/{name}.py must begin with the line '# %% statement points=2 minutes=10' "
                 "and the line '# # Its title'"
             )
-        found.append(ExerciseInfo(name, head[3], int(head[1]), int(head[2])))
+        found.append(ExerciseInfo(name, head[3], int(head[1]), int(head[2]), name in core))
     return tuple(found)
 
 
@@ -101,7 +106,7 @@ class Lesson:
         minutes: reading and running, without the exercises.
         prerequisites: ids of the lessons to take first.
         shows: what it demonstrates, for `amp-lessons doctor`.
-        exercises: in the order of the exercise notebook.
+        exercises: in the order of the exercise notebook, the core ones first.
         topics: of the question bank, by the stems of its files. Questions keep their ids when
             lessons are split or renumbered.
         shares: topics of another lesson, some of whose questions are about this one.
@@ -134,6 +139,11 @@ class Lesson:
         return (*self.topics, *self.shares)
 
     @property
+    def core(self) -> tuple[ExerciseInfo, ...]:
+        """The exercises that belong to the lesson on each path. The others are more practice."""
+        return tuple(info for info in self.exercises if info.core)
+
+    @property
     def points(self) -> int:
         return sum(exercise.points for exercise in self.exercises)
 
@@ -145,7 +155,7 @@ class Lesson:
     @property
     def deep_notebook(self) -> str:
         """The notebook that goes deeper, as a path like that of `notebook`."""
-        return f"notebooks/{self.id}_deep.ipynb"
+        return f"notebooks/deep/{self.id}_deep.ipynb"
 
     @property
     def sheet(self) -> str:
@@ -165,7 +175,7 @@ LESSONS: tuple[Lesson, ...] = (
         goal="train a network in mixed precision, break it, and put it back",
         minutes=20,
         shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
-        exercises=_of("amp_in_20_minutes", "survives"),
+        exercises=_of("amp_in_20_minutes", core=("survives",), more=()),
         topics=("amp_in_20_minutes",),
     ),
     Lesson(
@@ -179,7 +189,9 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("TF32 inside a matrix multiplication", needs="tf32"),
         ),
         exercises=_of(
-            "number_formats", "decode_bits", "next_float", "smallest_scale", "choose_format"
+            "number_formats",
+            core=("decode_bits", "choose_format"),
+            more=("next_float", "smallest_scale"),
         ),
         topics=("number_formats",),
         deep=Deep("Number formats at their edges", minutes=20),
@@ -195,7 +207,9 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("The gradients of a real network, and what FP16 loses of them"),
         ),
         exercises=_of(
-            "how_numbers_break", "kahan_sum", "log_softmax", "masked_softmax", "classify_faults"
+            "how_numbers_break",
+            core=("classify_faults", "masked_softmax"),
+            more=("kahan_sum", "log_softmax"),
         ),
         topics=("how_numbers_break",),
         deep=Deep("More ways to lose a number", minutes=20),
@@ -212,11 +226,8 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "amp_from_scratch",
-            "MasterSGD",
-            "StaticScaler",
-            "choose_scale",
-            "mixed_loss",
-            "missing_ingredient",
+            core=("StaticScaler", "mixed_loss"),
+            more=("MasterSGD", "choose_scale", "missing_ingredient"),
         ),
         topics=("amp_from_scratch",),
         deep=Deep("Sums, windows, and gradients in between", minutes=20),
@@ -233,11 +244,8 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "autocast_ops",
-            "result_dtype",
-            "fix_mismatches",
-            "dtype_offenders",
-            "gram",
-            "low_flop_share",
+            core=("result_dtype", "gram"),
+            more=("fix_mismatches", "dtype_offenders", "low_flop_share"),
         ),
         topics=("autocast_ops",),
         deep=Deep("Autocast's rules at their edges", minutes=20),
@@ -255,12 +263,8 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "autocast_regions",
-            "autocast_step",
-            "leak_free_scores",
-            "keep_float32",
-            "count_casts",
-            "thawed_epoch",
-            "carry_autocast",
+            core=("autocast_step", "leak_free_scores"),
+            more=("keep_float32", "count_casts", "thawed_epoch", "carry_autocast"),
         ),
         topics=("autocast_regions",),
         deep=Deep("Regions at their edges", minutes=30),
@@ -277,13 +281,8 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "grad_scaler",
-            "OwnScaler",
-            "skipped_steps",
-            "predict_scale",
-            "schedule_step",
-            "clip_step",
-            "why_skipped",
-            "stop_sinking",
+            core=("predict_scale", "clip_step"),
+            more=("OwnScaler", "skipped_steps", "schedule_step", "why_skipped", "stop_sinking"),
         ),
         topics=("grad_scaler",),
         deep=Deep("GradScaler at its edges", minutes=25),
@@ -300,17 +299,17 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "training_loops",
-            "fix_stuck",
-            "fix_unscaled",
-            "fix_norms",
-            "fix_epochs",
-            "fix_half",
-            "fix_evaluation",
-            "accumulate",
-            "accumulate_tokens",
-            "train_two",
-            "exact_resume",
-            "train_any",
+            core=("fix_stuck", "fix_unscaled", "fix_norms"),
+            more=(
+                "fix_epochs",
+                "fix_half",
+                "fix_evaluation",
+                "accumulate",
+                "accumulate_tokens",
+                "train_two",
+                "exact_resume",
+                "train_any",
+            ),
         ),
         topics=("training_loops",),
         deep=Deep("Training loops at their edges", minutes=25),
@@ -329,12 +328,8 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "losses_and_ops",
-            "stable_losses",
-            "unit_rows",
-            "safe_rms_norm",
-            "residual_stream",
-            "recomputed_silu",
-            "wide_energy",
+            core=("stable_losses", "residual_stream"),
+            more=("unit_rows", "safe_rms_norm", "recomputed_silu", "wide_energy"),
         ),
         topics=("losses_and_ops",),
         deep=Deep("Losses and ops at their edges", minutes=25),
@@ -350,7 +345,9 @@ LESSONS: tuple[Lesson, ...] = (
             Shown("When mixed precision needs more memory, and from which batch on less"),
         ),
         exercises=_of(
-            "memory", "training_bytes", "crossover", "cache_bytes", "step_ratio", "best_lever"
+            "memory",
+            core=("training_bytes", "best_lever"),
+            more=("crossover", "cache_bytes", "step_ratio"),
         ),
         topics=("memory",),
         deep=Deep("Memory, byte by byte", minutes=25),
@@ -369,16 +366,17 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "speed",
-            "suspect_rows",
-            "fair_pairs",
-            "time_step",
-            "compare_steps",
-            "summarise_times",
-            "speed_verdict",
-            "step_flops",
-            "least_seconds",
-            "read_roofline",
-            "predict_speedup",
+            core=("time_step", "read_roofline"),
+            more=(
+                "suspect_rows",
+                "fair_pairs",
+                "compare_steps",
+                "summarise_times",
+                "speed_verdict",
+                "step_flops",
+                "least_seconds",
+                "predict_speedup",
+            ),
         ),
         topics=("speed",),
         deep=Deep("How fast could it be?", minutes=50),
@@ -396,12 +394,8 @@ LESSONS: tuple[Lesson, ...] = (
         ),
         exercises=_of(
             "past_one_gpu",
-            "compiled_gradients",
-            "checkpointed",
-            "may_step",
-            "shard_model",
-            "few_exchanges",
-            "to_float8",
+            core=("compiled_gradients", "may_step"),
+            more=("checkpointed", "shard_model", "few_exchanges", "to_float8"),
         ),
         topics=("past_one_gpu",),
         deep=Deep("Compilers, ranks and FP8 at their edges", minutes=30),
@@ -424,22 +418,23 @@ LESSONS: tuple[Lesson, ...] = (
         shows=(Shown("Pitfalls, triggered or cited, explained and fixed"),),
         exercises=_of(
             "clinic",
-            "fix_finetune",
-            "fix_guard",
-            "fix_adapter",
-            "fix_uneven",
-            "fix_decay",
-            "fix_closure",
-            "fix_moments",
-            "fix_entropy",
-            "fix_similarity",
-            "fix_recompute",
-            "fix_ported",
-            "fix_step",
-            "fix_lora",
-            "fix_scatter",
-            "fix_positions",
-            "fix_statistics",
+            core=("fix_finetune", "fix_guard"),
+            more=(
+                "fix_adapter",
+                "fix_uneven",
+                "fix_decay",
+                "fix_closure",
+                "fix_moments",
+                "fix_entropy",
+                "fix_similarity",
+                "fix_recompute",
+                "fix_ported",
+                "fix_step",
+                "fix_lora",
+                "fix_scatter",
+                "fix_positions",
+                "fix_statistics",
+            ),
         ),
         topics=("myths_and_clinic",),
         deep=Deep("Faults, one by one", minutes=75),
@@ -461,20 +456,17 @@ class Stage:
 
     Args:
         title: a few words, or "" for a path with a single stage.
-        lessons: slugs, in order.
-        sheets: slugs of the lessons whose exercises belong to it.
+        lessons: slugs, in order. The core exercises of each belong to the path too.
     """
 
     title: str
     lessons: tuple[str, ...]
-    sheets: tuple[str, ...] = ()
 
     @property
     def minutes(self) -> int:
-        """Reading, running and solving together."""
-        reading = sum(lesson_called(slug).minutes for slug in self.lessons)
-        solved = [info for slug in self.sheets for info in lesson_called(slug).exercises]
-        return reading + sum(info.minutes for info in solved)
+        """Reading, running, and solving the core exercises."""
+        lessons = map(lesson_called, self.lessons)
+        return sum(each.minutes + sum(info.minutes for info in each.core) for each in lessons)
 
 
 @dataclass(frozen=True)
@@ -482,8 +474,8 @@ class LearningPath:
     """A way through the course for the time that a learner has.
 
     Args:
-        title: that time, such as ``"2 hours"``.
-        name: how a sentence calls it, such as ``"2-hour path"``.
+        title: that time, such as ``"3 hours"``.
+        name: how a sentence calls it, such as ``"3-hour path"``.
         goal: what it leads to, as a sentence without its full stop.
         stages: in order.
     """
@@ -501,21 +493,10 @@ class LearningPath:
     def lessons(self) -> tuple[Lesson, ...]:
         return tuple(lesson_called(slug) for stage in self.stages for slug in stage.lessons)
 
-    @property
-    def sheets(self) -> tuple[Lesson, ...]:
-        """The lessons whose exercises belong to it."""
-        return tuple(lesson_called(slug) for stage in self.stages for slug in stage.sheets)
-
-    def after(self, lesson: Lesson) -> tuple[tuple[Lesson, ...], Lesson | None]:
-        """What follows one of its lessons: sheets to solve first, then the next lesson.
-
-        A sheet is given by its lesson. After the last lesson of the path there is no next one.
-        """
+    def after(self, lesson: Lesson) -> Lesson | None:
+        """The lesson that follows one of its lessons, or None after the last."""
         place = self.lessons.index(lesson) + 1
-        following = self.lessons[place] if place < len(self.lessons) else None
-        stage = next(stage for stage in self.stages if lesson.slug in stage.lessons)
-        ends_stage = stage.lessons[-1] == lesson.slug
-        return tuple(map(lesson_called, stage.sheets)) if ends_stage else (), following
+        return self.lessons[place] if place < len(self.lessons) else None
 
     def skipped(self, lesson: Lesson) -> tuple[Lesson, ...]:
         """Lessons that one of its lessons builds on, and that it leaves out."""
@@ -525,14 +506,14 @@ class LearningPath:
 
 PATHS: tuple[LearningPath, ...] = (
     LearningPath(
-        title="20 minutes",
-        name="20-minute path",
+        title="Half an hour",
+        name="half-hour path",
         goal="A working mixed precision loop, and what each of its lines is for",
         stages=(Stage("", ("amp_in_20_minutes",)),),
     ),
     LearningPath(
-        title="2 hours",
-        name="2-hour path",
+        title="3 hours",
+        name="3-hour path",
         goal="What autocast and GradScaler do, in enough detail to debug them",
         stages=(Stage("", ("amp_in_20_minutes", "autocast_ops", "grad_scaler")),),
     ),
@@ -542,8 +523,7 @@ PATHS: tuple[LearningPath, ...] = (
         goal="Make real training loops run in mixed precision, and check that they're right",
         stages=(
             Stage("Morning", ("amp_in_20_minutes", "how_numbers_break", "amp_from_scratch")),
-            Stage("Midday", ("autocast_ops",), ("how_numbers_break",)),
-            Stage("Afternoon", ("grad_scaler", "training_loops"), ("training_loops",)),
+            Stage("Afternoon", ("autocast_ops", "grad_scaler", "training_loops")),
         ),
     ),
     LearningPath(
@@ -554,7 +534,6 @@ PATHS: tuple[LearningPath, ...] = (
             Stage(
                 "Day 1, numbers",
                 ("amp_in_20_minutes", "number_formats", "how_numbers_break", "amp_from_scratch"),
-                ("how_numbers_break",),
             ),
             Stage(
                 "Day 2, the machine",
@@ -685,6 +664,8 @@ def _validate(lessons: tuple[Lesson, ...]) -> None:
         assert lesson.minutes > 0, f"{lesson.id}: minutes must be positive"
         seen.append(lesson.id)
         names += [info.name for info in lesson.exercises]
+        few = 1 <= len(lesson.core) <= 3 or not lesson.exercises
+        assert few, f"{lesson.id}: two or three exercises are its core"
     topics = [topic for lesson in lessons for topic in lesson.topics]
     assert len(topics) == len(set(topics)), "each topic belongs to one lesson"
     shared = {topic for lesson in lessons for topic in lesson.shares}
@@ -694,7 +675,7 @@ def _validate(lessons: tuple[Lesson, ...]) -> None:
 
     for path in PATHS:
         for stage in path.stages:
-            for slug in (*stage.lessons, *stage.sheets):
+            for slug in stage.lessons:
                 assert slug in {lesson.slug for lesson in lessons}, f"{path.title}: no {slug!r}"
 
 

@@ -20,10 +20,15 @@ def passes(lesson: Lesson, done: Progress) -> int:
     return sum(done[info.name].passed for info in lesson.exercises)
 
 
+def core_passes(lesson: Lesson, done: Progress) -> int:
+    """How many of its core exercises have passed."""
+    return sum(done[info.name].passed for info in lesson.core)
+
+
 def state_of(lesson: Lesson, done: Progress) -> State:
-    """A lesson is done when its last cell has run, or when all its exercises have passed."""
-    of = len(lesson.exercises)
-    if lesson.slug in done.lessons or (of and passes(lesson, done) == of):
+    """A lesson is done when its last cell has run, or when its core exercises have passed."""
+    of = len(lesson.core)
+    if lesson.slug in done.lessons or (of and core_passes(lesson, done) == of):
         return "done"
     return "started" if any(done[info.name].checks for info in lesson.exercises) else "open"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from posixpath import dirname, relpath
 from textwrap import shorten
 from typing import Literal
 
@@ -116,7 +116,8 @@ class Clinic:
 
 def table() -> str:
     """The faults by their symptoms, with links to their places, as Markdown for the lesson."""
-    page = Path(lesson_called("clinic").deep_notebook).name
+    lesson = lesson_called("clinic")
+    page = relpath(lesson.deep_notebook, dirname(lesson.notebook))
     rows = [f"| {seen} | [{h}](#{heading_anchor(h)}) | {cure} |" for seen, h, cure in IN_THE_LESSON]
     rows += (
         f"| {p.symptom} | [{p.number}. {p.name}]({page}#{heading_anchor(p.heading)}) | {p.cure} |"

@@ -280,49 +280,38 @@ def finish(slug: str, capsys) -> str:
 def test_the_end_of_a_lesson_says_what_is_next_on_each_path(capsys):
     text = finish("amp_in_20_minutes", capsys)
     assert "Next in the course: exercises 00" in text
-    assert "2-hour path: 04 What autocast does to each op (../notebooks/04_autocast_ops" in text
+    assert "3-hour path: 04 What autocast does to each op (../notebooks/04_autocast_ops" in text
     assert "1-day path: 02 Three ways numbers break (../notebooks/02_how" in text
-    assert "That was the last lesson of the 20-minute path." in text
+    assert "That was the last lesson of the half-hour path." in text
     assert "1-day path, interview path: 07 Real training loops" in finish("grad_scaler", capsys)
     assert "on your path" not in finish("losses_and_ops", capsys)
 
 
 def test_the_last_lesson_of_a_path_says_so_and_what_was_left_out(capsys):
     text = finish("grad_scaler", capsys)
-    assert "last lesson of the 2-hour path (not done yet: 00, 04)." in text
+    assert "last lesson of the 3-hour path (not done yet: 00, 04)." in text
     progress.record_lesson("amp_in_20_minutes")
     progress.record_lesson("autocast_ops")
-    assert "last lesson of the 2-hour path, and you have done them all" in finish(
+    assert "last lesson of the 3-hour path, and you have done them all" in finish(
         "grad_scaler", capsys
     )
 
 
-def test_exercises_that_a_path_lists_come_before_its_next_lesson_until_they_pass(capsys):
-    assert "1-day path: exercises 02 (../exercises/02" in finish("autocast_ops", capsys)
-    assert "1-day path: exercises 07" in finish("training_loops", capsys)
-    pass_all("how_numbers_break")
-    assert "1-day path: 06 GradScaler" in finish("autocast_ops", capsys)
-
-
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.title)
 def test_who_follows_the_box_walks_the_whole_path(path):
-    walked, sheets = [path.lessons[0]], []
-    while True:
-        listed, following = path.after(walked[-1])
-        sheets += listed
-        if following is None:
-            break
+    walked = [path.lessons[0]]
+    while following := path.after(walked[-1]):
         walked.append(following)
     assert tuple(walked) == path.lessons
-    assert tuple(sheets) == path.sheets
 
 
-def test_the_paths_say_whether_exercises_count(tmp_path):
-    workspace.copy_course(tmp_path)
-    for path in PATHS:
-        (row,) = [x for x in page(tmp_path).splitlines() if x.startswith(f"| **{path.title}**")]
-        assert ("lessons only" in row) == (not path.sheets)
-        assert ("with the exercises listed" in row) == ("[exercises " in row) == bool(path.sheets)
+def test_the_core_exercises_make_a_lesson_done_and_are_counted_at_its_end(capsys):
+    lesson = lesson_called("training_loops")
+    for info in lesson.core:
+        assert state_of(lesson, progress.load()) != "done"
+        progress.record_check(info.name, "passed")
+    assert state_of(lesson, progress.load()) == "done"
+    assert "Core exercises passed: 3 of 3." in finish("training_loops", capsys)
 
 
 def test_finishing_without_a_disk_says_so_and_goes_on(capsys, own_progress_file):

@@ -28,24 +28,24 @@ def test_the_map_has_each_lesson_and_the_time_of_the_whole_course():
     text = readme.course_map()
     lesson = lesson_called("number_formats")
     (row,) = [line for line in text.splitlines() if lesson.notebook in line]
-    minutes = sum(info.minutes for info in lesson.exercises)
+    minutes = sum(info.minutes for info in lesson.core)
     assert f"[{lesson.number:02} {lesson.title}]" in row
-    assert f"| {lesson.goal} | {lesson.minutes} | {len(lesson.exercises)}, {minutes} min" in row
+    assert f"| {lesson.goal} | {lesson.minutes} | {len(lesson.core)}, {minutes} min" in row
     assert len(re.findall(r"^\| \[\d\d ", text, re.MULTILINE)) == len(LESSONS)
     assert f"{sum(each.minutes for each in LESSONS)} minutes of lessons" in text
 
 
-def test_each_path_is_told_with_the_exercises_that_it_includes():
+def test_each_path_is_told_with_its_lessons_and_minutes():
     path = PATHS[-1]
     (row,) = [line for line in readme.paths().splitlines() if f"**{path.title}**" in line]
-    lessons, sheets = (cell.strip() for cell in row.split("|")[3:5])
+    lessons, minutes = (cell.strip() for cell in row.split("|")[3:5])
     assert lessons == ", ".join(f"{lesson.number:02}" for lesson in path.lessons)
-    assert sheets == ", ".join(f"{lesson.number:02}" for lesson in path.sheets) != ""
+    assert minutes == str(path.minutes)
 
 
 def test_a_stale_table_is_written_again_and_the_rest_is_left_alone(tmp_path, monkeypatch, capsys):
     page = tmp_path / "README.md"
-    page.write_text(README.replace("minutes of lessons, and", "hours, and"))
+    page.write_text(README.replace("minutes of lessons and", "hours, and"))
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     assert readme.main([]) == 0
     assert page.read_text() == README

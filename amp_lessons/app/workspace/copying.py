@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from amp_lessons.app import home
 from amp_lessons.app.workspace.errors import WorkspaceError, cure_for_missing_course
@@ -114,6 +114,7 @@ def _copy(folder: Path) -> Copied:
     try:
         for name, source in course_files():
             _copy_one(folder / name, name, handed_out_form(source), handed_out, copied)
+        _remove_former(folder, handed_out)
         _redraw_home(folder / catalogue.HOME, handed_out)
     except BaseException:  # Ctrl+C too
         with suppress(OSError):  # the first error is the one to report
@@ -121,6 +122,17 @@ def _copy(folder: Path) -> Copied:
         raise
     write_manifest(folder, handed_out)
     return copied
+
+
+def _remove_former(folder: Path, handed_out: HandedOut) -> None:
+    """Remove what an earlier version of the course handed out and this one has elsewhere, or not at
+    all. What the learner ran or changed stays."""
+    for name in set(handed_out) - {name for name, _ in course_files()}:
+        before, parts = handed_out.pop(name), PurePosixPath(name).parts
+        path = folder / name
+        ours = parts[0] in FOLDERS and ".." not in parts  # the manifest is a file like any other
+        if ours and path.is_file() and digests(path.read_bytes()) == before:
+            path.unlink()
 
 
 def handed_out_form(source: Path) -> bytes:
