@@ -109,7 +109,7 @@ def checked_cells() -> int:
     """Cells with stored output that nbval compares."""
     count = 0
     for folder in ("notebooks", "solutions"):
-        for path in (ROOT / folder).glob("*.ipynb"):
+        for path in (ROOT / folder).rglob("*.ipynb"):
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 marked = "NBVAL_CHECK_OUTPUT" in "".join(cell["source"])
                 marked |= "nbval-check-output" in cell["metadata"].get("tags", [])

@@ -27,7 +27,9 @@ from amp_lessons.app.workspace.manifest import digests
 from amp_lessons.core import catalogue, ipynb, progress
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = [p for f in ("notebooks", "exercises", "solutions") for p in (ROOT / f).glob("*.ipynb")]
+NOTEBOOKS = [
+    p for f in ("notebooks", "exercises", "solutions") for p in (ROOT / f).rglob("*.ipynb")
+]
 SOURCE = ipynb.source_of(ipynb.read(ROOT / catalogue.HOME)["cells"][0])
 LEFT_OUT = ("amp_lessons", "_amp_lessons", "fsrs", "jupyterlab-", "torch-")
 

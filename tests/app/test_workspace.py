@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -555,3 +556,28 @@ def test_the_manifest_is_readable(folder):
     data = json.loads((folder / workspace.MANIFEST).read_text())
     assert data["version"] == workspace.MANIFEST_VERSION
     assert SHEET in data["files"]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_the_course_has_elsewhere_now_goes_unless_it_was_changed(folder, newer, changed):
+    copy_course(folder)
+    (newer / "notebooks/moved").mkdir()
+    (newer / LESSON).rename(newer / "notebooks/moved" / Path(LESSON).name)
+    if changed:
+        run_and_save(folder / LESSON)
+    copied = copy_course(folder)
+    assert copied.written == [f"notebooks/moved/{Path(LESSON).name}"]
+    assert (folder / LESSON).exists() == changed
+    assert copy_course(folder).written == []
+
+
+def test_a_manifest_cannot_name_files_outside_the_course(folder):
+    copy_course(folder)
+    outside = folder.parent / "mine.txt"
+    outside.write_text("mine")
+    known = json.loads((folder / workspace.MANIFEST).read_text())
+    whole = hashlib.sha256(b"mine").hexdigest()
+    known["files"]["notebooks/../../mine.txt"] = {"sha256": whole, "text": whole}
+    (folder / workspace.MANIFEST).write_text(json.dumps(known))
+    copy_course(folder)
+    assert outside.read_text() == "mine"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from build_notebooks import WIDGET_TAGS
 from lab import save
 from outputs import CURVES, settled
 from pages import faults
@@ -102,7 +103,7 @@ def test_lesson_runs_and_shows_what_is_stored(reader, lesson):
         assert not [o for o in cell["outputs"] if o.get("name") == "stderr"], cell
         if "live" in kept.metadata.get("tags", []):
             assert kinds, f"a live cell shows nothing:\n{kept.source}"
-        elif "question" in kept.metadata.get("tags", []):
+        elif WIDGET_TAGS & {*kept.metadata.get("tags", [])}:
             (output,) = cell["outputs"]
             assert output["data"].pop(WIDGET_VIEW), "in JupyterLab it's a widget"
             assert output["data"] == kept.outputs[0].data, "elsewhere it's a form"

@@ -77,7 +77,7 @@ def test_no_vote_and_no_exercise_comes_twice(plan: Plan):
 def test_the_minutes_of_an_exercise_are_the_catalogues(monkeypatch: pytest.MonkeyPatch):
     (step,) = [s for block in PLANS[0].blocks for s in block.steps if s.exercise == "clip_step"]
     assert step.length == catalogue.exercise_info("clip_step").minutes
-    longer = catalogue.ExerciseInfo("clip_step", "Longer", 2, 17)
+    longer = catalogue.ExerciseInfo("clip_step", "Longer", 2, 17, core=True)
     monkeypatch.setattr(catalogue, "exercise_info", lambda name: longer)
     assert step.length == 17
 
@@ -85,7 +85,7 @@ def test_the_minutes_of_an_exercise_are_the_catalogues(monkeypatch: pytest.Monke
 def test_a_longer_exercise_breaks_the_plan(monkeypatch: pytest.MonkeyPatch):
     """Minutes are nowhere copied, so a plan notices when the catalogue changes."""
     true = catalogue.exercise_info
-    longer = catalogue.ExerciseInfo("gram", "Longer", 2, 15)
+    longer = catalogue.ExerciseInfo("gram", "Longer", 2, 15, core=True)
     monkeypatch.setattr(catalogue, "exercise_info", lambda n: longer if n == "gram" else true(n))
     with pytest.raises(PlanError, match=r"4h\.toml: the blocks take 245 minutes"):
         reading.read(reading.FOLDER)

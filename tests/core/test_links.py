@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted(
     path.relative_to(ROOT).as_posix()
     for folder in ("notebooks", "exercises", "solutions")
-    for path in (ROOT / folder).glob("*.ipynb")
+    for path in (ROOT / folder).rglob("*.ipynb")
 )
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:)([^)\s]+)\)")
 HREF = re.compile(r'href="(?!https?:)([^"]+)"')

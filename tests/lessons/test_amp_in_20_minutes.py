@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from stored import Stored, left_by
 from torch import nn
 from torch.nn.functional import mse_loss
 
+from amp_lessons.amp.speed import published
 from amp_lessons.core.catalogue import lesson_called
+from amp_lessons.lessons.widgets.whole_loop import WHY, comparison, program
 
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = nbformat.read(ROOT / lesson_called("amp_in_20_minutes").notebook, as_version=4).cells
@@ -27,20 +30,18 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
 def lesson() -> dict[str, Any]:
     """The lesson's steps, and what they need."""
     needed = ("our_pixels =", "def train(", "def fp16_step", "# one for all runs below")
-    cells = [STORED.cell(part).source for part in (*needed, "def train_amp", "def early_step")]
-    pure = STORED.cell("def pure_fp16_step").source
+    cells = [STORED.cell(part).source for part in (*needed, "def early_step")]
     fp32, _, _ = cells[1].partition("\n\n\nfp32_model")
-    return left_by([cells[0], fp32, *cells[2:], pure])
+    return left_by([cells[0], fp32, *cells[2:]])
 
 
 # ---- the loop to copy ---------------------------------------------------------------------------
 
 
 def copied() -> Any:
-    """The loop as somebody has it who copied that one cell into an empty file."""
-    (cell,) = [cell for cell in CODE if "copy" in cell.metadata.get("tags", [])]
+    """The loop as somebody has it who copied it into an empty file."""
     namespace: dict[str, Any] = {}
-    exec(compile(cell.source, "<copied>", "exec"), namespace)
+    exec(compile(program(), "<copied>", "exec"), namespace)
     return namespace["train_amp"]
 
 
@@ -73,7 +74,7 @@ def problem(device: str) -> tuple[Probe, list[tuple[torch.Tensor, torch.Tensor]]
 def test_the_copied_loop_learns_in_both_dtypes(device, dtype):
     model, batches = problem(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    losses = copied()(model, optimizer, batches, mse_loss, 1, dtype, max_norm=10.0)
+    losses = copied()(model, optimizer, batches, mse_loss, dtype=dtype, max_norm=10.0)
     assert model.seen == {dtype}
     assert losses[-1] < 0.01 * losses[0]
     assert {p.dtype for p in model.parameters()} == {torch.float32}
@@ -190,22 +191,15 @@ def test_adam_hides_the_early_clip(lesson):
     assert early[-1] < 1.1 * right[-1] < 0.15 * right[0]
 
 
-def test_the_scaler_refuses_the_gradients_of_a_half_model():
-    assert "ValueError: Attempting to unscale" in STORED.printed("outcome(")
-
-
-@pytest.mark.slow
-def test_a_half_model_without_a_scaler_stands_still_to_the_bit(lesson):
-    source = STORED.cell("def pure_fp16_step").source
-    source = source.replace("scaler.scale(loss).backward()", "loss.backward()")
-    source = source.replace("scaler.step(optimizer)", "optimizer.step()")
-    source = source.replace("    scaler.update()\n", "")
-    assert "scaler" not in source
-    namespace = dict(lesson)
-    exec(source, namespace)
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_half_model_is_refused_with_a_scaler_and_stands_still_without(lesson, scaled):
     model = lesson["autoencoder"]().to(lesson["device"]).half()
-    curve = lesson["train"](namespace["pure_fp16_step"], model)
-    assert curve[-1] == curve[0]
+    if scaled:
+        with pytest.raises(ValueError, match=r"^Attempting to unscale FP16 gradients\.$"):
+            lesson["train"](lesson["amp_step"], model)
+    else:
+        curve = lesson["train"](lesson["fp16_step"], model)
+        assert curve[-1] == curve[0]
 
 
 # ---- how it is told -----------------------------------------------------------------------------
@@ -213,7 +207,7 @@ def test_a_half_model_without_a_scaler_stands_still_to_the_bit(lesson):
 
 def test_no_line_of_output_is_a_bare_true_or_false():
     printed = [o.text for cell in CODE for o in cell.outputs if o.output_type == "stream"]
-    assert len(printed) >= 6
+    assert len(printed) >= 5
     assert not re.search(r"\b(True|False|yes|no)\s*$", "\n".join(printed), re.MULTILINE)
 
 
@@ -221,9 +215,23 @@ def test_the_code_shows_no_marks_of_our_tests():
     assert not [cell.source for cell in CODE if "NBVAL" in cell.source]
 
 
-def test_each_line_of_the_loop_has_a_link_to_its_lesson():
-    (text,) = [cell.source for cell in CELLS if "| line |" in cell.source]
-    rows = [row for row in text.partition("|---|---|---|\n")[2].splitlines() if row[:1] == "|"]
-    assert len(rows) >= 8
-    for row in rows:
-        assert re.search(r"\[lesson \d\d\]\(\d\d_\w+\.ipynb\) \|$", row), row
+def test_each_changed_line_of_the_loop_says_what_it_is_for():
+    new = [line for line in comparison() if line.kind == "new"]
+    assert len(new) == 8
+    assert all(line.why for line in new)
+    assert len({line.why for line in new}) == len(new)
+
+
+def test_the_loop_is_torchs_defaults_in_words():
+    scaler = torch.amp.GradScaler("cpu")
+    assert f"{scaler.get_growth_interval():,} steps" in WHY["scaler.update"]
+    assert (scaler.get_growth_factor(), scaler.get_backoff_factor()) == (2.0, 0.5)
+
+
+def test_the_gains_that_it_quotes_are_those_of_lesson_10():
+    rows = published.load_published().training
+    medians = {gpu: [p.speedup for p in published.on(rows, gpu)] for gpu in ("V100", "A100")}
+    (text,) = [cell.source for cell in CELLS if "What do you gain?" in cell.source]
+    assert f"{statistics.median(medians['V100']):.1f} times as fast as FP32" in text
+    assert f"median of {len(medians['V100'])} runs" in text
+    assert f"{statistics.median(medians['A100']):.1f} times as fast as TF32" in text

@@ -37,15 +37,15 @@ def products() -> tuple[build.Product, ...]:
 
 def stored() -> dict[str, str]:
     return {
-        f"{folder}/{path.name}": path.read_text(encoding="utf-8")
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
         for folder in FOLDERS
-        for path in (ROOT / folder).glob("*")
+        for path in (ROOT / folder).rglob("*")
         if path.is_file()
     }
 
 
 def notebooks(folder: str) -> dict[str, nbformat.NotebookNode]:
-    paths = sorted((ROOT / folder).glob("*.ipynb"))
+    paths = sorted((ROOT / folder).rglob("*.ipynb"))
     return {path.stem: nbformat.read(path, as_version=4) for path in paths}
 
 
@@ -149,7 +149,7 @@ def test_notebooks_are_valid_small_and_ready_for_lab(folder):
     for name, notebook in found.items():
         nbformat.validate(notebook)
         assert notebook.metadata.kernelspec.name == "python3", name
-        assert (ROOT / folder / f"{name}.ipynb").stat().st_size < build.MAX_BYTES
+        assert len(nbformat.writes(notebook).encode()) < build.MAX_BYTES
         ids = [cell.id for cell in notebook.cells]
         assert len(ids) == len(set(ids))
 
@@ -228,7 +228,7 @@ def test_each_stored_output_is_checked():
     for folder in ("notebooks", "solutions"):
         for name, notebook in notebooks(folder).items():
             for cell in notebook.cells:
-                of_its_own = {build.QUESTION_TAG, DRAWN} & {*cell.metadata.get("tags", [])}
+                of_its_own = {*build.WIDGET_TAGS, DRAWN} & {*cell.metadata.get("tags", [])}
                 unchecked = cell.get("outputs") and not is_checked(cell) and not of_its_own
                 assert not unchecked, f"{folder}/{name} shows unchecked:\n{cell.source}"
 

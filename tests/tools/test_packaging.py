@@ -46,7 +46,10 @@ def run_installed(code: str, installed: Path, cwd: Path) -> str:
 
 @pytest.mark.parametrize("folder", COURSE_FOLDERS)
 def test_the_wheel_carries_the_notebooks_as_they_are(contents, folder):
-    ours = {path.name: path.read_bytes() for path in (ROOT / folder).glob("*.ipynb")}
+    ours = {
+        path.relative_to(ROOT / folder).as_posix(): path.read_bytes()
+        for path in (ROOT / folder).rglob("*.ipynb")
+    }
     assert ours, f"{folder}/ is empty: nothing would be compared"
     prefix = f"amp_lessons/_course/{folder}/"
     theirs = {n.removeprefix(prefix): data for n, data in contents.items() if prefix in n}
@@ -103,13 +106,14 @@ from amp_lessons.core import catalogue
 print(amp_lessons.__file__)
 print(catalogue.checkout())
 for folder in ("notebooks", "exercises", "solutions"):
-    print(*sorted(path.name for path in (catalogue.course_files() / folder).iterdir()))
+    files = (catalogue.course_files() / folder).rglob("*.ipynb")
+    print(*sorted(path.name for path in files))
 """
     file, checkout, *folders = run_installed(code, installed, tmp_path).splitlines()
     assert Path(file).is_relative_to(installed)
     assert checkout == "None"
     for folder, listed in zip(COURSE_FOLDERS, folders, strict=True):
-        ours = sorted(path.name for path in (ROOT / folder).glob("*.ipynb"))
+        ours = sorted(path.name for path in (ROOT / folder).rglob("*.ipynb"))
         assert ours, f"{folder}/ is empty: nothing would be compared"
         assert listed.split() == ours
 

@@ -1,5 +1,6 @@
 from . import loops as loops
 from . import models as models
+from . import whole_loop as whole_loop
 from .loops import Batches as Batches
 from .loops import Digits as Digits
 from .loops import Run as Run
@@ -16,3 +17,5 @@ from .loops import train_digits as train_digits
 from .loops import train_fp16 as train_fp16
 from .loops import train_fp16_unscaled as train_fp16_unscaled
 from .loops import train_fp32 as train_fp32
+from .whole_loop import train_amp as train_amp
+from .whole_loop import train_plain as train_plain

@@ -6,8 +6,9 @@ calculator what `memory` counts, all under test; the gradient histogram draws wh
 counted, and the loss scale lab runs of `fixed_scale` that were recorded. The policy browser shows
 what `policy` answers. The autocast step-through draws what `explain` sees, and the ordering of the
 calls shows what `call_order` ran. The box for errors shows what `lookup` finds, and the explorer of
-published runs what `speed.published` quotes. Each is one anywidget with its page in `static/`,
-works with the keyboard alone, and loads nothing from a network.
+published runs what `speed.published` quotes. The whole loop compares two loops of `training`. Each
+is one anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
+network.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from amp_lessons.lessons.widgets.published_explorer import PublishedExplorer
     from amp_lessons.lessons.widgets.roofline_explorer import RooflineExplorer
     from amp_lessons.lessons.widgets.scaler_lab import ScalerLab
+    from amp_lessons.lessons.widgets.whole_loop import WholeLoop
 
 __all__ = [
     "AutocastSteps",
@@ -40,6 +42,7 @@ __all__ = [
     "PublishedExplorer",
     "RooflineExplorer",
     "ScalerLab",
+    "WholeLoop",
 ]
 
 _HOMES = {
@@ -54,6 +57,7 @@ _HOMES = {
     "PublishedExplorer": "published_explorer",
     "RooflineExplorer": "roofline_explorer",
     "ScalerLab": "scaler_lab",
+    "WholeLoop": "whole_loop",
 }
 
 

@@ -45,6 +45,7 @@ SCOPES = {
     "loss_scale_lab.css": r"amp-loss-scale-lab",
     "order_calls.css": r"amp-order-calls",
     "published_explorer.css": r"amp-published-explorer",
+    "whole_loop.css": r"amp-whole-loop",
 }
 
 

@@ -26,6 +26,7 @@ from amp_lessons.lessons.widgets import (
     PublishedExplorer,
     RooflineExplorer,
     ScalerLab,
+    WholeLoop,
 )
 from amp_lessons.lessons.widgets.files import FOLDERS, STATIC, module
 
@@ -41,6 +42,7 @@ ENTRIES = [
     "published_explorer",
     "roofline_explorer",
     "scaler_lab",
+    "whole_loop",
 ]
 ENTRIES = [f"{name}.mjs" for name in ENTRIES]
 
@@ -101,6 +103,7 @@ def write(folder: Path, name: str, text: str) -> None:
         (PublishedExplorer, ()),
         (RooflineExplorer, ()),
         (ScalerLab, ()),
+        (WholeLoop, ()),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
