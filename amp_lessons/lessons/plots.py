@@ -315,6 +315,7 @@ def scaled_training(
         above, below = figure.subplots(2, 1, height_ratios=(3, 2))
         _draw(above, series, ylabel)
         above.set_title(title)
+        above.set_xlim(left=-0.01 * len(records))  # a mark at step 0 beside the axis, not on it
         _draw_scale(below, exponents, skipped)
         below.set_xlim(above.get_xlim())
         below.set_xticks(above.get_xticks())
