@@ -129,9 +129,9 @@ print(f"after the step: weight {weight.item():.1f}, scale {scaler.get_scale():,.
 # `update` comes once, after the last piece. A second `unscale_(optimizer)` before `update` raises an
 # error.
 #
-# If a gradient is inf or NaN, `clip_grad_norm_` returns a norm of inf or NaN. Keep such norms out of
-# the averages in your log. And while the scaler is on, don't pass `error_if_nonfinite=True`: it
-# raises an error in a case that the scaler takes care of.
+# If a gradient is inf or NaN, `clip_grad_norm_` returns a norm of inf or NaN. And while the scaler
+# is on, don't pass `error_if_nonfinite=True`: it raises an error in a case that the scaler takes
+# care of.
 #
 # ## Texts of different lengths
 #
@@ -298,11 +298,13 @@ plots.scaled_training(
 )
 
 # %% [markdown]
-# The new scaler starts at 65,536 again, and skips steps until its scale fits. For so long the curve
-# is flat. Now we leave out the other parts, one at a time. We compare each loss after the restart
-# with the loss of the same step in the run that was not interrupted. "random numbers" stands for
-# the state of PyTorch's generator, from which `Dropout` draws. "batches" is the order of the data
-# and our place in it.
+# The new scaler starts at 65,536 again, and skips steps until its scale fits. Until then the curve
+# is flat.
+#
+# Now we leave out the other parts, one at a time. We compare each loss after the restart with the
+# loss of the same step in the run that was not interrupted. "random numbers" stands for the state
+# of PyTorch's generator, from which `Dropout` draws. "batches" is the order of the data and our
+# place in it.
 
 # %% tags=["question"]
 predict("training_loops.last_to_show")
