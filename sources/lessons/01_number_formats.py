@@ -40,9 +40,11 @@ print("prices in BF16:", prices.to(torch.bfloat16).tolist())
 print("years in BF16: ", years.to(torch.bfloat16).tolist())
 
 # %% [markdown]
+# All six years became 2024, with no exception and no warning.
+#
 # ## What is in 16 bits?
 #
-# All six years became 2024, with no exception and no warning. To see why, let's look at the bits.
+# To see why, let's look at the bits.
 #
 # A floating point number is scientific notation with base 2. 0.1 is 1.6 · 2⁻⁴, for example. FP16 stores
 # it in three fields: 1 bit for the sign, 5 for the [[term exponent]], and 10 for the *mantissa*.

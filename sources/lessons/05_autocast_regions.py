@@ -160,11 +160,12 @@ with casts() as nested, region():
 print(f"ten regions: {len(alone)} casts; inside an outer region: {len(nested)} casts")
 
 # %% [markdown]
+# The cache is emptied when the *outermost* region ends.
+#
 # ## Close the region before the weights change
 #
-# The cache is emptied when the *outermost* region ends. So the first step put copies of the initial
-# weights into the cache, and the outer region kept them alive. That is why the training stood
-# still. The cache knows *which* parameter it copied. It doesn't know whether that parameter has
+# So the first step put copies of the initial weights into the cache, and the outer region kept them
+# alive. That is why the training stood still. The cache knows *which* parameter it copied. It doesn't know whether that parameter has
 # changed since
 # ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)). So
 # close every region before the optimizer changes the weights:

@@ -81,10 +81,11 @@ every = quoted.first_variants(quoted.on_both(pairs))
 gain_plots.dumbbell(quoted.of(every, *names))  # all 25 models: gain_plots.dumbbell(every)
 
 # %% [markdown]
+# All six gain less on the A100 than on the V100, and so do nearly all 25.
+#
 # ## What are you comparing with?
 #
-# All six gain less on the A100 than on the V100, and so do nearly all 25. Is mixed precision worse
-# on the newer GPU? Look at the rates themselves.
+# Is mixed precision worse on the newer GPU?
 
 # %% tags=["question"]
 predict("speed.a100_without_amp")
