@@ -144,7 +144,7 @@ IN_THE_LESSON = (
     ),
     (
         "the scale isn't what you asked for in `torch.amp.GradScaler(1024.)`",
-        "A call that has changed its meaning",
+        "A deprecation warning",
         '`GradScaler("cuda", init_scale=1024.0)`',
     ),
 )

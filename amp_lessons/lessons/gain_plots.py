@@ -68,8 +68,7 @@ def dumbbell(
         _line_at(axes, 1)
         axes.set_xlim(0.5, None)
         axes.set_xlabel("speed-up: mixed precision's rate divided by the 32-bit rate")
-        _legend(figure, {"V100": "V100: from FP32", "A100": "A100: from TF32"}, _OPEN)
-        axes.set_title(title)
+        _head(axes, title, _handles({"V100": "V100: from FP32", "A100": "A100: from TF32"}, _OPEN))
         words = [f"{name}: {_and(map(_in_words, found[name].values()))}" for name in names]
         alt = (
             f"{title}. Two markers a model, sorted by the A100's speed-up. {'; '.join(words)}. "
@@ -115,7 +114,8 @@ def gain_by_batch(
         grid[0].set_ylabel("speed-up")
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
         kinds = [gpu for gpu in GPUS if any(gpu in lines for lines in panels.values())]
-        _legend(figure, {gpu: gpu for gpu in kinds}, lines=True)
+        handles = _handles({gpu: gpu for gpu in kinds}, lines=True)
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
         series = {
             f"{name}, {gpu}": by_batch
             for name, lines in panels.items()
@@ -156,8 +156,7 @@ def tf32_share(
         _line_at(axes, 1)
         axes.set_xlabel("rate divided by the V100's rate in FP32")
         labels = {"V100": "V100, mixed (from FP32)", "A100": "A100, mixed (from TF32)"}
-        _legend(figure, labels, _BASELINE)
-        axes.set_title(title)
+        _head(axes, title, _handles(labels, _BASELINE))
         ahead = sum(row.a100_tf32 > row.v100_mixed for row in chosen)
         words = "; ".join(
             f"{row.name} {row.relative[1]:.2f}, {row.relative[2]:.2f}, {row.relative[3]:.2f}"
@@ -195,8 +194,7 @@ def accuracy_spread(
         _line_at(axes, 0)
         axes.set_xlim(-3, 3)
         axes.set_xlabel("difference in combined standard deviations (right: mixed is better)")
-        _legend(figure, {"V100": "V100", "A100": "A100"}, _BAND)
-        axes.set_title(title)
+        _head(axes, title, _handles({"V100": "V100", "A100": "A100"}, _BAND))
         words = "; ".join(f"{n} {value:+.1f}" for n, (value, _) in zip(names, chosen, strict=True))
         alt = f"{title}. {within(pair for _, pair in chosen)} {words}."
         # Two rows may have one name, so the numbers of a GPU stand in one series.
@@ -237,8 +235,7 @@ def placebo(
         axes.set_xlim(0.5, farthest * 1.18)
         axes.set_xlabel("speed-up of the run labelled FP16: median, lowest and highest of all GPUs")
         handles = [Line2D([], [], **_PLACEBO[said], label=_SAID[said]) for said in ("yes", "no")]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9)
-        axes.set_title(title)
+        _head(axes, title, handles)
         words = [
             f"{_SAID[said]}: " + ", ".join(_median(row) for row in chosen if row.confirmed == said)
             for said in ("no", "yes")
@@ -335,10 +332,8 @@ def _batch_axis(axes: Axes, batches: Sequence[int]) -> None:
     axes.minorticks_off()
 
 
-def _legend(
-    figure: Figure, labels: Mapping[str, str], remark: str = "", *, lines: bool = False
-) -> None:
-    """A legend below the figure: the GPUs, and what a third sign says."""
+def _handles(labels: Mapping[str, str], remark: str = "", *, lines: bool = False) -> list[Line2D]:
+    """What a legend shows: the GPUs, and what a third sign says."""
     handles = []
     for gpu, label in labels.items():
         style = _marker(gpu, filled=True) | {"label": label}
@@ -347,4 +342,11 @@ def _legend(
         handles.append(Line2D([], [], **style))
     if remark:
         handles.append(Line2D([], [], **_REMARKS[remark], ls="", label=remark))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)
+    return handles
+
+
+def _head(axes: Axes, title: str, handles: list[Line2D]) -> None:
+    """The title, and below it the legend: above the rows, to be seen with the first of them."""
+    axes.set_title(title, pad=26)
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}
+    axes.legend(handles=handles, ncols=len(handles), fontsize=9, borderpad=0, **place)

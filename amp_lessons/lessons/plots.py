@@ -288,12 +288,15 @@ def _draw(axes: Axes, series: Mapping[str, Sequence[float]], ylabel: str) -> Non
     axes.grid(True, axis="y", color="#e5e7ea", lw=0.6)
 
 
-def training(series: Mapping[str, Sequence[float]], *, title: str, ylabel: str = "loss") -> Picture:
+def training(
+    series: Mapping[str, Sequence[float]], *, title: str, ylabel: str = "loss", xlabel: str = "step"
+) -> Picture:
     """Curves of several trainings, with an alt text made of where each begins and ends."""
     words = [f"{name} goes from {v[0]:.3f} to {v[-1]:.3f}" for name, v in series.items()]
-    steps = max(len(values) for values in series.values())
-    alt = f"{title}. {ylabel.capitalize()} over {steps} steps: {', '.join(words)}."
-    return curves(series, title=title, xlabel="step", ylabel=ylabel, alt=alt)
+    length = max(len(values) for values in series.values())
+    over = f"over {length} steps" if xlabel == "step" else f"by {xlabel}"
+    alt = f"{title}. {ylabel.capitalize()} {over}: {', '.join(words)}."
+    return curves(series, title=title, xlabel=xlabel, ylabel=ylabel, alt=alt)
 
 
 def scaled_training(
@@ -303,15 +306,16 @@ def scaled_training(
     title: str,
     ylabel: str = "loss",
 ) -> Picture:
-    """Curves of trainings, and below them the scale of the last one with its skipped steps."""
+    """Curves of trainings, and below them the scale that each step of the last one used."""
     words = [f"{name} goes from {v[0]:.3f} to {v[-1]:.3f}" for name, v in series.items()]
-    exponents = [float(np.log2(record.scale)) for record in records]
+    exponents = [float(np.log2(record.used)) for record in records]
     skipped = [record.step for record in records if record.skipped]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.0, 4.4), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=(3, 2))
         _draw(above, series, ylabel)
         above.set_title(title)
+        above.set_xlim(left=-0.01 * len(records))  # a mark at step 0 beside the axis, not on it
         _draw_scale(below, exponents, skipped)
         below.set_xlim(above.get_xlim())
         below.set_xticks(above.get_xticks())
@@ -343,7 +347,7 @@ def _draw_scale(axes: Axes, exponents: Sequence[float], skipped: Sequence[int]) 
 def _scale_in_words(exponents: Sequence[float], skipped: Sequence[int]) -> str:
     """A scale's way for somebody who cannot see it. Steps are numbered from 0."""
     first, last, low = exponents[0], exponents[-1], min(exponents)
-    ends = f"the scale is 2^{first:.0f} after the first step"
+    ends = f"the scale begins at 2^{first:.0f}"
     ends += f", falls to 2^{low:.0f}" if low < min(first, last) else ""
     ends += f" and ends at 2^{last:.0f}"
     if not skipped:
@@ -655,8 +659,8 @@ def fates_by_scale(counted: Sequence[Fate], format: Format) -> Picture:
 
 
 def scaler_path(records: Sequence[ScalerRecord], *, title: str) -> Picture:
-    """The scale after each update of a run, with the skipped steps marked below it."""
-    exponents = [float(np.log2(record.scale)) for record in records]
+    """The scale that each step of a run used, with the skipped steps marked below it."""
+    exponents = [float(np.log2(record.used)) for record in records]
     skipped = [record.step for record in records if record.skipped]
     with figure_of(height=3.0) as (figure, axes):
         _draw_scale(axes, exponents, skipped)

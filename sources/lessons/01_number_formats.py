@@ -40,9 +40,11 @@ print("prices in BF16:", prices.to(torch.bfloat16).tolist())
 print("years in BF16: ", years.to(torch.bfloat16).tolist())
 
 # %% [markdown]
+# All six years became 2024, with no exception and no warning.
+#
 # ## What is in 16 bits?
 #
-# There was no exception and no warning. To see where the years went, let's look at the bits.
+# To see why, let's look at the bits.
 #
 # A floating point number is scientific notation with base 2. 0.1 is 1.6 · 2⁻⁴, for example. FP16 stores
 # it in three fields: 1 bit for the sign, 5 for the [[term exponent]], and 10 for the *mantissa*.
@@ -98,8 +100,7 @@ plots.bit_layouts(list(FORMATS.values()))
 # More exponent bits give a larger range, and more mantissa bits give a higher precision. BF16 is FP32
 # without its last 16 bits: it has all of FP32's exponents, and only 7 bits of mantissa.
 #
-# How much range do three more exponent bits give? FP16's smallest positive number is 2⁻²⁴, and its
-# largest lies between 2¹⁵ and 2¹⁶. So it spans the 40 powers of two from 2⁻²⁴ to 2¹⁵.
+# How much range do three more exponent bits give?
 
 # %% tags=["question"]
 predict("number_formats.powers_of_two")
@@ -112,15 +113,18 @@ for f in formats:
 plots.ranges(formats)
 
 # %% [markdown]
+# BF16 spans 261 powers of two where FP16 spans 40: each exponent bit doubles the number of
+# exponents.
+#
 # ## How far is it to the next number?
 #
 # The exponent picks a power of two, and the mantissa counts equal steps up to the next one. From 1 to
 # 2, FP16 has 1,024 numbers, because it has 1,024 mantissas. So they are 1/1024 apart. From 2 to 4 there
 # are 1,024 numbers again, which are 2/1024 apart.
 #
-# The distance from a number to the next one is its [[term ulp]], for *unit in the last place*. The ulp
-# of 1 is also called *eps*: `torch.finfo(torch.float16).eps`. (`torch.finfo` knows the largest
-# number and the smallest normal one too, and [[numbers]] has a table of them.)
+# The distance from a number to the next one is its [[term ulp]], for *unit in the last place*. The
+# ulp of 1 is also called *eps*: `torch.finfo(torch.float16).eps`. ([[numbers]] has a table of such
+# limits.)
 
 # %% tags=["question"]
 predict("number_formats.gap_at_60000")
@@ -132,10 +136,10 @@ for x in (1.0, 2.0, 1024.0, 2021.0, 60_000.0):
 plots.spacing([FP32, FP16, BF16, FP8_E4M3])
 
 # %% [markdown]
-# On most of each curve, the ulp doubles when the number doubles. So a format keeps about the same number
-# of decimal digits in large and in small numbers: 3 to 4 in FP16, and 2 to 3 in BF16. At their left ends,
-# FP16 and E4M3 become flat. (FP32 and BF16 do too, but outside this figure.) We'll come back to the flat
-# parts.
+# At 60,000, FP16's numbers are 32 apart: from 32,768 to 65,536 there are 1,024 of them. On most of
+# each curve, the ulp doubles when the number doubles. So a format keeps about the same number of
+# decimal digits in large and in small numbers: 3 to 4 in FP16, and 2 to 3 in BF16. At their left
+# ends, FP16 and E4M3 become flat. We'll come back to the flat parts.
 #
 # ## Subtract first, cast afterwards
 #
@@ -153,7 +157,7 @@ print("normalise, then cast:    ", [f"{y:.2f}" for y in normalised.to(torch.bflo
 
 # %% [markdown]
 # The second line is what many pipelines do with each column: subtract its mean and divide by its
-# standard deviation, in FP32. That also brings the prices into FP16's range.
+# standard deviation, in FP32.
 #
 # Token ids, which stand for the words of a text, are names and not sizes. Keep ids as integers. If you
 # cast a whole batch to BF16, ids above 256 may become other ids.
@@ -175,6 +179,8 @@ for x in (2049.0, 2051.0, 2049.01):
     print(f"{x:7} -> {stored:.0f}, stored as {FP16.bit_string(FP16.encode(stored))}")
 
 # %% [markdown]
+# Both ties went to the number whose last bit is 0. 2,049.01 isn't a tie: 2,050 is nearer.
+#
 # ## Close to zero
 #
 # In [[lesson amp_in_20_minutes]], gradients up to 2.98e-8 became zero in FP16. What happens on the way
@@ -195,7 +201,8 @@ for x in (1e-4, 1e-5, 1e-6, 1e-7, 4e-8, 2e-8):
     print(f"{x:5.0e}   {bits}   {stored:8.2e} {abs(stored - x) / x:8.2%}")
 
 # %% [markdown]
-# The smallest positive number is 2⁻²⁴, with the bits `0x0001`. Half of it is 2⁻²⁵, about 3e-8. From
+# With each halving, a subnormal number loses a bit: 1e-6 has only 5 of 11, and is off by 1.3%. The
+# smallest positive number is 2⁻²⁴, with the bits `0x0001`. Half of it is 2⁻²⁵, about 3e-8. From
 # there down, everything becomes 0: this is [[term underflow]].
 #
 # ## Beyond 65,504
@@ -215,9 +222,12 @@ largest = torch.tensor(torch.finfo(torch.float32).max)
 print(f"FP32's largest number, {largest.item():.2e}, in BF16: {largest.bfloat16().item()}")
 
 # %% [markdown]
-# As the last line shows, BF16 can overflow too: the cast rounds FP32's largest number up, beyond BF16's
-# largest. In the same way, FP32's lowest number, `torch.finfo(torch.float32).min`, becomes -inf in
-# BF16. It is often used to fill attention masks.
+# 65,510 is rounded down to 65,504. From 65,520 on, half-way to where the next number would be, the
+# result is inf.
+#
+# BF16 can overflow too: the cast rounds FP32's largest number up, beyond BF16's largest. In the
+# same way, FP32's lowest number, `torch.finfo(torch.float32).min`, becomes -inf in BF16. It is
+# often used to fill attention masks.
 #
 # In FP16, two stored exponents have a special meaning, 0 and 31, which has all its bits set:
 #
@@ -248,6 +258,9 @@ for f in (FP8_E4M3, FP8_E5M2, FP16, BF16):
 plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 
 # %% [markdown]
+# In each format, nearly half of the positive numbers are below 1: the powers of two are split about
+# evenly.
+#
 # FP8's range is small, so libraries such as Transformer Engine give an FP8 tensor a *scale*. Before the
 # cast, the numbers are multiplied by the scale, so that the largest of them lands near the format's
 # largest number. The result of the matrix product is divided by the scales again
@@ -286,6 +299,11 @@ for f in (FP32, TF32, FP16, BF16):
         errors.append((product - exact).norm() / exact.norm())
     print(f"{f.name:5} error  {errors[0]:8.1e} {errors[1]:8.1e}")
 
+# %% [markdown]
+# Only FP16 got worse, because 1e-6 is subnormal there. TF32 and BF16 have FP32's exponents. The
+# next cell measures your GPU, if it has TF32. If it rounds as our imitation does, its TF32 error is
+# about 3e-4. (`"ieee"` is FP32 without a shortcut.)
+
 # %% tags=["live"]
 from amp_lessons.amp.speed import why_not
 
@@ -302,13 +320,9 @@ else:
     torch.backends.cuda.matmul.fp32_precision = before
 
 # %% [markdown]
-# The last cell measured your GPU, if it has TF32. `"ieee"` means FP32 without a shortcut. If the GPU
-# rounds as our imitation does, its TF32 error is about 3e-4.
-#
 # ## A weight and its update
 #
-# BF16 has almost the range of FP32, and needs half the bytes. Why not store the weights in it? Suppose that
-# a weight is 1.0, and the optimizer subtracts 0.001. The result is rounded to the format of the weight.
+# BF16 has almost the range of FP32, and needs half the bytes. Why not store the weights in it?
 
 # %% tags=["question"]
 predict("number_formats.update_of_a_thousandth")
@@ -319,6 +333,8 @@ for f in (FP32, FP16, BF16):
     print(f"{f.name}: 1.0 - 0.001 = {f.round(weight - update):.5f}")
 
 # %% [markdown]
+# BF16's numbers just below 1 are 0.004 apart, so the update was rounded away.
+#
 # ## Which format for which tensor?
 #
 # Ask two questions, in this order. *Range:* what are the largest and the smallest numbers that matter?
@@ -332,9 +348,8 @@ for f in (FP32, FP16, BF16):
 # | gradients between the layers | many powers of two | BF16's 8 significant bits were enough in [[lesson amp_in_20_minutes]] | BF16, or FP16 with a loss scale |
 # | a loss, a norm, a variance | sums of squares can overflow | a variance can be a small difference of large numbers: without the last digits, nothing is left | FP32 |
 #
-# On CUDA, PyTorch's matrix products add up in FP32, but by default a GPU may round partial sums to 16
-# bits on the way. `allow_bf16_reduced_precision_reduction` in `torch.backends.cuda.matmul` is True in
-# PyTorch 2.13, and so is the flag for FP16
+# On CUDA, PyTorch's matrix products add up in FP32, but by default a GPU may round partial sums to
+# 16 bits on the way
 # ([docs](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html#reduced-precision-reduction-for-fp16-and-bf16-gemms);
 # not measured here).
 #

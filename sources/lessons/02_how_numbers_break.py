@@ -75,11 +75,14 @@ for name, errors in {"FP32": fp32, "A": run_a, "B": run_b, "C": run_c}.items():
     print(f"{name:22}{shown}")
 
 # %% [markdown]
+# Run A never leaves its first error, run B is NaN from the second step on, and run C almost stops
+# after 50 steps. Let's look inside all three.
+#
 # ## Run A: how many gradients are too small?
 #
-# We look at run A first. A gradient of $2^{-25}$, about 3e-8, or less becomes zero in FP16. So let's
-# compute the gradients of the first step in FP32 and see where they lie. The network has 10,448
-# weights and biases. For 10,192 of them, the gradient isn't zero in FP32.
+# A gradient of $2^{-25}$, about 3e-8, or less becomes zero in FP16. So let's compute the gradients
+# of the first step in FP32 and see where they lie. The network has 10,448 weights and biases. For
+# 10,192 of them, the gradient isn't zero in FP32.
 #
 # The picture sorts these gradients by size, in powers of two. The hatched area holds FP16's
 # [[term subnormal]] numbers, which begin at $2^{-24}$. The bar just left of this area holds the
@@ -103,6 +106,9 @@ too_small = fate(exact, format=FP16).zero  # not 0 in FP32, but 0 in FP16
 print(f"{too_small / nonzero:.0%} of {nonzero:,} gradients are too small for FP16")
 plots.gradient_histogram(exponent_histogram(exact), FP16)
 
+# %% [markdown]
+# So 19% become zero. Does that explain run A's flat curve?
+
 # %% tags=["question"]
 predict("how_numbers_break.lost_on_the_way")
 
@@ -113,11 +119,12 @@ print(f"too small by themselves:  {too_small / nonzero:4.0%}")
 print(f"zero in run A's backward: {lost / nonzero:4.0%}")
 
 # %% [markdown]
+# Backward begins with the gradients of the painted pixels. In run A these are all zero in FP16, and
+# so is everything that is computed from them.
+#
 # ## What if only half of the gradients are lost?
 #
-# In run A every gradient is gone. If the loss is divided by 30 million instead of 100 million, FP16's
-# backward pass loses 49% of the gradients in the first step.
-# How does such a run go on?
+# Let's divide the loss by 30 million instead of 100 million.
 
 # %% tags=["question"]
 predict("how_numbers_break.half_lost")
@@ -131,6 +138,9 @@ plots.training(
 )
 
 # %% [markdown]
+# FP16's curve falls and then creeps up again, far above FP32's: only the worst pixels still have a
+# gradient. No error message tells you.
+#
 # ## How far must the gradients move?
 #
 # Too small for the format, and so rounded to zero: that is [[term underflow]]. There are two cures. You
@@ -163,6 +173,9 @@ scaled = train(autoencoder(), divisor=big, scale=65_536, autocast=torch.float16)
 print(f"Run A with a scale of 65,536: error {scaled[-1]:.3f}, FP32 {fp32[-1]:.3f}")
 
 # %% [markdown]
+# 2^10 is enough for fewer than 1%. At small scales the backward pass loses more than the histogram
+# shows, since one zero makes others. BF16 needs no scale.
+#
 # ## Run B: from the first inf to NaN
 #
 # A scale of 65,536 is the cure for run A. Run B used the same number and got NaN in the second step.
@@ -202,10 +215,10 @@ print("inf - inf =", (inf - inf).item(), "  inf / inf =", (inf / inf).item())
 print("0 * inf =", (zero * inf).item(), "  0 / 0 =", (zero / zero).item())
 
 # %% [markdown]
-# When a loss is NaN, look for the first inf, for a division by something that became zero, or for the
-# root or logarithm of a negative number. One such zero is easy to miss: in FP16, the
-# popular `eps=1e-8` is 0. So `x / (x.norm() + 1e-8)` is NaN for a vector of zeros.
-# ([[Lesson losses_and_ops]] has a safe eps.)
+# In run B the last layer adds up inf and −inf, and that is NaN. When a loss is NaN, look for the
+# first inf, for a division by something that became zero, or for the root or logarithm of a
+# negative number. One such zero is easy to miss: in FP16, the popular `eps=1e-8` is 0. So
+# `x / (x.norm() + 1e-8)` is NaN for a vector of zeros. ([[Lesson losses_and_ops]] has a safe eps.)
 #
 # Run B needs a smaller scale. With 16 it ends at FP32's 0.052, and with 64 it's NaN again. So the
 # right number depends on the loss. `GradScaler` looks for it, and skips the steps that overflow
@@ -216,8 +229,8 @@ print("0 * inf =", (zero * inf).item(), "  0 / 0 =", (zero / zero).item())
 # You don't need a loss scale to get an inf. 256 is a harmless number, and its square is too large for
 # FP16. Norms, variances and mean squared errors are made of squares.
 #
-# The next cell has such a norm, written by hand. It divides numbers by the root of their mean square, so
-# that they have a size of about 1. Four activations of 300 should become four ones.
+# The next cell has such a norm, written by hand. It divides numbers by the root of their mean
+# square, so that they have a size of about 1.
 
 # %% tags=["question"]
 predict("how_numbers_break.norm_of_300s")
@@ -228,6 +241,9 @@ print("in FP16:         ", (x / x.square().mean().sqrt()).tolist())
 print("squares in FP32: ", (x / x.float().square().mean().sqrt()).half().tolist())
 
 # %% [markdown]
+# 300² is inf in FP16, its root too, and 300 / inf is 0. A check for inf or NaN finds nothing in
+# these zeros.
+#
 # ## The same sum, twice
 #
 # A training step is full of sums. We take a simple one: 50,000 times 1.4, and then 50,000 times −1.
@@ -249,6 +265,9 @@ for threads in (1, 2):
 torch.set_num_threads(usual)
 
 # %% [markdown]
+# The first half adds up to 70,020. With two threads it is stored in FP16, and becomes inf. With
+# `dtype=torch.float32` nothing is stored in FP16.
+#
 # ## A softmax by hand
 #
 # Softmax turns logits into probabilities: `x.exp() / x.exp().sum()`. For the logits 11, 10 and 0, the
@@ -267,9 +286,8 @@ for largest in (5.0, 11.0, 12.0):
 # 12, `exp` itself is inf, and inf / inf is NaN. Subtracting the maximum from all logits changes nothing
 # in exact arithmetic, and `exp` then gives at most 1.
 #
-# `torch.softmax` subtracts the maximum for you. On CUDA, autocast also runs `exp`, `sum` and `softmax` in
-# FP32. On a CPU they keep the dtype that they get ([[lesson autocast_ops]]). Two more things can go wrong
-# around a softmax in FP16:
+# `torch.softmax` subtracts the maximum for you. Two more things can go wrong around a softmax in
+# FP16:
 #
 # - **The logarithm of a probability.** A small probability is 0 in FP16, and log(0) is −inf.
 #   `log_softmax` computes the logarithm without the probability. That is why `cross_entropy` takes
@@ -296,7 +314,6 @@ for fill in (-math.inf, torch.finfo(torch.float16).min):
 # %% [markdown]
 # `torch.finfo(dtype).min` is the lowest finite number of a dtype, −65,504 in FP16. A row in which
 # everything is hidden then gets equal probabilities instead of NaN. Drop the output of such a row.
-# (On a CPU, PyTorch's `scaled_dot_product_attention` with a mask of booleans gives zeros there.)
 #
 # ## Run C: finite, not zero, and still no progress
 #
@@ -329,6 +346,9 @@ for name, rate, weights in (
 plots.training(curves, title="Run C: 400 more steps", ylabel="error per pixel")
 
 # %% [markdown]
+# Only FP32 weights bring the error down. In BF16, fewer than 5% of the weights change at all, and
+# fewer still with the smaller rate.
+#
 # ## Too small beside another number
 #
 # An update can be a fine number by itself, and still be lost in the addition. This is
@@ -377,6 +397,9 @@ for dtype in (torch.float32, torch.float16):
     )
 
 # %% [markdown]
+# Both terms are multiples of 0.0625, so their difference can only be such a multiple too. Here it
+# is even negative.
+#
 # This is called **cancellation**. It is not a fourth way to lose a number, but it makes old rounding
 # errors visible. Compute variances in FP32, and subtract before you square.
 #
@@ -387,9 +410,6 @@ for dtype in (torch.float32, torch.float16):
 # | a flat loss, or one that stops too high; gradients that are exactly zero | underflow | loss scaling for FP16; BF16 |
 # | inf, then NaN; sometimes zeros after a division by inf | overflow | a smaller scale and a skipped step if it's the gradients; FP32 for squares, exps, norms and sums |
 # | a loss that stops; gradients are fine, most weights don't change | swamping | FP32 weights; FP32 sums |
-#
-# Autocast and `GradScaler` do much of this for you. [[Lesson amp_from_scratch]] builds these cures by
-# hand and takes each away again.
 #
 # ## Recap
 #

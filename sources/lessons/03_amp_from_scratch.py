@@ -71,9 +71,8 @@ print(f"error per pixel: FP32 {first_fp32[-1]:.3f}, FP16 {first_fp16[-1]:.3f}")
 # already: [[term underflow]]. Backward begins with 1 and divides it by 100 million. In FP16 the result,
 # 1e-8, is rounded to zero, and every other gradient is computed from it.
 #
-# Your colleague knows the cure too. `GradScaler` starts with a scale of 65,536, so she multiplies her
-# loss by 65,536, which is $2^{16}$. `update` divides the gradients by the same number. At the start
-# the loss is 0.000094, and scaled it is 6.2.
+# Your colleague knows the cure too. `GradScaler` starts with a scale of 65,536, so she multiplies
+# her loss by 65,536, which is $2^{16}$.
 
 # %% tags=["question"]
 predict("amp_from_scratch.scaled_in_fp16")
@@ -83,14 +82,16 @@ scaled = train(plain_step, new_model().half(), scale=2.0**16)
 print(f"error per pixel: {scaled[0]:.3f} in the first step, {scaled[1]:.3f} in the second")
 
 # %% [markdown]
+# The loss of 6.2 is fine. But backward begins with the scale, as an FP16 number, and 65,536 is inf
+# in FP16.
+#
 # ## Six backward passes
 #
 # Let's look at single backward passes, each with a new FP16 model. We count the gradients that are inf
 # or NaN. The first two passes use her loss, with scales of $2^{15}$ and $2^{16}$.
 #
 # Then we make the loss large on purpose. We divide by 600, the number of pictures, instead of 100
-# million. This is the error per picture, 15.7 at the start. We try no scale, $2^{14}$, $2^{15}$ and
-# $2^{16}$. Times $2^{14}$ the loss would be 257,000, and FP16 ends at 65,504.
+# million. We try no scale, $2^{14}$, $2^{15}$ and $2^{16}$.
 
 # %% tags=["question"]
 predict("amp_from_scratch.infinite_loss")
@@ -112,6 +113,9 @@ for divisor, exponent in ((big, 15), (big, 16), (600, 0), (600, 14), (600, 15), 
     show_bad_gradients(divisor, exponent)
 
 # %% [markdown]
+# Backward never reads the value of the loss. It begins with the scale, so gradients are lost at
+# 2^16 and not before.
+#
 # ## The loss in FP32
 #
 # With `.float()` on what the network paints, the loss is an FP32 number, and the backward pass starts
@@ -142,10 +146,8 @@ plots.training(
 #
 # ## A sum needs room too
 #
-# FP16 has a second problem with the loss: it's a sum of many small numbers. At the start, the 38,400
-# squared errors have a sum of 9,421. Each is below 1.7, and 2,520 of them, in 588 of the 600 pictures,
-# are above 1. Suppose a program adds the errors up one by one, and stores the total in FP16 after each
-# addition.
+# FP16 has a second problem with the loss: it's a sum of many small numbers. Suppose a program adds
+# up our squared errors one by one.
 
 # %% tags=["question"]
 predict("amp_from_scratch.one_by_one")
@@ -161,11 +163,10 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     print(f"error per pixel {total.item() / len(squares):.3g}")
 
 # %% [markdown]
-# PyTorch's own `sum` and `mse_loss` do better: inside, each thread keeps its running total in FP32.
-# This is called *wide accumulation*. But the result for FP16 input is FP16 again. With seven times as
-# many pictures, our sum of 9,421 would be inf. (On a CPU, several threads may share a sum of more than
-# 32,768 numbers. Their totals are rounded to FP16 before they are added up, as you saw in
-# [[lesson how_numbers_break]].)
+# At 4,096 the gap is 4, and no squared error is above 2. So FP16's total stops there. PyTorch's own
+# `sum` and `mse_loss` do better: inside, each thread keeps its running total in FP32. This is
+# called *wide accumulation*. But the result for FP16 input is FP16 again. With seven times as many
+# pictures, our sum of 9,421 would be inf.
 #
 # Here, a wrong total in the loss would spoil only what you print, because backward doesn't read the
 # loss. But the gradient of a weight is a sum too, with one term for each picture. A wrong total there
@@ -197,8 +198,9 @@ plots.training(
 )
 
 # %% [markdown]
-# Did the gradients become zero again? We make one step of the fine-tuning with each kind of weights,
-# and count.
+# With the same steps, FP16 weights learn less than FP32 weights, and BF16 weights hardly learn at
+# all. Did the gradients become zero again? We make one step of the fine-tuning with each kind of
+# weights, and count.
 
 
 # %%
@@ -225,8 +227,7 @@ for dtype, scale in ((torch.float32, 1.0), (torch.float16, 2.0**16), (torch.bflo
 # ## A weight that remembers
 #
 # What if we keep the weight in FP32, and the network computes with a copy that is rounded to FP16?
-# Follow one weight. It starts at 1, and each step subtracts $2^{-14}$. The largest FP16 number below
-# 1 is $1 - 2^{-11}$. What lies exactly half-way between these two is rounded to 1.
+# Follow one weight:
 
 # %% tags=["question"]
 predict("amp_from_scratch.copy_moves")
@@ -242,6 +243,9 @@ for step in range(1, 101):
         print(f"FP16 weight {in_fp16.item():.5f}")
 
 # %% [markdown]
+# After five steps the FP32 weight is past the middle, and its copy moves. The FP16 weight rounds
+# each update away and stays at 1.
+#
 # ## Master weights
 #
 # Such an FP32 weight is called a [[term master weights|master weight]]. In each step we make FP16
@@ -279,9 +283,9 @@ plots.training(
 )
 
 # %% [markdown]
-# With masters, the FP16 run follows FP32. (Loss scaling alone has no curve here. With an FP16 loss
-# and this scale, every gradient is inf or NaN in the first step.) The paper [Mixed Precision
-# Training](https://arxiv.org/abs/1710.03740) has the same three ingredients, and so has PyTorch's AMP:
+# With masters, the FP16 run follows FP32. The paper [Mixed Precision
+# Training](https://arxiv.org/abs/1710.03740) has the same three ingredients, and so has PyTorch's
+# AMP:
 #
 # | ingredient | in `mixed_step` | what you saw without it |
 # |---|---|---|
@@ -303,14 +307,13 @@ plots.dtype_flow(
 )  # fmt: skip
 
 # %% [markdown]
+# Only the copies, the forward and the backward pass are FP16.
+#
 # ## How does autocast do it?
 #
 # With `torch.autocast` this network needs no `.half()` and no `.float()`: autocast chooses a dtype for
 # each operation. On a CPU, a linear layer computes with FP16 copies of its input and its weights. The
 # `tanh` between two layers keeps the dtype of its input, and `mse_loss` runs in FP32.
-#
-# We start twice with the same weights. One forward pass runs under autocast, the other as in
-# `mixed_step`. Each is followed by `backward()`, on the CPU.
 
 # %% tags=["question"]
 predict("amp_from_scratch.same_as_autocast")
@@ -331,9 +334,10 @@ print(f"largest difference between two gradients: {apart:g}")
 print(f"under autocast: parameters {weight.dtype}, gradients {weight.grad.dtype}")
 
 # %% [markdown]
-# You may read that autocast keeps a master copy of the weights. It doesn't. The parameters *are*
-# FP32, so they are the masters, and the 16-bit copies are temporary, as in `mixed_step`. After
-# `model.half()` there are no masters any more, and autocast can't bring them back.
+# The gradients are the same to the last bit: autocast does what `mixed_step` does. You may read
+# that autocast keeps a master copy of the weights. It doesn't. The parameters *are* FP32, so they
+# are the masters, and the 16-bit copies are temporary, as in `mixed_step`. After `model.half()`
+# there are no masters any more, and autocast can't bring them back.
 #
 # ## One scale for a whole training?
 #
@@ -354,15 +358,12 @@ def fp32_gradients(x):
 GradientHistogram(fp32_gradients(pictures[:100]), format="FP16")
 
 # %% [markdown]
-# No gradient overflows up to $2^{39}$. She chooses $2^{36}$, so that the largest of these gradients can
-# still grow by a factor of 13. Such room is called *headroom*. ($2^{36}$ isn't an FP16 number. It
-# doesn't have to be one, since the loss is FP32. Backward divides $2^{36}$ by 100 million while it
-# is still FP32. The result, 687, is multiplied by FP32 differences, and only the product is rounded
-# to FP16.)
+# She chooses $2^{36}$, so that the largest of these gradients can still grow by a factor of 13.
+# Such room is called *headroom*. ($2^{36}$ isn't an FP16 number, and needn't be: the loss is FP32.)
 #
-# With this scale she fine-tunes the painter for 100 steps: once on black digits, as in her measurement,
-# and once on the white ones. At the start, the largest gradient on white digits is 29 times as large as
-# on black ones. So 89 of the 10,448 gradients overflow.
+# With this scale she fine-tunes the painter for 100 steps: once on black digits, as in her
+# measurement, and once on the white ones. At the start, the largest gradient on white digits is 29
+# times as large as on black ones.
 
 # %% tags=["question"]
 predict("amp_from_scratch.static_scale")
@@ -375,8 +376,10 @@ for name, x in (("black digits", pictures[:100]), ("white digits", inverted)):
     print(f"error per pixel {errors[0]:.2f}, after 100 steps {errors[-1]:.2f}")
 
 # %% [markdown]
-# A scale that never changes is called *static*. In `mixed_step` it has to fit the largest gradient of
-# the whole training, and you don't know that gradient beforehand. Two things help:
+# On white digits, `update` writes inf into the masters, and the next error is NaN. (On black ones,
+# $2^{39}$ was the last scale without an overflow.) A scale that never changes is called *static*.
+# In `mixed_step` it has to fit the largest gradient of the whole training, and you don't know that
+# gradient beforehand. Two things help:
 #
 # - **Skip the bad step.** Before the update, check all gradients. If one of them is inf or NaN, leave
 #   the weights as they are. `mixed_step` lacks this check, and you write it in the exercises.

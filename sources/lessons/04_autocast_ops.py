@@ -77,13 +77,16 @@ plots.training(
     ylabel="error per pixel",
 )
 
+# %% [markdown]
+# In mixed precision the error falls at first and then stays high, although no step was skipped.
+
 # %%
 with torch.autocast(device, dtype=torch.float16):
     painted = mixed_model(xrays)
 plots.paintings({"original": pictures, "FP32": fp32_model(xrays), "mixed precision": painted})
 
 # %% [markdown]
-# Compare the paintings with the originals, digit by digit.
+# In mixed precision, all ten paintings are the same.
 #
 # ## Look inside the norm
 #
@@ -111,10 +114,9 @@ for name, result in steps.items():
 # ## Which ops does autocast change?
 #
 # The X-rays are FP32, and so is the layer's weight. Yet `h` is FP16: in an
-# [[term autocast region|autocast region]], PyTorch casts what goes into a linear layer. Does it cast
-# what goes into every op? If we write `xrays / 4095` in our region, the result is FP32. And on a
-# CPU, each `tanh` of the painter is given FP16 and gives FP16. Now we call `tanh` on the pictures
-# themselves, which are FP32.
+# [[term autocast region|autocast region]], PyTorch casts what goes into a linear layer. Does it
+# cast what goes into every op? If we write `xrays / 4095` in our region, the result is FP32. And on
+# a CPU, each `tanh` of the painter is given FP16 and gives FP16.
 
 # %% tags=["question"]
 predict("autocast_ops.tanh_of_pictures")
@@ -134,8 +136,9 @@ with torch.autocast("cpu", dtype=torch.float16):
 print("weight                ", weight.dtype)
 
 # %% [markdown]
-# You often read that autocast runs the model in FP16. It doesn't. It has lists of ops, and looks up each
-# op when you call it. On a CPU, in PyTorch 2.13:
+# `tanh` leaves its input as it is: FP16 stays FP16, and FP32 stays FP32. You often read that
+# autocast runs the model in FP16. It doesn't. It has lists of ops, and looks up each op when you
+# call it. On a CPU, in PyTorch 2.13:
 #
 # - **`@`, `bmm`, linear layers, convolutions and attention** get their inputs cast to 16 bits.
 # - **Most of PyTorch's losses, and `prod`,** get their inputs cast to FP32.
@@ -178,6 +181,8 @@ plots.training(
 )
 
 # %% [markdown]
+# Only `CastFirst` learns as in FP32. `CastSquares` converts the squares when they are inf already.
+#
 # ## Would CUDA do the same?
 #
 # CUDA has lists of its own. You don't need a GPU to read them: to choose a dtype, autocast looks at
@@ -195,9 +200,8 @@ from amp_lessons.lessons.widgets import PolicyBrowser
 PolicyBrowser("layer_norm", search="norm")
 
 # %% [markdown]
-# Layer, group and RMS norm are on CUDA's FP32 list, and batch norm is on none. Now look up the ops of
-# this block, which doubles the width and the height of a picture. Networks that make images have blocks
-# like it. (In the browser, `Upsample` is `interpolate`.)
+# Now look up the ops of this block, which doubles the width and the height of a picture. Networks
+# that make images have blocks like it. (In the browser, `Upsample` is `interpolate`.)
 
 # %%
 block = nn.Sequential(
@@ -225,9 +229,11 @@ print(f"  on a CPU          {on_cpu.totals.saved_amp / 1024:4.0f} KiB")
 print(f"  on CUDA           {on_cuda.totals.saved_amp / 1024:4.0f} KiB")
 
 # %% [markdown]
-# `explain_autocast` runs a model on fake tensors, so it computes nothing and needs no GPU. The next cell
-# shows its whole report: every cast, what is kept for the backward pass, and warnings. Put your own
-# model and inputs in place of the block. In a terminal, `amp-lessons explain` does the same.
+# On CUDA three results are FP32. GroupNorm and Upsample are on its FP32 list, and SiLU passes on
+# what GroupNorm gives. So CUDA keeps more. `explain_autocast` runs a model on fake tensors, so it
+# computes nothing and needs no GPU. The next cell shows its whole report: every cast, what is kept
+# for the backward pass, and warnings. Put your own model and inputs in place of the block. In a
+# terminal, `amp-lessons explain` does the same.
 
 # %% tags=["live"]
 explain_autocast(block, feature_maps, device="cuda", dtype=torch.float16)
@@ -269,20 +275,18 @@ for square, op in {"h ** 2": "__pow__", "h.square()": "square", "h * h": "mul"}.
     print(f"{square:10}  CPU {cpu.low}  CUDA {cuda.low}")
 
 # %% [markdown]
-# `h ** 2` calls `pow`, which is on CUDA's FP32 list, and PyTorch computes `h.square()` by calling `pow` too.
-# So the same formula can work on a GPU and fail on a laptop, and somebody who tidies up the code may
-# change one way of writing it into another. If a square must not overflow, write `h.float()`. (If you
-# have no GPU, the cell above ran nothing on CUDA. It read the dtypes from CUDA's lists.)
+# `h ** 2` calls `pow`, which is on CUDA's FP32 list, and PyTorch computes `h.square()` by calling
+# `pow` too. So the same formula can work on a GPU and fail on a laptop, and somebody who tidies up
+# the code may change one way of writing it into another. If a square must not overflow, write
+# `h.float()`.
 #
 # Lists also change between versions. PyTorch 2.12 put `rms_norm` on CUDA's FP32 list, and somebody's
 # BF16 model under `torch.compile` became slower and needed more memory
 # ([issue 188955](https://github.com/pytorch/pytorch/issues/188955)). So if your model depends on a
 # dtype, write `.float()`, and keep an assertion about it in your tests.
 #
-# CUDA's autocast refuses one loss. `binary_cross_entropy` raises an error in a region, because
-# [its gradient can be too large for FP16](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy).
-# Use `binary_cross_entropy_with_logits`, as [[lesson losses_and_ops]] explains. A CPU
-# raises nothing, but there too the gradient can be inf in FP16.
+# CUDA's autocast refuses one loss, `binary_cross_entropy`. [[lesson losses_and_ops]] shows why, and
+# what to use instead.
 #
 # ## Another overflow, another `.float()`
 #
@@ -305,15 +309,15 @@ print(f"with .float()             {cast_before.dtype}  {cast_before.max():,.0f}"
 print(f"and with autocast off     {autocast_off.dtype}  {autocast_off.max():,.0f}")
 
 # %% [markdown]
-# In a function that should work on a CPU and on a GPU, write
-# `with torch.autocast(queries.device.type, enabled=False):`. [[Lesson autocast_regions]] has more on
-# such inner regions.
+# `.float()` alone changes nothing: autocast casts the inputs of a matrix product back to FP16. In a
+# region with `enabled=False` it doesn't. In a function that should work on a CPU and on a GPU,
+# write `with torch.autocast(queries.device.type, enabled=False):`. [[Lesson autocast_regions]] has
+# more on such inner regions.
 #
 # ## What does a parameter cost?
 #
-# Between two steps, FP32 training with Adam keeps 16 bytes per parameter: 4 for the parameter, 4 for
-# its gradient, and 8 for Adam's two averages. You can read that AMP halves the model, and also that it
-# keeps an extra master copy of the weights in FP32.
+# You can read that AMP halves the model, and also that it keeps an extra master copy of the weights
+# in FP32.
 
 # %% tags=["question"]
 predict("autocast_ops.bytes_per_parameter")
@@ -335,6 +339,9 @@ for name, enabled in {"FP32": False, "autocast": True}.items():
     print(f" + {gradients / count:.0f} + {averages / count:.0f} for Adam")
 
 # %% [markdown]
+# Still 16: autocast changes neither the parameters nor their gradients nor Adam's averages. The
+# 16-bit weights are copies, and gone by then.
+#
 # ## What is kept for the backward pass?
 #
 # Autocast saves memory elsewhere: in the tensors that autograd keeps between the forward and the backward
@@ -362,6 +369,7 @@ print(f"without autocast: {sum(tensor.nbytes for tensor in without) / 1024:.0f} 
 print(f"with autocast:    {sum(tensor.nbytes for tensor in under) / 1024:.0f} KiB")
 
 # %% [markdown]
+# `mse_loss` computes in FP32, so what it keeps is FP32. Here the whole is only 16% smaller.
 # [[Lesson memory]] adds all of this up, for networks in which it matters.
 #
 # ## When two dtypes meet
@@ -397,7 +405,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 print("features @ weight, after the region    ", raised_by("features @ weight", globals()))
 
 # %% [markdown]
-# Each of these errors has a fix. In PyTorch's messages, `Half` is FP16, and `Float` is FP32.
+# A copy into a slice converts, and `index_put_` doesn't. Each of these errors has a fix. In
+# PyTorch's messages, `Half` is FP16, and `Float` is FP32.
 #
 # | where | why | what to do |
 # |---|---|---|
@@ -410,9 +419,9 @@ print("features @ weight, after the region    ", raised_by("features @ weight", 
 # `memory`. And if a call names a dtype, its result has that dtype: `softmax(h, dim=-1,
 # dtype=torch.float32)` is FP32 on any device.
 #
-# Name the dtype in `torch.autocast`, too. Without one, PyTorch 2.13 takes BF16 on a CPU, but FP16 on
-# CUDA. And a region is for one type of device: `torch.autocast("cuda")` does nothing to tensors on a CPU.
-# [[deep autocast_ops]] shows this case, an FP16 LSTM that a CPU can't run, and the trouble with NumPy.
+# Name the dtype in `torch.autocast`, too. Without one, PyTorch 2.13 takes BF16 on a CPU, but FP16
+# on CUDA. And a region is for one type of device: `torch.autocast("cuda")` does nothing to tensors
+# on a CPU.
 #
 # ## Recap
 #

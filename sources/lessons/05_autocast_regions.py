@@ -63,12 +63,12 @@ plots.training(
 )
 
 # %% [markdown]
-# This happens in real projects. One of them, which trains image models, had one region around its whole
-# training loop and none in the steps. [Its loss was flat
+# With one more region, the error is the same in all 150 steps, to the last digit. This happens in
+# real projects. One of them, which trains image models, had one region around its whole training
+# loop and none in the steps. [Its loss was flat
 # too](https://github.com/X-GenGroup/Flow-Factory/pull/186).
 #
-# Did our weights stand still as well? The outer region has ended now. We evaluate both models in a new
-# one.
+# Did our weights stand still as well?
 
 # %% tags=["question"]
 predict("autocast_regions.evaluated_afterwards")
@@ -83,10 +83,12 @@ for name, model in {"mixed precision": usual_model, "one more region": other_mod
 plots.paintings(rows)
 
 # %% [markdown]
+# The weights did move, and they are ruined: the optimizer went far past its goal.
+#
 # ## Which weights does the forward pass use?
 #
-# The optimizer changed the weights in each step. But the loss was computed as if it hadn't. Where did the
-# forward pass get its weights from?
+# The optimizer changed the weights, but the loss stayed the same. So which weights did the forward
+# pass use?
 #
 # Under autocast, a linear layer doesn't multiply with the FP32 weight. It multiplies with an FP16 copy,
 # which a cast makes. So let's watch the casts of one forward pass. `casts` is a tool of this course. It
@@ -110,9 +112,10 @@ print(len(made), "casts:", ", ".join(made))
 # the four linear layers. Between the layers, no cast is needed: the first layer puts out FP16, and so does
 # `tanh` on a CPU.
 #
-# The widget below shows a small model op by op, with CUDA's rules to start with. Predict the dtype in which
-# each op runs and the dtype that it gives, and look at the casts and the *cache*, where autocast keeps
-# copies. Which op finds its weight's copy in the cache, and why?
+# The widget below shows a small model op by op, with CUDA's rules to start with. Predict the dtype
+# in which each op runs and the dtype that it gives, and look at the casts and the
+# [[term cast cache|cache]], where autocast keeps copies. Which op finds its weight's copy in the
+# cache, and why?
 
 # %% tags=["live"]
 from amp_lessons.lessons.widgets import AutocastSteps
@@ -120,12 +123,7 @@ from amp_lessons.lessons.widgets import AutocastSteps
 AutocastSteps()
 
 # %% [markdown]
-# It's op 3. It calls the layer `mix`, which op 1 has called before. So the FP16 copies of this layer's
-# weight and bias are already in the [[term cast cache]]. But op 7 casts `k` again, which op 5 has cast
-# before: `k` is not a parameter, so the cache didn't keep its copy.
-#
-# Back to the painter. We run ten forward passes in one region. The pictures are the same each time, and
-# the weights don't change.
+# Back to the painter, on a CPU.
 
 # %% tags=["question"]
 predict("autocast_regions.casts_of_ten_passes")
@@ -136,48 +134,41 @@ with casts() as made, region():
         model(x)
 print(f"ten passes in one region: {len(made)} casts")
 
-with casts() as made, torch.autocast("cpu", dtype=torch.float16, cache_enabled=False):
-    for _ in range(10):
-        model(x)
-print(f"with cache_enabled=False: {len(made)} casts")
-
 # %% [markdown]
-# The cache keeps a copy if it was made of an FP32 parameter that requires a gradient. (Views of a
-# parameter, such as a slice or `weight.T`, and tensors computed from it are cast each time.)
+# Each of the eight parameters was cast once, and the pictures in each pass: 8 + 10 = 18. The cache
+# keeps a copy if it was made of an FP32 parameter that requires a gradient. In the widget, op 3
+# finds its copies there, because op 1 has called the same layer. But op 7 casts `k` again: `k`
+# isn't a parameter.
 #
-# At some point, autocast has to throw the copies away. Next, each of ten passes gets a region of its own.
-# We run that twice: without a region around it, and then inside an outer region. A third run, also inside
-# an outer region, empties the cache by hand after each pass.
+# At some point, autocast has to throw the copies away. When?
 
 # %% tags=["question"]
 predict("autocast_regions.regions_in_a_region")
 
 
 # %%
-def ten_regions(after=lambda: None):
+def ten_regions():
     for _ in range(10):
         with region():
             model(x)
-        after()
 
 
-with casts() as apart:
+with casts() as alone:
     ten_regions()
 with casts() as nested, region():
     ten_regions()
-print(f"ten regions: {len(apart)} casts; inside an outer region: {len(nested)} casts")
-with casts() as cleared, region():
-    ten_regions(after=torch.clear_autocast_cache)
-print(f"inside an outer region, cleared after each pass: {len(cleared)} casts")
+print(f"ten regions: {len(alone)} casts; inside an outer region: {len(nested)} casts")
 
 # %% [markdown]
+# The cache is emptied when the *outermost* region ends.
+#
 # ## Close the region before the weights change
 #
-# So this is why the training stood still. The first step put copies of the initial weights into the
-# cache, and the outer region kept them alive. The cache knows *which* parameter it copied. It doesn't
-# know whether that parameter has changed since
-# ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)). So close
-# every region before the optimizer changes the weights:
+# So the first step put copies of the initial weights into the cache, and the outer region kept them
+# alive. That is why the training stood still. The cache knows *which* parameter it copied. It doesn't know whether that parameter has
+# changed since
+# ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/aten/src/ATen/autocast_mode.cpp)). So
+# close every region before the optimizer changes the weights:
 #
 # ```python
 # for inputs, targets in loader:
@@ -189,10 +180,10 @@ print(f"inside an outer region, cleared after each pass: {len(cleared)} casts")
 #     scaler.update()
 # ```
 #
-# If a training doesn't learn, look for an outer region. It may be in a library that calls your code. Print
-# `torch.is_autocast_enabled(device)` right before your own region: it should be False. (An outer
-# region with `enabled=False` does the same harm, since it too keeps the cache alive.
-# `is_autocast_enabled` doesn't show such a region, but a test in [[deep autocast_regions]] does.)
+# If a training doesn't learn, look for an outer region. It may be in a library that calls your
+# code. Print `torch.is_autocast_enabled(device)` right before your own region: it should be False.
+# (An outer region with `enabled=False` freezes the weights too, and `is_autocast_enabled` doesn't
+# show it. A test in [[deep autocast_regions]] does.)
 #
 # Our loss was the same to the last digit. That is so because each step used the same pictures. And
 # in a network with norm layers or embeddings, the loss would move: autocast doesn't cast the
@@ -202,9 +193,7 @@ print(f"inside an outer region, cleared after each pass: {len(cleared)} casts")
 # over many steps, or load a checkpoint. Close the region before that, and open a new one
 # afterwards. If you can't, call `torch.clear_autocast_cache()` right after the change.
 #
-# All of this is about [[term eager mode]]. What `torch.compile` has compiled doesn't use the cache, so
-# a compiled model learns inside an outer region too. Parts that the compiler leaves in
-# eager mode don't ([[deep autocast_regions]]).
+# All of this is about [[term eager mode]]. What `torch.compile` has compiled doesn't use the cache.
 #
 # ## What leaves the region
 #
@@ -234,8 +223,9 @@ print(f"(255 * painted.float()).sum()  {(255 * painted.float()).sum():.3g}")
 print(f"(255 * x).sum()                {(255 * x).sum():.3g}")
 
 # %% [markdown]
-# So convert what leaves a region: `painted = painted.float()`. There are other places where a 16-bit
-# tensor can end up:
+# The ink is about 3 million, and FP16 ends at 65,504. So the sum is inf, with no message. Convert
+# what leaves a region: `painted = painted.float()`. There are other places where a 16-bit tensor
+# can end up:
 #
 # - **In a loss.** In the region, `cross_entropy` of FP16 scores is FP32. After the region, it is FP16.
 #   So the loss belongs inside.
@@ -307,46 +297,48 @@ difference = (inside - outside).norm() / outside.norm()
 print(f"relative difference: {difference:.1%}")
 
 # %% [markdown]
-# The two gradients differ by 0.2%. One rounding to BF16 changes a number by up to 0.4%, one to FP32 by up to
-# 0.000006%. (With FP16, whose rounding is finer than BF16's, the difference is only 0.02%.)
+# Inside the region, autocast casts the inputs of the backward pass's matrix product to BF16. The
+# two gradients differ by only 0.2%. But you kept this layer in FP32 for its precision, and now its
+# gradient has only BF16's 8 significant bits. The dtype doesn't show that.
 #
 # If all layers of the painter run in 16 bits, then on a CPU `backward()` gives the same eight
 # gradients inside and outside, to the last digit.
 #
 # ## Evaluation and frozen layers
 #
-# While a model is evaluated, its weights don't change. So one region around the whole validation loop is
-# safe, and the cache can save casts. But does it? Under `torch.inference_mode()` it doesn't: PyTorch 2.13
-# keeps no copies there, so ten passes take 90 casts. What about `torch.no_grad()`, and a frozen model, as
-# in fine-tuning?
+# While a model is evaluated, its weights don't change. So one region around the whole validation
+# loop is safe, and the cache can save casts. But does it, under `torch.no_grad()`, and with a
+# frozen model, as in fine-tuning?
 
 # %% tags=["question"]
 predict("autocast_regions.casts_without_gradients")
 
 
 # %%
-def ten_passes(model, mode):
-    with casts() as made, mode, region():
-        for _ in range(10):
+def second_pass(model, mode):
+    with mode, region():
+        model(x)
+        with casts() as made:
             model(x)
     return len(made)
 
 
 frozen = autoencoder().requires_grad_(False)
-print("as in training   ", ten_passes(model, nullcontext()))
-print("no_grad          ", ten_passes(model, torch.no_grad()))
-print("inference_mode   ", ten_passes(model, torch.inference_mode()))
-print("frozen model     ", ten_passes(frozen, nullcontext()))
+print("casts of a second pass in the same region:")
+print("as in training   ", second_pass(model, nullcontext()))
+print("no_grad          ", second_pass(model, torch.no_grad()))
+print("inference_mode   ", second_pass(model, torch.inference_mode()))
+print("frozen model     ", second_pass(frozen, nullcontext()))
 
 # %% [markdown]
-# These counts are for one region around all ten passes. If each pass has a region of its own, all four
-# ways take 90 casts. For a model that only predicts, you can convert the weights once, with
-# `model.half()` or `model.bfloat16()`: [[deep training_loops]] compares the results.
+# A frozen model's weights are cast in each pass: the cache asks whether the *parameter* requires a
+# gradient. `no_grad` doesn't change that. Under `inference_mode`, PyTorch 2.13 keeps no copies. For
+# a model that only predicts, you can convert the weights once, with `model.half()` or
+# `model.bfloat16()`: [[deep training_loops]] compares the results.
 #
-# Some methods run a model twice in a step: first under `no_grad`, then with gradients. In PyTorch
-# 2.13 both passes can share a region. In older versions, the second pass reused the copies that
-# were made under `no_grad`, so parameters could stay without a gradient ([[deep
-# autocast_regions]]).
+# Some methods run a model twice in a step: first under `no_grad`, to compute a target, then with
+# gradients. In PyTorch 2.13 both passes can share a region. In older versions, give each its own
+# ([[deep autocast_regions]]).
 #
 # ## A worker thread
 #
@@ -377,10 +369,9 @@ with region(), ThreadPoolExecutor(1) as pool:
 # Open the region in the function that the worker runs. Data parallel training with one process for each
 # GPU doesn't have this problem.
 #
-# `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with` inside
-# the function. A decorator keeps the earlier state in a single place. A second call, before the
-# first has ended, overwrites it. So autocast can stay on if the function calls itself, or if two
-# threads call it at the same time ([[deep autocast_regions]]).
+# `torch.autocast` also works as a decorator: `@torch.autocast(…)` above a function. Prefer `with`
+# inside the function. If a decorated function calls itself, or two threads call it at the same
+# time, autocast can stay on afterwards ([[deep autocast_regions]]).
 #
 # ## Recap
 #

@@ -71,8 +71,9 @@ for exponent in (0, 8, 16, 24, 32, 40):
     print(f"loss scale 2^{exponent:<2}: error per pixel {error:.3f} after 150 steps")
 
 # %% [markdown]
-# These are six positions of the slider in [[lesson amp_in_20_minutes]]. Here it is again, for a
-# second question: would one fixed scale do for a whole training? It stands at 16. Drag **Time**.
+# Four of the six work equally well. With 1 every gradient becomes zero, and with 2^40 some become
+# inf. These are six positions of the slider in [[lesson amp_in_20_minutes]]. Here it is again, for
+# a second question: would one fixed scale do for a whole training? It stands at 16. Drag **Time**.
 
 # %% tags=["live"]
 from amp_lessons.lessons.widgets import LossScaleLab
@@ -80,14 +81,11 @@ from amp_lessons.lessons.widgets import LossScaleLab
 LossScaleLab(scale=16, predict=False)
 
 # %% [markdown]
-# Between the layers, 41% of the gradients become zero at the first step, and 75% after 150 steps: they
-# shrink while the network learns. In these 150 steps, the error still ends within 3% of FP32's.
-#
 # ## Four calls
 #
 # `GradScaler` does the same as `train_by_hand`, and two things more: it checks the gradients before
-# each update, and it changes the scale during the training. Let's watch it make one step. There is
-# one weight, with the value 3, and the loss is its square. Both are FP32, without autocast.
+# each update, and it changes the scale during the training. Let's watch it make one step.
+# Everything in it is FP32, without autocast.
 
 # %% tags=["question"]
 predict("grad_scaler.grad_after_backward")
@@ -107,6 +105,8 @@ scaler.update()
 print(f"after update:    scale  {scaler.get_scale():,.0f}")
 
 # %% [markdown]
+# `.grad` holds 6, the true gradient, times 65,536, until `unscale_` divides it.
+#
 # | call | what it does |
 # |---|---|
 # | `scale(loss)` | returns the loss times the scale, as a new tensor |
@@ -120,9 +120,8 @@ print(f"after update:    scale  {scaler.get_scale():,.0f}")
 #
 # ## What does one inf cost?
 #
-# If the scale is too large, some gradients overflow and become inf. The next cell trains two weights
-# with Adam, which keeps a running average of each gradient. In the second step, we put an inf into the
-# gradient of the first weight.
+# If the scale is too large, some gradients overflow and become inf. What does one such step do to
+# the weights, and to Adam's running average of each gradient?
 
 # %% tags=["question"]
 predict("grad_scaler.one_inf")
@@ -144,7 +143,13 @@ for overflow in (False, True):
     print(f"scale {scaler.get_scale():,.0f}")
 
 # %% [markdown]
+# One inf, and the whole step is skipped: neither weight moves, and Adam's averages stay clean.
+#
 # ## How the scale moves
+#
+# Gradients shrink while a network learns. In the lab above, with a scale of 16, between the layers
+# 41% of the gradients become zero at the first step, and 75% after 150 steps. (The error still ends
+# within 3% of FP32's.) So the scale should move.
 #
 # The scaler remembers two numbers: the scale, and how many clean steps there were in a row. A step
 # is clean if no gradient was inf or NaN. `update` changes both numbers.
@@ -174,6 +179,8 @@ for gap in (5, 4, 3, 2):
     print(f"{len(overflows)} overflows, in steps {[*overflows]}: scales", *map(round, scales))
 
 # %% [markdown]
+# With four overflows, there are never three clean steps in a row. So the scale never grows.
+#
 # ## A start that is much too high
 #
 # Now a whole training with a `GradScaler`. `train` has two switches for later: it can leave out
@@ -213,6 +220,9 @@ plots.scaled_training(
 )
 
 # %% [markdown]
+# The first eight steps are skipped, and each halves the scale. At 2^32 the gradients fit, and the
+# network learns as usual. Then the scaler tries larger scales again.
+#
 # ## Was my step skipped?
 #
 # People ask this in PyTorch's issues
@@ -240,8 +250,9 @@ for overflow in (False, False, True):
     print(f"step returned {returned}, scale {before:,.0f} -> {scaler.get_scale():,.0f}")
 
 # %% [markdown]
-# So a loop with one optimizer and a schedule looks like this. If the scaler is off, `get_scale` returns
-# 1 each time, and the same lines are right.
+# Only a skipped step makes the scale smaller. It also changes when it grows, so don't ask whether
+# it has changed. A loop with one optimizer and a schedule looks like this. If the scaler is off,
+# `get_scale` returns 1 each time, and the same lines are right.
 #
 # ```python
 # before = scaler.get_scale()
@@ -251,8 +262,8 @@ for overflow in (False, False, True):
 #     scheduler.step()
 # ```
 #
-# On a GPU, each `get_scale` waits until the GPU has computed the scale. One call in each step is enough:
-# what you read after `update` is `before` in the next step. [[deep grad_scaler]] counts these waits.
+# On a GPU, each `get_scale` waits until the GPU has computed the scale. One call in each step is
+# enough: what you read after `update` is `before` in the next step.
 #
 # Without the `if`, the learning rate runs ahead of the training by one step at each skip. You may have
 # met the warning "Detected call of `lr_scheduler.step()` before `optimizer.step()`" in a loop whose
@@ -260,8 +271,7 @@ for overflow in (False, False, True):
 #
 # ## If you forget zero_grad
 #
-# Without `zero_grad`, each backward pass adds to the gradients that are already in `.grad`. Now we
-# train without `zero_grad`. In step 30 we also make the loss inf, once, before `backward()`.
+# Without `zero_grad`, each backward pass adds to the gradients that are already in `.grad`.
 
 # %% tags=["question"]
 predict("grad_scaler.no_zero_grad")
@@ -276,8 +286,10 @@ plots.scaled_training(
 )
 
 # %% [markdown]
-# The place of `zero_grad()` is free: at the top of the step, between the forward pass and `backward()`, or
-# after `update()`. All three give the same numbers. Only between `backward()` and `step` is it wrong.
+# Up to step 30 nothing shows that `zero_grad` is missing. Then the inf stays in `.grad`, and every
+# later step is skipped. The place of `zero_grad()` is free: at the top of the step, between the
+# forward pass and `backward()`, or after `update()`. All three give the same numbers. Only between
+# `backward()` and `step` is it wrong.
 #
 # ## Clip the true gradients
 #
@@ -304,10 +316,13 @@ for order in ("unscale_, clip, step", "clip, step"):
     print(f"{order:20}  weights {shown}, scale {scaler.get_scale():,.0f}")
 
 # %% [markdown]
+# Without `unscale_`, clipping makes a 1 of the inf. Then `step` finds nothing wrong, and updates
+# with a made-up gradient.
+#
 # ## Too large in the forward pass
 #
-# So far the scale was too large for the gradients. In the next cell the trouble comes earlier: a layer
-# puts out 90,000 in the forward pass, and the largest number in FP16 is 65,504.
+# So far the scale was too large for the gradients. Now the trouble comes earlier, in the forward
+# pass.
 
 # %% tags=["question"]
 predict("grad_scaler.forward_overflow")
@@ -329,9 +344,8 @@ print(f"loss {loss.item()}, {len(log.skipped_steps)} of 20 steps skipped")
 plots.scaler_path(log.records, title="An overflow in the forward pass")
 
 # %% [markdown]
-# What do you do when you see such a curve? PyTorch's recipe asks you to file an issue if a network doesn't
-# converge with the scaler's default arguments. But these are seldom to blame: above, 2^8, 2^16,
-# 2^24 and 2^32 all worked. Start with the loss.
+# Every step is skipped. The output is inf before anything is scaled, so no scale helps, and the
+# scaler halves its scale again and again. When you see such a curve, start with the loss.
 #
 # | what you see | where to look |
 # |---|---|
@@ -366,9 +380,9 @@ print(*(alarm.title for alarm in seen.alarms), sep="\n")
 print("line:", seen.faults[0].place.code)
 
 # %% [markdown]
-# `mm` is the matrix product inside the layer. Look at the words "in the forward pass": no loss scale can
-# help, so change the line that is named. `print(seen)` shows the whole report. It also counts which gradients underflow, and says which loss
-# scales would keep them.
+# `mm` is the matrix product inside the layer. The alarm says "in the forward pass", so change the
+# line that is named. `print(seen)` shows the whole report. It also counts which gradients
+# underflow, and says which loss scales would keep them.
 #
 # ## Error messages, and what they mean
 #
@@ -389,9 +403,9 @@ print("6", scaler_error("update"))
 # %% [markdown]
 # | | what happened | what to do |
 # |---|---|---|
-# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights. (Adam divides each gradient by its size. So it hides this, as long as the gradients are far above its eps of 1e-8 after the division: with a scale of 65,536, far above 0.0007 before it) | Scale every loss |
+# | 1 | You call `loss.backward()`, not `scaler.scale(loss).backward()`, and the scaler has not been used before. If it has been used, there is no error, and that is worse: `step` divides the gradients by the scale all the same, and SGD hardly moves the weights | Scale every loss |
 # | 2 | No parameter of this optimizer has a gradient. Perhaps it holds other parameters than the loss depends on, all of them are frozen, or `zero_grad` came between `backward` and `step` | Print which `.grad` are None |
-# | 3 | You called `unscale_` twice without an `update` in between. This happens where a loop adds up the gradients of several batches before each step, and unscales after each batch | Call `unscale_` once, right before the step ([[lesson training_loops]]) |
+# | 3 | You called `unscale_` twice without an `update` in between | Call `unscale_` once, right before the step ([[lesson training_loops]]) |
 # | 4 | You called `step` twice without an `update` in between | Call `update` once in each step, last |
 # | 5 | Your `unscale_`, often with clipping, stands after `step`, or `update` is missing | Put it before `step` |
 # | 6 | You left out `step`, for example because the loss was bad, and called `update` | Call `scaler.step` in each step, and then `scaler.update`. If a gradient is inf or NaN, `scaler.step` leaves the weights alone |
@@ -419,8 +433,8 @@ for dtype in (torch.float16, torch.bfloat16):
 # - `model.half()`. Leave it out, and let autocast convert.
 # - `from_pretrained(…, dtype=torch.float16)` (`torch_dtype` in older versions), which loads a model's
 #   weights in FP16. If you train all of them, load them in FP32.
-# - LoRA: the model is frozen in FP16, and you train a small adapter beside it. The model may stay in
-#   FP16, but the adapter must be FP32. PEFT converts adapters by default. By hand:
+# - LoRA: the model is frozen in FP16, and you train a small adapter beside it. The model may stay
+#   in FP16, but the adapter must be FP32. By hand:
 #
 #   ```python
 #   for parameter in model.parameters():
@@ -454,8 +468,9 @@ for enabled in (True, False):
     print(f"scaler {'on' if enabled else 'off':3}  weight after a loss of NaN: {weight.item()}")
 
 # %% [markdown]
-# In a loop for BF16 or FP32 that clips, a check costs one line more. `clip_grad_norm_` returns the
-# norm of all gradients, and that is inf or NaN if any gradient is:
+# With the scaler off, nobody checks the gradients, and the weight becomes NaN. In a loop for BF16
+# or FP32 that clips, a check costs one line more. `clip_grad_norm_` returns the norm of all
+# gradients, and that is inf or NaN if any gradient is:
 #
 # ```python
 # norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)

@@ -86,6 +86,9 @@ for name, errors in runs.items():
     print(f"the largest in 150 steps {max(errors):.2f}")
 
 # %% [markdown]
+# Undivided, the gradients of the four pieces add up to four times those of one batch. With SGD that
+# is four times the learning rate, and here too much.
+#
 # ## One bad piece
 #
 # A piece can overflow like any batch. To see what that costs, we take one weight, whose value is 3 and
@@ -126,16 +129,14 @@ print(f"after the step: weight {weight.item():.1f}, scale {scaler.get_scale():,.
 # `update` comes once, after the last piece. A second `unscale_(optimizer)` before `update` raises an
 # error.
 #
-# If a gradient is inf or NaN, `clip_grad_norm_` returns a norm of inf or NaN. Keep such norms out of
-# the averages in your log. And while the scaler is on, don't pass `error_if_nonfinite=True`: it
-# raises an error in a case that the scaler takes care of.
+# If a gradient is inf or NaN, `clip_grad_norm_` returns a norm of inf or NaN. And while the scaler
+# is on, don't pass `error_if_nonfinite=True`: it raises an error in a case that the scaler takes
+# care of.
 #
 # ## Texts of different lengths
 #
-# A language model's loss is a mean over tokens, and padding doesn't count. Take two pieces. One is a
-# text of 100 tokens, filled up with padding to 300 places. The other is a text of 300 tokens. We
-# divide each loss by 2 and call `backward()` for each. Then we look at the gradient that a single token
-# gets. (This is in FP32, because precision plays no part here.)
+# A language model's loss is a mean over tokens, and padding doesn't count. Take a short and a long
+# text as the two pieces of a step, in FP32, because precision plays no part here.
 
 # %% tags=["question"]
 predict("training_loops.short_and_long")
@@ -150,9 +151,11 @@ for text, name in enumerate(("short", "long")):
     print(f"one token of the {name:5} text: gradient {logits.grad[text, 0, 0].item():.5f}")
 
 # %% [markdown]
-# You write a loop for texts in the [[exercises training_loops|exercises]]. The end of an epoch needs the
-# same care, since its last piece may be smaller, or pieces may be missing. There too, take sums, and
-# divide by the number of pictures in the step.
+# A token of the short text counts three times as much, because its loss is divided by fewer tokens.
+# So add up the *sums* of the losses, and divide by all tokens of the step. You write a loop for
+# texts in the [[exercises training_loops|exercises]]. The end of an epoch needs the same care,
+# since its last piece may be smaller, or pieces may be missing. There too, take sums, and divide by
+# the number of pictures in the step.
 #
 # BatchNorm computes its mean and variance from one piece at a time. So with BatchNorm, four pieces
 # of 150 are not the same as one batch of 600.
@@ -160,9 +163,7 @@ for text, name in enumerate(("short", "long")):
 # ## A schedule counts its own calls
 #
 # `scheduler.step()` doesn't ask whether the scaler skipped the step. We start with a scale of
-# $2^{40}$. Here that makes the scaler skip the first 8 steps, as in [[lesson grad_scaler]]. Each call of
-# `scheduler.step()` lowers the learning rate by a fifth. One run calls it in each iteration. The other
-# calls it only if the scale didn't fall.
+# $2^{40}$, which costs 8 steps here, as in [[lesson grad_scaler]].
 
 
 # %%
@@ -191,11 +192,13 @@ plots.training(
 )
 
 # %% [markdown]
+# The schedule that counts each iteration has lowered its rate eight times before the first real
+# step. So it ends at a larger error.
+#
 # ## Two models, one scaler
 #
-# Some trainings have two models that share one scaler. Each model has its own optimizer. Below, each
-# model is a single weight: its value is 3, its loss is its square, and its true gradient is 6. The
-# gradient of the first one overflows. We call `update` once, after both steps. Then we try it after
+# Some trainings have two models that share one scaler. Each model has its own optimizer. Below,
+# each model is a single weight. We call `update` once, after both steps. Then we try it after
 # *each* step.
 
 # %% tags=["question"]
@@ -219,8 +222,10 @@ for updates in ("once", "after each step"):
     print(f"scale {scaler.get_scale():,.0f}")
 
 # %% [markdown]
-# With two optimizers, a falling scale doesn't say which of them skipped its step. So a schedule can't
-# follow the scale here. [[deep training_loops]] shows how to count the steps of each optimizer.
+# The first `update` halves the scale. So the second gradient is divided by half of what it was
+# multiplied by, and comes out twice as large as it should. With two optimizers, a falling scale
+# doesn't say which of them skipped its step. So a schedule can't follow the scale here.
+# [[deep training_loops]] shows how to count the steps of each optimizer.
 #
 # Two losses for *one* model need nothing new: `scaler.scale(a + b).backward()`. If you call `backward()`
 # for each loss, scale each of them.
@@ -293,9 +298,13 @@ plots.scaled_training(
 )
 
 # %% [markdown]
-# Now we leave out the other parts, one at a time. We compare each loss after the restart with the loss
-# of the same step in the run that was not interrupted. "random numbers" stands for the state of
-# PyTorch's generator, from which `Dropout` draws. "batches" is the order of the data and our place in it.
+# The new scaler starts at 65,536 again, and skips steps until its scale fits. Until then the curve
+# is flat.
+#
+# Now we leave out the other parts, one at a time. We compare each loss after the restart with the
+# loss of the same step in the run that was not interrupted. "random numbers" stands for the state
+# of PyTorch's generator, from which `Dropout` draws. "batches" is the order of the data and our
+# place in it.
 
 # %% tags=["question"]
 predict("training_loops.last_to_show")
@@ -310,8 +319,10 @@ for part in ("nothing", *parts):
     print(f"without {part:15} the first loss that differs: {first}")
 
 # %% [markdown]
-# With all six parts, the run continues to the last bit, here on a CPU. We haven't measured it on a GPU.
-# There, even two runs of the same code can differ, because some operations don't add in a fixed order
+# The schedule shows last. The rate of the moment is stored in the optimizer, and should next change
+# 12 steps after the restart. With all six parts, the run continues to the last bit, here on a CPU.
+# We haven't measured it on a GPU. There, even two runs of the same code can differ, because some
+# operations don't add in a fixed order
 # ([docs](https://docs.pytorch.org/docs/stable/notes/randomness.html)).
 #
 # On a GPU, `Dropout` draws from the GPU's own generator. `torch.get_rng_state()` gives you
@@ -321,8 +332,7 @@ for part in ("nothing", *parts):
 #
 # Save after `update()`, not between the pieces of a step: the gradients added up so far are in no
 # `state_dict()`. And make one scaler for the whole run, not one for each epoch: each new scaler may
-# skip steps again. But a second run in the same script gets a new one. With the old one, it would
-# start with the scale that the first run ended with.
+# skip steps again.
 #
 # ## The validation
 #
@@ -336,16 +346,13 @@ for part in ("nothing", *parts):
 #
 # Call `model.train()` afterwards, or the next epoch trains without dropout.
 #
-# `nn.TransformerEncoder` has such a path, if its layers were made with `batch_first=True`. It runs in eval
-# mode and without gradients. In PyTorch 2.13, a CPU's autocast doesn't turn it off, so the output is
-# 16-bit where it is FP32 with gradients. With a mask for padding at the end, and without
-# `norm_first=True`, the path returns zeros for padded rows. In a BF16 region it then raises
-# `expected scalar type Float but found BFloat16`. `torch.backends.mha.set_fastpath_enabled(False)` turns
-# the path off.
+# `nn.TransformerEncoder` has such a path, if its layers were made with `batch_first=True`. In
+# PyTorch 2.13, a CPU's autocast doesn't turn it off, so the output is 16-bit where it is FP32 with
+# gradients. `torch.backends.mha.set_fastpath_enabled(False)` turns it off.
 #
-# Now we give the painter a BatchNorm layer. After 30 steps, one of the 600 pictures is broken once: its
-# pixels are a million, which is inf in FP16. The first layer adds up inf and -inf, and that is NaN. The
-# loss becomes NaN too, and the scaler skips the step. At the end we validate on the same 600 pictures.
+# Now we give the painter a BatchNorm layer. After 30 steps, one of the 600 pictures is broken once:
+# its pixels are a million, which is inf in FP16. The first layer adds up inf and -inf, and that is
+# NaN. The loss becomes NaN too, and the scaler skips the step.
 
 # %% tags=["question"]
 predict("training_loops.batch_norm_after_a_skip")
@@ -366,6 +373,9 @@ with torch.no_grad():
     print(f"validation:      error per pixel {painting_loss(model, pictures)[1]:.3f}")
 
 # %% [markdown]
+# The scaler saved the weights. But the forward pass put NaN into BatchNorm's running statistics,
+# where it stays, and only the validation uses them.
+#
 # Why the same precision? We take the model of the run that was not interrupted, and put two layers
 # before it. The first multiplies each pixel by 100,000, the second divides by 100,000. With exact
 # numbers, that changes nothing. We validate it in FP32, BF16 and FP16.
@@ -388,7 +398,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # validation would still look healthy.
 #
 # If the model will run in another precision than the one you trained it in, validate it in that
-# precision too. [[deep training_loops]] compares two ways to serve.
+# precision too.
 #
 # ## One loop for FP32, BF16 and FP16
 #
@@ -397,8 +407,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # of libraries do this for you: `TrainingArguments(bf16=True)` in Hugging Face Transformers, or
 # `precision="bf16-mixed"` in Lightning.
 #
-# A checkpoint may go from one precision to another. Suppose that you trained in BF16 with the scaler
-# off, and saved its state. Now you resume in FP16, with a scaler that is on.
+# A checkpoint may go from one precision to another.
 
 # %% tags=["question"]
 predict("training_loops.state_of_a_scaler_that_is_off")
@@ -413,6 +422,8 @@ print("off into on:", raised(lambda: on.load_state_dict(off.state_dict())))
 print("on into off:", raised(lambda: off.load_state_dict(on.state_dict())))
 
 # %% [markdown]
+# A scaler that is on refuses an empty state. One that is off ignores what it gets.
+#
 # ## What does a wrong order do?
 #
 # Below are the calls of a training step with four micro-batches, clipping and a schedule, out of order.
@@ -425,9 +436,6 @@ from amp_lessons.lessons.widgets import OrderTheCalls
 OrderTheCalls()
 
 # %% [markdown]
-# If `zero_grad` stands in the loop, only the gradient of the last micro-batch is left. It is still
-# divided by 4. So with SGD, the network learns as with a quarter of the learning rate. There is no error.
-#
 # ## When a loop misbehaves
 #
 # | what you see | a likely cause | the cure |

@@ -74,12 +74,15 @@ print(f"lowest error per pixel: FP32 {min(fp32):.3f}, FP16 {min(mixed):.3f}")
 plots.scaler_path(log.records, title="FP16: sigmoid, then BCELoss")
 
 # %% [markdown]
+# FP16 gets stuck: the scaler skips many steps in a row, until its scale is so small that gradients
+# become zero. The fault is in the loss, not in the scale.
+#
 # ## A large logit, and a black pixel
 #
-# At the edge, nearly all pages are white, so the painter soon gives such a pixel a large logit. What if a
-# page is black there, so that the target is 0? The true loss of this pixel is about as large as its logit
-# ([[deep how_numbers_break]] looks at that loss). Its true gradient is nearly 1, before the division by
-# the number of pixels. `BCELoss` cuts its logarithms off at −100.
+# At the edge, nearly all pages are white, so the painter soon gives such a pixel a large logit.
+# What if a page is black there, so that the target is 0? The true loss of this pixel is about as
+# large as its logit. Its true gradient is nearly 1, before the division by the number of pixels.
+# `BCELoss` cuts its logarithms off at −100.
 #
 # The table below shows loss and gradient for three logits. The row names the format of the logit, and so
 # of the sigmoid. The loss is computed in FP32. The lower half of the table has the form of this
@@ -106,6 +109,9 @@ for name, loss_of_logit in losses.items():
         print(f"  {dtype!s:15} loss, gradient{row}")
 
 # %% [markdown]
+# In FP32, the sigmoid of 20 is rounded to 1. So the loss is cut off at 100, and the gradient is 0
+# instead of 1. FP16 and BF16 fail earlier, and the loss that takes logits doesn't fail at all.
+#
 # ## What does BF16 do?
 #
 # From a logit of 6.25 on, BF16's sigmoid is exactly 1, and the gradient of a wrong pixel is exactly 0.
@@ -143,10 +149,9 @@ plots.paintings(rows)
 #
 # ## Why CUDA refuses BCELoss
 #
-# On CUDA, autocast refuses `BCELoss` with an error, in FP16 and in BF16. You might blame the rounded
-# sigmoid. PyTorch gives another reason: the gradient of the probability. For a target of 1, it is −1/p.
-# If p is 6e-6, that is −167,000, too large for FP16. (BF16 has room for it, but the rule doesn't look at
-# the dtype.)
+# On CUDA, autocast refuses `BCELoss` with an error, in FP16 and in BF16. You might blame the
+# rounded sigmoid. PyTorch gives another reason: the gradient of the probability. For a target of 1,
+# it is −1/p. If p is 6e-6, that is −167,000, too large for FP16.
 #
 # Would a cast to FP32 in front of the loss help? The next cell tries it on a CPU.
 
@@ -193,12 +198,11 @@ for place in ("cpu", "cuda"):
         print(f"{place:4}  cross_entropy of {call:14}  {kept / 1e9:.1f} GB")
 
 # %% [markdown]
-# Both CPU rows show 16.8 GB, because a CPU's autocast casts the logits to FP32 itself.
+# On CUDA `logits` costs more: the log-softmax is kept in BF16, and again in FP32 for `nll_loss`.
+# With `.float()`, both keep the same FP32 tensor. (A CPU's autocast casts the logits to FP32
+# itself.)
 #
-# If 16.8 GB are too much, take a few tokens of the texts at a time through the last layer and the
-# loss, and call `backward()` on that part's loss before the next part. If you only split the loss,
-# autograd keeps as much as before. PyTorch 2.13 has such a loss, `linear_cross_entropy`, which
-# [[lesson memory]] tries out.
+# If 16.8 GB are too much, compute last layer and loss in pieces: [[lesson memory]] shows how.
 #
 # ## Which results fit?
 #
@@ -225,6 +229,8 @@ for name, result in results.items():
     print(f"{name:15} {result.dtype} {result.item():9,.0f}")
 
 # %% [markdown]
+# `h.var()` is 360,000, too large for the FP16 in which it is stored. `h.std()` is 600, and fits.
+#
 # ## One page is blank
 #
 # In [[lesson autocast_ops]], a norm written by hand failed because its squares were too large. Here
@@ -279,9 +285,9 @@ print(f"FP16: {len(log.skipped_steps)} of 120 steps skipped")
 #
 # ## Is 1e-6 large enough?
 #
-# Many models use an eps of 1e-6. FP16 has that number, as a [[term subnormal]] one. So the norm divides a
-# blank page's code by 0.001, and the result is 0. The forward pass is safe. How does the training go?
-# (It runs on a CPU again, where `rsqrt` of FP16 gives FP16.)
+# Many models use an eps of 1e-6. FP16 has that number, as a [[term subnormal]] one. So the norm
+# divides a blank page's code by 0.001, and the result is 0. The forward pass is safe. (It runs on a
+# CPU again, where `rsqrt` of FP16 gives FP16.)
 #
 # The next cell also tries larger values, the norm with `.float()` in front, and PyTorch's own.
 
@@ -305,13 +311,14 @@ for name, norm in norms.items():
 plots.training(curves, title="A blank page, and five norms in FP16", ylabel="error per pixel")
 
 # %% [markdown]
-# PyTorch's `layer_norm`, `group_norm` and `rms_norm` compute their statistics in FP32, even if input and
-# output are FP16. We tried that on a CPU, in PyTorch 2.13. On CUDA, autocast runs these three in FP32
-# altogether. So prefer them to a formula of your own. If you write one, begin with `.float()`.
+# Up to an eps of 1e-4, every step is skipped, although the loss is finite: the derivative of
+# `rsqrt` is inf in FP16. With FP32 inside, even 1e-8 works. PyTorch's `layer_norm`, `group_norm`
+# and `rms_norm` compute their statistics in FP32, even if input and output are FP16. (We tried that
+# on a CPU, in PyTorch 2.13.) So prefer them to a formula of your own. If you write one, begin with
+# `.float()`.
 #
-# Batch norm computes the mean and the variance of each batch in FP32 too. But it updates its running
-# averages in the forward pass, so a step that the scaler skips has changed them already. In
-# [[lesson training_loops]], one broken picture was enough to make the validation loss NaN.
+# Batch norm updates its running averages in the forward pass, so a step that the scaler skips has
+# changed them already ([[lesson training_loops]]).
 #
 # ## Where does the stream end?
 #
@@ -367,8 +374,8 @@ with torch.autocast("cpu", dtype=bfloat):
 # the first pair it is 1, so the angles are 0, 1, 2, … up to 4,095. The score should then depend only on
 # the distance between the two words.
 #
-# Positions and frequencies are FP32. In the cell below, as in many models, they are multiplied by a matrix
-# product: a column times a row. It runs in a BF16 region.
+# As in many models, positions and frequencies are multiplied by a matrix product: a column times a
+# row.
 
 # %% tags=["question"]
 predict("losses_and_ops.rotary_angles")
@@ -390,11 +397,13 @@ for place in (0, 100, 300, 1000, 4000):
     print(f"{place:19} {row[0].item():16.2f} {row[1].item():16.2f}")
 
 # %% [markdown]
-# Compute angles in a region with `enabled=False`, as Hugging Face's Llama and Gemma do since 2024
-# ([pull request 29285](https://github.com/huggingface/transformers/pull/29285)). There is an image model
-# whose positions begin at 65,536, where BF16 numbers are 512 apart. Under autocast, all positions of an
-# image became one, and the model painted a single flat color
-# ([pull request 13922](https://github.com/huggingface/diffusers/pull/13922)).
+# Autocast rounds the positions to BF16, so above 256 neighbours share an angle. The scores depend
+# on the position, although the distance is always 3. Compute angles in a region with
+# `enabled=False`, as Hugging Face's Llama and Gemma do since 2024 ([pull request
+# 29285](https://github.com/huggingface/transformers/pull/29285)). There is an image model whose
+# positions begin at 65,536, where BF16 numbers are 512 apart. Under autocast, all positions of an
+# image became one, and the model painted a single flat color ([pull request
+# 13922](https://github.com/huggingface/diffusers/pull/13922)).
 #
 # ## A backward pass of your own
 #
@@ -434,6 +443,8 @@ print("x @ weight:", outcome(lambda: learn(torch.matmul)))
 print("Product:   ", outcome(lambda: learn(Product.apply)))
 
 # %% [markdown]
+# `backward()` runs outside the region, where nobody casts: the FP16 gradient meets the FP32 weight.
+#
 # ## Two decorators fix it
 #
 # They stand between `@staticmethod` and `def`, each above its half.

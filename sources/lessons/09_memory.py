@@ -53,6 +53,8 @@ print(f"mixed precision: Anna's peak {anna_amp.peak / GiB:.1f} GiB", end=", ")
 print(f"Ben's peak {ben_amp.peak / GiB:.1f} GiB")
 
 # %% [markdown]
+# Anna's run fits now, and Ben's peak hasn't moved.
+#
 # ## What does one parameter cost?
 #
 # To see what differs, we look at one parameter first. The painter, the network of
@@ -77,10 +79,9 @@ for kind in (torch.optim.SGD, torch.optim.Adam):
         print("{:25}{:6.1f}{:10.1f}{:11.1f}".format(name, *each))
 
 # %% [markdown]
-# Autocast changes none of these numbers. Its 16-bit copies of the weights come on top, 2 bytes each, and
-# are gone after the backward pass. So mixed precision doesn't give you "a smaller model", and the file
-# that you save has its usual size. (Adam also counts its steps, in 4 bytes for each tensor. That is
-# too little to see here. SGD with momentum would have 4 bytes in the last column.)
+# Autocast changes none of these numbers. Its 16-bit copies of the weights come on top, 2 bytes
+# each, and are gone after the backward pass. So mixed precision doesn't give you "a smaller model",
+# and the file that you save has its usual size.
 #
 # These bytes don't all appear at once. When you create a model of a billion parameters, it takes 3.7
 # GiB. The gradients come in the first backward pass, and Adam's two averages in the first
@@ -121,11 +122,10 @@ plots.memory_over_time(
 )
 
 # %% [markdown]
-# In the forward pass the curves climb, because each layer keeps something for the backward pass. In the
-# backward pass that is freed again, and gradients appear. After `optimizer.step()`, the same is left in
-# both runs: 16 bytes for each parameter (1.02 MiB), the pictures (0.15 MiB), and the loss. (The loss
-# takes more than the 4 bytes of its number. See [[deep memory]].) So mixed precision made the hills
-# lower, and not the ground that they stand on.
+# In the forward pass the curves climb, because each layer keeps something for the backward pass. In
+# the backward pass that is freed again, and gradients appear. After `optimizer.step()`, the same is
+# left in both runs: 16 bytes for each parameter (1.02 MiB), the pictures (0.15 MiB), and the loss.
+# So mixed precision made the hills lower, and not the ground that they stand on.
 #
 # The second hill is higher than the first, mostly because Adam's averages are there now. So a run can
 # pass its first step and die in the second.
@@ -143,6 +143,9 @@ plots.memory_over_time(
 )
 
 # %% [markdown]
+# The peak is in `optimizer.step()`. Adam's averages appear there, and for a moment one more number
+# for each parameter. Autocast is off by then, so the two curves meet.
+#
 # ## What does the forward pass leave behind?
 #
 # The hills are made of results that are kept for the backward pass: [[term
@@ -167,6 +170,9 @@ for amp in (False, True):
         print(f"    {t.dtype}  {tuple(t.shape)!s:9}  {t.nbytes:7,} bytes")
 
 # %% [markdown]
+# Autocast halves the hidden results, but not the output. And it keeps 16-bit copies of the input
+# and the weights: 83% in all.
+#
 # ## How many layers, how large a batch?
 #
 # The peak of the 16-layer painter fell by about a quarter. How does that depend on the number of layers,
@@ -188,6 +194,9 @@ for layers in (3, 4, 16):
     print(f"{layers:2} layers ", *ratios, sep="  ")
 
 # %% [markdown]
+# With three layers, the copies of the batch and of the output cost what autocast saves on two
+# hidden results.
+#
 # ## A tutorial that needed more
 #
 # PyTorch's [recipe for mixed
@@ -220,9 +229,9 @@ print(f"weights and biases in 16 bits  {copies / MiB:7,.1f} MiB")
 # ## What fills yours?
 #
 # The calculator below adds up the parts of a step for a model and a batch of your choice, with the
-# autocast rules of CUDA. It adds *all* parts, as if they were alive together, so a peak can be lower.
-# It leaves out temporary results, such as the last 5.8 GiB of Ben's peak, so a peak can be higher. For
-# planning that is good enough: you see at a glance which part is the largest.
+# autocast rules of CUDA. It adds *all* parts, as if they were alive together, so a peak can be
+# lower. It leaves out temporary results, such as the last 5.8 GiB of Ben's peak, so a peak can be
+# higher.
 #
 # Try your own sizes, and then Ben's model with Adam. At what batch size do the activations first
 # take more than half of the FP32 bytes?
@@ -287,18 +296,18 @@ print(f"logits in 16 bits: {2 * logits / GiB:.1f} GiB")
 print(f"peak of the loss:  {peak / GiB:.1f} GiB, {peak / logits:.0f} bytes per logit")
 
 # %% [markdown]
-# The loss of one token doesn't depend on the other tokens. So you can take a part of the tokens, compute
-# its logits, its loss and its backward pass, and go on to the next part. Then only the logits of one
-# part are alive.
+# At the peak, three FP32 numbers are alive for each logit: the log-softmax and two gradients. The
+# loss of one token doesn't depend on the other tokens. So you can take a part of the tokens,
+# compute its logits, its loss and its backward pass, and go on to the next part. Then only the
+# logits of one part are alive.
 
 # %%
 for pieces in (1, 4, 16, 64):
     print(f"{pieces:2} pieces: peak of the loss {loss_peak(pieces) / GiB:.1f} GiB")
 
 # %% [markdown]
-# With 64 pieces, most of the 0.4 GiB are gradients of the last layer's weights, `head`: 0.2 GiB,
-# and as much again while the gradient of one piece is added. Call `backward()` for each piece: if
-# you call it once, at the end, autograd keeps 4 bytes for each logit.
+# Call `backward()` for each piece: if you call it once, at the end, autograd keeps 4 bytes for each
+# logit.
 #
 # PyTorch 2.13 has this ready to use: `linear_cross_entropy` takes the hidden states and the weights
 # of the last layer. But it cuts the tokens into pieces only if you pass `options`.
@@ -337,10 +346,9 @@ for name, options in (("no options", None), ("options", LinearCrossEntropyOption
 # [Chen and others](https://arxiv.org/abs/1604.06174) made popular in 2016. It has nothing to do with the
 # checkpoints that you save to a file.
 #
-# The price is about one more forward pass. A backward pass is about as much work as two of them, so a
-# step does a third more. The network is cut into segments, and each segment but the last keeps only
-# its input. The last is not computed again, because its backward pass comes first. We cut the 16-layer
-# painter (with 1 segment it isn't cut).
+# The price is about one more forward pass. A backward pass is about as much work as two of them, so
+# a step does a third more. The network is cut into segments, and each segment but the last keeps
+# only its input. The last is not computed again, because its backward pass comes first.
 
 # %% tags=["question"]
 predict("memory.fewest_segments")
@@ -363,8 +371,9 @@ for segments in (1, 2, 4, 8, 16):
     print(f"{segments:2} segments    {fp32.peak / MiB:5.2f} MiB        {amp.peak / MiB:5.2f} MiB")
 
 # %% [markdown]
-# Here, checkpointing and mixed precision together need less than either of them alone.
-# [[Lesson past_one_gpu]] uses checkpointing in earnest, with what can go wrong.
+# With 4 segments, 4 inputs are kept, and at most 4 layers at a time are there in full. That is the
+# best balance here. Here, checkpointing and mixed precision together need less than either of them
+# alone. [[Lesson past_one_gpu]] uses checkpointing in earnest, with what can go wrong.
 #
 # ## And Ben?
 #
@@ -387,10 +396,13 @@ for name, parts in {
     print(f"{name:28}  {' + '.join(map(str, parts))} = {sum(parts):2}: {total:.1f} GiB")
 
 # %% [markdown]
+# At Ben's peak no activation is alive, so checkpointing and shorter texts change nothing. Adam in 8
+# bits fits. (`fused=True` is too close: his backward pass needs 23.8 GiB.)
+#
 # Ready-made 8-bit optimizers are in
-# [bitsandbytes](https://huggingface.co/docs/bitsandbytes/main/en/reference/optim/optim_overview), for
-# example. The [paper](https://arxiv.org/abs/2110.02861) behind them reports the same quality as with
-# 32-bit averages on the tasks that it tried.
+# [bitsandbytes](https://huggingface.co/docs/bitsandbytes/main/en/reference/optim/optim_overview),
+# for example. The [paper](https://arxiv.org/abs/2110.02861) behind them reports the same quality as
+# with 32-bit averages on the tasks that it tried.
 #
 # ## Pick by what is full
 #

@@ -54,53 +54,58 @@ pairs = published.best_pairs()  # one for each model variant and kind of GPU, on
 predict("speed.six_models")
 
 # %%
-a100 = quoted.on(pairs, "A100")
-six = quoted.of(a100, "BERT", "HiFi-GAN", "nnU-Net", "SSD300", "Tacotron 2", "Transformer big")
-six = sorted(quoted.like_for_like(six), key=lambda pair: pair.speedup)
+names = "BERT", "HiFi-GAN", "nnU-Net", "SSD300", "Tacotron 2", "Transformer big"
+a100 = quoted.like_for_like(quoted.on(pairs, "A100"))
+six = sorted(quoted.of(a100, *names), key=lambda pair: pair.speedup)
 for pair in six:
     rates = f"{pair.rate_baseline:>10,.1f} → {pair.rate_mixed:>10,.1f} {pair.unit}"
     print(f"{pair.name:24} {rates:46} {pair.speedup:.2f} times as fast")
 print("sources, such as", six[0].url)
 
 # %% [markdown]
-# In this list both sides of a pair have the same batch. The gains go from a loss to nearly 2, so
-# "two to three times" is no answer. It depends on what your model spends its time with.
+# With the same batch on both sides, the gains go from a loss to nearly 2, so "two to three times"
+# is no answer. Tacotron 2 makes many small operations, which hardly gain, and autocast adds more of
+# them.
 #
-# NVIDIA's tables have 287 pairs, several for each model. Here are those 25 models, with one pair
-# for each kind of GPU. A filled marker means that both sides had the same batch and, as far as we
-# know, the same memory layout, which is the order of a picture's numbers in memory. An open marker
-# means that one of these differs, or isn't printed.
+# NVIDIA's tables have 287 pairs, several for each model. Here are the six models on both GPUs. A
+# filled marker means that both sides had the same batch and, as far as we know, the same memory
+# layout, which is the order of a picture's numbers in memory. An open marker means that one of
+# these differs, or isn't printed.
 
 # %%
 for gpu in ("V100", "A100"):
     gains = [pair.speedup for pair in quoted.on(published.training, gpu)]
     print(f"{gpu}: {len(gains)} pairs, median {statistics.median(gains):.2f}", end=", ")
     print(f"from {min(gains):.2f} to {max(gains):.2f}")
-gain_plots.dumbbell(quoted.first_variants(quoted.on_both(pairs)))
+every = quoted.first_variants(quoted.on_both(pairs))
+gain_plots.dumbbell(quoted.of(every, *names))  # all 25 models: gain_plots.dumbbell(every)
 
 # %% [markdown]
+# All six gain less on the A100 than on the V100, and so do nearly all 25.
+#
 # ## What are you comparing with?
 #
-# For nearly every model the A100 gains less than the V100. Is mixed precision worse on the newer
-# GPU? Look at the rates themselves. Pre-training BERT large on one V100 gave 50 sequences a second
-# in FP32, and 224 in mixed precision.
+# Is mixed precision worse on the newer GPU?
 
 # %% tags=["question"]
 predict("speed.a100_without_amp")
 
 # %%
-rates = quoted.four_rates(quoted.first_variants(quoted.one_gpu(published.training)))
+alone = quoted.first_variants(quoted.one_gpu(published.training))
+rates = quoted.four_rates(alone)
 for row in rates:
     if row.name.startswith("BERT large seq 128"):
         print(f"V100: FP32 {row.v100_fp32:.0f}, mixed {row.v100_mixed:.0f} sequences/s")
         print(f"A100: TF32 {row.a100_tf32:.0f}, mixed {row.a100_mixed:.0f} sequences/s")
-gain_plots.tf32_share(rates)
+ahead = sum(row.a100_tf32 > row.v100_mixed for row in rates)
+print(f"The A100 in TF32 is ahead of the V100 in mixed precision: {ahead} of {len(rates)} models")
+# all 25 models: gain_plots.tf32_share(rates)
+gain_plots.tf32_share(quoted.four_rates(quoted.of(alone, *names)))
 
 # %% [markdown]
-# In this figure open markers are the 32-bit runs, and filled ones mixed precision. Each rate is the
-# best that is printed for one GPU, so a few ratios differ from the figure above. For 15 of the 25
-# models the A100 in TF32 is ahead of the V100 in mixed precision. It starts where the older GPU
-# ends, and there is less left to gain.
+# The A100 in TF32 (open marker) starts where the older GPU in mixed precision (filled) ends, so
+# there is less left to gain. (Each rate is the best that is printed for one GPU, so a few ratios
+# differ from the figure above.)
 #
 # Is your own baseline TF32? With PyTorch's defaults, convolutions and RNNs use it on an A100 or
 # newer, and matrix products don't: they run in FP32 as the standard says, called IEEE FP32.
@@ -114,7 +119,7 @@ gain_plots.tf32_share(rates)
 # ## What else changed?
 #
 # Mixed precision often leaves room for a larger batch, and people use it. So in 56 of the 140 pairs
-# on A100s the batch differs, or isn't printed. The median of all 140 is 1.60.
+# on A100s the batch differs, or isn't printed.
 
 # %% tags=["question"]
 predict("speed.same_batch")
@@ -126,13 +131,13 @@ for kind in ("same batch", "other batch", "batch not printed"):
         print(f"{gpu}, {kind:18} {len(gains):3} pairs, median {statistics.median(gains):.2f}")
 
 # %% [markdown]
+# With the same batch on both sides, the A100's median is only 1.42: a larger batch gains by itself.
 # To learn what the *format* gives, compare runs of the same batch, the same memory layout and the
 # same software. To learn what *you* gain, let mixed precision use the batch that fits. Both are
 # honest if you say which it is.
 #
-# The size of the batch matters in another way too. Here is inference with ResNet50 on a V100: at a
-# batch of 256, mixed precision is 2.68 times as fast as FP32. (NVIDIA's script also gives it
-# another layout, at each batch.)
+# The size of the batch matters in another way too. Here is inference. (NVIDIA's script also changes
+# the layout for mixed precision, at each batch.)
 
 # %% tags=["question"]
 predict("speed.batch_of_one")
@@ -142,15 +147,15 @@ chosen = quoted.of(published.inference, "ResNet50", "EfficientNet-b0", "SSD300")
 gain_plots.gain_by_batch(chosen)
 
 # %% [markdown]
-# With batches this small the GPU isn't the limit. Python starts each operation on the GPU. That is
-# called a launch, and takes some microseconds. If the GPU is done sooner than that, it waits.
-# Autocast adds launches, because each cast is one, so the step can get slower.
+# With one picture at a time, each of these runs is slower in mixed precision. With batches this
+# small the GPU isn't the limit. Python starts each operation on the GPU. That is called a launch,
+# and takes some microseconds. If the GPU is done sooner than that, it waits. Autocast adds
+# launches, because each cast is one, so the step can get slower.
 #
 # ## Was it on at all?
 #
 # Lambda, who rent out GPUs, published runs on newer ones too, up to a B200. On the B200, four of
-# the models labelled FP16 came out near 1: ResNet50 1.04, WaveGlow 1.03, SSD300 0.98 and Tacotron 2
-# 0.98. In two of the four programs mixed precision was never switched on.
+# the models labelled FP16 came out near 1.
 
 # %% tags=["question"]
 predict("speed.four_near_one")
@@ -161,8 +166,9 @@ print(quoted.across_gpus(published, models))
 gain_plots.placebo(published.by_model())
 
 # %% [markdown]
-# Lambda's scripts for WaveGlow and Tacotron 2 pass `--amp-run`. NVIDIA's programs know `--amp`, and
-# ignore what they don't know. The logs say it: `PARAMETER amp : False`, such as [this
+# WaveGlow and Tacotron 2 gain next to nothing on any GPU. Lambda's scripts for them pass
+# `--amp-run`. NVIDIA's programs know `--amp`, and ignore what they don't know. The logs say it:
+# `PARAMETER amp : False`, such as [this
 # one](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results/H100_80GB_SXM5_v1/PyTorch_waveglow_FP16/14-02-2023_05-15-28.txt#L15)
 # of WaveGlow on an H100. So 292 pairs labelled FP16, 130 of them on one GPU, compare 32 bits with
 # 32 bits: a placebo. (Of NCF's runs, some had it on and some didn't.)
@@ -193,23 +199,24 @@ for name, (launch, loader, gpu) in machines.items():
     print(f"{name:8}", "".join(f"{time:9.0f} ms" for time in times))
 
 # %% [markdown]
-# (These three machines are made up, to show the pattern.) For the B200, [Lambda's
+# Only the launches cost the same for each batch, and only the loader's wait ends with the data on
+# the GPU. (The three machines are made up.) For the B200, [Lambda's
 # log](https://github.com/lambdal/deeplearning-benchmark/blob/aa5addb6a53675a649a80036dad548f1c27cbcc4/pytorch/results_v2/LambdaOD_test_1xB200_192GB_129-213-83-251_v2/PyTorch_resnet50_AMP/10-12-2025_03-07-21.txt)
 # answers. ResNet50 trains there on one made-up batch that stays on the GPU, so the loader is out. A
 # step takes 0.558 s with 1,664 pictures in the run labelled FP32, and 1.077 s with 3,328 in mixed
-# precision. These are medians of the logged steps. The log's own means count the first step, of 5 to
-# 7 s. A step's launches take milliseconds, so it is the GPU itself. One thing to try is the
+# precision. A step's launches take milliseconds, so it is the GPU itself. One thing to try is the
 # layout: both runs use `nchw`, where NVIDIA's mixed runs use channels_last.
 #
 # ## Equal quality?
 #
 # A run that learns nothing can be very fast. 25 of NVIDIA's pairs print the mean accuracy of
-# several runs, and how far the runs lie apart: their standard deviation. The figure shows each
-# difference between mixed and 32-bit in units of that spread, of both sides together.
+# several runs, and how far the runs lie apart: their standard deviation. The figure shows the six
+# largest differences between mixed and 32-bit, in units of that spread, of both sides together.
 
 # %%
-print(gain_plots.within(published.spread_pairs()))
-gain_plots.accuracy_spread(published.spread_pairs())
+spread = sorted(published.spread_pairs(), key=lambda pair: abs(pair.deviations))
+print(gain_plots.within(spread))
+gain_plots.accuracy_spread(spread[-6:])  # all 25 pairs: gain_plots.accuracy_spread(spread)
 
 # %% [markdown]
 # Two of 25 lie outside of two standard deviations, one on each side. Mixed precision is ahead in 16
@@ -319,10 +326,8 @@ print(step_table(report))
 # %% [markdown]
 # Time your own model with `time_training(make_model, make_batch)`. With a GPU, go on with
 # `amp-lessons bench --record my_gpu` in a terminal: it measures three models in each format, the
-# CNN in two memory layouts. It writes a file to the `records` folder of your workspace. On Colab, put `!` before the command and
-# download the file whose path it prints. A T4 has neither TF32 nor BF16 in hardware, and those rows
-# say so. (Nobody has run it on Colab yet.) The next cell puts your record beside the published
-# runs.
+# CNN in two memory layouts. It writes a file to the `records` folder of your workspace. (On Colab,
+# put `!` before the command.) The next cell puts your record beside the published runs.
 
 # %% tags=["live"]
 from amp_lessons.amp.speed import load_records, own_records, published_beside

@@ -91,14 +91,19 @@ plots.training(
 )
 
 # %% [markdown]
+# The compiled painter ends far higher. Its backward pass was recorded during the first forward
+# call, when FP16 autocast was on. So it runs in FP16, and every gradient but the last bias's
+# becomes zero.
+#
 # There are two ways out, and either is enough:
 #
 # - **A setting.** `backward_pass_autocast` says under which autocast the backward pass is recorded. In
 #   PyTorch 2.13, and still in 2.15, its default is `"same_as_forward"`. Set it to `"off"` once, at the
 #   top of your script:
 #   `torch._functorch.config.backward_pass_autocast = "off"`.
-# - **A larger part.** Compile the function that switches autocast on. Here that is `error_of`. Then
-#   autocast is still off when the compiled call begins, and the backward pass is recorded without it.
+# - **A larger part.** Compile the function that opens the FP16 region: here `error_of`, which calls
+#   the painter. Autocast is still off when that call begins, so the backward pass is recorded
+#   without it.
 #
 # The next cell tries both. It changes the setting for one training only. Below, you see what two of the
 # painters paint.
@@ -118,11 +123,13 @@ plots.paintings(
 )
 
 # %% [markdown]
-# PyTorch reads the setting each time it compiles: at the first call of the model, and later if inputs of
-# another shape make it compile again. `_functorch` isn't a public name, so the setting may change: a
-# [pull request](https://github.com/pytorch/pytorch/pull/177287) of March 2026 proposed `"off"` as the
-# default. The fault isn't special to CPUs:
-# [issue 153044](https://github.com/pytorch/pytorch/issues/153044) reports it on CUDA.
+# Both ways reach eager mode's error. By default the painter only learns the average picture.
+# PyTorch reads the setting each time it compiles: at the first call of the model, and later if
+# inputs of another shape make it compile again. The underscore in `_functorch` marks a private part
+# of PyTorch, so the setting may change. (A [pull
+# request](https://github.com/pytorch/pytorch/pull/177287) of March 2026 proposed `"off"` as the
+# default.) On CUDA, [issue 153044](https://github.com/pytorch/pytorch/issues/153044) reports the
+# same fault.
 #
 # ## And under BF16 autocast?
 #
@@ -146,14 +153,11 @@ print(f"compiled, default setting: {relative_error(default, eager):.1%}")
 print(f'compiled, setting "off":   {relative_error(switched_off, eager):.1%}')
 
 # %% [markdown]
-# In the default setting, the inputs of the matrix products are rounded to 8 significant bits. Each
-# rounding changes a number by up to 1/256 of its value, and part of that averages out in the sums.
-# So the painter learns nearly as well. But you asked for an FP32 part, and got gradients in the
-# precision of BF16.
+# A difference of 0.1% is small, and the painter learns nearly as well. But you asked for an FP32
+# part, and its gradients have only BF16's 8 significant bits.
 #
-# Under BF16, no curve and no scaler would have shown this loss of precision. So when you compile a
-# model, compare the gradients of one batch with eager mode, once. For an FP32 part, the difference
-# should be far below the 0.1% that you see here.
+# No curve and no scaler shows that. So when you compile a model, compare the gradients of one batch
+# with eager mode, once. For an FP32 part, the difference should be far below 0.1%.
 #
 # ## Out of memory: run the block twice
 #
@@ -201,13 +205,15 @@ calls = {
 }
 found = {name: fp16_pass(painter, pictures, call) for name, call in calls.items()}
 for name, one in found.items():
-    apart = relative_error(one.gradients, found["plain"].gradients)
-    print(f"{name:10}  first layer: {', '.join(one.dtypes)}; gradients differ by {apart:.2%}")
+    difference = relative_error(one.gradients, found["plain"].gradients)
+    print(f"{name:10}  first layer: {', '.join(one.dtypes)}; gradients differ by {difference:.2%}")
 kept = [found[name].kept / 1024 for name in ("plain", "checkpoint")]
 print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 
 # %% [markdown]
-# With `checkpoint`, autograd keeps only the input: 600 pictures of 64 FP32 numbers are 150 KiB.
+# `Recompute` runs the painter again in FP32, because `backward()` is called outside autocast.
+# `checkpoint` restores the autocast of the first run. It keeps only the input, here 150 KiB,
+# however many layers the block has.
 #
 # The fix for code like `Recompute` comes from [[lesson losses_and_ops]]. Decorate `forward` with
 # `torch.amp.custom_fwd(device_type=…)`, which notes the state of autocast. Decorate `backward` with
@@ -215,8 +221,8 @@ print("autograd keeps {:.0f} KiB, with checkpoint {:.0f} KiB".format(*kept))
 # are then equal.
 #
 # Without `use_reentrant=False`, `checkpoint` warns in PyTorch 2.13, and uses its older version.
-# That one doesn't train a block if the block's input needs no gradient. A batch of pictures needs
-# none. `Recompute` has the same limit, so `fp16_pass` makes the pictures require a gradient.
+# That one doesn't train a block if the block's input needs no gradient. (`Recompute` has the same
+# limit.)
 #
 # ## A second GPU
 #
@@ -298,8 +304,8 @@ plots.scaled_training(
 #
 # ## An inf after the exchange
 #
-# When `backward()` returns, DDP has done its work. In the next experiment, one number in rank 1's
-# gradients becomes inf after that, in step 40. A line of your own that changes gradients could do this.
+# When `backward()` returns, DDP has done its work. A line of your own that changes gradients comes
+# after that.
 
 # %% tags=["question"]
 predict("past_one_gpu.inf_after_the_exchange")
@@ -307,19 +313,20 @@ predict("past_one_gpu.inf_after_the_exchange")
 # %%
 show("ddp gradient")
 alone = [rank.reports["ddp gradient"]["errors"] for rank in ranks]
-plots.curves(
+plots.training(
     {"rank 0": alone[0][40:], "rank 1": alone[1][40:], "inf in the loss": errors[0][40:]},
     title="DDP, with an inf on rank 1 after the exchange",
     xlabel="steps after step 40",
     ylabel="error per pixel",
-    alt="Three curves fall from 0.034. The one from the last experiment, with an inf in the loss, "
-    "ends at 0.015. Those of the two ranks in this experiment part and end above it.",
 )
 
 # %% [markdown]
-# DDP copies rank 0's parameters to the other ranks when it is built. It doesn't compare them later. The
-# ranks also come apart if only rank 0 loads the scaler's state when you resume. So log two numbers from
-# each rank now and then: its scale, and the sum of its weights.
+# Rank 1 skips step 40 and rank 0 makes it, so from there on they train different models, and both
+# end higher than before. No message says so.
+#
+# DDP copies rank 0's parameters to the other ranks when it is built. It doesn't compare them later.
+# The ranks also come apart if only rank 0 loads the scaler's state when you resume. So log two
+# numbers from each rank now and then: its scale, and the sum of its weights.
 #
 # ## Each rank holds a part
 #
@@ -327,8 +334,7 @@ plots.curves(
 # after the exchange. One of them has overflowed in the backward pass. Under DDP, its average is inf on
 # both ranks. Under FSDP2, it is inf on rank 1 alone, which holds this shard.
 #
-# FSDP2 stores parameters and gradients as *DTensors*: tensors that know on which ranks their other parts
-# are. In our experiment, rank 1 gets such an inf in step 40.
+# In our experiment, rank 1 gets such an inf in step 40.
 
 # %%
 plots.where_the_inf_is(ranks=2, parameters=6, bad=4)
@@ -340,8 +346,10 @@ predict("past_one_gpu.shard_with_an_inf")
 show("fsdp2 gradient")
 
 # %% [markdown]
-# This holds for FSDP2. Its predecessor FSDP1 (`FullyShardedDataParallel`) has plain tensors as shards.
-# There you use
+# Rank 0 skips too. FSDP2 stores gradients as *DTensors*, tensors that know on which ranks their
+# other parts are. When the scaler checks them, PyTorch takes the maximum of the result over all
+# ranks. FSDP2's predecessor FSDP1 (`FullyShardedDataParallel`) has plain tensors as shards. There
+# you use
 # [`ShardedGradScaler`](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/sharded_grad_scaler.py),
 # a scaler that sends the result of its check to the other ranks. If code of your own splits a model
 # among ranks, it must do the same. You write that in the [[exercises past_one_gpu|exercises]].
@@ -369,12 +377,7 @@ show("fsdp2 gradient")
 # *modules*. It has no list of operations as autocast has, so a softmax or a norm inside runs in
 # FP16 too. To keep a norm in FP32, give it a policy of its own ([[deep past_one_gpu]]).
 #
-# Before PyTorch 2.13, a checkpoint around such a module recomputed it without the cast of its input,
-# so the dtypes of the two passes differed
-# ([issue 159359](https://github.com/pytorch/pytorch/issues/159359)).
-#
-# Now suppose you use PyTorch 2.13, give only `param_dtype=torch.bfloat16` and leave out `reduce_dtype`.
-# For one parameter, rank 0 has a gradient of 256, and rank 1 has one of 1.
+# What if you leave out `reduce_dtype`?
 
 # %% tags=["question"]
 predict("past_one_gpu.mean_without_reduce_dtype")
@@ -385,9 +388,10 @@ for param_dtype, (first, second), low, full in ranks[0].reports["reduce"]:
     print(f"    mean in {param_dtype} {low:.4g}, in float32 {full:.4g}")
 
 # %% [markdown]
-# The first mean is what PyTorch 2.13 gives you if you leave out `reduce_dtype`. PyTorch 2.15 then follows
-# each parameter's `grad_dtype`. Unless you set that, it is the parameter's own dtype, here FP32
-# ([its source](https://github.com/pytorch/pytorch/blob/v2.15.0/torch/distributed/fsdp/_fully_shard/_fsdp_api.py)).
+# BF16 has no 257, so the sum becomes 256 and the mean 128: rank 1's gradient is lost. That is what
+# PyTorch 2.13 gives you if you leave out `reduce_dtype`. PyTorch 2.15 then follows each parameter's
+# `grad_dtype`. Unless you set that, it is the parameter's own dtype, here FP32 ([its
+# source](https://github.com/pytorch/pytorch/blob/v2.15.0/torch/distributed/fsdp/_fully_shard/_fsdp_api.py)).
 # Write the dtype down, and both versions do the same.
 #
 # FP32 in this exchange costs twice the bytes of a 16-bit format. Start with FP32. DDP averages
@@ -422,20 +426,18 @@ for words, name in loops.items():
 
 # %% [markdown]
 # Your own loop makes all four exchanges. DDP decides in the *forward* pass whether the coming
-# backward pass will exchange gradients, so `no_sync()` must surround both passes. The gradients of
-# the loop are right. Its only fault: it makes three exchanges that nobody needs, and there is no
-# warning.
+# backward pass will exchange gradients, so `no_sync()` must surround both passes.
 #
-# In FSDP2, `model.set_requires_gradient_sync(False)` leaves the exchange out. For the scaler, nothing
-# changes from [[lesson training_loops]]: one `step` and one `update`, after the last micro-batch. An inf
-# in an earlier micro-batch stays in the local sum, and takes part in the last exchange. If you step
-# under DDP before the last exchange, each scaler sees only its own gradients, and the ranks can
-# skip different steps.
+# In FSDP2, `model.set_requires_gradient_sync(False)` leaves the exchange out. For the scaler,
+# nothing changes from [[lesson training_loops]]: one `step` and one `update`, after the last
+# micro-batch. Only then has an inf of any micro-batch reached all ranks. If you step earlier, the
+# ranks can skip different steps.
 #
-# To take home: `amp_lessons/amp/distributed/train.py` is a whole script with DDP, FSDP2, accumulation and a
-# scaler. The same file runs on two CPU cores (the first command), and on two machines with 8 GPUs each.
-# For that, start the second command on both machines. The `--rdzv` options are how the two find each
-# other; `HOST` is the name of one of them.
+# To take home: `amp_lessons/amp/distributed/train.py` is a whole script with DDP, FSDP2,
+# accumulation and a scaler. The same file runs on two CPU cores (the first command), and on two
+# machines with 8 GPUs each. For that, start the second command on both machines. The `--rdzv`
+# options are how the two find each other (`c10d` is PyTorch's own way); `HOST` is the name of one
+# of them.
 #
 # ```
 # torchrun --nproc-per-node 2 -m amp_lessons.amp.distributed.train --parallel ddp --precision fp16
@@ -477,6 +479,9 @@ plots.training(
 )
 
 # %% [markdown]
+# With scales, FP8 ends close to FP32. Without them, small gradients become zero, and the painter
+# learns the average picture.
+#
 # ## How exact must a scale be?
 #
 # *Dynamic* scaling takes the largest number of the tensor itself, which costs one more pass over it.
@@ -502,6 +507,9 @@ plots.error_by_scale(
 )
 
 # %% [markdown]
+# A scale that is too small costs nothing over a wide range: FP8 has an exponent. One that is too
+# large cuts off the largest weights at once.
+#
 # Recipes differ in two choices: the format of the gradients, and how many numbers share a scale.
 #
 # | recipe | format of the gradients | one scale for |
@@ -516,10 +524,10 @@ plots.error_by_scale(
 #
 # You don't write any of this yourself.
 # [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html) replaces linear layers with
-# `convert_to_float8_training(model)`. It is meant for use with `torch.compile`, and works with FSDP2. Its documentation reports training up
-# to 1.5 times as fast on 512 GPUs. NVIDIA's
-# [Transformer Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html)
-# has FP8 layers of its own. We measure no speed here: that takes a GPU with FP8 tensor cores.
+# `convert_to_float8_training(model)`. It is meant for use with `torch.compile`, and works with
+# FSDP2. NVIDIA's [Transformer
+# Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html) has FP8
+# layers of its own.
 #
 # ## When something goes wrong
 #

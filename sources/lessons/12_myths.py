@@ -27,41 +27,41 @@
 # | | somebody says | it is |
 # |---:|---|---|
 # | 1 | [torch.cuda.amp.autocast takes a device_type](#1.-torch.cuda.amp.autocast-takes-a-device_type) | **false**: it has no such argument; `torch.autocast` has |
-# | 2 | [AMP is imported from torch.cuda.amp](#2.-AMP-is-imported-from-torch.cuda.amp) | **true only when** you mean that it works. The names are deprecated since 2.4; use `torch.autocast` and `torch.amp` |
-# | 3 | [Autocast runs most operations in FP16](#3.-Autocast-runs-most-operations-in-FP16) | **true only when** you count what a network runs, in ops or FLOPs. Most *rules* don't cast to FP16 |
-# | 4 | [AMP keeps a master copy of the weights](#4.-AMP-keeps-a-master-copy-of-the-weights) | **true only when** you mean the paper's recipe for an FP16 model. With `torch.autocast` the parameters are FP32 |
-# | 5 | [BF16 has no underflow risk](#5.-BF16-has-no-underflow-risk) | **true only when** all numbers stay above 1e-38, as gradients mostly do. BF16's risk is rounding, in weights *stored* in it |
+# | 2 | [AMP is imported from torch.cuda.amp](#2.-AMP-is-imported-from-torch.cuda.amp) | **true only when** you mean that it works |
+# | 3 | [Autocast runs most operations in FP16](#3.-Autocast-runs-most-operations-in-FP16) | **true only when** you count what a network runs, in ops or FLOPs |
+# | 4 | [AMP keeps a master copy of the weights](#4.-AMP-keeps-a-master-copy-of-the-weights) | **true only when** you mean the paper's recipe for an FP16 model |
+# | 5 | [BF16 has no underflow risk](#5.-BF16-has-no-underflow-risk) | **true only when** all numbers stay above 1e-38, as gradients mostly do |
 # | 6 | [A forward pass under BF16 autocast is BF16 training](#6.-A-forward-pass-under-BF16-autocast-is-BF16-training) | **false**: without a backward pass and a step nothing is trained |
 # | 7 | [Printing the type of the loss shows its precision](#7.-Printing-the-type-of-the-loss-shows-its-precision) | **false**: `type(loss)` is `torch.Tensor` for every dtype; print `loss.dtype` |
 # | 8 | [Autocast keeps the loss in FP32](#8.-Autocast-keeps-the-loss-in-FP32) | **true only when** the loss ends in an op that autocast runs in FP32, such as `mse_loss` |
 # | 9 | [A loss that was not scaled raises an error](#9.-A-loss-that-was-not-scaled-raises-an-error) | **true only when** the scaler is enabled and has never scaled anything |
 # | 10 | [Only the optimizer step belongs outside autocast](#10.-Only-the-optimizer-step-belongs-outside-autocast) | **false**: `backward()` belongs outside too; inside, it can change gradients |
-# | 11 | [AMP costs no accuracy](#11.-AMP-costs-no-accuracy) | **true only when** all values fit into the 16-bit dtype and its rounding does no harm; compare with FP32 |
-# | 12 | [Mixed precision means FP16 and FP32](#12.-Mixed-precision-means-FP16-and-FP32) | **true only when** the region's dtype is FP16: CUDA's default, but not a CPU's. BF16 is the other choice |
-# | 13 | [AMP makes the model smaller](#13.-AMP-makes-the-model-smaller) | **true only when** you mean the activations. Parameters, gradients and the optimizer's state stay FP32 |
+# | 11 | [AMP costs no accuracy](#11.-AMP-costs-no-accuracy) | **true only when** all values fit into the 16-bit dtype and its rounding does no harm |
+# | 12 | [Mixed precision means FP16 and FP32](#12.-Mixed-precision-means-FP16-and-FP32) | **true only when** the region's dtype is FP16: CUDA's default, but not a CPU's |
+# | 13 | [AMP makes the model smaller](#13.-AMP-makes-the-model-smaller) | **true only when** you mean the activations |
 # | 14 | [The basic FP16 loop needs no scaler](#14.-The-basic-FP16-loop-needs-no-scaler) | **true only when** no gradient that matters is too small for FP16 |
 # | 15 | [Scale, step and update make a whole loop](#15.-Scale%2C-step-and-update-make-a-whole-loop) | **false**: without `zero_grad` one inf stays in `.grad`, and every later step is skipped |
 # | 16 | [The scaler makes a scaled optimizer step](#16.-The-scaler-makes-a-scaled-optimizer-step) | **false**: it divides by the scale, looks for inf and NaN, and then steps or skips |
 # | 17 | [Autocast and inference_mode are all it takes to serve a model](#17.-Autocast-and-inference_mode-are-all-it-takes-to-serve-a-model) | **false**: `eval()` is missing, and a model that you cast once needs no autocast |
 # | 18 | [CPU tensors under CUDA autocast raise an error](#18.-CPU-tensors-under-CUDA-autocast-raise-an-error) | **false**: autocast for one device leaves tensors on another alone |
-# | 19 | [NaN in the loss comes from underflow](#19.-NaN-in-the-loss-comes-from-underflow) | **true only when** a logarithm or a quotient meets the zeros. Zero gradients only stop the learning |
+# | 19 | [NaN in the loss comes from underflow](#19.-NaN-in-the-loss-comes-from-underflow) | **true only when** a logarithm or a quotient meets the zeros |
 # | 20 | [Autocast fixes dtype mismatches](#20.-Autocast-fixes-dtype-mismatches) | **true only when** the op is on one of its lists, runs inside the region and returns a new tensor |
-# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, `sum` or `norm` on a GPU. Autocast leaves mean, var and std alone, and on a CPU all six |
-# | 22 | [Autocast scales the gradients](#22.-Autocast-scales-the-gradients) | **true only when** you add a GradScaler. Autocast alone scales nothing |
+# | 21 | [Softmax and reductions run in FP32](#21.-Softmax-and-reductions-run-in-FP32) | **true only when** you mean softmax, `sum` or `norm` on a GPU |
+# | 22 | [Autocast scales the gradients](#22.-Autocast-scales-the-gradients) | **true only when** you add a GradScaler |
 # | 23 | [AMP needs an NVIDIA GPU of compute capability 7](#23.-AMP-needs-an-NVIDIA-GPU-of-compute-capability-7) | **false**: autocast also works on CPU, XPU and MPS, and CUDA's on AMD's GPUs |
 # | 24 | [An op without FP16 support rules AMP out](#24.-An-op-without-FP16-support-rules-AMP-out) | **false**: a disabled region, or `custom_fwd` with `cast_inputs`, runs that one op in FP32 |
 # | 25 | [AMP saves 30 to 50 per cent of the memory](#25.-AMP-saves-30-to-50-per-cent-of-the-memory) | **true only when** activations fill most of the memory |
-# | 26 | [AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere](#26.-AMP-is-1.5-to-2-times-as-fast-on-Volta-and-2-to-3-times-on-Ampere) | **true only when** the products are large and the baseline doesn't use TF32; even then, measure |
+# | 26 | [AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere](#26.-AMP-is-1.5-to-2-times-as-fast-on-Volta-and-2-to-3-times-on-Ampere) | **true only when** the products are large and the baseline doesn't use TF32 |
 # | 27 | [Always use a GradScaler](#27.-Always-use-a-GradScaler) | **true only when** the dtype is FP16 and the trouble is in small gradients |
 # | 28 | [Skipped steps mean that the scaling is broken](#28.-Skipped-steps-mean-that-the-scaling-is-broken) | **false**: a few skips at the start are how the scaler finds its scale |
-# | 29 | [The TF32 switch makes AMP faster](#29.-The-TF32-switch-makes-AMP-faster) | **true only when** FP32 products are left in the model; the switch is now called `fp32_precision` |
-# | 30 | [custom_fwd sets the precision of your Function](#30.-custom_fwd-sets-the-precision-of-your-Function) | **true only when** you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass |
-# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** the products are large. Beside small ones, the extra work of an FP16 step counts |
-# | 32 | [Call reset_max_memory_allocated before you measure](#32.-Call-reset_max_memory_allocated-before-you-measure) | **true only when** you mean that it works. The name is out of date; call `reset_peak_memory_stats` |
+# | 29 | [The TF32 switch makes AMP faster](#29.-The-TF32-switch-makes-AMP-faster) | **true only when** FP32 products are left in the model |
+# | 30 | [custom_fwd sets the precision of your Function](#30.-custom_fwd-sets-the-precision-of-your-Function) | **true only when** you give it `cast_inputs` |
+# | 31 | [The speed-up is nearly free](#31.-The-speed-up-is-nearly-free) | **true only when** the products are large |
+# | 32 | [Call reset_max_memory_allocated before you measure](#32.-Call-reset_max_memory_allocated-before-you-measure) | **true only when** you mean that it works |
 # | 33 | [The benchmark shows that AMP reduces memory](#33.-The-benchmark-shows-that-AMP-reduces-memory) | **false**: its own peak rises, by the FP16 copies of the weights |
 # | 34 | [The benchmark shows what AMP gains](#34.-The-benchmark-shows-what-AMP-gains) | **false**: its method finds a gain between equal programs, and it names no GPU |
-# | 35 | [With a device variable the script runs anywhere](#35.-With-a-device-variable-the-script-runs-anywhere) | **true only when** every line uses it. Without a GPU, `GradScaler("cuda")` does nothing |
-# | 36 | [set_to_none makes zero_grad faster](#36.-set_to_none-makes-zero_grad-faster) | **true only when** you compare it with `set_to_none=False`. It has been the default since 2.0 |
+# | 35 | [With a device variable the script runs anywhere](#35.-With-a-device-variable-the-script-runs-anywhere) | **true only when** every line uses it |
+# | 36 | [set_to_none makes zero_grad faster](#36.-set_to_none-makes-zero_grad-faster) | **true only when** you compare it with `set_to_none=False` |
 
 # %%
 import warnings
@@ -165,6 +165,9 @@ for steps in ("forward", "forward, backward, step"):
     print(f"6 {steps}: the weights move by {proofs.moved(steps):.3f}")
 
 # %% [markdown]
+# The weight of claim 5 ended at 0.61. Just below 1, BF16's numbers are 0.0039 apart, so each update
+# of 0.003 counted as 0.0039.
+#
 # ## Page two: a quiz
 #
 # ### 7. Printing the type of the loss shows its precision
@@ -341,6 +344,9 @@ mean = torch.full((10_000,), 1.1).half().mean()
 print(f"21 the mean is {mean:.4f}, {mean.dtype}")
 
 # %% [markdown]
+# The mean of claim 21 is right: the kernel adds in a wider format, and rounds only the result to
+# FP16.
+#
 # ### 22. Autocast scales the gradients
 #
 # **True only when** you add a GradScaler. The guide lists gradient scaling among the things that AMP
@@ -384,6 +390,8 @@ for rows, length in ((16, 64), (1, 16)):
     print(f"25 sequences: {rows}, tokens in each: {length}, memory saved: {saved:.0%}")
 
 # %% [markdown]
+# With one short sequence, the copies of the weights cost more than the smaller activations save.
+#
 # ### 26. AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere
 #
 # **True only when** the products are large and the baseline doesn't use TF32; and even then, measure.
@@ -395,8 +403,7 @@ for rows, length in ((16, 64), (1, 16)):
 # less efficient TF32 kernel. Over plain FP32, with many rows, there is room for the guide's ranges
 # and for more: for V100s, PyTorch's
 # [blog](https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/)
-# reports 1.5 to 5.5 times. (Kernels that have no FP32 version, such as FlashAttention, can gain
-# more.)
+# reports 1.5 to 5.5 times.
 
 # %% tags=["question"]
 predict("myths_and_clinic.limit_for_one_row")
@@ -407,16 +414,17 @@ for gpu, baseline in (("A100", "fp32"), ("V100", "fp32"), ("A100", "tf32")):
     name = f"{gpu} over {baseline.upper()}"
     limits[name] = [proofs.limit(gpu, baseline, 2**power) for power in range(13)]
     print(f"26 {name}: {limits[name][0]:.1f} for 1 row, {limits[name][-1]:.1f} for 4,096 rows")
-plots.curves(
+plots.training(
     limits,
     title="One product, with the cast of its weight: what FP16 autocast can gain at most",
     xlabel="rows, as a power of two",
     ylabel="times as fast",
-    alt="Limit of the gain against the number of rows. All three curves begin at 0.5 for one row. "
-    "For 4,096 rows the A100 over FP32 is at 14.4, the V100 over FP32 at 7.2, and the A100 over TF32 at 1.8.",
 )
 
 # %% [markdown]
+# For one row, autocast is slower: it reads the FP32 weight, writes a copy, and reads that again.
+# The more rows share the copy, the larger the gain.
+#
 # ### 27. Always use a GradScaler
 #
 # **True only when** the dtype is FP16 and the trouble is in small gradients. BF16 holds these without
@@ -485,6 +493,8 @@ for rows in (1, 4096, 65536):
     print(f"31 V100, rows in the product: {rows:,}, time for the weight's cast: {share:.0%}")
 
 # %% [markdown]
+# Of the 28 new operations, 15 are casts and 13 belong to the scaler.
+#
 # ## Page four: a benchmark
 #
 # A notebook runs [PyTorch's recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html)
@@ -534,9 +544,12 @@ for size in (proofs.WORKSPACE, proofs.HOPPER_WORKSPACE):
 print("34 left of the GPUs in lesson 10's table:", ", ".join(proofs.candidates()))
 
 # %% [markdown]
+# The benchmark's method finds a gain of 1.63 between two equal programs, because the first one
+# starts cold.
+#
 # The FP32 run took 7.7 s, so it wasn't a T4 or a V100, and an A100 only with TF32. With Hopper's
-# workspaces, the known parts of the peak add up to more than the peak. So if this sum is right, it wasn't
-# an H100 or an H200. The sum includes the network of the FP32 run, which was still in
+# workspaces, the known parts of the peak add up to more than the peak. So if this sum is right, it
+# wasn't an H100 or an H200. The sum includes the network of the FP32 run, which was still in
 # memory: the name `loss` pointed to its loss ([[deep memory]]).
 #
 # ### 35. With a device variable the script runs anywhere

@@ -96,13 +96,13 @@ curves = {"mixed precision": healthy.errors, "run a": runs["a"].errors, "run c":
 plots.training(curves, title="Three of the five runs", ylabel="loss")
 
 # %% [markdown]
-# Runs b and d are not in the figure: run b is NaN from the start, and run d is inf after two steps.
+# Run a stands still, and run c hardly falls. (Run b is NaN from the start, and run d is inf after
+# two steps, so they aren't in the figure.)
 #
 # ## Run a: a loss that stands still
 #
-# In run a the loss is the same in all 150 steps, to the last bit. No step was skipped. The
-# gradients are neither zero nor inf: their norm is 0.00008, as in the first step of the healthy
-# run.
+# The gradients of run a are neither zero nor inf: their norm is 0.00008, as in the first step of
+# the healthy run.
 
 # %% tags=["question"]
 predict("myths_and_clinic.frozen_run")
@@ -115,15 +115,14 @@ predict("myths_and_clinic.frozen_run")
 print(patients.compared(patients.run_a))
 
 # %% [markdown]
-# How would you find it without a healthy loop beside it? Print a weight before and after a step: it
-# moves. Then, still in the loop, compute the loss of one batch twice in evaluation mode and FP16
-# autocast, the second time with `torch.autocast(device, dtype=torch.float16, cache_enabled=False)`.
-# If the two differ, your forward pass doesn't use the weights as they are now.
+# One region is around the whole loop, so the forward pass uses the FP16 copies of the first weights
+# in every step. How would you find that without a healthy loop beside it? Print a weight before and
+# after a step: it moves. Then, still in the loop, compute the loss of one batch twice in evaluation
+# mode and FP16 autocast, the second time with
+# `torch.autocast(device, dtype=torch.float16, cache_enabled=False)`. If the two differ, your
+# forward pass doesn't use the weights as they are now.
 #
 # ## Run b: a scale that sinks
-#
-# In run b all 150 steps were skipped, and the scale went from 65,536 down to almost nothing. The
-# loss is NaN from the first step on.
 
 # %% tags=["question"]
 predict("myths_and_clinic.every_step_skipped")
@@ -163,16 +162,13 @@ print(
 print(f"{norm / patients.MAX_NORM:,.0f} times too small")
 
 # %% [markdown]
-# Adam can hide this fault. It divides each gradient by its own typical size, so a factor that all
-# gradients share nearly drops out. With Adam, a learning rate of 0.001 and a limit of 1, this run
-# even ends lower, at 0.025, than the healthy one with 0.036. With a limit of 0.001 it ends at
-# 0.206, since nearly all gradients are then far below Adam's eps of 1e-8. If you log the norm that
-# `clip_grad_norm_` returns, you see the fault in both: 5 in place of 0.00008.
+# Clipping sees a norm of about 5, and brings it down to 0.001. So the update is about 5,000 times
+# too small. Adam can hide this fault. It divides each gradient by its own typical size, so a factor
+# that all gradients share nearly drops out. With Adam, a learning rate of 0.001 and a limit of 1,
+# this run even ends lower than the healthy one. If you log the norm that `clip_grad_norm_` returns,
+# you see the fault: 5 in place of 0.00008.
 #
 # ## Run d: a loss that explodes
-#
-# In run d the loss goes from 0.245 to more than half a million after one step, and is inf after
-# two. No step was skipped, and the scale didn't move.
 
 # %% tags=["question"]
 predict("myths_and_clinic.explodes")
@@ -181,6 +177,8 @@ predict("myths_and_clinic.explodes")
 print(patients.compared(patients.run_d))
 
 # %% [markdown]
+# `optimizer.step()` takes gradients that are 65,536 times too large, and nobody looks for inf.
+#
 # The three numbers tell the four runs apart. They tell you where to look first; other causes can
 # look the same.
 #
@@ -256,18 +254,17 @@ for name, tensor in (("weight", model[0].weight), ("running mean", model[1].runn
     print(f"{name:12}: {tensor.isfinite().sum().item():5} of {tensor.numel()} numbers are finite")
 
 # %% [markdown]
+# In the forward pass of step 20, BatchNorm's running statistics became NaN, and `eval()` uses them.
 # So check the buffers of a model too (`model.buffers()`), not only its parameters. And look at
 # inputs before they reach the model. Once the statistics are lost, `reset_running_stats()` and 5
 # forward passes of 20 pictures in training mode, with `momentum = None` (a plain mean of all
 # batches), bring them back: here to a validation loss of 0.48, without any change of the weights.
-# With the default momentum of 0.1, 5 passes reach only 1.53, and 40 reach 0.56.
 #
 # ## Eight positions in BF16
 #
 # BF16 has almost FP32's range, so it overflows about as rarely as FP32, and it needs no scaler.
 # What it lacks is digits. Many language models turn each position of a text into angles, and
-# compute them with a matrix product: position times frequency. Here are eight neighbouring
-# positions, far into a long text.
+# compute them with a matrix product: position times frequency.
 
 # %% tags=["question"]
 predict("myths_and_clinic.many_positions")
@@ -283,13 +280,14 @@ for name, values in (("autocast", angles), (".float()", again), ("enabled=False"
     print(f"{name:13}", [len(column.unique()) for column in values.T], "different angles")
 
 # %% [markdown]
-# Each column is a frequency. `.float()` doesn't help, because autocast casts the operands of the
-# product again. The cure is a region with `enabled=False`: the angles stay in FP32
+# From 65,536 on, BF16's numbers are 512 apart, so eight positions became one. (Each column is a
+# frequency.) `.float()` doesn't help, because autocast casts the operands of the product again. The
+# cure is a region with `enabled=False`: the angles stay in FP32
 # ([transformers#29285](https://github.com/huggingface/transformers/pull/29285) did this for Llama).
 # Their sine and cosine lie between −1 and 1, so those can be rounded to BF16. On a GPU, TF32 must
 # be off for this product, since TF32 has 11 significant bits.
 #
-# ## A call that has changed its meaning
+# ## A deprecation warning
 #
 # `torch.cuda.amp.GradScaler(1024.)` is deprecated. Somebody reads the warning in a hurry and writes
 # `torch.amp.GradScaler(1024.)` instead.
@@ -302,6 +300,9 @@ scaler = GradScaler(1024.0)
 print(f"scale: {scaler.get_scale():,.0f}")
 
 # %% [markdown]
+# The first parameter of `torch.amp.GradScaler` is the device. So the 1024 was taken for one, and
+# the scale kept its default.
+#
 # ## Messages that you meet on a GPU
 #
 # The cells of this lesson raise none of these, so they are quoted and not run. Each row links to a
@@ -324,7 +325,7 @@ print(f"scale: {scaler.get_scale():,.0f}")
 # | the loss explodes in the first steps, and no step is skipped | [Run d: a loss that explodes](#Run-d%3A-a-loss-that-explodes) | `scaler.step(optimizer)` in place of `optimizer.step()` |
 # | `eval()` gives NaN, training is fine, and all weights are finite | [One broken batch, and one skipped step](#One-broken-batch%2C-and-one-skipped-step) | look at the buffers; make BatchNorm's statistics again from clean batches |
 # | long texts or large images get worse in BF16 | [Eight positions in BF16](#Eight-positions-in-BF16) | compute positions and angles in FP32, in a region with `enabled=False` |
-# | the scale isn't what you asked for in `torch.amp.GradScaler(1024.)` | [A call that has changed its meaning](#A-call-that-has-changed-its-meaning) | `GradScaler("cuda", init_scale=1024.0)` |
+# | the scale isn't what you asked for in `torch.amp.GradScaler(1024.)` | [A deprecation warning](#A-deprecation-warning) | `GradScaler("cuda", init_scale=1024.0)` |
 # | `No inf checks were recorded for this optimizer` | [1. No inf checks were recorded for this optimizer](deep/13_clinic_deep.ipynb#Pitfall-1%3A-No-inf-checks-were-recorded-for-this-optimizer) | call backward first, on a loss that depends on its parameters |
 # | `No inf checks were recorded prior to update` | [2. No inf checks were recorded prior to update](deep/13_clinic_deep.ipynb#Pitfall-2%3A-No-inf-checks-were-recorded-prior-to-update) | leave out both or neither |
 # | `unscale_() has already been called on this optimizer since the last update()` | [3. unscale_ has already been called](deep/13_clinic_deep.ipynb#Pitfall-3%3A-unscale_-has-already-been-called) | call it once a step, after the last backward |

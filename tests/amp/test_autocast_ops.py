@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from stored import Stored, left_by
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -122,6 +123,13 @@ def test_the_norm_by_hand_fails_and_only_the_early_cast_fixes_it():
     assert broken["mixed precision"][-1] > 4 * fp32
     assert cured["CastSquares"][-1] == pytest.approx(broken["mixed precision"][-1], rel=0.02)
     assert cured["CastFirst"][-1] == pytest.approx(fp32, rel=0.02)
+
+
+def test_the_broken_norm_paints_one_picture_for_all_digits():
+    stored = Stored("autocast_ops")
+    parts = "xrays = 4095", "class Norm(", "def train(", "fp32_model, fp32", "painted = mixed_model"
+    left = left_by(stored.cell(part).source for part in parts)
+    assert torch.equal(left["painted"], left["painted"][:1].expand_as(left["painted"]))
 
 
 def test_the_table_of_the_lesson_says_what_autocast_does():

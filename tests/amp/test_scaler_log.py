@@ -220,11 +220,11 @@ def test_records_tell_what_happened():
         moved.append(parameter.item() != before)
         before = parameter.item()
     assert log.records == [
-        ScalerRecord(0, 8.0, False, False, 1),
-        ScalerRecord(1, 16.0, False, False, 0),
-        ScalerRecord(2, 8.0, True, True, 0),
-        ScalerRecord(3, 8.0, False, False, 1),
-        ScalerRecord(4, 4.0, True, True, 0),
+        ScalerRecord(0, 8.0, False, False, 1, used=8.0),
+        ScalerRecord(1, 16.0, False, False, 0, used=8.0),
+        ScalerRecord(2, 8.0, True, True, 0, used=16.0),
+        ScalerRecord(3, 8.0, False, False, 1, used=8.0),
+        ScalerRecord(4, 4.0, True, True, 0, used=8.0),
     ]
     assert log.skipped_steps == [2, 4] == [i for i, m in enumerate(moved) if not m]
 
@@ -235,7 +235,7 @@ def test_a_disabled_scaler_is_logged_too():
     step(1.0)
     step(math.inf)
     assert parameter.item() == -math.inf  # nobody looked
-    assert log.records == [ScalerRecord(i, 1.0, False, False, 0) for i in (0, 1)]
+    assert log.records == [ScalerRecord(i, 1.0, False, False, 0, used=1.0) for i in (0, 1)]
     assert log.skipped_steps == []
     assert not log.is_enabled()
 
@@ -244,7 +244,7 @@ def test_two_optimizers_one_of_which_overflows():
     log = ScalerLog(torch.amp.GradScaler("cpu", 8.0))
     parameters, _, step = make_training(log, values=(1.0, 2.0))
     step(math.inf, 1.0)
-    assert log.records == [ScalerRecord(0, 4.0, True, True, 0)]
+    assert log.records == [ScalerRecord(0, 4.0, True, True, 0, used=8.0)]
     assert [p.item() for p in parameters] == [1.0, pytest.approx(1.9)]
 
 
@@ -256,7 +256,7 @@ def test_found_inf_but_nobody_asked_for_a_step():
     log.step(first)
     log.unscale_(second)  # looked at, but not stepped
     log.update()
-    assert log.records == [ScalerRecord(0, 4.0, True, False, 0)]
+    assert log.records == [ScalerRecord(0, 4.0, True, False, 0, used=8.0)]
 
 
 def test_clipping_between_unscale_and_step():
@@ -409,7 +409,7 @@ def test_memory_on_a_device_stays_small():
     for _ in range(2 * module.PACK_AFTER + 1):
         step(1.0)
     assert len(log._unread) == 1
-    assert [len(column) for block in log._packed for column in block] == [module.PACK_AFTER] * 8
+    assert [len(column) for block in log._packed for column in block] == [module.PACK_AFTER] * 10
     log.records  # noqa: B018
     assert len(log.records) == 2 * module.PACK_AFTER + 1
 

@@ -193,7 +193,7 @@ def test_pictures_have_alternative_text(open_notebook):
         notebook.run_cell(part)
     notebook.cell("plots.scaled_training")
     picture = notebook.page.locator(".jp-OutputArea-output img").first
-    assert "the scale is 2^16 after the first step" in picture.get_attribute("alt")
+    assert "the scale begins at 2^16" in picture.get_attribute("alt")
     assert faults(notebook.page, ".jp-OutputArea-output img") == []
     notebook.execute("application:toggle-left-area")
     notebook.cell("plots.scaled_training")

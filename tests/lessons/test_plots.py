@@ -50,18 +50,22 @@ def test_a_picture_keeps_the_numbers_that_it_was_drawn_from():
 
 
 def records(*scales, skipped=()):
-    return [ScalerRecord(n, scale, n in skipped, n in skipped, 0) for n, scale in enumerate(scales)]
+    """Records of steps that were made with these scales; `scale`, what came after, is left out."""
+    return [
+        ScalerRecord(n, math.nan, n in skipped, n in skipped, 0, used=scale)
+        for n, scale in enumerate(scales)
+    ]
 
 
 @pytest.mark.parametrize(
     ("scales", "skipped", "said"),
     [
-        ((8.0, 8.0), (), "2^3 after the first step and ends at 2^3. No step is skipped."),
-        ((8.0, 4.0), (1,), "2^3 after the first step and ends at 2^2. Step 1 is skipped."),
+        ((8.0, 8.0), (), "the scale begins at 2^3 and ends at 2^3. No step is skipped."),
+        ((8.0, 4.0), (1,), "the scale begins at 2^3 and ends at 2^2. Step 1 is skipped."),
         (
             (4.0, 2.0, 4.0),
             (0, 1),
-            "2^2 after the first step, falls to 2^1 and ends at 2^2. Steps 0",
+            "the scale begins at 2^2, falls to 2^1 and ends at 2^2. Steps 0",
         ),
         ((4.0, 8.0, 4.0), (0, 2), "2 steps are skipped, the first is step 0."),
     ],

@@ -33,6 +33,7 @@ class ScalerRecord:
         skipped: whether `step()` left out an optimizer's step for that reason.
         clean_steps: updates without inf since the last growth, backoff or start, after this one.
             Growth comes when they reach growth_interval. 0 if disabled.
+        used: the scale before the update: what this step's loss was multiplied by.
     """
 
     step: int
@@ -40,6 +41,7 @@ class ScalerRecord:
     found_inf: bool
     skipped: bool
     clean_steps: int
+    used: float
 
 
 # ---- the log ---------------------------------------------------------------------------------
@@ -98,11 +100,13 @@ class ScalerLog:
         """`GradScaler.update`: adapt the scale, then note what came of the step."""
         if self.scaler.is_enabled():
             found_inf, skipped = self._found_inf()  # before update() forgets it
+            # An unused scaler has no scale yet, and update() refuses it.
+            used = 0.0 if self.scaler._scale is None else _copy(self.scaler._scale)
             self.scaler.update(new_scale)
             scale, clean_steps = _copy(self.scaler._scale), _copy(self.scaler._growth_tracker)
-            self._unread.append((scale, found_inf, skipped, clean_steps))
+            self._unread.append((scale, found_inf, skipped, clean_steps, used))
         else:
-            self._unread.append((1.0, 0.0, 0.0, 0))
+            self._unread.append((1.0, 0.0, 0.0, 0, 1.0))
         self._stepped.clear()
         if len(self._unread) == PACK_AFTER:
             self._pack()
@@ -114,8 +118,8 @@ class ScalerLog:
         columns = [[_read(column) for column in block] for block in self._packed]
         rows = [row for block in columns for row in zip(*block, strict=True)]
         return [
-            ScalerRecord(step, scale, bool(found_inf), bool(skipped), int(clean_steps))
-            for step, (scale, found_inf, skipped, clean_steps) in enumerate(rows)
+            ScalerRecord(step, scale, bool(found_inf), bool(skipped), int(clean_steps), used)
+            for step, (scale, found_inf, skipped, clean_steps, used) in enumerate(rows)
         ]
 
     @property
@@ -217,6 +221,7 @@ def simulate_records(
     scale, clean_steps = _float32(init_scale), 0
     records = []
     for step, overflow in enumerate(bool(found) for found in found_inf):
+        used = scale
         if overflow:
             scale, clean_steps = _float32(scale * backoff_factor), 0
         else:
@@ -225,7 +230,7 @@ def simulate_records(
                 grown, clean_steps = _float32(scale * growth_factor), 0
                 if math.isfinite(grown):
                     scale = grown
-        records.append(ScalerRecord(step, scale, overflow, overflow, clean_steps))
+        records.append(ScalerRecord(step, scale, overflow, overflow, clean_steps, used))
     return records
 
 

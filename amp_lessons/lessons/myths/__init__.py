@@ -98,25 +98,22 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         2, QUESTION, "AMP is imported from torch.cuda.amp", "true only when",
-        "you mean that it works. The names are deprecated since 2.4; use `torch.autocast` and "
-        "`torch.amp`",
+        "you mean that it works",
         5, AMP_DOCS,
     ),
     Myth(
         3, QUESTION, "Autocast runs most operations in FP16", "true only when",
-        "you count what a network runs, in ops or FLOPs. Most *rules* don't cast to FP16", 4,
+        "you count what a network runs, in ops or FLOPs", 4,
         f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
         4, QUESTION, "AMP keeps a master copy of the weights", "true only when",
-        "you mean the paper's recipe for an FP16 model. With `torch.autocast` the parameters are "
-        "FP32",
+        "you mean the paper's recipe for an FP16 model",
         3, PAPER,
     ),
     Myth(
         5, QUESTION, "BF16 has no underflow risk", "true only when",
-        "all numbers stay above 1e-38, as gradients mostly do. BF16's risk is rounding, in "
-        "weights *stored* in it",
+        "all numbers stay above 1e-38, as gradients mostly do",
         1,
     ),
     Myth(
@@ -143,17 +140,17 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         11, QUIZ, "AMP costs no accuracy", "true only when",
-        "all values fit into the 16-bit dtype and its rounding does no harm; compare with FP32", 7,
+        "all values fit into the 16-bit dtype and its rounding does no harm", 7,
         PAPER,
     ),
     Myth(
         12, GUIDE, "Mixed precision means FP16 and FP32", "true only when",
-        "the region's dtype is FP16: CUDA's default, but not a CPU's. BF16 is the other choice", 4,
+        "the region's dtype is FP16: CUDA's default, but not a CPU's", 4,
         AMP_DOCS,
     ),
     Myth(
         13, GUIDE, "AMP makes the model smaller", "true only when",
-        "you mean the activations. Parameters, gradients and the optimizer's state stay FP32", 9,
+        "you mean the activations", 9,
     ),
     Myth(
         14, GUIDE, "The basic FP16 loop needs no scaler", "true only when",
@@ -179,7 +176,7 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         19, GUIDE, "NaN in the loss comes from underflow", "true only when",
-        "a logarithm or a quotient meets the zeros. Zero gradients only stop the learning", 2,
+        "a logarithm or a quotient meets the zeros", 2,
     ),
     Myth(
         20, GUIDE, "Autocast fixes dtype mismatches", "true only when",
@@ -188,13 +185,12 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         21, GUIDE, "Softmax and reductions run in FP32", "true only when",
-        "you mean softmax, `sum` or `norm` on a GPU. Autocast leaves mean, var and std alone, and "
-        "on a CPU all six",
+        "you mean softmax, `sum` or `norm` on a GPU",
         4, f"{AMP_DOCS}#autocast-op-reference",
     ),
     Myth(
         22, GUIDE, "Autocast scales the gradients", "true only when",
-        "you add a GradScaler. Autocast alone scales nothing", 6, f"{AMP_DOCS}#gradient-scaling",
+        "you add a GradScaler", 6, f"{AMP_DOCS}#gradient-scaling",
     ),
     Myth(
         23, GUIDE, "AMP needs an NVIDIA GPU of compute capability 7", "false",
@@ -212,7 +208,7 @@ MYTHS: tuple[Myth, ...] = (
     Myth(
         26, GUIDE, "AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere",
         "true only when",
-        "the products are large and the baseline doesn't use TF32; even then, measure", 10, BLOG,
+        "the products are large and the baseline doesn't use TF32", 10, BLOG,
     ),
     Myth(
         27, GUIDE, "Always use a GradScaler", "true only when",
@@ -226,22 +222,22 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         29, GUIDE, "The TF32 switch makes AMP faster", "true only when",
-        "FP32 products are left in the model; the switch is now called `fp32_precision`", 10,
+        "FP32 products are left in the model", 10,
         f"{CUDA_NOTES}#tensorfloat-32-tf32-on-ampere-and-later-devices",
     ),
     Myth(
         30, GUIDE, "custom_fwd sets the precision of your Function", "true only when",
-        "you give it `cast_inputs`. Alone it only carries autocast's state to the backward pass", 8,
+        "you give it `cast_inputs`", 8,
         f"{AMP_DOCS}#torch.amp.custom_fwd",
     ),
     Myth(
         31, GUIDE, "The speed-up is nearly free", "true only when",
-        "the products are large. Beside small ones, the extra work of an FP16 step counts",
+        "the products are large",
         10,
     ),
     Myth(
         32, BENCHMARK, "Call reset_max_memory_allocated before you measure", "true only when",
-        "you mean that it works. The name is out of date; call `reset_peak_memory_stats`", 9,
+        "you mean that it works", 9,
         "https://docs.pytorch.org/docs/stable/generated/"
         "torch.cuda.memory.reset_max_memory_allocated.html",
     ),
@@ -255,11 +251,11 @@ MYTHS: tuple[Myth, ...] = (
     ),
     Myth(
         35, BENCHMARK, "With a device variable the script runs anywhere", "true only when",
-        'every line uses it. Without a GPU, `GradScaler("cuda")` does nothing', 6,
+        "every line uses it", 6,
     ),
     Myth(
         36, BENCHMARK, "set_to_none makes zero_grad faster", "true only when",
-        "you compare it with `set_to_none=False`. It has been the default since 2.0", 9,
+        "you compare it with `set_to_none=False`", 9,
         "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
     ),
 )  # fmt: skip

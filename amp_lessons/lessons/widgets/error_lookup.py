@@ -29,7 +29,8 @@ class ErrorLookup(anywidget.AnyWidget):
     Attributes:
         text: what was looked up last. Of a very long text the page sends both ends.
         answer: what the page shows: ``number``, that of the question; ``status``, one line in
-            plain text; ``html``; and ``found``, the ids of the entries, the best one first.
+            plain text; ``html``; ``found``, the ids of the entries, the best one first; and
+            ``sure``, whether the best one fits.
     """
 
     _esm = module("error_lookup.mjs")
@@ -53,7 +54,8 @@ class ErrorLookup(anywidget.AnyWidget):
             found = lookup(self.text)
         except UnreadableText as error:
             told = f"{str(error)[:1].upper()}{str(error)[1:]}."
-            self.answer = {"number": self.asked, "status": told, "html": "", "found": []}
+            nothing = {"html": "", "found": [], "sure": False}
+            self.answer = {"number": self.asked, "status": told} | nothing
             return
         sure = [each for each in found if each.confident]
         cut = pasted.what_was_read(self.length)
@@ -62,6 +64,7 @@ class ErrorLookup(anywidget.AnyWidget):
             "status": f"Found: {sure[0].entry.title}" if sure else NOTHING,
             "html": _as_html(sure, found, f"{cut[:1].upper()}{cut[1:]}." if cut else ""),
             "found": [each.entry.id for each in sure or found],
+            "sure": bool(sure),
         }
 
 

@@ -203,7 +203,10 @@ def test_typed_values(explorer: Any) -> None:
         explorer.get_by_label("Format").select_option(format)
         type_value(explorer, text)
         assert exact(explorer) == digits, (format, text)
-        assert explorer.locator(".amp-verdict").inner_text().startswith(words), (format, text)
+        verdict = explorer.locator(".amp-verdict")
+        assert verdict.inner_text().startswith(words), (format, text)
+        bad = words.startswith(("overflowed", "rounded to zero"))
+        assert verdict.get_attribute("data-bad") == str(bad).lower(), "red only for what is lost"
         assert explorer.get_by_role("alert").inner_text() == ""
 
 

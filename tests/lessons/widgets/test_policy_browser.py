@@ -116,6 +116,21 @@ def test_search_and_choose_by_keyboard(mounted: Callable[..., Any]) -> None:
     assert len(listed(page)) == len(policy.OPS)
 
 
+@pytest.mark.browser
+def test_a_search_shows_what_it_finds(mounted: Callable[..., Any]) -> None:
+    page = mounted(op="linear")
+    title, field = page.locator(".amp-op-title"), page.get_by_label("Search ops")
+    for search, op in (("sum", "sum"), ("cumsum", "cumsum"), ("soft", "softplus")):
+        field.fill(search)
+        assert page.evaluate("model.get('op')") == title.inner_text() == op
+    field.fill("no such op")
+    assert not title.is_visible()
+    field.fill("")
+    assert title.inner_text() == "softplus"
+    page.get_by_label("Show").select_option("refused")
+    assert title.inner_text() == "binary_cross_entropy"
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 def test_the_arrows_keep_the_chosen_op_in_sight(mounted: Callable[..., Any]) -> None:

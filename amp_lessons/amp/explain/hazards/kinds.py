@@ -84,8 +84,8 @@ _ALL = (
     ),
     Kind(
         "underflow",
-        "A factor such as 1e-8 takes ordinary activations below 6e-8, FP16's smallest number: the "
-        "result is 0.",
+        "A factor such as 1e-8 takes ordinary activations below 2.9e-8, half of FP16's smallest "
+        "number: the result is 0.",
         "compute it in float32 (x.float()), or scale the loss and not the activation",
         "how_numbers_break",
     ),

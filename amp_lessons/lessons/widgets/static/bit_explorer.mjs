@@ -326,8 +326,9 @@ function lossFacts() {
   const words = h("p", { class: "amp-verdict" });
   const terms = ["asked for", "stored", "absolute error", "relative error"];
   const panel = facts("What rounding lost", terms, ({ format, value, code, stored }) => {
-    const { absolute, relative, ulps, words: phrase } = loss(format, value, code);
+    const { absolute, relative, ulps, words: phrase, bad } = loss(format, value, code);
     words.textContent = phrase;
+    words.dataset.bad = bad;
     return [
       display(value),
       display(stored),

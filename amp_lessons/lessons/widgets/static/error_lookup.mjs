@@ -1,7 +1,7 @@
 // The box to look an error up: a text area, a button, and the answer below them.
 //
 // Python (amp_lessons.amp.errors) finds the entries. This module sends `text` and `length`, counts
-// `asked` up, and shows `answer`: { number, status, html, found }.
+// `asked` up, and shows `answer`: { number, status, html, found, sure }.
 
 import { assemble, control, h, plainModel, uniqueId } from "./dom.mjs";
 
@@ -50,11 +50,13 @@ function answer(model) {
   const draw = ({ asked, answer }) => {
     if (asked && answer.number !== asked) {
       status.textContent = "Looking it up …";
+      status.dataset.bad = false;
       return;
     }
     if (answer === shown) return;
     shown = answer;
     status.textContent = answer.status ?? "";
+    status.dataset.bad = answer.sure === false;
     found.innerHTML = answer.html ?? ""; // our own HTML
   };
   // Jupyter tells a widget one thing about its line to Python: that it is gone, with the kernel.

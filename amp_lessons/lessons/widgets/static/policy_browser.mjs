@@ -39,14 +39,27 @@ function readState(model) {
   const data = model.get("data");
   const dtype = model.get("dtype");
   const policies = data.policies[dtype];
-  const words = model.get("search").toLowerCase().split(/\s+/).filter(Boolean);
-  const show = model.get("show");
-  const matches = data.ops.flatMap((op, i) => {
+  const matches = matching(data, policies, model.get("search"), model.get("show"));
+  const chosen = Math.max(data.ops.indexOf(model.get("op")), 0);
+  return { data, dtype, policies, matches, chosen };
+}
+
+function matching(data, policies, search, show) {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return data.ops.flatMap((op, i) => {
     const named = words.every((word) => op.toLowerCase().includes(word));
     return named && isShown(policies[i], show, data) ? [i] : [];
   });
-  const chosen = Math.max(data.ops.indexOf(model.get("op")), 0);
-  return { data, dtype, policies, matches, chosen };
+}
+
+// The op to show after a search: the one of this name, else the one that is shown if it still
+// matches, else the first that does. Without a match, no op is shown.
+function found(model, { search = model.get("search"), show = model.get("show") }) {
+  const data = model.get("data");
+  const matches = matching(data, data.policies[model.get("dtype")], search, show).map((i) => data.ops[i]);
+  const [named] = matches.filter((op) => op.toLowerCase() === search.trim().toLowerCase());
+  if (named) return named;
+  return matches.includes(model.get("op")) ? model.get("op") : (matches[0] ?? model.get("op"));
 }
 
 function isShown(policy, show, { groups }) {
@@ -58,6 +71,7 @@ function isShown(policy, show, { groups }) {
 
 function controls(model, set, list) {
   const { dtypes, shows } = model.get("data");
+  const find = (change) => set({ ...change, op: found(model, change) });
   const id = uniqueId("search");
   const search = control("input", {
     id,
@@ -66,7 +80,7 @@ function controls(model, set, list) {
     spellcheck: "false",
     autocomplete: "off",
     placeholder: "softmax, conv, loss …",
-    oninput: () => set({ search: search.value }),
+    oninput: () => find({ search: search.value }),
     onkeydown: (event) => {
       if (event.key === "ArrowDown") {
         event.preventDefault();
@@ -79,7 +93,7 @@ function controls(model, set, list) {
   });
   const field = h("div", { class: "amp-field amp-grow" }, h("label", { for: id }, "Search ops"), search);
   const dtype = selectField("16-bit dtype", dtypes, (value) => set({ dtype: value }));
-  const show = selectField("Show", shows, (value) => set({ show: value }));
+  const show = selectField("Show", shows, (value) => find({ show: value }));
   const draw = () => {
     if (search.value !== model.get("search")) search.value = model.get("search");
     dtype.select.value = model.get("dtype");
@@ -194,7 +208,8 @@ function details(model) {
   const panels = h("div", { class: "amp-columns" });
   const source = h("p", { class: "amp-note" });
   const node = h("div", { class: "amp-details" }, title, verdict, panels);
-  function draw({ data, dtype, policies, chosen }) {
+  function draw({ data, dtype, policies, matches, chosen }) {
+    node.hidden = !matches.length;
     const policy = policies[chosen];
     title.textContent = data.ops[chosen];
     verdict.textContent = verdictOf(policy);

@@ -58,7 +58,8 @@ export function fromText(text) {
   return (word[1] === "-" ? -1 : 1) * NAMED[word[2].toLowerCase()];
 }
 
-// What rounding lost: the error, absolute and relative and in ulps, and one phrase for it.
+// What rounding lost: the error, absolute and relative and in ulps, one phrase for it, and whether
+// it is more than a rounding: an overflow, an underflow, or a clipped number.
 // The errors are NaN where there is no number to compare with.
 export function loss(format, value, code) {
   const stored = decode(format, code);
@@ -69,6 +70,7 @@ export function loss(format, value, code) {
     relative: absolute === 0 ? 0 : absolute / Math.abs(value),
     ulps: absolute === 0 ? 0 : absolute / ulp(format, stored),
     words: lossInWords(format, value, stored),
+    bad: isLost(format, value, stored),
   };
 }
 
@@ -78,14 +80,21 @@ function lossInWords(format, value, stored) {
   if (Number.isNaN(stored)) return `overflowed to NaN: ${format.name} has no inf`;
   if (!Number.isFinite(stored)) return `overflowed to ${stored > 0 ? "inf" : "-inf"}`;
   if (stored === 0) return "rounded to zero: underflow";
-  const largest = decode(format, format.maxCode);
-  if (Math.abs(value) > largest && encode(format, value) !== encode(format, stored)) {
-    return "clipped to the largest number: saturated";
-  }
+  if (isClipped(format, value, stored)) return "clipped to the largest number: saturated";
   const direction = stored > value ? "up" : "down";
   if (isTie(format, value, stored)) return `rounded ${direction}: a tie goes to the even mantissa`;
   const subnormal = Math.abs(stored) < 2 ** format.minExponent;
   return `rounded ${direction}${subnormal ? ": a subnormal, with fewer bits to hold it" : ""}`;
+}
+
+function isLost(format, value, stored) {
+  if (Number.isNaN(value) || stored === value) return false;
+  return !Number.isFinite(stored) || stored === 0 || isClipped(format, value, stored);
+}
+
+function isClipped(format, value, stored) {
+  const largest = decode(format, format.maxCode);
+  return Math.abs(value) > largest && encode(format, value) !== encode(format, stored);
 }
 
 function isTie(format, value, stored) {
