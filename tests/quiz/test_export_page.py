@@ -448,7 +448,7 @@ def test_the_verdict_is_announced_and_focused_and_n_skips(open_bank: Open, small
     tab.keyboard.press("Enter")  # there is no other question of this kind
     expect(tab.locator("main .amp-kind")).to_contain_text("missed last time")
     tab.get_by_label("I'm guessing").check()
-    tab.keyboard.press("b")
+    tab.keyboard.press("2")
     tab.keyboard.press("Enter")
     expect(tab.locator(".amp-result")).to_have_text("✓ Right")
     assert [(entry["score"], entry["sure"]) for entry in stored(tab)] == [(0, True), (1, False)]
@@ -466,7 +466,7 @@ def test_a_number_that_is_none_gets_a_line_and_is_not_logged(open_bank: Open, sm
     tab.get_by_label("Your answer, in GB").fill("a lot")
     tab.keyboard.press("Enter")
     expect(tab.get_by_role("alert")).to_have_text(
-        "'a lot' is not a number; write 112, 1e-8 or 2^-24."
+        "'a lot' is not a number; answer in GB, such as 112 GB, 0.2*65536, 1/3 or 2^-24."
     )
     assert stored(tab) == []
     tab.get_by_label("Your answer, in GB").fill("112 GB")
