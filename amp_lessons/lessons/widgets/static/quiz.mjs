@@ -130,7 +130,7 @@ function render({ model, el }) {
   draw();
   if (model.get("report")) drawReport();
   calls.send({ type: "drawn" }).then(
-    ({ focus }) => focus && takeFocus(el, () => box(model.get("place"))),
+    ({ focus }) => focus && takeFocus(frame, () => box(model.get("place"))),
     () => {}, // no kernel has run this cell
   );
   return () => {
