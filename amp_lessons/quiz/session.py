@@ -404,9 +404,11 @@ def _read(item: Item, typed: str) -> tuple[Answer, str]:
         return read_number(typed, item.unit)
     if isinstance(item, ChoiceItem):
         allowed = NAMES[: len(item.choices)]
-        if not typed or not set(typed) <= set(allowed):
-            what = "press a number" if item.form == "one" else "type numbers"
-            raise AnswerError(f"{what} from 1 to {allowed[-1]}")
+        one = item.form == "one"
+        if not typed or not set(typed) <= set(allowed) or (one and len(typed) > 1):
+            raise AnswerError(
+                f"{'press a number' if one else 'type numbers'} from 1 to {allowed[-1]}"
+            )
         return sorted({allowed.index(name) for name in typed}), ""
     if not typed:
         raise AnswerError("type the numbers of the lines, in order")

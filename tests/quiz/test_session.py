@@ -147,7 +147,7 @@ def test_answers(item, typed, score, sure):
 def test_lines_from_a_pipe_are_the_same_answers(monkeypatch):
     from amp_lessons.quiz.keys import Lines
 
-    script = "2\n\n3, 1\n\n7 GB?\n\n" + " ".join(keys((0, 1, 2))) + "\n\n2 ?\n"
+    script = "12\n2\n\n3, 1\n\n7 GB?\n\n" + " ".join(keys((0, 1, 2))) + "\n\n2 ?\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(script))
     held = asking()
     held.keys = Lines()

@@ -7,7 +7,7 @@ drawn only where somebody runs cells in a page: what other programs run looks as
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anywidget
 import traitlets
@@ -15,10 +15,20 @@ import traitlets
 from amp_lessons.core import boxes, progress
 from amp_lessons.core.es_modules import join_modules, read_static
 
-if TYPE_CHECKING:
-    from amp_lessons.exercises.checks.exercise import Exercise
-
 STATIC = Path(__file__).parent / "static"
+
+
+class Helpful(Protocol):
+    """What the buttons need of an exercise."""
+
+    name: str
+
+    @property
+    def hints(self) -> tuple[str, ...]: ...
+
+    def hint(self) -> None: ...
+
+    def solution(self, give_up: bool = False) -> None: ...
 
 
 class HelpButtons(anywidget.AnyWidget):
@@ -37,7 +47,7 @@ class HelpButtons(anywidget.AnyWidget):
     more_hints = traitlets.Bool(True).tag(sync=True)
     gives_up = traitlets.Bool(True).tag(sync=True)
 
-    def __init__(self, exercise: Exercise) -> None:
+    def __init__(self, exercise: Helpful) -> None:
         self.exercise = exercise
         super().__init__(gives_up=self._gives_up())
         self.on_msg(self._on_message)
@@ -82,7 +92,7 @@ class HelpButtons(anywidget.AnyWidget):
         return dict(data or {}) | {"text/plain": ""}, metadata
 
 
-def show(exercise: Exercise) -> None:
+def show(exercise: Helpful) -> None:
     """Show the buttons of an exercise."""
     from IPython.display import display
 
