@@ -23,8 +23,8 @@ home.show()
 #   where it can.
 # - **Questions:** a box headed Predict asks what the next cell will show, and each lesson ends with
 #   three questions. [[Lesson interview_room]] has hundreds more, a daily drill and a mock interview.
-# - **Help:** `ex.NAME.hint()` helps a little at a time. `ex.NAME.solution()` opens after a pass, or
-#   when you give up with `solution(give_up=True)`.
+# - **Help:** below a check stand two buttons: one for the next hint, one for the solution. Without a
+#   pass, the solution asks whether you give up. `ex.NAME.hint()` and `ex.NAME.solution()` do the same.
 # - **Your files are yours.** An upgrade never overwrites what you changed. Your progress is kept
 #   outside the notebooks, so a new copy of the course shows it too. In a terminal, `amp-lessons progress` shows it, and
 #   `amp-lessons reset NAME` gives you a fresh copy of an exercise.

@@ -9,11 +9,14 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from amp_lessons.core.states import GREEN
+
+_receivers: list[Callable[[str], None]] = []
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,9 @@ def show_box(
 
 def show(markup: str, text: str, data: Mapping[str, Any] | None = None) -> None:
     """Show HTML in a notebook, and the text where there is none. ``data`` is for programs."""
+    if _receivers:
+        _receivers[-1](markup)
+        return
     if _notebook() is None:
         _print(text)
         return
@@ -76,13 +82,33 @@ def show(markup: str, text: str, data: Mapping[str, Any] | None = None) -> None:
     display({"text/html": markup, "text/plain": text, **(data or {})}, raw=True)
 
 
+@contextmanager
+def shown_to(receiver: Callable[[str], None]) -> Iterator[None]:
+    """Within this context each box goes to ``receiver``, as HTML, and is not shown."""
+    _receivers.append(receiver)
+    try:
+        yield
+    finally:
+        _receivers.pop()
+
+
+def in_a_page() -> bool:
+    """Whether somebody runs this cell in JupyterLab or a page like it. Programs that run notebooks,
+    such as nbval and nbgrader, don't say in which cell a request comes."""
+    try:
+        parent = _notebook().kernel.get_parent("shell")
+        return bool(parent["metadata"].get("cellId"))
+    except (AttributeError, KeyError):
+        return False
+
+
 def _with_code(text: str) -> str:
     """Escaped, and what stands in backticks set as code."""
     style = "font-size:0.95em;background:rgba(128,128,128,0.14);padding:0 3px;border-radius:3px"
     return re.sub("`([^`]+)`", rf'<code style="{style};color:inherit">\1</code>', html.escape(text))
 
 
-def _notebook() -> object | None:
+def _notebook() -> Any:
     """The IPython shell, if it can show HTML."""
     try:
         from IPython import get_ipython

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from amp_lessons.lessons import just_run
 from amp_lessons.lessons.widgets.quiz import Prediction, Quiz
 from amp_lessons.quiz import bank, generators, log, schedule
 from amp_lessons.quiz.bank import BankError
@@ -32,9 +33,8 @@ def ask(*ids: str) -> None:
 
 
 def predict(wanted: str) -> None:
-    """Ask for a prediction. Its explanation unfolds when you have committed one and the cell below
-    has run; "Show me" unfolds it at once. Run again, it still has what you committed, until the
-    explanation is there.
+    """Ask for a prediction. Its explanation unfolds when the cell below has run, whether you have
+    committed one or not. Run again before that, it still has what you committed.
 
     Args:
         wanted: the prediction's id, such as ``"amp_in_20_minutes.small_pictures"``.
@@ -189,4 +189,5 @@ def _shell() -> Any:
 def _display(widget: Quiz) -> None:
     from IPython.display import display
 
+    just_run.cells.shows(widget, _shell())
     display(widget)

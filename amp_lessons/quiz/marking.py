@@ -1,15 +1,14 @@
 """Mark an answer, and say what is right and why: the same words in every front end.
 
 An answer is plain data: a list of places in the choices (from 0), a number, or a list of places in
-the offered lines. The page that works without Python repeats these few rules in JavaScript, under
-test. Nothing here imports torch.
+the offered lines. What somebody types for a number, `typed_numbers` reads. The page that works
+without Python repeats these few rules in JavaScript, under test. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +18,8 @@ from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
 
 Answer = Sequence[int] | float
 Role = Literal["right", "wrong", "missed", "explanation"]
-LETTERS = "abcdefghij"
+NAMES = "1234567890"
+"""What choices and lines are called, in order, and the keys that choose them."""
 
 
 class AnswerError(AmpLessonsError, ValueError):
@@ -145,7 +145,7 @@ def _mark_order(item: OrderItem, order: list[int]) -> Marked:
     return Marked(right, float(right), tuple(remarks))
 
 
-# ---- showing and reading answers -----------------------------------------------------------------
+# ---- showing answers ---------------------------------------------------------------------------
 
 
 def shuffled(item: OrderItem) -> tuple[int, ...]:
@@ -160,38 +160,9 @@ def shuffled(item: OrderItem) -> tuple[int, ...]:
 
 def with_unit(value: float, unit: str) -> str:
     """``112 GB``; numbers from 10,000 on get their commas."""
-    whole = float(value).is_integer() and abs(value) < 1e15
-    if whole:
-        number = f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
+    comma = "," if abs(value) >= 10_000 else ""
+    if float(value).is_integer() and abs(value) < 1e15:
+        number = format(int(value), f"{comma}d")
     else:
-        number = f"{value:.6g}"
+        number = format(value, f"{comma}.6g")
     return f"{number} {unit}".strip()
-
-
-_POWER = re.compile(r"^([+-]?\d+(?:\.\d+)?)(?:\^|\*\*)([+-]?\d+)$")
-_FRACTION = re.compile(r"^([+-]?\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)$")
-
-
-def read_number(text: str, unit: str = "") -> float:
-    """The number that somebody typed: ``112``, ``1,000``, ``1e-8``, ``2^-24``, ``3/4``, ``112 GB``.
-
-    Raises:
-        AnswerError: if it is none.
-    """
-    plain = text.strip().replace("−", "-").replace(" ", "").replace("_", "")
-    if unit and plain.lower().endswith(unit.lower().replace(" ", "")):
-        plain = plain[: len(plain) - len(unit.replace(" ", ""))]
-    if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", plain):
-        plain = plain.replace(",", "")
-    try:
-        if power := _POWER.match(plain):
-            value = float(power[1]) ** int(power[2])
-        elif fraction := _FRACTION.match(plain):
-            value = float(fraction[1]) / float(fraction[2])
-        else:
-            value = float(plain)
-    except (ValueError, OverflowError, ZeroDivisionError):
-        raise AnswerError(f"{text.strip()!r} is not a number; write 112, 1e-8 or 2^-24") from None
-    if math.isnan(value):
-        raise AnswerError("NaN is not an answer; write a number, such as 112, 1e-8 or 2^-24")
-    return value

@@ -15,7 +15,8 @@ from typing import Any
 
 from amp_lessons.quiz.curves import plot_svg, plot_table
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
-from amp_lessons.quiz.marking import LETTERS, Marked, Remark, shuffled, with_unit
+from amp_lessons.quiz.marking import NAMES, Marked, Remark, shuffled, with_unit
+from amp_lessons.quiz.typed_numbers import forms
 
 STATIC = Path(__file__).parent / "static"
 """A question as a page draws it: its module and its style, for the widget and for the exports."""
@@ -90,7 +91,7 @@ def view(item: Item) -> dict[str, Any]:
     if isinstance(item, ChoiceItem):
         shown["choices"] = [choice_html(item, choice.text) for choice in item.choices]
     elif isinstance(item, NumberItem):
-        shown["unit"] = item.unit
+        shown |= {"unit": item.unit, "forms": forms(item.unit)}
     else:
         places = shuffled(item)
         shown["lines"] = [
@@ -119,16 +120,16 @@ def feedback(item: Item, marked: Marked) -> dict[str, Any]:
 
 
 def remark_view(item: Item, remark: Remark) -> dict[str, str]:
-    answer, letter = remark.answer, ""
+    answer, name = remark.answer, ""
     if isinstance(item, ChoiceItem) and answer:
-        letter = LETTERS[[choice.text for choice in item.choices].index(answer)]
+        name = NAMES[[choice.text for choice in item.choices].index(answer)]
         answer = choice_html(item, answer)
     elif isinstance(item, OrderItem) and answer:
         answer = line_html(answer)
     else:
         answer = html.escape(answer)
     text = to_html(remark.text)
-    return {"role": remark.role, "letter": letter, "answer": answer, "text": text}
+    return {"role": remark.role, "name": name, "answer": answer, "text": text}
 
 
 def key_view(item: Item) -> Any:
@@ -143,7 +144,7 @@ def key_view(item: Item) -> Any:
 def key_text(item: Item) -> str:
     """The right answer in words."""
     if isinstance(item, ChoiceItem):
-        return "; ".join(f"({LETTERS[p]}) {item.choices[p].text}" for p in sorted(item.right))
+        return "; ".join(f"({NAMES[p]}) {item.choices[p].text}" for p in sorted(item.right))
     if isinstance(item, NumberItem):
         return with_unit(item.answer, item.unit)
     return "\n".join(f"{number}. {line}" for number, line in enumerate(item.lines, 1))
@@ -163,7 +164,7 @@ def question_html(item: Item) -> str:
         parts.append(plot_svg(item.plot))
     if isinstance(item, ChoiceItem):
         shown = "".join(f"<li>{choice_html(item, choice.text)}</li>" for choice in item.choices)
-        parts.append(f'<ol type="a">{shown}</ol>')
+        parts.append(f"<ol>{shown}</ol>")
     elif isinstance(item, OrderItem):
         lines = [item.offered[place] for place in shuffled(item)]
         parts.append("<ul>" + "".join(f"<li>{line_html(line)}</li>" for line in lines) + "</ul>")
@@ -181,7 +182,7 @@ def answer_html(item: Item) -> str:
                 if choice.right is right:
                     word = "right" if right else "not right"
                     parts.append(
-                        f"<p><b>({LETTERS[place]}), {word}.</b> {inline_html(choice.why)}</p>"
+                        f"<p><b>({NAMES[place]}), {word}.</b> {inline_html(choice.why)}</p>"
                     )
         if item.explanation:
             parts.append(to_html(item.explanation))
@@ -217,7 +218,7 @@ def static_text(item: Item, heading: str = "") -> str:
     if item.plot:
         parts.append(plot_table(item.plot))
     if isinstance(item, ChoiceItem):
-        parts += [f"({LETTERS[p]}) {choice.text}" for p, choice in enumerate(item.choices)]
+        parts += [f"({NAMES[p]}) {choice.text}" for p, choice in enumerate(item.choices)]
     elif isinstance(item, OrderItem):
         parts += [f"- {item.offered[place]}" for place in shuffled(item)]
     return "\n\n".join(parts)

@@ -26,7 +26,7 @@ from typing import Any
 
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
-from amp_lessons.quiz.marking import LETTERS
+from amp_lessons.quiz.marking import NAMES
 
 ALL_ORDERS = 5
 """Up to so many lines, every order is tried; beyond, a sample of them."""
@@ -171,8 +171,8 @@ def as_program(item: Item) -> str:
         parts.append("from amp_lessons.quiz.proofs import printed")
     parts.append(item.proof.strip())
     if isinstance(item, ChoiceItem):
-        claimed = zip(LETTERS, item.choices, strict=False)
-        parts.append("\n".join(_shown_claim(letter, choice.holds) for letter, choice in claimed))
+        claimed = zip(NAMES, item.choices, strict=False)
+        parts.append("\n".join(_shown_claim(name, choice.holds) for name, choice in claimed))
     elif isinstance(item, NumberItem):
         parts.append(f"print(answer, {item.unit!r})" if item.unit else "print(answer)")
     else:
@@ -181,8 +181,8 @@ def as_program(item: Item) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _shown_claim(letter: str, holds: str) -> str:
-    return f'print("{letter}:", "holds" if {_in_brackets(holds.strip())} else "does not hold")'
+def _shown_claim(name: str, holds: str) -> str:
+    return f'print("{name}:", "holds" if {_in_brackets(holds.strip())} else "does not hold")'
 
 
 def _in_brackets(expression: str) -> str:

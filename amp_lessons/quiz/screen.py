@@ -19,15 +19,14 @@ from rich.text import Text
 from amp_lessons.core import terminal
 from amp_lessons.quiz.curves import plot_table
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
-from amp_lessons.quiz.marking import Marked, Remark, shuffled
+from amp_lessons.quiz.marking import NAMES, Marked, Remark, shuffled
+from amp_lessons.quiz.typed_numbers import forms
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST = 88
 """Columns. Longer lines are hard to read, however wide the terminal is."""
-ORDER_LETTERS = "abcdefgijklmnortuvwxyz"
-"""Names of lines to put in order: without the letters that are commands."""
 _SIGNS = str.maketrans(
     {
         "−": "-",
@@ -172,27 +171,29 @@ class Screen:
             self.code(plot_table(item.plot), python=False)
         self.blank()
         if isinstance(item, ChoiceItem):
-            letters = ORDER_LETTERS[: len(item.choices)]
-            for letter, choice in zip(letters, item.choices, strict=True):
-                self._choice(letter, choice.text, as_it_is=item.kind == "output")
+            for name, choice in zip(NAMES, item.choices, strict=False):
+                self._choice(name, choice.text, as_it_is=item.kind == "output")
         elif isinstance(item, OrderItem):
-            for letter, place in zip(ORDER_LETTERS, shuffled(item), strict=False):
-                self._line_of_code(letter, item.offered[place])
+            for name, place in zip(NAMES, shuffled(item), strict=False):
+                self._line_of_code(name, item.offered[place])
             self.blank()
-            self.line(f"Type {len(item.lines)} of the {len(item.offered)} letters, in order.")
-        elif isinstance(item, NumberItem) and item.unit:
-            self.line(f"Answer in {item.unit}.")
+            self.line(
+                f"Type {len(item.lines)} of the {len(item.offered)} lines' numbers, in order."
+            )
+        elif isinstance(item, NumberItem):
+            where = f"Answer in {item.unit}, such" if item.unit else "Answer with a number, such"
+            self.line(f"{where} as {forms(item.unit)}.")
 
-    def _choice(self, letter: str, text: str, as_it_is: bool) -> None:
-        start = f"  {letter}  "
+    def _choice(self, name: str, text: str, as_it_is: bool) -> None:
+        start = f"  {name}  "
         if not as_it_is:
             self.markdown(text, first=start, indent=len(start))
             return
         for number, line in enumerate(text.splitlines()):
             self._hang(start if number == 0 else " " * len(start), Text(in_ascii(line)))
 
-    def _line_of_code(self, letter: str, line: str) -> None:
-        start = f"  {letter}  "
+    def _line_of_code(self, name: str, line: str) -> None:
+        start = f"  {name}  "
         if line.startswith("# "):
             self.markdown(line[2:], first=start, indent=len(start))
         else:
@@ -252,21 +253,19 @@ class Screen:
         start = f"  {terminal.mark(state)}  "
         if isinstance(item, ChoiceItem):
             place = next(n for n, c in enumerate(item.choices) if c.text == remark.answer)
-            self._choice_again(start, ORDER_LETTERS[place], item, remark.answer, word)
+            self._choice_again(start, NAMES[place], item, remark.answer, word)
         elif isinstance(item, OrderItem) and remark.answer.startswith("# "):
             self.markdown(f"{remark.answer[2:]} ({word})", first=start, indent=len(start))
         else:
             self._hang(start, Text(in_ascii(f"{remark.answer} ({word})")))
 
-    def _choice_again(
-        self, start: str, letter: str, item: ChoiceItem, text: str, word: str
-    ) -> None:
+    def _choice_again(self, start: str, name: str, item: ChoiceItem, text: str, word: str) -> None:
         if item.kind != "output":
-            self.markdown(f"{letter} ({word}): {text}", first=start, indent=len(start))
+            self.markdown(f"{name} ({word}): {text}", first=start, indent=len(start))
             return
         lines = text.splitlines() or [""]
         together = f" {lines[0]}" if len(lines) == 1 else ""
-        self._hang(start, Text(in_ascii(f"{letter} ({word}):{together}")))
+        self._hang(start, Text(in_ascii(f"{name} ({word}):{together}")))
         if not together:
             self.code(text, indent=len(start), python=False)
 

@@ -23,9 +23,10 @@ from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.keys import ENTER, Edit, Keys, Quit, opened
 from amp_lessons.quiz.log import Entry, Where
-from amp_lessons.quiz.marking import Answer, AnswerError, Marked, mark, read_number, shuffled
+from amp_lessons.quiz.marking import NAMES, Answer, AnswerError, Marked, mark, shuffled
 from amp_lessons.quiz.markup import KIND_NAMES
-from amp_lessons.quiz.screen import ORDER_LETTERS, Screen
+from amp_lessons.quiz.screen import Screen
+from amp_lessons.quiz.typed_numbers import read_number
 
 _COMMANDS = "hpsqHPSQ"
 HABIT = 0.2
@@ -183,7 +184,10 @@ class Session:
                 self.leave()
             else:
                 try:
-                    return _read(item, typed)
+                    answer, read_as = _read(item, typed.replace("?", "").strip())
+                    if read_as:
+                        self.screen.line(read_as)
+                    return answer, "?" not in typed
                 except AnswerError as error:
                     self._tell(f"{str(error)[:1].upper()}{str(error)[1:]}.")
 
@@ -198,13 +202,20 @@ class Session:
             typed = self.keys.line(edits[item.form], at_once=_COMMANDS, empty=False)
             self._one_key = typed in tuple(_COMMANDS)
             return typed
-        key = self.keys.key()
-        while self.keys.single and not key.strip():  # Enter, an arrow key: no answer
-            key = self.keys.key()
-        if self.keys.single:
-            self.screen.line(key)
         self._one_key = True
-        return key.strip()
+        return self._one_choice() if self.keys.single else self.keys.line()
+
+    def _one_choice(self) -> str:
+        """A key that answers at once, or a command; a ``?`` that came first stands before it."""
+        guess = ""
+        while True:
+            key = self.keys.key()
+            if key == "?" and not guess:
+                guess = key
+                self.screen.prompt(key)
+            elif key.strip() and key != "?":  # not Enter or an arrow key
+                self.screen.line(key)
+                return key if key in _COMMANDS else guess + key
 
     def _tell(self, words: str, markdown: bool = False) -> None:
         if markdown:
@@ -376,71 +387,65 @@ def _help(item: Item, hints: bool, single: bool = True) -> str:
     if isinstance(item, NumberItem):
         return f"A number, then Enter   ? at the end: a guess   {commands}"
     if isinstance(item, ChoiceItem):
-        last = ORDER_LETTERS[len(item.choices) - 1]
+        last = NAMES[len(item.choices) - 1]
         if item.form == "one":
             enter = " (no Enter)" if single else ""
-            return f"a-{last}: answer{enter}   Shift: a guess   {commands}"
-        return f"a-{last}, then Enter   ? at the end: a guess   {commands}"
-    return f"Letters in order, Enter   ? at the end: a guess   {commands}"
+            return f"1-{last}: answer{enter}   ? first: a guess   {commands}"
+        return f"1-{last}, then Enter   ? at the end: a guess   {commands}"
+    return f"Numbers in order, Enter   ? at the end: a guess   {commands}"
 
 
 _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
-def _read(item: Item, typed: str) -> tuple[Answer, bool]:
-    """An answer, and whether it was no guess. Raises `AnswerError` with what to type instead."""
-    sure = not typed.endswith("?")
-    plain = typed.rstrip("?").strip()
+def _read(item: Item, typed: str) -> tuple[Answer, str]:
+    """An answer, and what a number was read as. Raises `AnswerError` with what to type instead."""
     if isinstance(item, NumberItem):
-        return read_number(plain, item.unit), sure
+        return read_number(typed, item.unit)
     if isinstance(item, ChoiceItem):
-        last = ORDER_LETTERS[len(item.choices) - 1]
-        allowed = ORDER_LETTERS[: len(item.choices)]
-        if not plain or not set(plain.lower()) <= set(allowed):
-            one = item.form == "one"
-            raise AnswerError(f"{'press one key' if one else 'type letters'} from a to {last}")
-        places = sorted({allowed.index(letter) for letter in plain.lower()})
-        return places, sure and plain == plain.lower()
-    shown = shuffled(item)
-    if not plain:
-        raise AnswerError("type the letters of the lines, in order")
+        allowed = NAMES[: len(item.choices)]
+        one = item.form == "one"
+        if not typed or not set(typed) <= set(allowed) or (one and len(typed) > 1):
+            raise AnswerError(
+                f"{'press a number' if one else 'type numbers'} from 1 to {allowed[-1]}"
+            )
+        return sorted({allowed.index(name) for name in typed}), ""
+    if not typed:
+        raise AnswerError("type the numbers of the lines, in order")
     wanted = len(item.lines)
-    if len(plain) != wanted:
+    if len(typed) != wanted:
         many = _NUMBERS[wanted] if wanted < len(_NUMBERS) else str(wanted)
-        some = "all" if len(plain) < wanted else "only"
-        raise AnswerError(f"{len(plain)} of {wanted} letters: type {some} {many}")
-    return [shown[ORDER_LETTERS.index(letter)] for letter in plain.lower()], sure and (
-        plain == plain.lower()
-    )
+        some = "all" if len(typed) < wanted else "only"
+        raise AnswerError(f"{len(typed)} of {wanted} lines: type {some} {many}")
+    shown = shuffled(item)
+    return [shown[NAMES.index(name)] for name in typed], ""
 
 
 def _toggle(count: int) -> Edit:
-    """Letters that are on, in their order; the same letter again turns it off."""
-    letters = ORDER_LETTERS[:count]
+    """Choices that are on, in their order; the same key again turns one off."""
 
     def edit(typed: str, key: str) -> str | None:
-        return _flip(typed, key, letters)
+        return _flip(typed, key, NAMES[:count])
 
     return edit
 
 
 def _flip(typed: str, key: str, allowed: str) -> str | None:
-    if not key or key.lower() not in allowed:
+    if not key or key not in allowed:
         return typed + key if key == "?" and typed and "?" not in typed else None
-    others = "".join(old for old in typed if old.lower() != key.lower())
+    others = typed.replace(key, "")
     if len(others) == len(typed):
         others += key
-    return "".join(sorted(others, key=lambda letter: (letter == "?", letter.lower())))
+    return "".join(sorted(others, key=lambda name: (name == "?", name)))
 
 
 def _arrange(count: int) -> Edit:
-    """Letters in the order in which they are typed, each once; a ``?`` at the end is a guess."""
-    letters = ORDER_LETTERS[:count]
+    """Lines in the order in which they are typed, each once; a ``?`` at the end is a guess."""
 
     def edit(typed: str, key: str) -> str | None:
         if key == "?":
             return typed + key if typed and "?" not in typed else None
-        if not key or key.lower() not in letters or key.lower() in typed.lower() or "?" in typed:
+        if not key or key not in NAMES[:count] or key in typed or "?" in typed:
             return None
         return typed + key
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from lab import Lab, Notebook, save
@@ -11,6 +13,7 @@ from playwright.sync_api import Locator, expect
 
 from amp_lessons.app.workspace.copying import course_files, handed_out_form
 from amp_lessons.core.catalogue import lesson_called
+from amp_lessons.lessons.widgets.quiz import NO_GUESS
 from amp_lessons.quiz import bank
 
 pytestmark = pytest.mark.browser
@@ -50,7 +53,7 @@ def test_prediction_is_explained_when_it_is_committed_and_its_result_is_there(op
     box = box_in(notebook, ASK)
     before = len(log_of(lab))
     box.locator("input[type=radio]").first.focus()
-    for key in ("abc"[WRONG], "h", "Enter"):
+    for key in ("123"[WRONG], "h", "Enter"):
         notebook.page.keyboard.press(key)
     expect(box.locator(".amp-hint")).to_be_visible()
     expect(box.locator(".amp-waiting")).to_contain_text("Committed")
@@ -91,7 +94,7 @@ def test_after_a_commit_shift_enter_runs_the_next_cell_and_the_verdict_is_in_vie
     box = box_in(notebook, ASK)
     if by == "keyboard":
         box.locator("input[type=radio]").first.focus()
-        for key in ("abc"[WRONG], "Enter"):
+        for key in ("123"[WRONG], "Enter"):
             page.keyboard.press(key)
     else:
         box.locator(".amp-choice").nth(WRONG).click()
@@ -162,14 +165,135 @@ def test_a_failing_cell_is_no_result(open_notebook):
     expect(box_in(notebook, ASK).locator(".amp-waiting")).to_contain_text("Committed")
 
 
+PLAIN = ["\n\n".join(["Some text. " * 40] * 6)]
+IMPORT = "from amp_lessons.lessons.interview import ask, predict"
+
+
+@pytest.fixture
+def own_notebook(chromium, lab) -> Iterator[Callable[..., Notebook]]:
+    """Open a notebook of these cells, in a page of its own."""
+    opened = []
+
+    def open_(name: str, sources: list[str | list[str]], **options: Any) -> Notebook:
+        path = f"{name}.ipynb"
+        (lab.workspace / path).write_text(json.dumps(notebook_of(sources)), encoding="utf-8")
+        opened.append(Notebook(chromium, lab.address, path, reduced_motion="reduce", **options))
+        return opened[-1]
+
+    yield open_
+    for notebook in opened:
+        notebook.close()
+
+
+def sources_of(notebook: Notebook) -> list[str]:
+    """What stands in the cells, with their kinds."""
+    return notebook.page.evaluate(
+        """() => Array.from(jupyterapp.shell.currentWidget.content.model.cells,
+          (cell) => `${cell.type}: ${cell.sharedModel.getSource()}`)"""
+    )
+
+
+def focus_is_in(notebook: Notebook, selector: str) -> bool:
+    return notebook.page.evaluate("s => !!document.activeElement.closest(s)", selector)
+
+
+RUN_AND_TYPE = """async () => {
+  const done = jupyterapp.commands.execute("notebook:run-cell-and-select-next");
+  jupyterapp.shell.currentWidget.content.mode = "edit";
+  await done;
+}"""
+ANSWERED = """async () => {
+  const { kernel } = jupyterapp.shell.currentWidget.sessionContext.session;
+  await kernel.requestKernelInfo(); // the kernel answers in turn: all that was asked before
+}"""
+
+
 @pytest.mark.slow
-def test_show_me_is_one_click_and_costs_nothing(open_notebook, lab):
-    notebook = open_notebook(LESSON)
-    notebook.run_until(ASK)
+@pytest.mark.parametrize("width", [1400, 380])
+def test_a_box_that_was_run_with_shift_enter_is_answered_with_a_digit(own_notebook, width):
+    cells = [PLAIN, IMPORT, PLAIN, ASK, PLAIN, "print('result')", PLAIN]
+    notebook = own_notebook(f"digits_{width}", cells, viewport={"width": width, "height": 700})
+    page, before = notebook.page, sources_of(notebook)
+    if width < 800:
+        notebook.execute("application:toggle-left-area")
+    notebook.run_until(IMPORT)
+    notebook.cell(ASK)
+    page.locator(".jp-Cell.jp-mod-active .cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    box = page.locator(".amp-quiz")
+    expect(box.locator("input[type=radio]").first).to_be_focused()
+    notebook.come_to_rest()
+    expect(box.locator(".amp-kind")).to_be_in_viewport(ratio=1)
+    for theme in ("Light", "Dark"):
+        notebook.theme(f"JupyterLab {theme}")
+        save(page, f"box_just_run_{width}_{theme.lower()}")
+    box.locator(".amp-prompt").click()  # on its text: the next key is still for the box
+    for key in ("b", "x", "d", "d", "9", str(WRONG + 1)):
+        page.keyboard.press(key)
+    expect(box.locator("input[type=radio]").nth(WRONG)).to_be_checked()
+    page.keyboard.press("Enter")
+    expect(box.locator(".amp-waiting")).to_contain_text("Committed")
+    assert sources_of(notebook) == before
+    for _ in range(2):  # the text, and the cell with the result
+        page.keyboard.press("Shift+Enter")
+    expect(box.locator(".amp-result")).to_have_text("✗ Not right")
+    assert sources_of(notebook) == before
+
+
+@pytest.mark.slow
+def test_after_an_answer_enter_goes_on_to_the_next_cell(own_notebook):
+    item = next(i for i in bank.load().items if i.form == "one")
+    notebook = own_notebook("onward", [IMPORT, f'ask("{item.id}")', "print('after')"])
+    page, before = notebook.page, sources_of(notebook)
+    notebook.run_until("ask(")
+    box = page.locator(".amp-quiz")
+    expect(box.locator("input[type=radio]").first).to_be_focused()
+    for key in ("1", "Enter"):
+        page.keyboard.press(key)
+    expect(box.locator(".amp-feedback")).to_be_focused()
+    for key in ("b", "2", "Enter", "Shift+Enter"):
+        page.keyboard.press(key)
+    expect(page.locator(".jp-OutputArea-output", has_text="after")).to_be_visible()
+    assert sources_of(notebook)[:3] == before
+    box.locator(".amp-prompt").click()
+    page.keyboard.press("Escape")
+    expect(page.locator(".jp-Cell.jp-mod-active")).to_contain_text("ask(")
+    assert not focus_is_in(notebook, ".amp-quiz")
+
+
+@pytest.mark.slow
+def test_no_box_takes_the_focus_from_a_run_of_all_cells_or_from_who_types(own_notebook):
+    asked = [f'ask("{i.id}")' for i in bank.load().items if i.form == "one"][:2]
+    cells = [IMPORT, asked[0], "print('after')", asked[1], "x = 1"]
+    notebook = own_notebook("run_all", cells)
+    notebook.run_all()
+    box = box_in(notebook, asked[1])
+    notebook.wait_for(ANSWERED)
+    assert not focus_is_in(notebook, ".amp-quiz")
+    notebook.cell(asked[1])
+    notebook.wait_for(RUN_AND_TYPE)
+    box.wait_for()
+    notebook.wait_for(ANSWERED)
+    assert focus_is_in(notebook, ".cm-editor")
+    notebook.cell(asked[1]).locator(".cm-content").click()
+    notebook.page.keyboard.press("Control+Enter")
+    expect(box.locator("input[type=radio]").first).to_be_focused()
+
+
+@pytest.mark.slow
+def test_a_box_opens_by_itself_when_its_result_has_run_and_costs_nothing(own_notebook, lab):
+    notebook = own_notebook("no_guess", [IMPORT, ASK, "print('result')", PLAIN])
     before = len(log_of(lab))
+    notebook.run_until(ASK)
     box = box_in(notebook, ASK)
-    box.get_by_role("button", name="Show me").click()
-    expect(box.locator(".amp-result")).to_have_text("The answer")
+    expect(box.get_by_role("button", name="Answer")).to_be_visible()
+    notebook.run_cell("print('result')")
+    expect(box.locator(".amp-result")).to_have_text(NO_GUESS)
+    expect(box).to_contain_text(BIG.choices[RIGHT].why)
+    for theme in ("Light", "Dark"):
+        notebook.theme(f"JupyterLab {theme}")
+        save(box_in(notebook, ASK), f"no_guess_{theme.lower()}")
+        assert faults(notebook.page, ".amp-quiz") == []
     assert len(log_of(lab)) == before
 
 

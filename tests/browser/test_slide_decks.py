@@ -150,10 +150,10 @@ def test_a_key_turns_from_the_poll_to_its_answer_and_the_notes_explain_it(open_d
     with page.context.expect_page() as opened:
         page.keyboard.press("s")
     notes = opened.value.locator(".speaker-controls-notes .value")
-    expect(notes).to_contain_text("The answer: (a)")
+    expect(notes).to_contain_text("The answer: (1)")
     page.keyboard.press("ArrowRight")
     expect(shown.locator(".right")).to_contain_text("✓ right")
-    expect(notes).to_contain_text("(b), not right.")
+    expect(notes).to_contain_text("(2), not right.")
     expect(
         opened.value.frame_locator("iframe").first.locator("section.present .right")
     ).to_be_visible()

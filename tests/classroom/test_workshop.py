@@ -347,7 +347,7 @@ def test_a_page_has_each_vote_in_full_with_its_answer(plan: Plan):
         item = bank.load().find(name)
         assert item.prompt in text, name
         if hasattr(item, "choices"):
-            right = "ABCDEFG"[[choice.right for choice in item.choices].index(True)]
+            right = "1234567"[[choice.right for choice in item.choices].index(True)]
             assert f"Answer: {right}. " in text.partition(item.prompt)[2].partition("###")[0]
             parts = [choice.text for choice in item.choices] + [c.why for c in item.choices]
         else:

@@ -89,7 +89,7 @@ def test_shown_proof_runs_alone_and_prints_the_verdict(kind):
     if isinstance(item, ChoiceItem) and item.proof:
         verdicts = ["holds" if choice.right else "does not hold" for choice in item.choices]
         assert shown.splitlines()[-len(verdicts) :] == [
-            f"{letter}: {verdict}" for letter, verdict in zip("abcdefg", verdicts, strict=False)
+            f"{name}: {verdict}" for name, verdict in zip("1234567", verdicts, strict=False)
         ]
     elif isinstance(item, NumberItem):
         assert item.accepts(float(shown.split()[0]))

@@ -102,7 +102,7 @@ def test_what_stands_on_a_card(small: Bank, tmp_path: Path) -> None:
     assert "It's &lt; <code>1e5</code>, &amp;" in largest["Question"]
     assert re.findall(r"<li>(\d+)</li>", largest["Question"]) == ["32768", "65504", "65536"]
     assert "65504" not in largest["Hint"]
-    assert "(b), right." in largest["Answer"]
+    assert "(2), right." in largest["Answer"]
     assert largest["Answer"].count("not right.") == 2
     assert "IEEE 754-2019, table 3.5" in largest["Answer"]
     assert largest["tags"].split() == [

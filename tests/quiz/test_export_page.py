@@ -22,7 +22,7 @@ from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.exports import contents
 from amp_lessons.quiz.exports import page as export
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OrderItem
-from amp_lessons.quiz.marking import AnswerError, mark, read_number, with_unit
+from amp_lessons.quiz.marking import AnswerError, mark, with_unit
 
 Open = Callable[..., Page]
 
@@ -137,59 +137,6 @@ def test_the_page_marks_as_python_does(which: str, small: Bank, modules: Page) -
         tried += len(answers)
     assert tried > 100
     print(f"{tried} answers to {len(chosen.items)} items")
-
-
-def python_reads(text: str, unit: str) -> float | str:
-    """The number, or what is wrong with the text."""
-    try:
-        return read_number(text, unit)
-    except AnswerError as error:
-        return str(error)
-
-
-TYPED = r"""
-112|1,000|1,00|1e-8|1E+3|2^-24|2**10|-2^3|+3|3/4|-1/3|1/0|112 GB|112gb|  7  |1_000|− 5|.5|5.|1e
-nan|inf|-Infinity|0x10|1e400|-1e400|10^400|10^-400|0^-1|0^0|1.5^2|1.1^-3|12 345|GB||--3|3^|^3
-it's|"q"|it's "q"|a\b|1e-320|10^-8|10^-5|10^23|10^308|10^309|3^-7|7^-20|5^30|2^1024|2^-1074
-123456789012345678|1,234,567.5|1,2345|½|1e5GB|1e5|e5|1.|+.5e1|--|2^2^2|1 / 3|-0|+0|00012|1e0005
-1/2/3|2^-1080|0.1^3
-"""
-
-
-@pytest.mark.browser
-def test_the_page_reads_numbers_as_python_does(modules: Page) -> None:
-    code = """(texts) => texts.map(([text, unit]) => {
-      try {
-        const value = marking.readTyped(text, unit);
-        return { value: Number.isFinite(value) ? value : String(value) };
-      } catch (fault) { return { error: fault.message }; }
-    })"""
-    draw = random.Random(0)
-    powers = [f"{draw.randint(2, 20)}^{draw.randint(-60, 60)}" for _ in range(200)]
-    written = [text for line in TYPED.strip().splitlines() for text in line.split("|")]
-    cases = [[text, unit] for text in (*written, *powers) for unit in ("", "GB", "tokens a second")]
-    cases += [["5 tokens a second", "tokens a second"], ["5tokensasecond", "tokens a second"]]
-    read = refused = 0
-    for (text, unit), got in zip(cases, modules.evaluate(code, cases), strict=True):
-        said = python_reads(text, unit)
-        if isinstance(said, str):
-            assert got == {"error": said}, text
-            refused += 1
-        elif math.isinf(said):
-            assert got == {"value": "Infinity" if said > 0 else "-Infinity"}, text
-        else:
-            assert got["value"] == pytest.approx(said, rel=2.3e-16, abs=0), text
-            read += 1
-    assert min(read, refused) > 50
-
-
-@pytest.mark.browser
-def test_powers_of_whole_numbers_come_out_to_the_last_bit(modules: Page) -> None:
-    """An exact answer of 1e-8 must accept 10^-8."""
-    texts = [f"2^{size}" for size in range(-1080, 1024)]
-    texts += [f"10^{size}" for size in range(-22, 23)]  # beyond, Python itself is off by a bit
-    told = modules.evaluate("(ts) => ts.map((text) => marking.readTyped(text))", texts)
-    assert list(map(float, told)) == [read_number(text) for text in texts]
 
 
 @pytest.mark.browser
@@ -394,21 +341,21 @@ def test_an_answer_is_shown_when_it_is_asked_for(open_bank: Open, small: Bank) -
         expect(article.locator(".amp-answer")).to_be_visible()
         expect(article.get_by_role("button", name="Hide answer")).to_be_focused()
     text = tab.locator("main").inner_text()
-    for part in ("(b) is right", "112 GB", "Not 56 GB", "A common slip", "In 30 seconds"):
+    for part in ("(2) is right", "112 GB", "Not 56 GB", "A common slip", "In 30 seconds"):
         assert part in text
     lines = tab.locator("article", has_text="Put these in order").locator(".amp-offered").first
     shown = lines.locator("li").all_inner_texts()
-    distractor = "abcde"[[line.strip() for line in shown].index("optimizer.step()")]
+    distractor = "12345"[[line.strip() for line in shown].index("optimizer.step()")]
     assert f"({distractor}) does not belong" in text
 
 
 ANSWERS = {  # by the prompt's beginning: what to press, and whether it is right
-    "What is the largest": ("b", True),
-    "Which of these become": ("acd", True),
+    "What is the largest": ("2", True),
+    "Which of these become": ("134", True),
     "How many GB": ("56", False),
-    "What does this print": ("a", True),
-    "Which line is wrong": ("b", False),
-    "What happened at step 3": ("a", True),
+    "What does this print": ("1", True),
+    "Which line is wrong": ("2", False),
+    "What happened at step 3": ("1", True),
 }
 
 
@@ -476,9 +423,9 @@ def _answer_order(tab: Page, small: Bank, prompt: str) -> None:
     ]
     if prompt == item.prompt:
         for line in item.lines:
-            tab.keyboard.press("abcdefg"[shown.index(line)])
+            tab.keyboard.press("1234567"[shown.index(line)])
     else:
-        tab.keyboard.press("a")
+        tab.keyboard.press("1")
     tab.get_by_role("button", name="Answer", exact=True).press("Enter")
     expected = "✓ Right" if prompt == item.prompt else "✗ Not right"
     expect(tab.locator(".amp-result")).to_have_text(expected)
@@ -493,7 +440,7 @@ def test_the_verdict_is_announced_and_focused_and_n_skips(open_bank: Open, small
     tab.locator("main .amp-prompt").click()  # the focus is nowhere: keys are for the question
     tab.keyboard.press("h")
     expect(tab.locator(".amp-hint")).to_have_text("Five exponent bits.")
-    tab.keyboard.press("a")
+    tab.keyboard.press("1")
     tab.keyboard.press("Enter")
     verdict = tab.locator(".amp-feedback")
     expect(verdict).to_be_focused()
@@ -501,7 +448,7 @@ def test_the_verdict_is_announced_and_focused_and_n_skips(open_bank: Open, small
     tab.keyboard.press("Enter")  # there is no other question of this kind
     expect(tab.locator("main .amp-kind")).to_contain_text("missed last time")
     tab.get_by_label("I'm guessing").check()
-    tab.keyboard.press("b")
+    tab.keyboard.press("2")
     tab.keyboard.press("Enter")
     expect(tab.locator(".amp-result")).to_have_text("✓ Right")
     assert [(entry["score"], entry["sure"]) for entry in stored(tab)] == [(0, True), (1, False)]
@@ -519,7 +466,7 @@ def test_a_number_that_is_none_gets_a_line_and_is_not_logged(open_bank: Open, sm
     tab.get_by_label("Your answer, in GB").fill("a lot")
     tab.keyboard.press("Enter")
     expect(tab.get_by_role("alert")).to_have_text(
-        "'a lot' is not a number; write 112, 1e-8 or 2^-24."
+        "'a lot' is not a number; answer in GB, such as 112 GB, 0.2*65536, 1/3 or 2^-24."
     )
     assert stored(tab) == []
     tab.get_by_label("Your answer, in GB").fill("112 GB")
@@ -624,7 +571,7 @@ def test_the_sheets_are_numbered_alike_and_only_the_answers_answer(
     assert tab.evaluate("printed") == 2
     assert "is right" not in sheets["questions"]
     assert "65504" in sheets["questions"]
-    assert "(b) is right" in sheets["answers"]
+    assert "(2) is right" in sheets["answers"]
     tab.evaluate("window.dispatchEvent(new Event('beforeprint'))")  # the browser's own command
     assert "is right" not in tab.locator("#sheet").inner_text()
 

@@ -164,7 +164,7 @@ def test_a_list_fits_and_as_json_it_is_whole(run, monkeypatch):
 
 
 def test_a_quiz_through_a_pipe(run):
-    done = run("quiz --kind single -n 3", "b\n\na\n\nB\n\n")
+    done = run("quiz --kind single -n 3", "2\n\n1\n\n?2\n\n")
     assert done.status == 0
     assert "3 of 3 - " in done.out
     assert "── 2 of 3 right" in done.out
@@ -203,8 +203,8 @@ def test_generated_questions(run):
 @pytest.mark.parametrize(
     ("name", "typed", "asked"),
     [
-        ("memory.bug_it", "b", "memory.bug_it"),
-        ("memory.predict_it", "b", "memory.predict_it"),
+        ("memory.bug_it", "2", "memory.bug_it"),
+        ("memory.predict_it", "2", "memory.predict_it"),
         ("memory.open_it", "\n12\n\n\n\n", "memory.open_it"),
         ("memory.gen_bytes_2_77", "7 GB", "memory.gen_bytes_2_77"),
     ],
@@ -217,7 +217,7 @@ def test_one_question_by_its_id(run, name, typed, asked):
 @pytest.mark.parametrize("name", ["number_formats.gen_round", "gen_round"])
 @pytest.mark.parametrize(("more", "count"), [("", 5), (" -n 2", 2)])
 def test_a_generator_by_its_name_makes_new_questions(run, name, more, count):
-    run(f"quiz {name}{more}", "b\n\n" * 9)
+    run(f"quiz {name}{more}", "2\n\n" * 9)
     ids = [e.item for e in log.read().entries]
     assert len(set(ids)) == count
     assert all(re.fullmatch(r"number_formats\.gen_round_\d+", name) for name in ids)
@@ -279,7 +279,7 @@ def test_a_broken_log_is_told_and_practice_goes_on(run):
     log.append(entry("memory.bug_it"))
     with open(log.log_file(), "a") as stream:
         stream.write("half a li")
-    done = run("quiz -n 1 --kind single", "b\n")
+    done = run("quiz -n 1 --kind single", "2\n")
     assert done.status == 0
     assert "kept in" in done.err
     assert "1 of 1 right" in done.out
@@ -338,7 +338,7 @@ def test_nothing_due_and_no_new_ones_left_today(run):
 def test_a_missed_prediction_comes_back(run):
     log.append(entry("memory.predict_it", 0.0, days=2, where="lesson"))
     log.append(entry("speed.predict_it", 1.0, days=2, where="lesson"))
-    out = run("drill --new 0", "b\n\n").out
+    out = run("drill --new 0", "2\n\n").out
     assert "1 of 1, due - Memory, level 1, predict" in out
 
 
@@ -358,7 +358,7 @@ def test_merge(run, own_place):
 
 
 def test_a_mock_through_a_pipe(run, own_place):
-    done = run("mock --minutes 10 --seed 3", "\nb\nb\n7\nb\nnotes\n12\n\n\n\n")
+    done = run("mock --minutes 10 --seed 3", "\n2\n2\n7\n2\nnotes\n12\n\n\n\n")
     assert done.status == 0, done.err
     assert re.search(r"^── [\d.]+ of 100 points ─", done.out, re.MULTILINE), "and no band"
     assert "Seed 3: the same interview again with --seed 3, as long as" in done.out
@@ -385,7 +385,7 @@ def test_one_key_answers_at_a_terminal():
         child.expect("hint of")
         child.expect("> ")
         child.send("\x1b[A")  # an arrow key is no answer
-        child.send("b")
+        child.send("2")
         child.expect("Right")
         child.expect("> ")
         child.send("p")
@@ -395,7 +395,7 @@ def test_one_key_answers_at_a_terminal():
         child.expect("2 of 2")
         child.expect("q: quit")
         child.expect("> ")
-        child.send("A")
+        child.send("?1")
         child.expect("Not right")
         child.expect("> ")
         child.send("q")
@@ -409,7 +409,7 @@ def test_one_key_answers_at_a_terminal():
 def test_typed_answers_at_a_terminal():
     with terminal("quiz memory.several_it") as child:
         child.expect("> ")
-        child.send("bca\x7fbc\r")  # Backspace takes c away, and the second b the first
+        child.send("231\x7f23\r")  # Backspace takes 3 away, and the second 2 the first
         child.expect("Right|Not right|Partly")
         assert child.match.group() == "Right", plain(child.before)
         child.expect("> ")
@@ -429,7 +429,7 @@ def test_ctrl_c_in_a_quiz_keeps_what_was_answered():
     with terminal("quiz --kind single -n 5") as child:
         for _ in range(2):
             child.expect("> ")
-            child.send("b")
+            child.send("2")
             child.expect("go on")
             child.expect("> ")
             child.send("\r")
@@ -449,7 +449,7 @@ def test_ctrl_c_in_a_drill_keeps_what_was_answered():
     with terminal("drill") as child:
         child.expect("due - ")
         child.expect("> ")
-        child.send("a")
+        child.send("1")
         child.expect("go on")
         child.expect("> ")
         child.sendintr()  # also between two questions
@@ -465,7 +465,7 @@ def test_ctrl_c_in_a_mock_keeps_what_was_answered():
         child.send("\r")
         child.expect("1 of 2")
         child.expect("> ")
-        child.send("b")
+        child.send("2")
         child.expect("2 of 2")
         child.expect("> ")
         child.sendintr()
@@ -492,7 +492,7 @@ def test_quit_at_the_start_of_a_mock_is_one_line():
 def test_a_habitual_enter_does_not_skip_the_explanation():
     with terminal("quiz --kind single -n 2") as child:
         child.expect("> ")
-        child.send("b\r")
+        child.send("2\r")
         child.expect("go on")
         child.expect("> ")
         child.send("q")
@@ -533,7 +533,7 @@ def test_no_colour_and_ascii_at_a_terminal():
     with terminal("quiz memory.bug_it", NO_COLOR="1", PYTHONIOENCODING="ascii") as child:
         child.expect("> ")
         question = child.before
-        child.send("b")
+        child.send("2")
         child.expect("go on")
         answer = child.before
         child.expect("> ")

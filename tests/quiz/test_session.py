@@ -23,8 +23,8 @@ from amp_lessons.core import terminal
 from amp_lessons.quiz import bank, interview, log, mock, session, whiteboard
 from amp_lessons.quiz.items import Plot
 from amp_lessons.quiz.keys import ENTER, Edit, Quit, append
-from amp_lessons.quiz.marking import mark, shuffled
-from amp_lessons.quiz.screen import ORDER_LETTERS, Screen, without_math
+from amp_lessons.quiz.marking import NAMES, mark, shuffled
+from amp_lessons.quiz.screen import Screen, without_math
 from amp_lessons.quiz.session import Deck, Session
 
 BANK = small_bank()
@@ -95,10 +95,10 @@ NUMBER = number_item("memory.number_it")
 ORDER = order_item("memory.order_it")
 
 
-def letters(order: Iterable[int]) -> str:
-    """The letters of these places of `ORDER`'s lines."""
+def keys(order: Iterable[int]) -> str:
+    """The keys of these places of `ORDER`'s lines."""
     there = shuffled(ORDER)
-    return "".join(ORDER_LETTERS[there.index(place)] for place in order)
+    return "".join(NAMES[there.index(place)] for place in order)
 
 
 # ---- answers ------------------------------------------------------------------------------------
@@ -107,31 +107,30 @@ def letters(order: Iterable[int]) -> str:
 @pytest.mark.parametrize(
     ("item", "typed", "score", "sure"),
     [
-        (SINGLE, ["b"], 1.0, True),
-        (SINGLE, ["B"], 1.0, False),
-        (SINGLE, ["a"], 0.0, True),
-        (SINGLE, ["", "", "b"], 1.0, True),
-        (SINGLE, ["x", "d", "7", "b"], 1.0, True),
-        (SEVERAL, ["ac"], 1.0, True),
-        (SEVERAL, ["ca"], 1.0, True),
-        (SEVERAL, ["abbc"], 1.0, True),
-        (SEVERAL, ["Ac"], 1.0, False),
-        (SEVERAL, ["ac?"], 1.0, False),
-        (SEVERAL, ["cc", "ac"], 1.0, True),
-        (SEVERAL, ["abc"], 0.5, True),
-        (SEVERAL, ["zac9"], 1.0, True),
+        (SINGLE, ["2"], 1.0, True),
+        (SINGLE, ["?2"], 1.0, False),
+        (SINGLE, ["?", "?", "", "2"], 1.0, False),
+        (SINGLE, ["1"], 0.0, True),
+        (SINGLE, ["", "", "2"], 1.0, True),
+        (SINGLE, ["x", "b", "7", "0", "2"], 1.0, True),
+        (SEVERAL, ["13"], 1.0, True),
+        (SEVERAL, ["31"], 1.0, True),
+        (SEVERAL, ["1223"], 1.0, True),
+        (SEVERAL, ["13?"], 1.0, False),
+        (SEVERAL, ["33", "13"], 1.0, True),
+        (SEVERAL, ["123"], 0.5, True),
+        (SEVERAL, ["z139"], 1.0, True),
         (NUMBER, ["7 GB"], 1.0, True),
         (NUMBER, ["7gb?"], 1.0, False),
         (NUMBER, ["7 ?"], 1.0, False),
         (NUMBER, ["twelve", "12"], 0.0, True),
         (NUMBER, ["nan", "?x", "7 "], 1.0, True),
-        (ORDER, [letters((0, 1, 2))], 1.0, True),
-        (ORDER, [letters((0, 1, 2)) + "?"], 1.0, False),
-        (ORDER, [letters((0, 1, 2)).upper()], 1.0, False),
-        (ORDER, [letters((0, 1, 2)) * 2], 1.0, True),
-        (ORDER, [letters((1, 0, 2))], 0.0, True),
-        (ORDER, [letters((0, 1)), letters((0, 1, 2))], 1.0, True),
-        (ORDER, [letters((0, 1, 2, 3)), letters((0, 1, 3))], 0.0, True),
+        (ORDER, [keys((0, 1, 2))], 1.0, True),
+        (ORDER, [keys((0, 1, 2)) + "?"], 1.0, False),
+        (ORDER, [keys((0, 1, 2)) * 2], 1.0, True),
+        (ORDER, [keys((1, 0, 2))], 0.0, True),
+        (ORDER, [keys((0, 1)), keys((0, 1, 2))], 1.0, True),
+        (ORDER, [keys((0, 1, 2, 3)), keys((0, 1, 3))], 0.0, True),
     ],
     ids=lambda value: getattr(value, "kind", None) or str(value),
 )
@@ -148,7 +147,7 @@ def test_answers(item, typed, score, sure):
 def test_lines_from_a_pipe_are_the_same_answers(monkeypatch):
     from amp_lessons.quiz.keys import Lines
 
-    script = "b\n\nc, a\n\n7 GB?\n\n" + " ".join(letters((0, 1, 2))) + "\n\nB extra\n"
+    script = "12\n2\n\n3, 1\n\n7 GB?\n\n" + " ".join(keys((0, 1, 2))) + "\n\n2 ?\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(script))
     held = asking()
     held.keys = Lines()
@@ -165,7 +164,7 @@ def test_lines_from_a_pipe_are_the_same_answers(monkeypatch):
 
 
 def test_an_answer_explains_itself():
-    held = asking("c", "")
+    held = asking("3", "")
     held.ask(SINGLE, "1 of 1")
     text = shown(held)
     assert "why 2 of memory.single_it" in text
@@ -176,26 +175,26 @@ def test_an_answer_explains_itself():
 
 
 def test_a_right_choice_that_was_left_out_is_named():
-    held = asking("ab", "")
+    held = asking("12", "")
     held.ask(SEVERAL, "1 of 1")
     text = shown(held)
-    assert "✔  a (right): choice 0" in text
-    assert "✔  c (right, and you left it out): choice 2" in text
-    held = asking("a", "")
+    assert "✔  1 (right): choice 0" in text
+    assert "✔  3 (right, and you left it out): choice 2" in text
+    held = asking("1", "")
     held.ask(SINGLE, "1 of 1")
-    assert "✔  b (right): choice 1" in shown(held)
+    assert "✔  2 (right): choice 1" in shown(held)
 
 
 def test_too_few_and_too_many_lines_are_no_answer():
-    held = asking(letters((0, 1)), letters((0, 1, 2, 3)), letters((0, 1, 2)), "")
+    held = asking(keys((0, 1)), keys((0, 1, 2, 3)), keys((0, 1, 2)), "")
     assert held.ask(ORDER, "1 of 1").right
-    assert "2 of 3 letters: type all three." in shown(held)
-    assert "4 of 3 letters: type only three." in shown(held)
+    assert "2 of 3 lines: type all three." in shown(held)
+    assert "4 of 3 lines: type only three." in shown(held)
     assert len(kept()) == 1
 
 
 def test_what_is_typed_ahead_is_dropped_before_each_prompt():
-    held, forgotten = asking("b", ENTER), []
+    held, forgotten = asking("2", ENTER), []
     held.keys.forget = forgotten.append  # type: ignore[method-assign]
     held.ask(SINGLE, "1 of 1")
     assert forgotten == [0.0, session.HABIT], "after one key, also an Enter out of habit"
@@ -209,14 +208,14 @@ def test_a_number_names_the_mistake():
 
 
 def test_an_order_shows_the_right_one():
-    held = asking(letters((1, 0, 2)), "")
+    held = asking(keys((1, 0, 2)), "")
     held.ask(ORDER, "1 of 1")
     assert re.search(r"1  first\(\)\n +2  second\(\)\n +3  third\(\)", shown(held))
 
 
 def test_a_generators_question_is_explained_too():
     made = fake_generators().GENERATORS["number_formats.gen_round"].make(5)
-    held = asking("a", "")
+    held = asking("1", "")
     held.ask(made, "1 of 1")
     assert "why 0" in shown(held)
     assert "why 1" in shown(held)
@@ -227,7 +226,7 @@ def test_a_generators_question_is_explained_too():
 
 
 def test_a_hint_and_no_proof_before_the_answer():
-    held = asking("h", "p", "H", "b", "")
+    held = asking("h", "p", "H", "2", "")
     held.ask(SINGLE, "1 of 1")
     assert shown(held).count("hint of memory.single_it") == 2
     assert "after you have answered" in shown(held)
@@ -249,7 +248,7 @@ def test_the_proof_comes_after_the_answer():
     held = asking("7 GB", "p", "p", "")
     held.ask(NUMBER, "1 of 1")
     assert shown(held).count("answer = 6.0 + abs(1)") == 2
-    held = asking("b", "p", "")
+    held = asking("2", "p", "")
     held.ask(SINGLE, "1 of 1")
     assert session.NO_PROOF.split(".")[0] in shown(held)
 
@@ -266,7 +265,7 @@ def test_quit_before_an_answer_keeps_nothing():
         asking("q").ask(SINGLE, "1 of 1")
     assert kept() == []
     with pytest.raises(Quit):
-        asking("b", "q").ask(SINGLE, "1 of 1")
+        asking("2", "q").ask(SINGLE, "1 of 1")
     assert len(kept()) == 1, "and after it keeps the answer"
 
 
@@ -281,7 +280,7 @@ FOUR = [
 
 
 def test_a_quiz_sums_up():
-    held = asking("b", "", "a", "", "B", "", "s", "")
+    held = asking("2", "", "1", "", "?2", "", "s", "")
     session.run_quiz(held, FOUR)
     text = shown(held)
     assert "1 of 4 - Memory, level 1, one answer" in text
@@ -298,7 +297,7 @@ def test_a_quiz_sums_up():
 
 
 def test_a_quit_and_the_end_of_the_input_sum_up_too():
-    for words in (("b", "", "q"), ("b", "")):
+    for words in (("2", "", "q"), ("2", "")):
         held = asking(*words)
         session.run_quiz(held, FOUR)
         assert "1 of 1 right" in shown(held)
@@ -308,7 +307,7 @@ def test_a_quit_and_the_end_of_the_input_sum_up_too():
 
 
 def test_ctrl_c_keeps_what_was_answered():
-    held = asking("b", "", "a", "", "^C")
+    held = asking("2", "", "1", "", "^C")
     with pytest.raises(KeyboardInterrupt):
         session.run_quiz(held, FOUR)
     assert held.tally() == "2 answered, 1 right: kept."
@@ -319,7 +318,7 @@ def test_ctrl_c_keeps_what_was_answered():
 def test_answers_that_cannot_be_kept_are_told_once(home, monkeypatch, capsys):
     (home / "file").write_text("")
     monkeypatch.setenv("AMP_LESSONS_HOME", str(home / "file" / "home"))
-    held = asking("b", "", "b", "")
+    held = asking("2", "", "2", "")
     session.run_quiz(held, FOUR[:2])
     assert capsys.readouterr().err.count("your answers are not kept") == 1
     assert "Not kept:" in shown(held)
@@ -344,7 +343,7 @@ def test_what_was_never_asked_comes_first():
 def test_a_drill_asks_again_what_was_missed():
     generators = fake_generators()
     deck = Deck(BANK, generators.GENERATORS, generators.Fresh(10))
-    held = asking("b", "", "a", "", "1", ENTER, "", "b", "", "7 GB", "", where="drill")
+    held = asking("2", "", "1", "", "1", ENTER, "", "2", "", "7 GB", "", where="drill")
     in_turn = session.run_drill(
         held, deck, ["memory.single_it", "number_formats.gen_round"], ["memory.gen_bytes_2"]
     )
@@ -469,7 +468,7 @@ def test_formulas_as_plain_text(formula, plain):
 def test_code_is_highlighted_where_there_is_colour():
     item = choice_item("memory.it", "output")
     for colour in (None, "standard"):
-        held = asking("b", "", force_terminal=bool(colour), color_system=colour)
+        held = asking("2", "", force_terminal=bool(colour), color_system=colour)
         held.ask(item, "1 of 1")
         assert bool(re.search(r"\x1b\[35(;49)?mimport", shown(held))) == bool(colour)
         assert "import math" in re.sub(r"\x1b\[[0-9;]*m", "", shown(held))
@@ -504,7 +503,7 @@ def test_a_long_line_of_code_is_folded_at_a_space():
 def test_a_plot_is_a_table():
     plot = Plot(x="step", y="loss", series={"fp16": (1.0, 0.5, 0.25)}, alt="it falls")
     item = choice_item("memory.it", "trace").model_copy(update={"plot": plot})
-    held = asking("b", "")
+    held = asking("2", "")
     held.ask(item, "1 of 1")
     assert "step  fp16" in shown(held)
 
@@ -528,7 +527,7 @@ def test_ascii_alone(monkeypatch):
         prompt="−1 × 2 → “x” ≤ 3 µs … 10⁻²",
         source="a – b",
     )
-    held = asking("a", "")
+    held = asking("1", "")
     held.ask(item, "1 of 1")
     assert shown(held).isascii(), [c for c in shown(held) if not c.isascii()]
     assert '-1 x 2 -> "x" <= 3 us ... 10^-2' in shown(held)
@@ -568,7 +567,7 @@ def key_of(item) -> list[str]:
     """What to type for a right answer."""
     if item.form == "number":
         return ["7 GB"]
-    return ["ac"] if item.form == "many" else ["b"]
+    return ["13"] if item.form == "many" else ["2"]
 
 
 OPEN = ["", "123", "", "", ""]
@@ -607,7 +606,7 @@ def test_a_whole_mock_all_right(minutes, home):
 
 
 def test_a_mock_does_not_tell_before_the_end():
-    held = interviewed("", "a")
+    held = interviewed("", "1")
     report = held.run()
     assert not report.finished, "the input ended"
     assert "why" not in shown(held.session)
@@ -630,7 +629,7 @@ def test_quit_at_the_start_of_a_mock():
 
 
 def test_a_slip_does_not_end_a_mock():
-    held = interviewed("", "q", "n", "b", "q", "x", "y")
+    held = interviewed("", "q", "n", "2", "q", "x", "y")
     report = held.run()
     assert not report.finished
     assert len(held.results) == 1
@@ -656,7 +655,7 @@ def test_points_are_kept_as_soon_as_they_are_ticked():
 
 
 def test_a_right_guess_is_gone_through_too():
-    held = interviewed("", "B", "q", "y")
+    held = interviewed("", "?2", "q", "y")
     report = held.run()
     interview.show_report(held.session, report, None)
     assert "1 of your right answers was a guess." in shown(held.session)
@@ -669,7 +668,7 @@ def test_a_right_guess_is_gone_through_too():
 
 
 def test_a_mock_gives_no_hints():
-    held = interviewed("", "h", "p", "b")
+    held = interviewed("", "h", "p", "2")
     held.run()
     assert "gives no hints" in shown(held.session)
     assert "after you have answered" in shown(held.session)
@@ -749,7 +748,7 @@ def test_a_report_that_cannot_be_kept(home, monkeypatch, capsys):
 
 
 def test_marking_in_the_terminal_is_marking():
-    held = asking("a", "")
+    held = asking("1", "")
     done = held.ask(SINGLE, "1 of 1")
     assert done.answer is not None
     assert mark(SINGLE, done.answer).score == done.score

@@ -12,7 +12,7 @@ from amp_lessons.classroom.slides import blocks
 from amp_lessons.quiz import markup
 from amp_lessons.quiz.curves import plot_svg
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem
-from amp_lessons.quiz.marking import LETTERS, shuffled, with_unit
+from amp_lessons.quiz.marking import NAMES, shuffled, with_unit
 
 REASON = 420
 """Letters of a reason that fit below the choices; the rest is in the notes."""
@@ -80,12 +80,12 @@ def _asked(item: Item) -> str:
 
 def _choices(item: ChoiceItem, marked: bool) -> str:
     shown = []
-    for letter, choice in zip(LETTERS, item.choices, strict=False):
+    for name, choice in zip(NAMES, item.choices, strict=False):
         css, sign = "", ""
         if marked:
             css = ' class="right"' if choice.right else ' class="other"'
             sign = '<b class="sign">✓ right</b>' if choice.right else ""
-        badge = f'<b class="letter">{letter}</b>'
+        badge = f'<b class="name">{name}</b>'
         text = f"<div>{markup.choice_html(item, choice.text)}</div>"
         shown.append(f"<li{css}>{badge}{text}{sign}</li>")
     several = "" if item.form == "one" else '<p class="asked">Several can be right.</p>'

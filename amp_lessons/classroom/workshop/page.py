@@ -18,7 +18,7 @@ from amp_lessons.core import catalogue
 from amp_lessons.core.catalogue import Lesson
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem, NumberItem
-from amp_lessons.quiz.marking import with_unit
+from amp_lessons.quiz.marking import NAMES, with_unit
 
 KIND_NAMES = {
     "talk": "talk",
@@ -338,14 +338,12 @@ def poll(name: str) -> Iterator[str]:
 
 
 def _choices(item: ChoiceItem) -> Iterator[str]:
-    letters = "ABCDEFG"
-    options = list(zip(letters, item.choices, strict=False))
-    yield "\n".join(f"- **{letter}** {choice.text}" for letter, choice in options)
-    right = _and(letter for letter, choice in options if choice.right)
+    options = list(zip(NAMES, item.choices, strict=False))
+    yield "\n".join(f"- **{name}** {choice.text}" for name, choice in options)
+    right = _and(name for name, choice in options if choice.right)
     yield f"<details><summary>Answer: {right}. The reason for each option</summary>"
     yield "\n".join(
-        f"- **{letter}{', right' if choice.right else ''}:** {choice.why}"
-        for letter, choice in options
+        f"- **{name}{', right' if choice.right else ''}:** {choice.why}" for name, choice in options
     )
     if item.explanation.strip():
         yield item.explanation.strip()

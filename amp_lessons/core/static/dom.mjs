@@ -37,7 +37,12 @@ export function uniqueId(name) {
 // The same for a button, an input or a select. While one has the focus, JupyterLab would take the
 // arrow keys for its own and move to another cell: the attribute, on the element itself, says no.
 export function control(tag, attributes, ...children) {
-  return h(tag, { ...attributes, "data-lm-suppress-shortcuts": "true" }, ...children);
+  return keepKeys(h(tag, attributes, ...children));
+}
+
+export function keepKeys(node) {
+  node.setAttribute("data-lm-suppress-shortcuts", "true");
+  return node;
 }
 
 // The box around a widget. What the style sheet says of this widget alone stands below its `root`.

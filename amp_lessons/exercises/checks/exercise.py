@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.core import handout, progress
+from amp_lessons.core import boxes, handout, progress
 from amp_lessons.core.catalogue import ExerciseInfo, Lesson, exercise_info, lesson_of
 from amp_lessons.exercises.checks import display
 from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
@@ -106,6 +106,10 @@ class Exercise:
         )
         way = [display.after_a_pass(self.info, done)] if verdict.passed and done else []
         display.show_verdict(self.info, verdict, [*way, *problems])
+        if boxes.in_a_page():
+            from amp_lessons.exercises.checks import help_buttons
+
+            help_buttons.show(self)
 
     def hint(self, number: int | None = None) -> None:
         """Show the next hint, or hint ``number`` (from 1)."""

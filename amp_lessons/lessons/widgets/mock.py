@@ -65,8 +65,7 @@ class MockInterview(Quiz):
     def _reply(self, content: dict[str, Any]) -> dict[str, Any]:
         if content["type"] == "finish":
             return self.finish()
-        step = self._steps[content["id"]]
-        if _is_closed(step):
+        if content["type"] == "drawn" or _is_closed(step := self._steps[content["id"]]):
             return super()._reply(content)
         if content["type"] == "reveal":
             return _good_answer(step)
@@ -81,7 +80,8 @@ class MockInterview(Quiz):
         self.results.setdefault(item.id, Result(score))
         self._waiting.setdefault(item.id, told)
         self._count()
-        return {"waiting": NOTED, "given": told["given"], "remarks": []}
+        kept = {"given": told["given"], "readAs": told.get("readAs", "")}
+        return kept | {"waiting": NOTED, "remarks": []}
 
     def _mark_oneself(self, step: Step, ticked: list[int]) -> dict[str, Any]:
         asked = step.asks

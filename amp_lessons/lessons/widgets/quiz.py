@@ -15,13 +15,16 @@ import anywidget
 import traitlets
 
 from amp_lessons.core.progress import ProgressError
+from amp_lessons.lessons import just_run
 from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.quiz import log, markup, proofs
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import Item, OrderItem
-from amp_lessons.quiz.marking import AnswerError, Marked, mark, read_number
+from amp_lessons.quiz.marking import AnswerError, Marked, mark
+from amp_lessons.quiz.typed_numbers import read_number
 
 COMMITTED = "Committed. Now run the next cell."
+NO_GUESS = "You didn't guess. This is the answer:"
 
 
 class Quiz(anywidget.AnyWidget):
@@ -65,21 +68,18 @@ class Quiz(anywidget.AnyWidget):
     def answer(self, item_id: str, answer: Any, sure: bool = True) -> dict[str, Any]:
         """Mark an answer and note it. Raises `AnswerError` if it is none."""
         item = self.items[item_id]
-        given = answer
+        given, read_as = answer, ""
         if item.form == "number" and isinstance(answer, str):
-            answer = read_number(answer, getattr(item, "unit", ""))
+            answer, read_as = read_number(answer, getattr(item, "unit", ""))
         marked = mark(item, answer)
         self._note(item, marked, sure)
-        return self._tell(item, self._verdict(item, marked, given))
+        return self._tell(item, self._verdict(item, marked, given) | {"readAs": read_as})
 
     def give_up(self, item_id: str) -> dict[str, Any]:
         """The answer, for somebody who wants to see it. A question in a quiz counts as missed."""
         item = self.items[item_id]
         self._note(item, Marked(False, 0.0, ()), sure=False)
-        return self._shown(item)
-
-    def _shown(self, item: Item) -> dict[str, Any]:
-        return self._tell(item, self._verdict(item, mark(item, markup.key_view(item)), None))
+        return self._tell(item, self._answer_to(item))
 
     def proof(self, item_id: str) -> dict[str, str]:
         """A question's proof as a program: as text, and as coloured HTML."""
@@ -109,6 +109,8 @@ class Quiz(anywidget.AnyWidget):
                 return self.answer(content["id"], content["answer"], sure)
             case "give up":
                 return self.give_up(content["id"])
+            case "drawn":
+                return {"focus": just_run.cells.is_due(self)}
             case "proof":
                 return self.proof(content["id"])
             case "run":
@@ -121,6 +123,10 @@ class Quiz(anywidget.AnyWidget):
         if isinstance(item, OrderItem):
             told["lines"] = [markup.line_html(line) for line in item.lines]
         return told
+
+    def _answer_to(self, item: Item) -> dict[str, Any]:
+        """What is told to somebody who has given none."""
+        return self._verdict(item, mark(item, markup.key_view(item)), None)
 
     def _tell(self, item: Item, told: dict[str, Any]) -> dict[str, Any]:
         self.verdicts = self.verdicts | {item.id: told}
@@ -151,7 +157,8 @@ class Quiz(anywidget.AnyWidget):
 
 
 class Prediction(Quiz):
-    """One question before a result. The verdict waits for two things: a commit, and the result.
+    """One question before a result. When the result is there, the box opens by itself: with the
+    verdict on what was committed, or with the answer, at no cost, if nothing was.
 
     A commit counts when it is judged: one that a restart of the kernel cuts off leaves no trace.
 
@@ -175,19 +182,19 @@ class Prediction(Quiz):
     def item(self) -> Item:
         return next(iter(self.items.values()))
 
-    def give_up(self, item_id: str) -> dict[str, Any]:
-        """The answer, at no cost; after a commit, the verdict on what was committed."""
-        if self._waiting is not None:
-            return self._judge()
-        return self._shown(self.items[item_id])
+    def answer(self, item_id: str, answer: Any, sure: bool = True) -> dict[str, Any]:
+        """Commit an answer. Raises `AnswerError` if it is none."""
+        if self.result_there:  # it was on its way when the box opened
+            return self.verdicts[item_id]
+        return super().answer(item_id, answer, sure)
 
     def _tell(self, item: Item, told: dict[str, Any]) -> dict[str, Any]:
-        if told["given"] is None or self.result_there:
+        if self.result_there:
             return super()._tell(item, told)
         if self._waiting is None:
             self._waiting = told
-            shown = {"waiting": COMMITTED, "given": told["given"], "remarks": []}
-            self.committed = {item.id: shown}
+            kept = {name: told[name] for name in ("given", "readAs")}
+            self.committed = {item.id: kept | {"waiting": COMMITTED, "remarks": []}}
         return self.committed[item.id]
 
     def _save(self, entry: log.Entry) -> None:
@@ -196,18 +203,15 @@ class Prediction(Quiz):
         else:
             self._unsaved = entry
 
-    def _judge(self) -> dict[str, Any]:
-        told, self._waiting, self.committed = self._waiting, None, {}
-        assert told is not None
-        if self._unsaved is not None:
-            super()._save(self._unsaved)
-            self._unsaved = None
-        return super()._tell(self.item, told)
-
     @traitlets.observe("result_there")
-    def _unfold(self, _: Any) -> None:
-        if self._waiting is not None:
-            self._judge()
+    def _open(self, _: Any) -> None:
+        if self._unsaved is not None:
+            self._save(self._unsaved)
+        if self._waiting is None:
+            self._tell(self.item, self._answer_to(self.item) | {"result": NO_GUESS})
+        else:
+            self._tell(self.item, self._waiting)
+        self.committed = {}
 
 
 def _with_past(items: Sequence[Item]) -> list[tuple[Item, str]]:

@@ -26,10 +26,12 @@ from amp_lessons.quiz.items import (
     OrderItem,
     slug_of,
 )
-from amp_lessons.quiz.marking import LETTERS, shuffled
+from amp_lessons.quiz.marking import shuffled
 
 CATEGORY = "AMP Lessons"
 LIKE_A_MISTAKE = 1e-3
+LETTERS = "abcdefghij"
+"""Of the lines to put in order: their places are numbers in Moodle."""
 """The share within which a number counts as a known mistake, as in `marking.why_wrong`."""
 
 Element = ElementTree.Element

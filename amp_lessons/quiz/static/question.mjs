@@ -3,9 +3,9 @@
 //
 // A question is what `quiz.markup.view` gives. Its HTML was made from our own Markdown.
 
-import { control, faultLine, h, uniqueId } from "./dom.mjs";
+import { control, faultLine, h, keepKeys, uniqueId } from "./dom.mjs";
 
-const LETTERS = "abcdefghij";
+const NAMES = "1234567890"; // of choices and lines, and the keys that choose them
 const ROLES = {
   right: "Right",
   wrong: "Not right",
@@ -25,23 +25,26 @@ function rich(tag, attributes, markup) {
 // `actions`:
 //   submit(answer, sure)  a promise of the verdict; it rejects with an Error whose message is one
 //                         line about how to answer. An answer is a list of places, or typed text.
-//   giveUp()              a promise of the verdict for somebody who wants to see the answer
+//   giveUp()              optional: a promise of the verdict for somebody who wants to see the answer
 //   proof()               optional: a promise of the proof's code
 //   run()                 optional: a promise of what the proof prints
-//   onward()              optional: after a commit, puts the focus where one goes on; true if it did
-// The verdict is `{ right, remarks, key, source, given }`, or `{ waiting: text }` if it is to come
-// later, by `show(verdict)`, which says whether the verdict had been waited for.
+//   committed()           optional: after a commit, puts the focus where one goes on; true if it did
+//   onward()              optional: goes on, for Enter on a verdict
+// The verdict is `{ right, remarks, key, source, given, readAs }`, or `{ waiting: text }` if it is to
+// come later, by `show(verdict)`, which says whether the verdict had been waited for. For somebody
+// who has given no answer, `given` is null, and `result` may say what stands above the answer.
 //
 // Gives back `{ node, verdict, focus, show, cutOff }`; `cutOff(why)` says why a verdict that is
 // waited for will not come.
 export function questionBox(question, heading, actions) {
   const faults = faultLine();
   const input = answerInput(question);
-  const verdict = h("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
+  const verdict = control("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
   const guess = guessBox();
   const hint = hintBox(question);
   const answer = control("button", { type: "button", class: "amp-primary", onclick: take }, "Answer");
   const showMe = control("button", { type: "button", onclick: giveUp }, "Show me");
+  showMe.hidden = !actions.giveUp;
   const buttons = h("div", { class: "amp-actions" }, answer, guess.node, hint.button, showMe);
   const node = titled(heading, ...reading(question), input.node, buttons, faults.node, hint.node, verdict);
   node.addEventListener("keydown", onKey);
@@ -50,9 +53,12 @@ export function questionBox(question, heading, actions) {
   let waiting = false; // for the verdict on a commit
 
   function onKey(event) {
-    if (done || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches?.('input[type="text"]');
-    if (event.key === "Enter" && !event.target.matches?.("button")) take();
+    const enter = event.key === "Enter" && !event.target.matches?.("button, a, summary");
+    if (done && !(enter && told && actions.onward)) return;
+    if (enter && done) actions.onward();
+    else if (enter) take();
     else if (!typing && event.key === "h") hint.button.click();
     else if (typing || !input.press(event.key)) return;
     event.preventDefault();
@@ -76,7 +82,7 @@ export function questionBox(question, heading, actions) {
       const given = await ask();
       const here = node.contains(document.activeElement) || document.activeElement === document.body;
       show(given);
-      if (given.waiting && here && !actions.onward?.()) verdict.focus({ preventScroll: true });
+      if (here && !(given.waiting && actions.committed?.())) verdict.focus({ preventScroll: true });
     } catch (fault) {
       faults.tell("answer", fault.message);
     }
@@ -85,6 +91,7 @@ export function questionBox(question, heading, actions) {
   function show(given) {
     if (told) return false;
     done = true;
+    const inside = node.contains(document.activeElement);
     input.close(given);
     if (given.waiting) {
       answer.hidden = guess.node.hidden = true;
@@ -95,9 +102,7 @@ export function questionBox(question, heading, actions) {
     told = given;
     buttons.hidden = true;
     verdict.replaceChildren(...verdictParts(question, told, actions));
-    if (node.contains(document.activeElement) || document.activeElement === document.body) {
-      verdict.focus({ preventScroll: true });
-    }
+    if (inside) verdict.focus({ preventScroll: true });
     return waiting;
   }
 
@@ -109,14 +114,16 @@ export function questionBox(question, heading, actions) {
     verdict.replaceChildren(h("p", { class: "amp-waiting" }, text));
   }
 
-  return { node, verdict, show, cutOff, focus: () => input.focus() };
+  return { node, verdict, show, cutOff, focus: () => !done && input.focus() };
 }
 
-// A question's box: its parts below a line that names it.
+// A question's box: its parts below a line that names it. A click on its text puts the focus into it,
+// so that the next key is for the question and not for the page around it.
 function titled(heading, ...parts) {
   const id = uniqueId("question");
   const title = h("p", { class: "amp-kind", id }, heading);
-  return h("div", { class: "amp-question", role: "group", "aria-labelledby": id }, title, ...parts);
+  const attributes = { class: "amp-question", role: "group", "aria-labelledby": id, tabindex: "-1" };
+  return control("div", attributes, title, ...parts);
 }
 
 // What there is to read before the answer.
@@ -134,6 +141,7 @@ export function codeBox(markup, label) {
 
 // Long lines scroll in a box of their own, which the keyboard reaches.
 function scrollBox(node, label) {
+  keepKeys(node);
   node.setAttribute("tabindex", "0");
   node.setAttribute("role", "group");
   node.setAttribute("aria-label", label);
@@ -174,9 +182,9 @@ function choiceInput(question) {
   const rows = question.choices.map((markup, place) => {
     const box = control("input", { type: many ? "checkbox" : "radio", name });
     const mark = h("span", { class: "amp-judged" });
-    const letter = h("span", { class: "amp-letter", "aria-hidden": "true" }, LETTERS[place]);
+    const key = h("span", { class: "amp-key-name", "aria-hidden": "true" }, NAMES[place]);
     const text = rich("span", { class: "amp-choice-text" }, markup);
-    return { box, mark, node: h("label", { class: "amp-choice" }, box, letter, text, mark) };
+    return { box, mark, node: h("label", { class: "amp-choice" }, box, key, text, mark) };
   });
   const title = many ? "Your answers, one or more" : "Your answer";
   const legend = h("legend", { class: many ? "amp-note" : "amp-hidden" }, title);
@@ -187,8 +195,8 @@ function choiceInput(question) {
     read: () => (chosen().length ? chosen() : null),
     focus: () => rows[0].box.focus(),
     press(key) {
-      const row = rows[LETTERS.indexOf(key)];
-      if (!row || key.length !== 1) return false;
+      const row = key.length === 1 && rows[NAMES.indexOf(key)];
+      if (!row) return false;
       row.box.checked = many ? !row.box.checked : true;
       row.box.focus();
       return true;
@@ -209,18 +217,21 @@ function choiceInput(question) {
 
 function numberInput(question) {
   const id = uniqueId("number");
-  const box = control("input", { id, type: "text", autocomplete: "off", spellcheck: "false" });
+  const help = h("p", { class: "amp-note", id: uniqueId("forms") }, `Such as ${question.forms}.`);
+  const described = { "aria-describedby": help.id };
+  const box = control("input", { id, type: "text", autocomplete: "off", spellcheck: "false", ...described });
   box.setAttribute("inputmode", "text"); // powers are written with ^, which a numeric pad lacks
   const unit = h("span", { class: "amp-unit" }, question.unit);
   const label = question.unit ? `Your answer, in ${question.unit}` : "Your answer";
   return {
-    node: h("div", { class: "amp-number" }, h("label", { for: id }, label), box, unit),
-    missing: "Type a number, such as 112, 1e-8 or 2^-24.",
+    node: h("div", { class: "amp-number" }, h("label", { for: id }, label), box, unit, help),
+    missing: `Type a number, such as ${question.forms}.`,
     read: () => box.value.trim() || null,
     focus: () => box.focus(),
     press: () => false,
     close(told) {
       box.disabled = true;
+      help.textContent = told.readAs ?? "";
       if (told.given !== undefined && told.given !== null) box.value = told.given;
     },
   };
@@ -234,9 +245,9 @@ function orderInput(question) {
     const badge = h("span", { class: "amp-badge", "aria-hidden": "true" });
     const said = h("span", { class: "amp-hidden" });
     const text = rich("span", { class: "amp-order-text" }, html);
-    const letter = h("span", { class: "amp-letter", "aria-hidden": "true" }, LETTERS[number]);
+    const key = h("span", { class: "amp-key-name", "aria-hidden": "true" }, NAMES[number]);
     const pressed = { type: "button", class: "amp-order-line", "aria-pressed": "false" };
-    const button = control("button", { ...pressed, onclick: () => toggle(place) }, letter, badge, text, said);
+    const button = control("button", { ...pressed, onclick: () => toggle(place) }, key, badge, text, said);
     return { place, badge, said, button };
   });
   function toggle(place) {
@@ -245,7 +256,7 @@ function orderInput(question) {
     for (const row of rows) {
       const at = order.indexOf(row.place);
       row.button.setAttribute("aria-pressed", at >= 0 ? "true" : "false");
-      row.badge.textContent = at >= 0 ? at + 1 : "";
+      row.badge.textContent = at >= 0 ? ordinal(at + 1) : "";
       row.said.textContent = at >= 0 ? `, line ${at + 1} of your order` : "";
     }
   }
@@ -261,7 +272,7 @@ function orderInput(question) {
     read: () => (order.length ? order : null),
     focus: () => rows[0].button.focus(),
     press(key) {
-      const row = key.length === 1 && rows[LETTERS.indexOf(key)];
+      const row = key.length === 1 && rows[NAMES.indexOf(key)];
       if (!row) return false;
       toggle(row.place);
       row.button.focus();
@@ -278,13 +289,18 @@ function orderInput(question) {
   };
 }
 
+// "2nd", of the few lines that there are: their keys are numbers too.
+function ordinal(number) {
+  return `${number}${["st", "nd", "rd"][number - 1] ?? "th"}`;
+}
+
 // ---- questions without choices ------------------------------------------------------------------
 
 // A question to answer aloud, marked by oneself. `actions.reveal()` gives a promise of
 // `{ answer, rubric }`, both HTML; `actions.submit(ticked)` notes the points that were ticked.
 export function openBox(question, heading, actions) {
   const faults = faultLine();
-  const after = h("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
+  const after = control("div", { class: "amp-feedback", "aria-live": "polite", tabindex: "-1" });
   const button = control("button", { type: "button", class: "amp-primary", onclick: reveal }, "Show a good answer");
   const buttons = h("div", { class: "amp-actions" }, button);
   const how = h("p", { class: "amp-note" }, question.howTo);
@@ -358,7 +374,7 @@ export function taskBox(question, heading, actions) {
 // ---- the verdict --------------------------------------------------------------------------------
 
 function verdictParts(question, told, actions) {
-  const word = told.given === null ? "The answer" : told.right ? "✓ Right" : "✗ Not right";
+  const word = told.given === null ? (told.result ?? "The answer") : told.right ? "✓ Right" : "✗ Not right";
   const tone = told.given === null ? "" : told.right ? "amp-right" : "amp-wrong";
   const parts = [h("p", { class: `amp-result ${tone}` }, word)];
   for (const remark of told.remarks) parts.push(remarkBox(remark, told));
@@ -371,13 +387,13 @@ function verdictParts(question, told, actions) {
   return parts;
 }
 
-// A choice is named by its letter: its text still stands above.
-function remarkBox({ role, letter, answer, text }, told) {
+// A choice is named by its number: its text still stands above.
+function remarkBox({ role, name, answer, text }, told) {
   const node = h("div", { class: `amp-remark amp-remark-${role}` });
-  const word = letter ? `${letter}: ${role === "wrong" ? "not right" : "right"}` : ROLES[role];
+  const word = name ? `${name}: ${role === "wrong" ? "not right" : "right"}` : ROLES[role];
   const isTheAnswer = role === "right" && told.remarks.length === 1;
   if (word && !isTheAnswer) node.append(h("p", { class: "amp-heading" }, word));
-  if (answer && !letter) node.append(rich("div", { class: "amp-remark-answer" }, answer));
+  if (answer && !name) node.append(rich("div", { class: "amp-remark-answer" }, answer));
   node.append(rich("div", {}, text));
   return node;
 }

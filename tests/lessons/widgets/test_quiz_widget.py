@@ -11,11 +11,11 @@ from playwright.sync_api import expect
 
 from amp_lessons.lessons import interview
 from amp_lessons.lessons.widgets.mock import MockInterview
-from amp_lessons.lessons.widgets.quiz import COMMITTED, Prediction, Quiz
+from amp_lessons.lessons.widgets.quiz import COMMITTED, NO_GUESS, Prediction, Quiz
 from amp_lessons.quiz import bank, generators, log, mock
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import NumberItem, OrderItem
-from amp_lessons.quiz.marking import AnswerError, shuffled
+from amp_lessons.quiz.marking import NAMES, AnswerError, shuffled
 
 BANK = bank.load()
 KINDS = ("single", "several", "number", "output", "bug", "order", "trace")
@@ -72,12 +72,12 @@ def test_each_kind_is_answered_with_the_keyboard_alone(show, kind, faultless):
     elif isinstance(item, OrderItem):
         offered = shuffled(item)
         for place in range(len(item.lines)):
-            page.keyboard.press("abcdefghij"[offered.index(place)])
+            page.keyboard.press(NAMES[offered.index(place)])
         page.locator("p.amp-note").first.focus()
         page.get_by_role("button", name="Answer").focus()
     else:
         for place in sorted(item.right):
-            page.keyboard.press("abcdefg"[place])
+            page.keyboard.press(NAMES[place])
     page.keyboard.press("Enter")
     expect(page.locator(".amp-result")).to_have_text("✓ Right")
     expect(page.locator(".amp-feedback")).to_be_focused()
@@ -117,6 +117,7 @@ def test_hint_proof_and_its_run_are_a_key_away(show, faultless):
 @pytest.mark.browser
 def test_no_answer_is_told_how_to_give_one(show):
     page = show(Quiz([ONE_OF_EACH["number"], CHOSEN]))
+    expect(page.locator("input[type=text]")).to_have_accessible_description(re.compile(r"2\^-24"))
     page.get_by_role("button", name="Answer").click()
     expect(page.get_by_role("alert")).to_contain_text("Type a number")
     page.locator("input[type=text]").fill("twelve")
@@ -126,6 +127,38 @@ def test_no_answer_is_told_how_to_give_one(show):
     page.get_by_role("button", name="Answer").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose one")
     assert log.read().entries == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("number", ["number", "prediction"])
+def test_a_calculation_is_answered_by_what_it_was_read_as(show, number, faultless):
+    item = next(i for i in (*BANK.items, *BANK.predictions) if i.form == "number" and not i.unit)
+    page = show(Quiz([item]) if number == "number" else Prediction(item))
+    page.locator("input[type=text]").fill("about 0.2*65536")
+    page.keyboard.press("Enter")
+    expect(page.locator(".amp-number")).to_contain_text("0.2*65536 = 13,107.2")
+    faultless(page)
+
+
+@pytest.mark.browser
+def test_a_key_on_the_text_is_for_the_question_and_for_nothing_around_it(show):
+    """JupyterLab would take a digit for a command, and turn the cell into a heading."""
+    page = show(Quiz([CHOSEN, ONE_OF_EACH["number"]]))
+    page.evaluate("""() => {
+      window.leaked = [];
+      document.addEventListener("keydown", ({ key }) => window.leaked.push(key));
+    }""")
+    page.locator(".amp-prompt").first.click()
+    for key in ("b", "x", "9", "2"):
+        page.keyboard.press(key)
+    expect(page.locator("input[type=radio]").nth(1)).to_be_checked()
+    page.keyboard.press("Enter")
+    expect(page.locator(".amp-feedback")).to_be_focused()
+    for key in ("d", "d", "1", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator(".amp-kind")).to_contain_text("Question 2 of 2")
+    expect(page.locator("input[type=text]")).to_be_focused()
+    assert page.evaluate("window.leaked") == []
 
 
 @pytest.mark.browser
@@ -167,6 +200,22 @@ def test_prediction_waits_for_its_result(show, faultless):
     page.evaluate("verdicts => window.model.set('verdicts', verdicts)", prediction.verdicts)
     expect(page.locator(".amp-result")).to_have_text("✗ Not right")
     expect(page.locator(".amp-remark-explanation")).to_contain_text("divided by 100 million")
+
+
+@pytest.mark.browser
+def test_a_prediction_opens_by_itself_when_its_result_is_there(show, faultless):
+    prediction = Prediction(BIG)
+    page = show(prediction)
+    expect(page.get_by_role("button", name="Show me")).to_be_hidden()
+    prediction.result_there = True
+    page.evaluate("verdicts => window.model.set('verdicts', verdicts)", prediction.verdicts)
+    expect(page.locator(".amp-result")).to_have_text(NO_GUESS)
+    expect(page.locator(".amp-choice.amp-right")).to_have_count(1)
+    expect(page.locator(".amp-remark-explanation")).to_contain_text("divided by 100 million")
+    expect(page.get_by_role("button", name="Answer")).to_be_hidden()
+    expect(page.locator(".amp-feedback")).not_to_be_focused()
+    assert log.read().entries == []
+    faultless(page)
 
 
 @pytest.mark.browser
@@ -305,9 +354,13 @@ def test_an_empty_quiz_is_refused():
         Quiz([])
 
 
-def test_giving_up_on_a_prediction_costs_nothing():
-    item = BANK.predictions[0]
-    Prediction(item).give_up(item.id)
+@pytest.mark.parametrize("item", BANK.predictions[:1], ids=lambda item: item.id)
+def test_no_guess_costs_nothing_and_one_that_comes_too_late_is_none(item):
+    prediction = Prediction(item)
+    prediction.result_there = True
+    told = prediction.verdicts[item.id]
+    assert (told["given"], told["result"]) == (None, NO_GUESS)
+    assert prediction.answer(item.id, sorted(item.right)) == told
     assert log.read().entries == []
 
 
@@ -317,7 +370,7 @@ def test_giving_up_on_a_prediction_in_a_drill_counts_as_missed():
     assert [(entry.item, entry.score) for entry in log.read().entries] == [(item.id, 0.0)]
 
 
-def test_a_commit_counts_once_and_show_me_then_gives_its_verdict():
+def test_a_commit_counts_once():
     item = next(i for i in BANK.predictions if i.form == "one")
     prediction = Prediction(item)
     prediction.answer(item.id, [wrong_place(item)])
@@ -326,18 +379,6 @@ def test_a_commit_counts_once_and_show_me_then_gives_its_verdict():
     prediction.result_there = True
     assert [entry.score for entry in log.read().entries] == [0.0]
     assert (prediction.verdicts[item.id]["right"], prediction.committed) == (False, {})
-    prediction = Prediction(item)
-    prediction.answer(item.id, [wrong_place(item)])
-    told = prediction.give_up(item.id)
-    assert (told["given"], told["right"]) == ([wrong_place(item)], False)
-    assert len(log.read().entries) == 2
-
-
-def test_answer_after_the_result_is_judged_and_noted_at_once():
-    prediction = Prediction(BIG)
-    prediction.result_there = True
-    assert prediction.answer(BIG.id, [wrong_place(BIG)])["right"] is False
-    assert [entry.score for entry in log.read().entries] == [0.0]
 
 
 def test_asked_again_a_prediction_still_has_its_commit(monkeypatch):

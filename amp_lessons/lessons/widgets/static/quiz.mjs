@@ -15,7 +15,9 @@ function render({ model, el }) {
   const report = h("div", { class: "amp-report", "aria-live": "polite" });
   const clock = clockOf(model);
   const name = model.get("title");
-  el.append(h("div", { class: "amp-widget amp-quiz", role: "group", "aria-label": name }, body, foot, report));
+  const frame = h("div", { class: "amp-widget amp-quiz", role: "group", "aria-label": name }, body, foot, report);
+  frame.addEventListener("keydown", (event) => keepFromNotebook(event, el));
+  el.append(frame);
   const boxes = new Map(); // by place, so that an answered question is still there on the way back
   let shown = null;
 
@@ -40,14 +42,22 @@ function render({ model, el }) {
 
   function actionsOf(question) {
     const ask = (type, more) => calls.send({ type, id: question.id, ...more });
+    const predicts = model.get("committed") !== undefined;
     return {
       submit: (answer, sure) => ask("answer", { answer, sure }).then(drawFootAfter),
-      giveUp: () => ask("give up").then(drawFootAfter),
+      giveUp: predicts ? null : () => ask("give up").then(drawFootAfter),
       proof: () => ask("proof"),
       run: () => ask("run").then(({ printed }) => printed),
       reveal: () => ask("reveal"),
-      onward: () => model.get("committed") !== undefined && toNextCell(el), // of a prediction
+      committed: () => predicts && toNextCell(el),
+      onward,
     };
+  }
+
+  function onward() {
+    const place = model.get("place");
+    if (place < model.get("questions").length - 1) go(place + 1);
+    else toNextCell(el);
   }
 
   function drawFootAfter(verdict) {
@@ -119,6 +129,10 @@ function render({ model, el }) {
   model.on("change:verdicts", onVerdicts);
   draw();
   if (model.get("report")) drawReport();
+  calls.send({ type: "drawn" }).then(
+    ({ focus }) => focus && takeFocus(frame, () => box(model.get("place"))),
+    () => {}, // no kernel has run this cell
+  );
   return () => {
     clock.stop();
     model.off("comm_live_update", onRestart);
@@ -130,10 +144,38 @@ function render({ model, el }) {
   };
 }
 
+// JupyterLab takes a digit or a letter for a command that edits the notebook. Those that are pressed
+// in the box stay here, and Escape gives the focus back to the cell.
+function keepFromNotebook(event, el) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  event.stopPropagation();
+  if (event.key === "Escape") ownCell(el)?.focus({ preventScroll: true });
+}
+
+function ownCell(el) {
+  return el.closest(".jp-Notebook .jp-Cell");
+}
+
+// A box that has just been run gets the focus, and its top is brought into view: JupyterLab goes on
+// to the next cell and scrolls. But not from under somebody who types, or who has gone elsewhere.
+function takeFocus(el, shown) {
+  const own = ownCell(el);
+  const near = [own, own?.nextElementSibling].some((cell) => cell?.matches(".jp-mod-active"));
+  if (!near || document.activeElement?.closest(".cm-editor, input, textarea, select")) return;
+  const touch = matchMedia("(pointer: coarse)").matches; // a keyboard would cover the question
+  if (!touch) shown().focus();
+  const bringTop = () => {
+    const block = el.offsetHeight < innerHeight / 2 ? "nearest" : "start";
+    el.scrollIntoView({ block, behavior: "instant" });
+  };
+  bringTop();
+  setTimeout(() => (touch || el.contains(document.activeElement)) && bringTop(), AFTER_SCROLLING);
+}
+
 // After a commit the next cell is to run. JupyterLab hears its keys only while the focus is in a
 // cell, and the cell with the focus is the one that they are for. Says whether there is one.
 function toNextCell(el) {
-  const own = el.closest(".jp-Notebook .jp-Cell");
+  const own = ownCell(el);
   const next = own?.nextElementSibling;
   const cell = next?.matches(".jp-Cell") ? next : own;
   cell?.focus({ preventScroll: true });

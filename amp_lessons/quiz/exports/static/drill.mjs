@@ -5,10 +5,11 @@ import { isDue, nextId, soonestId, standings } from "./boxes.mjs";
 import { headingOf } from "./browse.mjs";
 import { control, h } from "./dom.mjs";
 import { openIdsOf } from "./filters.mjs";
-import { keyOf, mark, readTyped } from "./marking.mjs";
+import { keyOf, mark } from "./marking.mjs";
 import { openBox, questionBox } from "./question.mjs";
+import { readTyped } from "./typed_numbers.mjs";
 
-const KEYS = "Keys: a to g choose, Enter answers, h shows the hint, n goes on.";
+const KEYS = "Keys: the numbers choose, Enter answers, h shows the hint, n goes on.";
 
 const TYPED_INTO = 'input[type="text"], input[type="search"], select';
 
@@ -71,9 +72,11 @@ export function drillView(bank, answers) {
     if (question.form === "open") return openBox(question, heading, openActions(question, note));
     return questionBox(question, heading, {
       submit: async (given, sure) => {
-        const marked = mark(question, question.form === "number" ? typed(given, question) : given);
+        const isNumber = question.form === "number";
+        const { value, readAs } = isNumber ? typed(given, question) : { value: given };
+        const marked = mark(question, value);
         note(marked.score, sure);
-        return verdict(question, marked, given);
+        return { ...verdict(question, marked, given), readAs };
       },
       giveUp: async () => {
         note(0, false);

@@ -1,6 +1,5 @@
 // Marking without Python: what `quiz.marking` says, word for word, for questions as `exports.page`
-// writes them. The tests hold the two against each other. Digits of other scripts than ours are the
-// one thing that Python reads and this does not.
+// writes them. The tests hold the two against each other.
 
 // Mark an answer: places in the choices, a number, or places in the offered lines.
 //
@@ -32,7 +31,7 @@ function markChoices({ form, choices, key }, answer) {
     const right = key.right.includes(place);
     const role = chosen.has(place) ? (right ? "right" : "wrong") : "missed";
     if (chosen.has(place) || right) {
-      remarks.push(remark(role, text, key.why[place], "abcdefghij"[place]));
+      remarks.push(remark(role, text, key.why[place], "1234567890"[place]));
     }
   });
   if (key.explanation) remarks.push(remark("explanation", "", key.explanation));
@@ -113,8 +112,8 @@ function acceptsOrder({ count, before }, order, at) {
   return whole && before.every(([first, then]) => at.get(first) < at.get(then));
 }
 
-function remark(role, answer, text, letter = "") {
-  return { role, letter, answer, text };
+function remark(role, answer, text, name = "") {
+  return { role, name, answer, text };
 }
 
 function escapeHtml(text) {
@@ -122,14 +121,18 @@ function escapeHtml(text) {
   return text.replace(/[&<>"']/g, (character) => names[character]);
 }
 
-// ---- numbers ------------------------------------------------------------------------------------
+// ---- showing numbers ------------------------------------------------------------------------------------
 
 // "112 GB"; numbers from 10,000 on get their commas.
 export function withUnit(value, unit) {
   const whole = Number.isInteger(value) && Math.abs(value) < 1e15;
   let number = whole ? String(value) : general(value, 6);
-  if (whole && Math.abs(value) >= 10_000) number = number.replace(/\B(?=(\d{3})+$)/g, ",");
+  if (Math.abs(value) >= 10_000) number = number.replace(/^-?\d+/, withCommas);
   return `${number} ${unit}`.trim();
+}
+
+function withCommas(digits) {
+  return digits.replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 // A number with so many digits as Python's "g" writes it: no zeros at the end, 1e-08, half to even.
@@ -154,60 +157,4 @@ function rounded(value, digits) {
   return tie && Number(kept.at(-1)) % 2 === 0
     ? `${kept}e${power}`
     : value.toExponential(digits - 1);
-}
-
-const POWER = /^([+-]?\d+(?:\.\d+)?)(?:\^|\*\*)([+-]?\d+)$/;
-const FRACTION = /^([+-]?\d+(?:\.\d+)?)\/(\d+(?:\.\d+)?)$/;
-const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-const NAMED = /^([+-]?)(inf|infinity|nan)$/i;
-
-// The number that somebody typed: 112, 1,000, 1e-8, 2^-24, 3/4, 112 GB. Throws an Error if none.
-export function readTyped(text, unit = "") {
-  let plain = text.trim().replaceAll("−", "-").replaceAll(" ", "").replaceAll("_", "");
-  const unspaced = unit.replaceAll(" ", "");
-  if (unit && plain.toLowerCase().endsWith(unspaced.toLowerCase())) {
-    plain = plain.slice(0, plain.length - unspaced.length);
-  }
-  if (/^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$/.test(plain)) plain = plain.replaceAll(",", "");
-  const value = valueOf(plain);
-  if (value === null) {
-    throw new Error(`${quoted(text.trim())} is not a number; write 112, 1e-8 or 2^-24`);
-  }
-  if (Number.isNaN(value)) {
-    throw new Error("NaN is not an answer; write a number, such as 112, 1e-8 or 2^-24");
-  }
-  return value;
-}
-
-function valueOf(plain) {
-  const power = POWER.exec(plain);
-  if (power) return powerOf(power[1], power[2]);
-  const fraction = FRACTION.exec(plain);
-  if (fraction) return Number(fraction[2]) === 0 ? null : Number(fraction[1]) / Number(fraction[2]);
-  const named = NAMED.exec(plain);
-  if (named) return (named[1] === "-" ? -1 : 1) * (/nan/i.test(named[2]) ? NaN : Infinity);
-  return PLAIN.test(plain) ? Number(plain) : null;
-}
-
-// A power, rounded once: Math.pow may be off in the last bit, and 10^-8 has to be 1e-8.
-// Null where Python raises: a power of 0 that divides by it, or one that is too large.
-function powerOf(base, exponent) {
-  const size = Number(exponent);
-  const value = Math.abs(size) <= 2000 ? smallPower(base, size) : Number(base) ** size;
-  return Number.isFinite(value) ? value : null;
-}
-
-function smallPower(base, size) {
-  if (base.includes(".")) return Number(base) ** size;
-  if (size < 0 && Number(base) === 10) return Number(`1e${size}`);
-  const whole = Number(BigInt(base.replace("+", "")) ** BigInt(Math.abs(size)));
-  if (size >= 0) return whole;
-  return Number.isFinite(whole) ? 1 / whole : Number(base) ** size;
-}
-
-// As Python shows a text: in single quotes, or in double ones if it holds a single one.
-function quoted(text) {
-  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const escaped = text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll("\t", "\\t");
-  return mark + (mark === "'" ? escaped.replaceAll("'", "\\'") : escaped) + mark;
 }

@@ -3,7 +3,7 @@
 import { h } from "./dom.mjs";
 import { withUnit } from "./marking.mjs";
 
-const LETTER = (place) => `(${"abcdefghij"[place]})`;
+const NAME = (place) => `(${"1234567890"[place]})`;
 
 // An element with trusted HTML in it: all of it was made from our own Markdown.
 export function trusted(tag, attributes, markup) {
@@ -38,7 +38,7 @@ function escaped(text) {
 }
 
 function list(markups, name) {
-  return h("ol", { type: "a", class: name }, ...markups.map((markup) => trusted("li", {}, markup)));
+  return h("ol", { class: name }, ...markups.map((markup) => trusted("li", {}, markup)));
 }
 
 function linesOf({ lines }) {
@@ -78,8 +78,8 @@ function ofChoices({ choices, key }) {
   const right = places.filter((place) => key.right.includes(place));
   const wrong = places.filter((place) => !key.right.includes(place));
   const parts = [
-    ...right.map((place) => reason("right", `${LETTER(place)} is right`, key.why[place])),
-    ...wrong.map((place) => reason("wrong", `${LETTER(place)} is not right`, key.why[place])),
+    ...right.map((place) => reason("right", `${NAME(place)} is right`, key.why[place])),
+    ...wrong.map((place) => reason("wrong", `${NAME(place)} is not right`, key.why[place])),
   ];
   if (key.explanation) parts.push(trusted("div", {}, key.explanation));
   return parts;
@@ -97,7 +97,7 @@ function ofOrder({ lines, key }) {
   const parts = [h("ol", { class: "amp-offered" }, ...right), trusted("div", {}, key.explanation)];
   key.distractors.forEach((why, number) => {
     const at = lines.findIndex(({ place }) => place === key.count + number);
-    parts.push(reason("wrong", `${LETTER(at)} does not belong`, why));
+    parts.push(reason("wrong", `${NAME(at)} does not belong`, why));
   });
   for (const { why } of key.slips) parts.push(reason("wrong", "A common slip", why));
   return parts;
