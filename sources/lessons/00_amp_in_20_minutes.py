@@ -2,8 +2,8 @@
 # # Lesson 00: AMP in 20 minutes
 #
 # **Mixed precision** can make training faster: 16-bit numbers where they are safe, 32-bit
-# numbers where they are needed. PyTorch's tools for it are called AMP. You train a small network in
-# FP16, find out where that goes wrong, and fix it.
+# numbers where they are needed. PyTorch's tools for it are called AMP, automatic mixed precision. You
+# train a small network in FP16, find out where that goes wrong, and fix it.
 #
 # **You will be able to** turn your own training loop into a mixed precision one, for CUDA or a CPU,
 # and spot three mistakes that break it.
@@ -32,10 +32,10 @@ print(f"{len(pictures)} pictures of handwritten digits, {our_pixels} pixels")
 # Our network squeezes a picture into 16 numbers and paints it again. Here is a training step as you
 # know it, in FP32, PyTorch's default of 32 bits per number.
 #
-# One thing is unusual. A loss is usually the average over all numbers of a batch: here 38,400 pixels. A
-# batch of 32 colour photographs of one megapixel has 32 times 3 million, about 100 million numbers. Its
-# gradients are 2,600 times smaller. To get gradients that small on your machine, we divide by 100
-# million. A larger learning rate makes up for it: in FP32, the training is the same as with the average.
+# One thing is unusual. A loss is usually the average over all numbers of a batch, here 38,400 pixels.
+# With 32 colour photographs of one megapixel it's an average over about 100 million numbers, and the
+# gradient for each is 2,600 times smaller. To get such small gradients on your machine, we divide by
+# 100 million instead of 38,400, and multiply the learning rate by 2,600. In FP32 that changes nothing.
 
 # %%
 photo_pixels = 100_000_000  # as many as 32 colour photographs have
@@ -111,9 +111,9 @@ print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 # the same factor. Divide by that number before the update, and the optimizer sees the true gradient.
 # The number is the **loss scale**, and this is [[term loss scaling]].
 #
-# So how large should it be? Run the cell, make a guess, and then drag. You see gradients as the backward
-# pass computes them in FP16: between the layers, and of the weights. In a parameter's `.grad` they are FP32
-# again, but what became zero stays zero.
+# So how large should it be? Run the cell, make a guess, and then drag. The slider shows two groups of
+# gradients: those that the backward pass hands from layer to layer, and those of the weights. It computes
+# both in FP16. A weight's `.grad` is FP32 again, but what has become zero stays zero.
 
 # %% tags=["widget"]
 LossScaleLab()

@@ -25,11 +25,10 @@ IMPORTS = "import torch\nfrom torch.nn.utils import clip_grad_norm_\n"
 WHY = {
     "def train_amp": "One argument chooses the format: float16, or bfloat16.",
     "scaler = ": "One scaler serves the whole training, so it's made before the first epoch. Only "
-    "FP16 needs it. With enabled=False, scale() returns the loss as it is, and step() calls the "
-    "optimizer.",
-    "with torch.autocast": "Picks a dtype for each operation: 16 bits for matrix products, FP32 "
-    "for most losses. The backward pass belongs outside: each operation runs it in the dtype of "
-    "its forward pass.",
+    "FP16 needs it. With enabled=False its calls change nothing, and step() steps the optimizer.",
+    "with torch.autocast": "Picks a dtype for each operation: 16 bits for matrix products and "
+    "convolutions, FP32 for most losses. backward() belongs outside: it uses the dtypes of the "
+    "forward pass by itself.",
     "    loss = loss_fn": "The forward pass and the loss belong inside.",
     "scaler.scale(loss)": "Multiplies the loss by the scale, so that small gradients don't "
     "become zero in FP16.",
