@@ -494,6 +494,11 @@ class LearningPath:
     stages: tuple[Stage, ...]
 
     @property
+    def key(self) -> str:
+        """How a command and a file call it, such as ``"2-hour"``."""
+        return self.name.removesuffix(" path")
+
+    @property
     def minutes(self) -> int:
         return sum(stage.minutes for stage in self.stages)
 
@@ -581,6 +586,27 @@ class UnknownLesson(AmpLessonsError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class UnknownPath(AmpLessonsError, KeyError):
+    """No path has this name. The message lists the names that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def find_path(name: str) -> LearningPath:
+    """The path that somebody means: ``"2-hour"``, ``"2 hours"`` or ``"2-hour path"``.
+
+    Raises:
+        UnknownPath: with the names of all paths in its message.
+    """
+    plain = name.strip().lower().replace("-", " ")
+    for path in PATHS:
+        names = (path.key, path.title, path.name)
+        if plain in [each.lower().replace("-", " ") for each in names]:
+            return path
+    raise UnknownPath(f"no path is called {name!r}; there are {', '.join(p.key for p in PATHS)}")
 
 
 def find_lesson(name: str) -> Lesson:

@@ -466,6 +466,23 @@ def test_progress_of_an_unknown_lesson_is_one_line():
     assert f"00 to {last}" in one_line(run("progress", "99"))
 
 
+def test_a_path_is_chosen_and_dropped():
+    progress.record_lesson("amp_in_20_minutes")
+    assert "Continue with lesson 04," in run("path", "2-hour").stdout
+    assert "(your path)" in run("path").stdout
+    lines = run("progress").stdout.splitlines()
+    assert (
+        "Continue with lesson 04, What autocast does to each op. You follow the 2-hour path."
+        in (lines)
+    )
+    assert json.loads(run("progress", "--json").stdout)["path"] == "2-hour"
+    assert "You follow no path.\nContinue with lesson 01," in run("path", "none").stdout
+
+
+def test_an_unknown_path_is_one_line():
+    assert "2-hour" in one_line(run("path", "1-week"))
+
+
 def test_a_pass_and_a_later_check_are_both_told():
     progress.record_check("next_float", "passed")
     progress.record_check("next_float", "wrong")
