@@ -101,9 +101,14 @@ def path_options() -> list[dict[str, str]]:
 
 
 def _content(path: LearningPath) -> str:
-    lessons = f"{len(path.lessons)} lesson{'s' if len(path.lessons) > 1 else ''}"
-    sheets = f"exercises of {len(path.sheets)}" if path.sheets else ""
-    return ", ".join(filter(None, [lessons, sheets, _hours(path.minutes)]))
+    parts = [_count(len(path.lessons), "lesson"), _hours(path.minutes)]
+    if path.sheets:
+        parts.insert(1, _count(len(path.sheets), "exercise sheet"))
+    return ", ".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _hours(minutes: int) -> str:
@@ -199,9 +204,8 @@ def _facts(lesson: Lesson, done: Progress) -> str:
 
 def _sheet(lesson: Lesson, done: Progress, path: LearningPath | None) -> str:
     """The link to a lesson's exercises, with how many have passed and how long they take."""
-    count = len(lesson.exercises)
     minutes = sum(info.minutes for info in lesson.exercises)
-    words = f"{count} exercise{'s' if count > 1 else ''}"
+    words = _count(len(lesson.exercises), "exercise")
     if not is_new(done):
         words = f"{passes(lesson, done)} of {words} passed"
     on_path = " · on your path" if path and lesson in path.sheets else ""

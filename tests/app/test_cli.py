@@ -119,7 +119,7 @@ def one_line(done: Done) -> str:
 def no_start(monkeypatch):
     """`lab` does everything but start JupyterLab; gives the words it would have started."""
     started: list[list[str]] = []
-    monkeypatch.setattr(lab, "start", lambda words, folder: started.append(list(words)))
+    monkeypatch.setattr(lab, "start", lambda words, folder, **_: started.append(list(words)))
     return started
 
 

@@ -167,7 +167,7 @@ def test_each_path_can_be_chosen_and_none(tmp_path):
     assert [option["key"] for option in options] == [*(path.key for path in PATHS), ""]
     for path, option in zip(PATHS, options, strict=False):
         assert (option["title"], option["goal"]) == (path.title, f"{path.goal}.")
-        assert ("exercises" in option["time"]) == bool(path.sheets)
+        assert ("exercise sheet" in option["time"]) == bool(path.sheets)
     assert "20 minutes" in options[0]["time"]
     assert f"{len(LESSONS)} lessons" in options[-1]["time"]
 
@@ -179,7 +179,7 @@ def test_the_page_is_drawn_anew_at_each_start_and_left_alone_in_between(tmp_path
     assert (tmp_path / HOME).stat().st_mtime_ns == before.st_mtime_ns  # or Lab asks about it
     pass_all("amp_in_20_minutes")
     copied = workspace.copy_course(tmp_path)
-    assert "Continue here" in page(tmp_path)
+    assert "[Continue: lesson 01" in page(tmp_path)
     assert (copied.kept, copied.kept_older, copied.kept_beside, copied.foreign) == ([], [], {}, [])
 
 
@@ -195,7 +195,7 @@ def test_a_page_that_the_learner_ran_and_wrote_on_keeps_their_cells(tmp_path):
     pass_all("amp_in_20_minutes")
     workspace.copy_course(tmp_path)
     assert "remember the milk" in page(tmp_path)
-    assert "Continue here" in page(tmp_path)
+    assert "[Continue: lesson 01" in page(tmp_path)
     assert '"old"' not in (tmp_path / HOME).read_text()
 
 

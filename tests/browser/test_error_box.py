@@ -24,7 +24,7 @@ ValueError: Attempting to unscale FP16 gradients."""
 def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab):
     home = Notebook(chromium, lab.address, HOME)
     page = home.page
-    home.run_cell(CELL)
+    home.cell(CELL)
     box = page.locator(BOX)
     area = box.get_by_label("Your error, or what you see")
     area.focus()

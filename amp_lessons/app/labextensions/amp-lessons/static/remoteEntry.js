@@ -7,12 +7,16 @@
 
 (() => {
   const HOME = "notebooks/home.ipynb";
+  // The home page reads like a page: without the code of its parts, and without prompts.
   const STYLE = `
-    .amp-lessons-home .jp-CodeCell.amp-lessons-part > .jp-Cell-inputWrapper,
-    .amp-lessons-home .jp-CodeCell.amp-lessons-part .jp-OutputPrompt { display: none; }
-    .amp-lessons-yours > .jp-Cell-inputWrapper .jp-InputArea-editor {
-      border-left: 4px solid #3f7fbf;
-    }
+    .amp-lessons-home .amp-lessons-part > .jp-Cell-inputWrapper,
+    .amp-lessons-home .amp-lessons-set-up,
+    .amp-lessons-home .jp-OutputPrompt,
+    .amp-lessons-home .jp-MarkdownCell .jp-InputPrompt,
+    .amp-lessons-home .jp-cell-toolbar { display: none; }
+    .amp-lessons-home .jp-Notebook .jp-Cell.jp-mod-active { box-shadow: none; }
+    .amp-lessons-home .jp-Notebook .jp-MarkdownOutput { padding-left: 0; border-color: transparent; }
+    .amp-lessons-yours > .jp-Cell-inputWrapper .jp-InputArea-editor { border-left: 4px solid #3f7fbf; }
   `;
   let shared; // the modules of JupyterLab: { name: { version: { get, loaded } } }
 
@@ -24,34 +28,38 @@
     return (await used.get())();
   }
 
-  const tagsOf = (cell) => cell.model.getMetadata("tags") ?? [];
-  const isPart = (cell) =>
-    cell.model.type === "code" && ["drawn", "live"].some((tag) => tagsOf(cell).includes(tag));
+  const hasTag = (cell, ...tags) =>
+    cell.model.type === "code" && (cell.model.getMetadata("tags") ?? []).some((tag) => tags.includes(tag));
+  const isPart = (cell) => hasTag(cell, "drawn", "live");
 
-  // Run the parts of the home page that nobody has changed or added since the course wrote them:
-  // Jupyter trusts their outputs.
-  function runParts(panel, CodeCell) {
-    for (const cell of panel.content.widgets) {
-      if (isPart(cell) && cell.model.trusted) void CodeCell.execute(cell, panel.sessionContext);
-    }
+  // Run the parts of the home page, if Jupyter trusts them: the course wrote them, or they ran here
+  // before.
+  async function runParts({ content, sessionContext }, CodeCell) {
+    const parts = content.widgets.filter((cell) => isPart(cell) && cell.model.trusted);
+    await Promise.all(parts.map((cell) => CodeCell.execute(cell, sessionContext)));
+    return parts.length > 0;
   }
 
   async function openHome(panel, CodeCell) {
+    const { content, context, sessionContext } = panel;
     panel.addClass("amp-lessons-home");
-    for (const cell of panel.content.widgets) if (isPart(cell)) cell.addClass("amp-lessons-part");
-    const { sessionContext } = panel;
-    await sessionContext.ready;
-    // `info` comes with the kernel's first answer. Who stopped it, or chose none, gets the page as
-    // it was stored.
+    for (const cell of content.widgets) {
+      if (isPart(cell)) cell.addClass("amp-lessons-part");
+      if (hasTag(cell, "setup")) cell.addClass("amp-lessons-set-up");
+    }
+    if (content.activeCellIndex === 0) content.activeCellIndex = 1; // the first is the set-up
     const run = async () => {
       const kernel = sessionContext.session?.kernel;
-      if (!kernel) return;
-      await kernel.info;
-      if (!panel.isDisposed) runParts(panel, CodeCell);
+      if (!kernel) return false; // who stopped it, or chose none, keeps the page as it was stored
+      await kernel.info; // its first answer: it's ready
+      return !panel.isDisposed && runParts(panel, CodeCell);
     };
-    await run();
+    await sessionContext.ready;
+    const ran = await run();
+    // Nobody has edited anything yet. Unsaved, the page would ask whether to save it when it closes.
+    if (ran && context.contentsModel?.writable && !context.isDisposed) await context.save();
     // A new kernel knows nothing of what the page shows.
-    sessionContext.kernelChanged.connect(run);
+    sessionContext.kernelChanged.connect(() => void run());
     let restarting = false;
     sessionContext.statusChanged.connect((_, status) => {
       if (status === "restarting") restarting = true;
