@@ -88,7 +88,7 @@ def path_options() -> list[dict[str, str]]:
         for path in PATHS
     ]
     exercises = [info for lesson in LESSONS for info in lesson.exercises]
-    minutes = sum(each.minutes for each in [*LESSONS, *exercises])
+    minutes = sum(each.minutes for each in LESSONS) + sum(each.minutes for each in exercises)
     return [
         *options,
         {
@@ -121,7 +121,7 @@ def path_list(done: Progress) -> str:
     chosen = path.key if path else ""
     cards = []
     for option in path_options():
-        mark = '<p class="amp-state"><span aria-hidden="true">✔</span>Your path</p>'
+        mark = '<p class="amp-state"><span aria-hidden="true">✔</span> Your path</p>'
         cards.append(
             f'<li class="amp-path"><p class="amp-title">{escape(option["title"])}</p>'
             f'<p class="amp-time">{escape(option["time"])}</p><p>{escape(option["goal"])}</p>'
@@ -181,7 +181,7 @@ def _card(lesson: Lesson, done: Progress, path: LearningPath | None, step: Step 
             f'<li class="amp-card" data-state="{state}"{current}>',
             f'<p class="amp-where">{escape(where)}</p>' if where else "",
             f'<a class="amp-title" href="{_to(lesson.notebook)}">',
-            f'<span class="amp-number">{lesson.number:02}</span>{escape(lesson.title)}</a>',
+            f'<span class="amp-number">{lesson.number:02}</span> {escape(lesson.title)}</a>',
             f"<p>{escape(lesson.goal[:1].upper() + lesson.goal[1:])}.</p>",
             f'<div class="amp-facts">{"".join(f"<p>{fact}</p>" for fact in facts)}</div></li>',
         ]
@@ -199,7 +199,7 @@ def _facts(lesson: Lesson, done: Progress) -> str:
         return time
     state = state_of(lesson, done)
     symbol = f'<span aria-hidden="true">{look(state).symbol}</span>'
-    return f'<span class="amp-state">{symbol}{WORDS[state]}</span> · {time}'
+    return f'<span class="amp-state">{symbol} {WORDS[state]}</span> · {time}'
 
 
 def _sheet(lesson: Lesson, done: Progress, path: LearningPath | None) -> str:

@@ -152,10 +152,10 @@ def _parse(text: str, path: str | Path) -> Progress:
     entries = {name: Entry.from_json(entry) for name, entry in data["exercises"].items()}
     lessons = {str(slug): str(when) for slug, when in data["lessons"].items()}
     chosen = data.get("path")
-    path = chosen if isinstance(chosen, str) else None  # a broken choice is none
+    chosen = chosen if isinstance(chosen, str) else None  # a broken choice is none
     known = ("version", "exercises", "lessons", "path")
     extra = {name: value for name, value in data.items() if name not in known}
-    return Progress(entries, lessons, path, extra=extra)
+    return Progress(entries, lessons, chosen, extra=extra)
 
 
 def _recover(path: Path) -> Progress:

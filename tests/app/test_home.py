@@ -91,7 +91,7 @@ def test_each_lesson_has_one_card_with_links_to_all_its_notebooks(tmp_path):
     workspace.copy_course(tmp_path)
     text = as_text(drawn_html(tmp_path)[-1])
     for lesson in LESSONS:
-        title = f"{lesson.number:02}{lesson.title}"
+        title = f"{lesson.number:02} {lesson.title}"
         assert text.count(f"[{title}]") == 1
         shown = card(text, title)
         assert lesson.goal[1:] in shown
@@ -131,15 +131,15 @@ def test_the_page_of_somebody_halfway(tmp_path):
     assert "[Continue: lesson 02, Three ways numbers break](02_how_numbers_break.ipynb)" in text
     assert f"finished 2 of {len(LESSONS)} lessons and passed 2 of {len(EXERCISES)} exer" in text
     first, second = (lesson_called(slug) for slug in ("number_formats", "how_numbers_break"))
-    assert "✔Done" in card(text, "00AMP in 20 minutes")
-    assert "✔Done" in (of_first := card(text, "01Number formats"))
+    assert "✔ Done" in card(text, "00 AMP in 20 minutes")
+    assert "✔ Done" in (of_first := card(text, "01 Number formats"))
     assert f"[1 of {len(first.exercises)} exercises passed](../{first.sheet})" in of_first
-    assert "◐Started" in (of_second := card(text, "02Three ways numbers break"))
+    assert "◐ Started" in (of_second := card(text, "02 Three ways numbers break"))
     minutes = sum(info.minutes for info in second.exercises)
     assert f"[0 of {len(second.exercises)} exercises passed](../{second.sheet}), {minutes}" in (
         of_second
     )
-    assert "○Not started" in card(text, "03AMP from scratch")
+    assert "○ Not started" in card(text, "03 AMP from scratch")
     assert text.count("Next") == 1
 
 
@@ -155,11 +155,11 @@ def test_the_chosen_path_comes_first_and_leads(tmp_path):
     assert re.findall(r"^## (.+)$", lessons, re.MULTILINE) == ["Your path: 1 day", "More lessons"]
     path = find_path("1-day")
     rest = [lesson for lesson in LESSONS if lesson not in path.lessons]
-    places = [lessons.index(f"[{each.number:02}{each.title}]") for each in (*path.lessons, *rest)]
+    places = [lessons.index(f"[{each.number:02} {each.title}]") for each in (*path.lessons, *rest)]
     assert places == sorted(places)
     assert lessons.count("on your path") == len(path.sheets)
     assert lessons.count("Next") == 1
-    assert "Next · Morning\n[02Three ways numbers break]" in lessons
+    assert "Next · Morning\n[02 Three ways numbers break]" in lessons
 
 
 def test_each_path_can_be_chosen_and_none(tmp_path):
@@ -267,7 +267,7 @@ def test_a_page_that_was_shown_keeps_up_and_one_that_was_replaced_does_not(shown
     old, _, new, _, lessons = shown
     progress.record_lesson("amp_in_20_minutes")
     assert "Continue" in poll(lambda: new.text, until=f"finished 1 of {len(LESSONS)}")
-    poll(lambda: lessons.text, until="✔Done")
+    poll(lambda: lessons.text, until="✔ Done")
     assert "Start: lesson 00" in old.text
     names = [thread.name for thread in threading.enumerate()]
     assert names.count("amp-lessons home") == 1

@@ -38,7 +38,7 @@ class PathChoice(anywidget.AnyWidget):
     _esm = module("path_choice.mjs")
     _css = style("home.css")
 
-    options = traitlets.List().tag(sync=True)
+    options: traitlets.List[Option] = traitlets.List().tag(sync=True)
     chosen = traitlets.Unicode("").tag(sync=True)
     problem = traitlets.Unicode("").tag(sync=True)
 
