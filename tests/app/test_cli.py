@@ -350,7 +350,8 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
         assert f"/lab/tree/{workspace.START_PAGE}" in opened.url
         settings = opened.read().decode()
         assert "@jupyterlab/apputils-extension:announcements" in settings, "a pop-up will ask"
-        for page, drawn in ((workspace.START_PAGE, 1), (catalogue.LESSONS[1].notebook, 0)):
+        assert '"name": "amp-lessons"' in settings, "the home page will not run by itself"
+        for page, drawn in ((workspace.START_PAGE, 3), (catalogue.LESSONS[1].notebook, 0)):
             api = address.replace("?", f"api/contents/{page}?")
             cells = json.loads(urllib.request.urlopen(api).read())["content"]["cells"]
             answered = sum(bool(cell.get("outputs")) for cell in cells)
