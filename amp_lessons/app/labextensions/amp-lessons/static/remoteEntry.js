@@ -14,7 +14,7 @@
     .amp-lessons-home .jp-OutputPrompt,
     .amp-lessons-home .jp-MarkdownCell .jp-InputPrompt,
     .amp-lessons-home .jp-cell-toolbar { display: none; }
-    .amp-lessons-home .jp-Notebook .jp-Cell.jp-mod-active { box-shadow: none; }
+    .amp-lessons-home .jp-Collapser { visibility: hidden; }
     .amp-lessons-home .jp-Notebook .jp-MarkdownOutput { padding-left: 0; border-color: transparent; }
     .amp-lessons-yours > .jp-Cell-inputWrapper .jp-InputArea-editor { border-left: 4px solid #3f7fbf; }
   `;
