@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from amp_lessons.app.lab import SETTINGS
+from amp_lessons.app.lab import EXTENSIONS, settings
 from amp_lessons.app.workspace import START_PAGE
 
 c = get_config()  # noqa: F821 - Jupyter's loader brings it
@@ -62,8 +62,9 @@ c.Spawner.cmd = [sys.executable, str(Path(__file__).resolve().parent / "learner_
 c.Spawner.default_url = f"/lab/tree/{START_PAGE}"
 # JupyterLab keeps a kernel when its tab is closed. After an hour that memory goes back to the room.
 c.Spawner.args = ["--MappingKernelManager.cull_idle_timeout=3600"]
+c.Spawner.args += [f"--LabApp.extra_labextensions_path={EXTENSIONS}"]  # the home page runs itself
 c.Spawner.environment = {
-    "JUPYTER_CONFIG_PATH": str(SETTINGS),  # no question about news in front of the course
+    "JUPYTER_CONFIG_PATH": settings(),  # no question about news, and no menus of nbgrader
     "OMP_NUM_THREADS": "1",  # else each learner's PyTorch takes all cores
 }
 # Seconds. When a room logs in at once, the last server starts when the cores are free for it.

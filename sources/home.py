@@ -2,47 +2,56 @@
 # # AMP Lessons
 #
 # Mixed precision training in PyTorch, from a first working loop to every detail behind it. You run
-# real experiments on your own computer. You don't need a GPU; what only a GPU can show is marked.
+# real experiments on your own computer; what only a GPU can show is marked.
 
-# %% [markdown]
-# **Run the next cell to see where you stand** (click it, then press Shift+Enter). It then keeps up
-# with you while this page is open.
-
-# %% tags=["drawn"]
+# %% tags=["drawn", "start"] jupyter={"source_hidden": true}
 from amp_lessons.app import home
 
 home.show()
 
 # %% [markdown]
-# ## How it works
+# ## Drag the loss scale and see training come back to life
 #
-# - **Lessons** are notebooks to read and run, from top to bottom, with Shift+Enter. Make a guess
-#   wherever the text asks for one.
-# - **Exercises:** most lessons have a sheet of them. `ex.NAME.check(...)` gives one of five results:
-#   not attempted, wrong, error, passed, skipped. If your answer is wrong, the check names the mistake
-#   where it can.
-# - **Questions:** a box headed Predict asks what the next cell will show, and each lesson ends with
-#   three questions. [[Lesson interview_room]] has hundreds more, a daily drill and a mock interview.
-# - **Help:** below a check stand two buttons: one for the next hint, one for the solution. Without a
-#   pass, the solution asks whether you give up. `ex.NAME.hint()` and `ex.NAME.solution()` do the same.
-# - **Your files are yours.** An upgrade never overwrites what you changed. Your progress is kept
-#   outside the notebooks, so a new copy of the course shows it too. In a terminal, `amp-lessons progress` shows it, and
-#   `amp-lessons reset NAME` gives you a fresh copy of an exercise.
-#
-# Below on this page: a box to look up an error, [[numbers]] and [[glossary]].
+# FP16 loses small gradients. This network learns nothing, until you multiply its loss by a number
+# that is large enough: the loss scale.
+
+# %% tags=["drawn", "lab"] jupyter={"source_hidden": true}
+from amp_lessons.lessons.widgets import LossScaleLab
+
+LossScaleLab(predict=False)
+
+# %% tags=["drawn", "lessons"] jupyter={"source_hidden": true}
+from amp_lessons.app import home
+
+home.show_lessons()
 
 # %% [markdown]
 # ## Look up an error
 #
-# Did your own training stop with an error, or does its loss look wrong? Run the next cell, and paste
-# the message or the whole traceback into the box. You can also say what you see, such as "loss is
-# nan in fp16". You get the cause and the cure, and for some errors the popular cure that doesn't
-# work. In a terminal, `amp-lessons lookup` does the same.
+# Did your own training stop with an error, or does its loss look wrong? Paste the message or the
+# whole traceback, or say what you see. You get the cause and the cure, and for some errors the
+# popular cure that doesn't work. In a terminal, `amp-lessons lookup` does the same.
 
-# %% tags=["live"]
+# %% tags=["live"] jupyter={"source_hidden": true}
 from amp_lessons.lessons.widgets import ErrorLookup
 
 ErrorLookup()
+
+# %% [markdown]
+# ## How it works
+#
+# - **Lessons** are notebooks: run them from top to bottom with Shift+Enter. A box headed Predict asks
+#   what the next cell will show.
+# - **Exercises** have a sheet for most lessons. `ex.NAME.check(...)` names your mistake where it can,
+#   `ex.NAME.hint()` helps a little at a time, and `ex.NAME.solution()` opens after a pass, or with
+#   `give_up=True`.
+# - **Questions** end each lesson. [[Lesson interview_room]] has hundreds more, a daily drill and a
+#   mock interview.
+# - **Your files are yours.** An upgrade never overwrites what you changed, and your progress is kept
+#   outside the notebooks. In a terminal, `amp-lessons progress` shows it, `amp-lessons path` changes
+#   your path, and `amp-lessons reset NAME` gives you a fresh copy of an exercise.
+#
+# Below: [[numbers]] and [[glossary]].
 
 # %% [markdown]
 # ## The page of numbers

@@ -8,7 +8,7 @@ and what differs from run to run is left out.
 Each notebook begins with a hidden cell that installs the course where it is missing. Each gets a
 line of links below its heading, each lesson a last cell that marks it as done, and links in the
 text are written out (`links`). A lesson whose prerequisite is skipped by a path says so below its
-heading. The home page comes from `sources/home.py`; its drawn cell shows here
+heading. The home page comes from `sources/home.py`; its drawn cells show here
 what somebody sees who has done nothing yet, and its table of GPUs is that of `roofline`.
 """
 

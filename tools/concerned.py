@@ -55,6 +55,15 @@ TABLE = (
         ),
     ),
     Row("sources/home.py", tests=("tests/app/test_home.py", "tests/core/test_links.py")),
+    Row("amp_lessons/app/cards.py", tests=("tests/app/test_home.py",)),
+    Row(
+        "amp_lessons/app/labextensions/*",
+        tests=("tests/app/test_workspace.py", "tests/browser/test_home_page.py"),
+    ),
+    Row(
+        "amp_lessons/lessons/widgets/*/home.css",
+        tests=("tests/app/test_home.py", "tests/browser/test_home_page.py"),
+    ),
     Row(
         "amp_lessons/exercises/*/[!_]*.py",
         but="amp_lessons/exercises/checks/*",

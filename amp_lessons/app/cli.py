@@ -1,4 +1,4 @@
-"""The command line: `amp-lessons lab`, `doctor`, `progress`, `reset`, `grade`, `policy` and
+"""The command line: `amp-lessons lab`, `doctor`, `progress`, `path`, `reset`, `grade`, `policy` and
 `bench`. `explain` and `memory` are in `model_commands`, the interview room's in `quiz.commands`,
 `lookup` in `amp.errors.commands`.
 
@@ -99,6 +99,9 @@ def lab(
     make_only: Annotated[
         bool, typer.Option("--make-only", help="With --no-solutions: make DIR, and don't open it.")
     ] = False,
+    nbgrader: Annotated[
+        bool, typer.Option("--nbgrader", help="For instructors: show nbgrader's menus.")
+    ] = False,
 ) -> None:
     """Open the course in JupyterLab, in a copy that is yours.
 
@@ -135,7 +138,7 @@ def lab(
         warn(f"{problem.what}. What to do: {problem.cure}")
     if jupyterlab.as_root():
         say("You are root: JupyterLab is started with --allow-root.")
-    raise typer.Exit(jupyterlab.start(words, place))
+    raise typer.Exit(jupyterlab.start(words, place, nbgrader=nbgrader))
 
 
 def _for_jupyter(ctx: typer.Context) -> Sequence[str]:
@@ -191,6 +194,33 @@ def progress(
     screen.print(overview.course_table(done, screen.width))
     for text in (*overview.summary(done), f"Kept in {record.progress_file()}"):
         say(text)
+
+
+# ---- path ---------------------------------------------------------------------------------------
+
+
+@app.command()
+def path(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="PATH", help="A path, such as 1-day; or none, for no path."),
+    ] = None,
+) -> None:
+    """Show the paths through the course, or choose the one that every "next" follows."""
+    from amp_lessons.core import catalogue, standing
+    from amp_lessons.core import progress as record
+
+    if name is not None:
+        done = record.choose_path(None if name == "none" else catalogue.find_path(name).key)
+    else:
+        done = record.load()
+    chosen = standing.chosen_path(done)
+    for each in catalogue.PATHS if name is None else ():
+        say(f"{each.key:10}  {each.goal}{' (your path)' if each == chosen else ''}")
+    say(f"You follow the {chosen.name}." if chosen else "You follow no path.")
+    step = standing.next_step(done)
+    if step is not None:
+        say(f"Continue with {step}.")
 
 
 # ---- reset --------------------------------------------------------------------------------------

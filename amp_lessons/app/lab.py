@@ -26,7 +26,12 @@ from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.files import data_folder
 from amp_lessons.core.terminal import say
 
-SETTINGS = Path(__file__).resolve().parent / "jupyter_config"
+HERE = Path(__file__).resolve().parent
+SETTINGS = HERE / "jupyter_config"
+FOR_LEARNERS = HERE / "jupyter_config_learner"
+"""Settings that leave out nbgrader's menus, which only an instructor needs."""
+EXTENSIONS = HERE / "labextensions"
+"""Our extension of JupyterLab: it runs the home page when it opens, and marks the cells to edit."""
 LOG = ".jupyter.log"
 
 
@@ -54,6 +59,7 @@ def command(
         )
     words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
     words.append(f"--LabApp.default_url=/lab/tree/{START_PAGE}")
+    words.append(f"--LabApp.extra_labextensions_path={EXTENSIONS}")
     if not browser:
         words.append("--no-browser")
     if ip is not None:
@@ -100,21 +106,29 @@ def _cannot_listen(family: int, address: Any) -> str:
     return ""
 
 
-def environment() -> dict[str, str]:
-    """The environment of JupyterLab: ours, and two things more.
+def settings(*, nbgrader: bool = False) -> str:
+    """Our settings folders, as JUPYTER_CONFIG_PATH wants them, with nbgrader's menus or without.
 
-    A settings folder turns off its question about news and new versions: a learner who opens the
-    course has enough to read. And a token of 22 characters (128 random bits) keeps the address on
-    one line of the terminal; Jupyter's own has 48.
+    They also turn off JupyterLab's question about news and new versions: a learner who opens the
+    course has enough to read.
     """
-    paths = [str(SETTINGS), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return os.pathsep.join(map(str, [SETTINGS] if nbgrader else [SETTINGS, FOR_LEARNERS]))
+
+
+def environment(*, nbgrader: bool = False) -> dict[str, str]:
+    """The environment of JupyterLab: ours, our settings, and a token.
+
+    A token of 22 characters (128 random bits) keeps the address on one line of the terminal;
+    Jupyter's own has 48.
+    """
+    paths = [settings(nbgrader=nbgrader), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
     ours = {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
     if not {"JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE"} & set(os.environ):
         ours["JUPYTER_TOKEN"] = secrets.token_urlsafe(16)
     return os.environ | ours
 
 
-def start(words: Sequence[str], folder: Path) -> int:
+def start(words: Sequence[str], folder: Path, *, nbgrader: bool = False) -> int:
     """Run JupyterLab until it is ended, and tell the learner where it is; the exit status.
 
     Ctrl+C is the way to stop it, so it counts as success.
@@ -135,7 +149,7 @@ def start(words: Sequence[str], folder: Path) -> int:
 
     say("Starting JupyterLab (usually 3 to 10 seconds)")
     try:
-        number = server.serve(words, environment(), log, tell, tell_slow)
+        number = server.serve(words, environment(nbgrader=nbgrader), log, tell, tell_slow)
     except server.ServerError as error:
         raise LabError(str(error)) from error
     except OSError as error:

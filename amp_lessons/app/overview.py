@@ -9,7 +9,7 @@ from rich.text import Text
 
 from amp_lessons.core.catalogue import LESSONS, Lesson
 from amp_lessons.core.progress import Entry, Progress, progress_file
-from amp_lessons.core.standing import next_lesson, passes, points, state_of
+from amp_lessons.core.standing import chosen_path, next_step, passes, points, state_of
 from amp_lessons.core.terminal import lesson_state_text, state_text
 
 
@@ -42,11 +42,12 @@ def summary(done: Progress) -> list[str]:
     passed = sum(passes(lesson, done) for lesson in LESSONS)
     exercises = sum(len(lesson.exercises) for lesson in LESSONS)
     lines = [f"{passed} of {exercises} exercises, {won} of {of} points."]
-    lesson = next_lesson(done)
-    if lesson is None:
+    step, path = next_step(done), chosen_path(done)
+    on_path = f" You follow the {path.name}." if path else ""
+    if step is None:
         lines.append("You have finished every lesson.")
     else:
-        lines.append(f"Continue with lesson {lesson.number:02}, {lesson.title}.")
+        lines.append(f"Continue with {step}.{on_path}")
     return lines
 
 
@@ -80,6 +81,7 @@ def _state_of(entry: Entry) -> Text:
 def as_json(done: Progress) -> dict[str, Any]:
     """All of it as plain data, for tools."""
     won, of = points(LESSONS, done)
+    path = chosen_path(done)
     lessons = {
         lesson.id: {
             info.name: done[info.name].to_json()
@@ -91,6 +93,7 @@ def as_json(done: Progress) -> dict[str, Any]:
     }
     return {
         "file": str(progress_file()),
+        "path": path.key if path else None,
         "lessons": lessons,
         "points": won,
         "of": of,

@@ -486,17 +486,17 @@ class LearningPath:
     stages: tuple[Stage, ...]
 
     @property
+    def key(self) -> str:
+        """How a command and a file call it, such as ``"3-hour"``."""
+        return self.name.removesuffix(" path")
+
+    @property
     def minutes(self) -> int:
         return sum(stage.minutes for stage in self.stages)
 
     @property
     def lessons(self) -> tuple[Lesson, ...]:
         return tuple(lesson_called(slug) for stage in self.stages for slug in stage.lessons)
-
-    def after(self, lesson: Lesson) -> Lesson | None:
-        """The lesson that follows one of its lessons, or None after the last."""
-        place = self.lessons.index(lesson) + 1
-        return self.lessons[place] if place < len(self.lessons) else None
 
     def skipped(self, lesson: Lesson) -> tuple[Lesson, ...]:
         """Lessons that one of its lessons builds on, and that it leaves out."""
@@ -560,6 +560,27 @@ class UnknownLesson(AmpLessonsError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class UnknownPath(AmpLessonsError, KeyError):
+    """No path has this name. The message lists the names that there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def find_path(name: str) -> LearningPath:
+    """The path that somebody means: ``"3-hour"``, ``"3 hours"`` or ``"3-hour path"``.
+
+    Raises:
+        UnknownPath: with the names of all paths in its message.
+    """
+    plain = name.strip().lower().replace("-", " ")
+    for path in PATHS:
+        names = (path.key, path.title, path.name)
+        if plain in [each.lower().replace("-", " ") for each in names]:
+            return path
+    raise UnknownPath(f"no path is called {name!r}; there are {', '.join(p.key for p in PATHS)}")
 
 
 def find_lesson(name: str) -> Lesson:

@@ -77,12 +77,15 @@ class Progress:
     Attributes:
         entries: by the exercise's name; unknown names are kept.
         lessons: by the lesson's slug, when its last cell first ran (ISO 8601, UTC).
+        path: the key of the path that the learner chose, or None. It may be one that this version
+            doesn't know: `standing.chosen_path` has the path.
         warnings: lines for the learner.
         extra: fields beside the exercises that this version does not know; kept as they are.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
     lessons: dict[str, str] = field(default_factory=dict)
+    path: str | None = None
     warnings: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -148,9 +151,11 @@ def _parse(text: str, path: str | Path) -> Progress:
         raise ValueError("no version of the course writes this")
     entries = {name: Entry.from_json(entry) for name, entry in data["exercises"].items()}
     lessons = {str(slug): str(when) for slug, when in data["lessons"].items()}
-    known = ("version", "exercises", "lessons")
+    chosen = data.get("path")
+    chosen = chosen if isinstance(chosen, str) else None  # a broken choice is none
+    known = ("version", "exercises", "lessons", "path")
     extra = {name: value for name, value in data.items() if name not in known}
-    return Progress(entries, lessons, extra=extra)
+    return Progress(entries, lessons, chosen, extra=extra)
 
 
 def _recover(path: Path) -> Progress:
@@ -224,7 +229,9 @@ def _write(path: Path, progress: Progress) -> None:
 def to_bytes(progress: Progress) -> bytes:
     """The text of a progress file."""
     entries = {name: entry.to_json() for name, entry in sorted(progress.entries.items())}
-    data = {"version": VERSION, "exercises": entries, "lessons": progress.lessons} | progress.extra
+    data = {"version": VERSION, "exercises": entries, "lessons": progress.lessons}
+    chosen = {"path": progress.path} if progress.path else {}
+    data |= chosen | progress.extra
     return (json.dumps(data, indent=1) + "\n").encode()
 
 
@@ -261,6 +268,15 @@ def record_give_up(exercise: str) -> Progress:
 def record_lesson(slug: str) -> Progress:
     """Note that a lesson was read to its end. Raises `ProgressError`."""
     return _rewrite(lambda progress: progress.lessons.setdefault(slug, _now()))
+
+
+def choose_path(key: str | None) -> Progress:
+    """Keep the learner's path, by its key, or that there is none. Raises `ProgressError`."""
+
+    def change(progress: Progress) -> None:
+        progress.path = key
+
+    return _rewrite(change)
 
 
 def _now() -> str:

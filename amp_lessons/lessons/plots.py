@@ -6,8 +6,6 @@ own run) and is shown with a text that says what it shows.
 from __future__ import annotations
 
 import itertools
-import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,6 @@ import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from amp_lessons.amp.speed.roofline_plot import roofline as roofline
 from amp_lessons.core.pictures import (
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from amp_lessons.amp.numbers.formats import Format
     from amp_lessons.amp.scaling.loss_scale import ExponentHistogram, Fate
     from amp_lessons.amp.scaling.scaler_log import ScalerRecord
-    from amp_lessons.core.catalogue import Lesson
 
 # The same run has the same colour and dashes in every figure of the course.
 RUNS = {"FP32": 0, "FP16 without protection": 1, "mixed precision": 2}
@@ -357,112 +353,6 @@ def _scale_in_words(exponents: Sequence[float], skipped: Sequence[int]) -> str:
     if skipped[-1] - skipped[0] == len(skipped) - 1:
         return f"{ends}. Steps {skipped[0]} to {skipped[-1]} are skipped."
     return f"{ends}. {len(skipped)} steps are skipped, the first is step {skipped[0]}."
-
-
-def course_map(
-    lessons: Sequence[Lesson], notes: Mapping[str, tuple[str, str]], *, alt: str
-) -> Picture:
-    """The lessons in rows of four, each with its state, and arrows from those that it needs.
-
-    Args:
-        lessons: in the order of the course.
-        notes: by a lesson's id, its state ("done", "started" or "open") and a line for its box.
-        alt: what the map shows, in words.
-    """
-    columns, width, height = 4, 2.35, 1.4
-    across, down = width + 0.55, height + 0.7
-    cells = {lesson.id: divmod(place, columns) for place, lesson in enumerate(lessons)}
-    places = {name: (column * across, -row * down) for name, (row, column) in cells.items()}
-    last = max(row for row, _ in cells.values())
-    faces = {"done": "#d8efe4", "started": "#fdf0d5", "open": "white"}
-    edges = {"done": COLOURS[2], "started": COLOURS[5], "open": QUIET}
-    with figure_of(width=10.2, height=5.1) as (figure, axes):
-        arrows = [(before, lesson.id) for lesson in lessons for before in lesson.prerequisites]
-        for way in _ways(cells, arrows):
-            corners = [
-                (column * across + width / 2, height / 2 - row * down) for row, column in way
-            ]
-            start = _edge(corners[0], corners[1], width, height)
-            tip = _edge(corners[-1], corners[-2], width, height)
-            xs, ys = zip(start, *corners[1:-1], tip, strict=True)
-            axes.plot(xs[:-1], ys[:-1], color=QUIET, lw=1.1, solid_joinstyle="round")
-            style = {"arrowstyle": "-|>", "color": QUIET, "lw": 1.1, "shrinkA": 0, "shrinkB": 0}
-            axes.annotate("", tip, (xs[-2], ys[-2]), arrowprops=style)
-        for lesson in lessons:
-            x, y = places[lesson.id]
-            state, note = notes[lesson.id]
-            box = FancyBboxPatch(
-                (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.12",
-                facecolor=faces[state], edgecolor=edges[state], lw=2 if state != "open" else 1,
-            )  # fmt: skip
-            axes.add_patch(box)
-            title = "\n".join(textwrap.wrap(lesson.title, 21))
-            axes.text(x + 0.12, y + height - 0.12, f"{lesson.number:02}", va="top", fontsize=9,
-                      color=QUIET)  # fmt: skip
-            axes.text(x + width - 0.12, y + height - 0.12, f"{lesson.minutes} min", va="top",
-                      ha="right", fontsize=8, color=QUIET)  # fmt: skip
-            axes.text(x + width / 2, y + height / 2 - (0.02 if note else 0.06), title,
-                      ha="center", va="center", fontsize=10, fontweight="bold")  # fmt: skip
-            axes.text(x + width / 2, y + 0.08, note, ha="center", va="bottom", fontsize=8)
-        axes.set_xlim(-0.4, columns * across - 0.4)
-        axes.set_ylim(-last * down - 0.45, height + 0.1)
-        axes.set_axis_off()
-        return Picture(figure, alt)
-
-
-_Cell = tuple[float, float]
-"""A row and a column of the map, counted in boxes: (0.5, 1) lies below the second box."""
-
-
-def _ways(
-    cells: Mapping[str, tuple[int, int]], arrows: Sequence[tuple[str, str]]
-) -> list[list[_Cell]]:
-    """The corners of each arrow, so that none runs through a box.
-
-    An arrow to the next box of its row is straight. Any other goes down into the lane that its
-    source has between two rows, and from there to its target. If there are rows between, it goes
-    down between two columns first.
-    """
-    below: dict[int, list[str]] = {}
-    for start, end in arrows:
-        (row, column), target = cells[start], cells[end]
-        if target != (row, column + 1) and start not in below.setdefault(row, []):
-            below[row].append(start)
-
-    def lane(start: str) -> float:
-        row = cells[start][0]
-        place = sorted(below[row], key=lambda name: cells[name][1]).index(start)
-        return row + 0.36 + 0.28 * (place + 1) / (len(below[row]) + 1)
-
-    ways: list[list[_Cell]] = []
-    for start, end in arrows:
-        (row, column), (to_row, to_column) = cells[start], cells[end]
-        if (to_row, to_column) == (row, column + 1):
-            ways.append([(row, column), (to_row, to_column)])
-            continue
-        way: list[_Cell] = [(row, column), (lane(start), column)]
-        if to_row > row + 1:  # to the left: into the row from above; to the right: from below
-            leftwards = to_column < column
-            targets = [cells[b][1] for a, b in arrows if a == start and cells[b][0] == to_row]
-            channel = max(targets) + 0.5 if leftwards else column - 0.5
-            level = to_row - 0.43 if leftwards else to_row + 0.42
-            way += [(lane(start), channel), (level, channel)]
-            way += [(level, to_column), (to_row, to_column)]
-        else:  # in its own row: from below, beside what leaves the box there
-            end_column = to_column - 0.2 if to_row == row else to_column
-            way += [(lane(start), end_column), (to_row, end_column)]
-        ways.append(way)
-    return ways
-
-
-def _edge(
-    inside: tuple[float, float], towards: tuple[float, float], width: float, height: float
-) -> tuple[float, float]:
-    """Where the line from a box's middle to a point straight beside or below it leaves the box."""
-    (x, y), (to_x, to_y) = inside, towards
-    if y == to_y:
-        return x + math.copysign(width / 2 + 0.03, to_x - x), y
-    return x, y + math.copysign(height / 2 + 0.03, to_y - y)
 
 
 def paintings(rows: Mapping[str, Tensor]) -> Picture:

@@ -121,13 +121,14 @@ LossScaleLab()
 # %% [markdown]
 # Each position of the slider is a real training of our network, recorded on a CPU. Three things to notice:
 #
-# - **Too small:** gradients in the left zone become zero. A few may, without harm. When all do, nothing
-#   is learned. In the zone beside it FP16 keeps fewer digits, which is enough here.
+# - **Too small:** gradients become zero on the way through the layers, and so do the weights' gradients,
+#   which are computed from them. A few zeros do no harm. When all are zero, nothing is learned.
 # - **Too large:** gradients no longer fit into FP16, which ends at 65,504, and become inf. One step with
 #   them destroys the weights. The gradients of the weights become inf first, since each is a sum over
 #   all pictures.
-# - **It has to move:** drag **Time**. Gradients shrink while the network learns, so a scale that fits
-#   the first step may be too small later. One that was set too high has to come down.
+# - **It has to move:** drag **Time**. Gradients shrink while the network learns, so the right scales
+#   move up. In these 150 steps many fixed scales work from beginning to end. You don't know which before
+#   you train, so the scale is adjusted while you do.
 #
 # ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #

@@ -119,7 +119,7 @@ def one_line(done: Done) -> str:
 def no_start(monkeypatch):
     """`lab` does everything but start JupyterLab; gives the words it would have started."""
     started: list[list[str]] = []
-    monkeypatch.setattr(lab, "start", lambda words, folder: started.append(list(words)))
+    monkeypatch.setattr(lab, "start", lambda words, folder, **_: started.append(list(words)))
     return started
 
 
@@ -350,7 +350,8 @@ def test_lab_serves_the_start_page_and_a_second_lab_finds_it(own_place):
         assert f"/lab/tree/{workspace.START_PAGE}" in opened.url
         settings = opened.read().decode()
         assert "@jupyterlab/apputils-extension:announcements" in settings, "a pop-up will ask"
-        for page, drawn in ((workspace.START_PAGE, 1), (catalogue.LESSONS[1].notebook, 0)):
+        assert '"name": "amp-lessons"' in settings, "the home page will not run by itself"
+        for page, drawn in ((workspace.START_PAGE, 3), (catalogue.LESSONS[1].notebook, 0)):
             api = address.replace("?", f"api/contents/{page}?")
             cells = json.loads(urllib.request.urlopen(api).read())["content"]["cells"]
             answered = sum(bool(cell.get("outputs")) for cell in cells)
@@ -464,6 +465,23 @@ def test_progress_of_an_unknown_lesson_is_one_line():
     assert "grad_scaler" in one_line(run("progress", "gradscaler"))
     last = catalogue.LESSONS[-1].number
     assert f"00 to {last}" in one_line(run("progress", "99"))
+
+
+def test_a_path_is_chosen_and_dropped():
+    progress.record_lesson("amp_in_20_minutes")
+    assert "Continue with lesson 04," in run("path", "3-hour").stdout
+    assert "(your path)" in run("path").stdout
+    lines = run("progress").stdout.splitlines()
+    assert (
+        "Continue with lesson 04, What autocast does to each op. You follow the 3-hour path."
+        in (lines)
+    )
+    assert json.loads(run("progress", "--json").stdout)["path"] == "3-hour"
+    assert "You follow no path.\nContinue with lesson 01," in run("path", "none").stdout
+
+
+def test_an_unknown_path_is_one_line():
+    assert "3-hour" in one_line(run("path", "1-week"))
 
 
 def test_a_pass_and_a_later_check_are_both_told():

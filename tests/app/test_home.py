@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
+import html
 import re
 import threading
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from math import isclose, isnan
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -17,12 +17,10 @@ from waiting import wait_until
 
 from amp_lessons.amp import roofline
 from amp_lessons.amp.numbers.formats import FORMATS
-from amp_lessons.app import home, workspace
+from amp_lessons.app import cards, home, workspace
 from amp_lessons.core import ipynb, progress
-from amp_lessons.core.catalogue import HOME, LESSONS, PATHS, lesson_called
+from amp_lessons.core.catalogue import HOME, LESSONS, PATHS, find_path, lesson_called
 from amp_lessons.core.progress import Progress
-from amp_lessons.core.standing import next_lesson, state_of
-from amp_lessons.lessons import plots
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = (ROOT / "sources/home.py").read_text(encoding="utf-8")
@@ -30,52 +28,41 @@ EXERCISES = [info for lesson in LESSONS for info in lesson.exercises]
 
 
 def page(folder: Path) -> str:
-    """All Markdown of a workspace's home page, as it is before any cell has run."""
+    """The home page of a workspace, as a reader sees it before any cell has run: its text, with
+    each link as [text](address)."""
     cells = ipynb.read(folder / HOME)["cells"]
     texts = [ipynb.source_of(cell) for cell in cells if cell["cell_type"] == "markdown"]
-    shown = [output["data"] for output in drawn_cell(folder)["outputs"]]
-    return "\n".join([*texts, *(str(data.get("text/markdown", data)) for data in shown)])
+    return "\n".join([*texts, *map(as_text, drawn_html(folder))])
 
 
-def drawn_cell(folder: Path) -> ipynb.Cell:
-    (cell,) = [cell for cell in ipynb.read(folder / HOME)["cells"] if home.is_drawn(cell)]
-    return cell
+def drawn_html(folder: Path) -> list[str]:
+    """The HTML that is stored with the drawn cells: what is next, paths, the lab, lessons."""
+    return [
+        output["data"]["text/html"] for cell in drawn_cells(folder) for output in cell["outputs"]
+    ]
 
 
-def rows(text: str) -> dict[str, str]:
-    """The rows of the page's tables by their lesson or path."""
-    found = re.findall(r"^\| .*$", text, re.MULTILINE)
-    return {re.sub(r"[*\[].*", "", row.split("|")[2]) or row: row for row in found}
+def drawn_cells(folder: Path) -> list[ipynb.Cell]:
+    return [cell for cell in ipynb.read(folder / HOME)["cells"] if home.is_drawn(cell)]
+
+
+def as_text(markup: str) -> str:
+    """HTML as text, a line a block."""
+    markup = re.sub(r"<style>.*?</style>", "", markup, flags=re.DOTALL)
+    markup = re.sub(r'<a [^>]*href="([^"]+)"[^>]*>(.*?)</a>', r"[\2](\1)", markup)
+    markup = re.sub(r"<h2>", "\n## ", markup)
+    return html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"</(p|li|h2)>", "\n", markup)))
+
+
+def card(text: str, title: str) -> str:
+    """The lines of one lesson's card."""
+    start = text.index(f"[{title}]")
+    return text[start:].split("\n\n")[0]
 
 
 def pass_all(slug: str) -> None:
     for info in lesson_called(slug).exercises:
         progress.record_check(info.name, "passed")
-
-
-# ---- what has been done -------------------------------------------------------------------------
-
-
-def test_a_lesson_is_done_by_its_last_cell_or_by_its_exercises():
-    lesson = lesson_called("grad_scaler")
-    assert state_of(lesson, Progress()) == "open"
-    assert state_of(lesson, progress.record_check("clip_step", "wrong")) == "started"
-    assert state_of(lesson, progress.record_check("clip_step", "passed")) == "started"
-    assert state_of(lesson, progress.record_lesson("grad_scaler")) == "done"
-    progress.forget([info.name for info in lesson.exercises])
-    pass_all("memory")
-    assert state_of(lesson_called("memory"), progress.load()) == "done"
-
-
-def test_the_next_lesson_is_the_one_that_was_started():
-    assert next_lesson(Progress()) is LESSONS[0]
-    progress.record_lesson("amp_in_20_minutes")
-    assert next_lesson(progress.load()).slug == "number_formats"
-    progress.record_check("clip_step", "wrong")
-    assert next_lesson(progress.load()).slug == "grad_scaler"
-    for lesson in LESSONS:
-        progress.record_lesson(lesson.slug)
-    assert next_lesson(progress.load()) is None
 
 
 # ---- the page -----------------------------------------------------------------------------------
@@ -84,26 +71,46 @@ def test_the_next_lesson_is_the_one_that_was_started():
 def test_the_page_of_somebody_new(tmp_path):
     workspace.copy_course(tmp_path)
     text = page(tmp_path)
-    start = "**New here? Start with [lesson 00, AMP in 20 minutes](00_amp_in_20_minutes.ipynb).**"
-    assert start in text
-    assert "continue here" not in text.lower()
+    assert "[Start: lesson 00, AMP in 20 minutes](00_amp_in_20_minutes.ipynb)" in text
+    assert "Continue" not in text
+    assert "".join(drawn_html(tmp_path)).count('amp-go"') == 1
 
 
 def test_the_page_of_somebody_new_says_nothing_that_a_first_lesson_makes_false(tmp_path):
-    """JupyterLab keeps it on the screen while they work in another tab."""
+    """Where nothing runs the page, it stays on the screen while they work in another tab."""
     workspace.copy_course(tmp_path)
     text = page(tmp_path)
-    assert not re.search(r"\b0 of \d|finished|✔|◐|○|[Nn]ot yet", text)
+    assert not re.search(r"\b0 of \d|finished|✔|◐|○|[Nn]ot started|Next", text)
     first = LESSONS[0]
-    count, minutes = len(first.exercises), sum(info.minutes for info in first.exercises)
-    assert f"| [{count}](../{first.sheet}), {minutes}\u00a0min |" in text
+    count, minutes = len(first.core), sum(info.minutes for info in first.core)
+    plural = "s" if count > 1 else ""
+    assert f"[{count} core exercise{plural}](../{first.sheet}), {minutes} min" in text
 
 
-def test_a_page_that_is_stored_says_of_which_moment_it_speaks(tmp_path):
+def test_each_lesson_has_one_card_with_links_to_all_its_notebooks(tmp_path):
+    workspace.copy_course(tmp_path)
+    text = as_text(drawn_html(tmp_path)[-1])
+    for lesson in LESSONS:
+        title = f"{lesson.number:02} {lesson.title}"
+        assert text.count(f"[{title}]") == 1
+        shown = card(text, title)
+        assert lesson.goal[1:] in shown
+        assert f"{lesson.minutes} min" in shown
+        for to, there in (
+            (lesson.notebook.removeprefix("notebooks/"), True),
+            (f"../{lesson.sheet}", lesson.exercises),
+            (lesson.deep_notebook.removeprefix("notebooks/"), lesson.deep),
+        ):
+            assert (f"]({to})" in shown) == bool(there)
+
+
+def test_a_page_that_is_stored_says_of_which_moment_it_speaks_and_how_to_run_it(tmp_path):
     progress.record_lesson("amp_in_20_minutes")
     workspace.copy_course(tmp_path)
     finished = f"When you opened the course, you had finished 1 of {len(LESSONS)} lessons"
-    assert finished in page(tmp_path)
+    text = page(tmp_path)
+    assert finished in text
+    assert "Run > Run All Cells" in text
 
 
 def test_the_stored_page_of_the_course_is_that_of_somebody_new():
@@ -117,50 +124,52 @@ def test_the_stored_page_of_the_course_is_that_of_somebody_new():
 def test_the_page_of_somebody_halfway(tmp_path):
     pass_all("amp_in_20_minutes")
     progress.record_lesson("number_formats")
-    progress.record_check("next_float", "passed")
+    progress.record_check("choose_format", "passed")
     progress.record_check("kahan_sum", "wrong")
     workspace.copy_course(tmp_path)
-    text = page(tmp_path).replace("\u00a0", " ")
-    assert "**Continue here: [lesson 02, Three ways numbers break]" in text
-    finished = f"finished 2 of {len(LESSONS)} lessons and passed 2 of {len(EXERCISES)} exercises"
-    assert finished in text
+    text = page(tmp_path)
+    assert "[Continue: lesson 02, Three ways numbers break](02_how_numbers_break.ipynb)" in text
+    assert f"finished 2 of {len(LESSONS)} lessons and passed 2 of {len(EXERCISES)} exer" in text
     first, second = (lesson_called(slug) for slug in ("number_formats", "how_numbers_break"))
-    minutes = sum(info.minutes for info in second.exercises)
-    assert f"0 of {len(second.exercises)}](../{second.sheet}), {minutes} min" in text
-    assert "| ✔ | [00 AMP in 20 minutes]" in text
-    assert "| ✔ | [01 Number formats]" in text
-    assert f"[1 of {len(first.exercises)}](../{first.sheet})" in text
-    assert "| ◐ | [02 Three ways numbers break]" in text
-    for path in PATHS:
-        (row,) = [row for row in text.splitlines() if row.startswith(f"| **{path.title}**")]
-        assert row.count("continue here") == (path.title != "20 minutes"), row
-        assert "✔ [00 AMP in 20 minutes]" in row
-    assert "Done: 00, 01; Started: 02" in text  # the picture, for those who don't see it
+    assert "✔ Done" in card(text, "00 AMP in 20 minutes")
+    assert "✔ Done" in (of_first := card(text, "01 Number formats"))
+    assert f"[1 of {len(first.core)} core exercises passed](../{first.sheet})" in of_first
+    assert "◐ Started" in (of_second := card(text, "02 Three ways numbers break"))
+    minutes = sum(info.minutes for info in second.core)
+    link = f"[0 of {len(second.core)} core exercises passed](../{second.sheet})"
+    assert f"{link}, {minutes} min, and 2 more" in of_second
+    assert "○ Not started" in card(text, "03 AMP from scratch")
+    assert text.count("Next") == 1
 
 
-def test_the_map_is_stored_with_the_page(tmp_path):
+def test_the_chosen_path_comes_first_and_leads(tmp_path):
+    progress.record_lesson("amp_in_20_minutes")
+    pass_all("amp_in_20_minutes")
+    progress.choose_path("1-day")
     workspace.copy_course(tmp_path)
-    _, shown, _ = (output["data"] for output in drawn_cell(tmp_path)["outputs"])
-    data, alt = re.search(r'base64,([^"]+)" alt="([^"]+)"', shown["text/html"]).groups()
-    assert base64.b64decode(data).startswith(b"\x89PNG")
-    assert alt == f"Map of the {len(LESSONS)} lessons and how they build on each other."
+    text = page(tmp_path)
+    assert "[Continue: lesson 02, Three ways numbers break]" in text
+    assert "You follow the 1-day path, and 1 of its 6 lessons are done." in text
+    assert text.count("Your path\n") == 1
+    lessons = as_text(drawn_html(tmp_path)[-1])
+    assert re.findall(r"^## (.+)$", lessons, re.MULTILINE) == ["Your path: 1 day", "More lessons"]
+    path = find_path("1-day")
+    rest = [lesson for lesson in LESSONS if lesson not in path.lessons]
+    places = [lessons.index(f"[{each.number:02} {each.title}]") for each in (*path.lessons, *rest)]
+    assert places == sorted(places)
+    assert lessons.count("Next") == 1
+    assert "Next · Morning\n[02 Three ways numbers break]" in lessons
 
 
-def test_no_arrow_of_the_map_runs_through_a_box():
-    cells = {lesson.id: divmod(place, 4) for place, lesson in enumerate(LESSONS)}
-    arrows = [(before, lesson.id) for lesson in LESSONS for before in lesson.prerequisites]
-    for (start, end), way in zip(arrows, plots._ways(cells, arrows), strict=True):
-        (end_row, end_column), target = way[-1], cells[end]
-        assert (way[0], end_row) == (cells[start], target[0])
-        assert abs(end_column - target[1]) < 0.3, "an arrow that ends beside its box"
-        for (row, column), (to_row, to_column) in pairwise(way):
-            assert row == to_row or column == to_column, "a line that is not straight"
-            for name, (box_row, box_column) in cells.items():
-                across = sorted((column, to_column))
-                down = sorted((row, to_row))
-                meets = across[0] < box_column + 0.4 and box_column - 0.4 < across[1] + 1e-9
-                meets = meets and down[0] < box_row + 0.33 and box_row - 0.33 < down[1] + 1e-9
-                assert not meets or name in (start, end), f"{start} to {end} meets {name}"
+def test_each_path_can_be_chosen_and_none(tmp_path):
+    options = cards.path_options()
+    assert [option["key"] for option in options] == [*(path.key for path in PATHS), ""]
+    for path, option in zip(PATHS, options, strict=False):
+        assert (option["title"], option["goal"]) == (path.title, f"{path.goal}.")
+        core = sum(len(lesson.core) for lesson in path.lessons)
+        assert f"{core} core exercise" in option["time"]
+    assert options[0]["time"] == "1 lesson, 1 core exercise, 25 minutes"
+    assert f"{len(LESSONS)} lessons" in options[-1]["time"]
 
 
 def test_the_page_is_drawn_anew_at_each_start_and_left_alone_in_between(tmp_path):
@@ -170,7 +179,7 @@ def test_the_page_is_drawn_anew_at_each_start_and_left_alone_in_between(tmp_path
     assert (tmp_path / HOME).stat().st_mtime_ns == before.st_mtime_ns  # or Lab asks about it
     pass_all("amp_in_20_minutes")
     copied = workspace.copy_course(tmp_path)
-    assert "Continue here" in page(tmp_path)
+    assert "[Continue: lesson 01" in page(tmp_path)
     assert (copied.kept, copied.kept_older, copied.kept_beside, copied.foreign) == ([], [], {}, [])
 
 
@@ -186,7 +195,7 @@ def test_a_page_that_the_learner_ran_and_wrote_on_keeps_their_cells(tmp_path):
     pass_all("amp_in_20_minutes")
     workspace.copy_course(tmp_path)
     assert "remember the milk" in page(tmp_path)
-    assert "Continue here" in page(tmp_path)
+    assert "[Continue: lesson 01" in page(tmp_path)
     assert '"old"' not in (tmp_path / HOME).read_text()
 
 
@@ -202,27 +211,14 @@ def test_progress_that_cannot_be_read_draws_an_empty_page(tmp_path, own_progress
     own_progress_file.mkdir()
     (own_progress_file / "progress.json").write_text('{"version": 99, "exercises": {}}')
     workspace.copy_course(tmp_path)
-    assert "New here?" in page(tmp_path)
+    assert "[Start: lesson 00" in page(tmp_path)
 
 
 # ---- the cells that call it ---------------------------------------------------------------------
 
 
-def test_show_draws_the_page_of_this_moment(monkeypatch):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
-    progress.record_lesson("amp_in_20_minutes")
-    home.show()
-    before, picture, after = shown
-    assert "Continue here" in before["text/markdown"]
-    finished = rf"You have finished 1 of {len(LESSONS)} .* \(seen at \d\d:\d\d\)"
-    assert re.search(finished, before["text/markdown"])
-    assert "Done: 00" in picture["text/html"]
-    assert "## All lessons" in after["text/markdown"]
-
-
-class Handle:
-    """Stands for what IPython gives for an output, to change it later."""
+class Shown:
+    """What a cell shows, in IPython's place. Each output can be changed later."""
 
     def __init__(self, data: dict[str, str]) -> None:
         self.data = data
@@ -231,28 +227,92 @@ class Handle:
         assert raw
         self.data = data
 
+    @property
+    def text(self) -> str:
+        return as_text(self.data["text/html"])
 
-def test_a_page_that_was_shown_keeps_up_and_one_that_was_replaced_does_not(monkeypatch):
-    handles: list[Handle] = []
 
-    def display(data: dict[str, str], **_: object) -> Handle:
-        handles.append(Handle(data))
-        return handles[-1]
+@pytest.fixture
+def shown(monkeypatch) -> Iterator[list[Any]]:
+    """What the page's cells show: a `Shown` for each output, and the widget of the paths."""
+    outputs: list[Any] = []
+
+    def display(data: Any, **_: object) -> Shown | None:
+        outputs.append(Shown(data) if isinstance(data, dict) else data)
+        return outputs[-1] if isinstance(data, dict) else None
 
     monkeypatch.setattr("IPython.display.display", display)
     monkeypatch.setattr(home, "SECONDS", 0.01)
-    try:
-        home.show()
-        home.show()
-        progress.record_lesson("amp_in_20_minutes")
-        text = poll(lambda: handles[3].data["text/markdown"], until=f"finished 1 of {len(LESSONS)}")
-        assert "Continue here" in text
-        poll(lambda: handles[5].data["text/markdown"], until="1 of 3 done")
-        assert "New here?" in handles[0].data["text/markdown"]
-        names = [thread.name for thread in threading.enumerate()]
-        assert names.count("amp-lessons home") == 1
-    finally:
-        home._following.set()
+    monkeypatch.setattr(home, "_page", home._Page())
+    yield outputs
+    home._page.end()
+
+
+def test_show_draws_the_page_of_this_moment(shown):
+    progress.record_lesson("amp_in_20_minutes")
+    home.show()
+    home.show_lessons()
+    start, choice, lessons = shown
+    assert "[Continue: lesson 01, Number formats]" in start.text
+    assert f"You have finished 1 of {len(LESSONS)} lessons" in start.text
+    assert "Run All Cells" not in start.text
+    assert choice.chosen == ""
+    assert "## Lessons" in lessons.text
+
+
+def test_a_page_that_was_shown_keeps_up_and_one_that_was_replaced_does_not(shown):
+    home.show()
+    home.show()
+    home.show_lessons()
+    old, _, new, _, lessons = shown
+    progress.record_lesson("amp_in_20_minutes")
+    assert "Continue" in poll(lambda: new.text, until=f"finished 1 of {len(LESSONS)}")
+    poll(lambda: lessons.text, until="✔ Done")
+    assert "Start: lesson 00" in old.text
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("amp-lessons home") == 1
+
+
+def test_a_choice_on_the_page_is_kept_and_changes_the_page_at_once(shown):
+    pass_all("amp_in_20_minutes")
+    home.show()
+    home.show_lessons()
+    start, choice, lessons = shown
+    choice.choose("3-hour")
+    assert progress.load().path == "3-hour"
+    assert "[Continue: lesson 04," in start.text
+    assert "## Your path: 3 hours" in lessons.text
+    choice.choose("")
+    assert progress.load().path is None
+    assert "[Continue: lesson 01," in start.text
+    assert "## Lessons" in lessons.text
+
+
+def test_a_choice_made_elsewhere_shows_on_the_page(shown):
+    home.show()
+    progress.choose_path("interview")
+    poll(lambda: shown[1].chosen, until="interview")
+
+
+def test_a_choice_that_cannot_be_saved_says_so(shown, own_progress_file):
+    home.show()
+    own_progress_file.write_text("a file where the folder should be")
+    shown[1].choose("1-day")
+    assert "not saved" in shown[1].problem
+    assert shown[1].chosen == ""
+
+
+def test_a_choice_of_no_path_that_there_is_is_refused(shown):
+    home.show()
+    with pytest.raises(ValueError, match="nope"):
+        shown[1].choose("nope")
+    assert progress.load().path is None
+
+
+def test_where_no_widget_can_be_drawn_the_paths_are_a_list(shown):
+    home.show()
+    data, _ = shown[1]._repr_mimebundle_()
+    assert all(path.goal in as_text(data["text/html"]) for path in PATHS)
 
 
 def poll(look: Callable[[], str], until: str) -> str:
@@ -264,7 +324,7 @@ def test_finishing_a_lesson_marks_it_and_shows_the_way(capsys):
     home.finished("grad_scaler")
     text = " ".join(capsys.readouterr().out.split())
     assert "Lesson 06 done: GradScaler" in text
-    assert f"1 of {len(lesson_called('grad_scaler').exercises)}" in text
+    assert f"Core exercises passed: 1 of {len(lesson_called('grad_scaler').core)}." in text
     assert "../exercises/06_grad_scaler_exercises.ipynb" in text
     assert "lesson 07, Real training loops (../notebooks/07_training_loops.ipynb)" in text
     first = progress.load().lessons["grad_scaler"]
@@ -277,41 +337,55 @@ def finish(slug: str, capsys) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_the_end_of_a_lesson_says_what_is_next_on_each_path(capsys):
+def test_the_end_of_a_lesson_says_what_is_next_in_the_course(capsys):
     text = finish("amp_in_20_minutes", capsys)
-    assert "Next in the course: exercises 00" in text
-    assert "3-hour path: 04 What autocast does to each op (../notebooks/04_autocast_ops" in text
-    assert "1-day path: 02 Three ways numbers break (../notebooks/02_how" in text
-    assert "That was the last lesson of the half-hour path." in text
-    assert "1-day path, interview path: 07 Real training loops" in finish("grad_scaler", capsys)
-    assert "on your path" not in finish("losses_and_ops", capsys)
+    assert "Next: exercises 00 (../exercises/00" in text
+    assert "lesson 01, Number formats (../notebooks/01_number" in text
+    assert "path" not in text.replace("path:", "")
 
 
-def test_the_last_lesson_of_a_path_says_so_and_what_was_left_out(capsys):
-    text = finish("grad_scaler", capsys)
-    assert "last lesson of the 3-hour path (not done yet: 00, 04)." in text
-    progress.record_lesson("amp_in_20_minutes")
-    progress.record_lesson("autocast_ops")
-    assert "last lesson of the 3-hour path, and you have done them all" in finish(
-        "grad_scaler", capsys
-    )
+def test_the_end_of_a_lesson_says_what_is_next_on_the_chosen_path(capsys):
+    progress.choose_path("1-day")
+    text = finish("amp_in_20_minutes", capsys)
+    assert "Next on the 1-day path: exercises 00, AMP in 20 minutes (../exercises/00" in text
+    assert "lesson 02, Three ways numbers break (../notebooks/02" in text
+    assert "lesson 01" not in text
+    pass_all("amp_in_20_minutes")
+    text = finish("amp_in_20_minutes", capsys)
+    assert "Next on the 1-day path: lesson 02, Three ways numbers break" in text
+    assert "To practise this lesson: exercises 00" in text
+    # A lesson off the path leads back to it.
+    assert "Next on the 1-day path: lesson 02" in finish("losses_and_ops", capsys)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.title)
-def test_who_follows_the_box_walks_the_whole_path(path):
-    walked = [path.lessons[0]]
-    while following := path.after(walked[-1]):
-        walked.append(following)
-    assert tuple(walked) == path.lessons
+def test_the_last_step_of_a_path_says_so_and_leads_on_in_the_course(capsys):
+    progress.choose_path("half-hour")
+    pass_all("amp_in_20_minutes")
+    text = finish("amp_in_20_minutes", capsys)
+    assert "You have finished the half-hour path." in text
+    assert "Next in the course: lesson 01, Number formats" in text
 
 
-def test_the_core_exercises_make_a_lesson_done_and_are_counted_at_its_end(capsys):
-    lesson = lesson_called("training_loops")
-    for info in lesson.core:
-        assert state_of(lesson, progress.load()) != "done"
-        progress.record_check(info.name, "passed")
-    assert state_of(lesson, progress.load()) == "done"
-    assert "Core exercises passed: 3 of 3." in finish("training_loops", capsys)
+def test_the_last_lesson_of_a_path_leads_back_to_what_was_left_out(capsys):
+    progress.choose_path("3-hour")
+    pass_all("grad_scaler")
+    assert "Next on the 3-hour path: lesson 00" in finish("grad_scaler", capsys)
+
+
+def test_a_path_goes_on_past_core_exercises_that_passed_or_were_given_up(capsys):
+    progress.choose_path("1-day")
+    first, *others = lesson_called("training_loops").core
+    text = finish("training_loops", capsys)
+    assert "1-day path: exercises 07" in text
+    assert "To practise" not in text
+    progress.record_check(first.name, "passed")
+    assert "1-day path: exercises 07" in finish("training_loops", capsys)
+    for info in others:
+        progress.record_give_up(info.name)
+    text = finish("training_loops", capsys)
+    assert "1-day path: lesson 00" in text
+    assert "Core exercises passed: 1 of 3." in text
+    assert "To practise this lesson: exercises 07" in text
 
 
 def test_finishing_without_a_disk_says_so_and_goes_on(capsys, own_progress_file):

@@ -13,12 +13,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from jupyterlab_server.config import get_federated_extensions
 
-from amp_lessons.app import home, lab, workspace
+from amp_lessons.app import lab, workspace
 from amp_lessons.app.lab import LabError
 from amp_lessons.app.workspace import WorkspaceError, copy_course, copying, reset
-from amp_lessons.app.workspace.trust import was_trusted
-from amp_lessons.core import catalogue, ipynb, pictures, progress
+from amp_lessons.app.workspace.trust import trust, was_trusted
+from amp_lessons.core import catalogue, ipynb, progress
 from amp_lessons.core.catalogue import UnknownExercise
 
 SHEET = "exercises/01_number_formats_exercises.ipynb"
@@ -30,22 +31,6 @@ HUGE = "9" * 5_000  # Python reads integers of at most 4,300 digits
 def own_jupyter(tmp_path, monkeypatch):
     """Signatures of trusted notebooks go to a folder of the test."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def each_map_once():
-    """The map on the home page is drawn once for all tests, and not at each copy."""
-    with pytest.MonkeyPatch.context() as patch:
-        maps: dict[str, pictures.Picture] = {}
-        draw = home.picture
-
-        def drawn_once(done: progress.Progress) -> pictures.Picture:
-            if (alt := home.alt_text(done)) not in maps:
-                maps[alt] = draw(done)
-            return maps[alt]
-
-        patch.setattr(home, "picture", drawn_once)
-        yield
 
 
 @pytest.fixture
@@ -502,6 +487,36 @@ def test_a_reset_notebook_stays_trusted(worked_on):
     assert was_trusted((worked_on / SHEET).read_bytes())
 
 
+HOME = catalogue.HOME
+
+
+def with_a_cell(page: Path) -> None:
+    notebook = ipynb.read(page)
+    cell = {"cell_type": "code", "id": "mine", "metadata": {}, "source": "1", "outputs": []}
+    notebook["cells"].append(cell | {"execution_count": None})
+    page.write_bytes(ipynb.to_bytes(notebook))
+
+
+def test_jupyterlab_trusts_the_home_page_as_the_course_wrote_it(folder):
+    copy_course(folder)
+    assert was_trusted((folder / HOME).read_bytes())
+    progress.record_lesson("amp_in_20_minutes")
+    copy_course(folder)
+    assert was_trusted((folder / HOME).read_bytes())
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_home_page_with_other_cells_is_trusted_only_if_it_was(folder, ran):
+    """Jupyter trusts what was run here, and not what came with somebody's files."""
+    copy_course(folder)
+    with_a_cell(folder / HOME)
+    if ran:
+        trust(folder / HOME)
+    progress.record_lesson("amp_in_20_minutes")
+    copy_course(folder)
+    assert was_trusted((folder / HOME).read_bytes()) == ran
+
+
 def test_the_current_folder_wins_if_it_is_a_workspace(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
     assert workspace.current_folder() == workspace.default_folder()
@@ -519,7 +534,31 @@ def test_the_command_opens_the_start_page_with_this_python(folder):
     assert f"--LabApp.default_url=/lab/tree/{workspace.START_PAGE}" in words
     assert "--ServerApp.port_retries=0" in words
     assert "--no-browser" in words
+    assert f"--LabApp.extra_labextensions_path={lab.EXTENSIONS}" in words
     assert words[-1] == "--x=1"
+
+
+def test_our_extension_is_one_that_jupyterlab_finds():
+    found = get_federated_extensions([str(lab.EXTENSIONS)])
+    (name,) = found
+    built = found[name]["jupyterlab"]["_build"]
+    entry = Path(found[name]["ext_path"], built["load"])
+    assert f'["{name}"] = container' in entry.read_text(encoding="utf-8")
+
+
+def test_only_instructors_get_the_menus_of_nbgrader(monkeypatch):
+    monkeypatch.delenv("JUPYTER_CONFIG_PATH", raising=False)
+
+    def turned_off(**chosen: bool) -> set[str]:
+        folders = lab.environment(**chosen)["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+        pages = [Path(folder, "labconfig/page_config.json") for folder in folders]
+        return {
+            name for page in pages for name in json.loads(page.read_text())["disabledExtensions"]
+        }
+
+    news = "@jupyterlab/apputils-extension:announcements"
+    assert turned_off() == {news, "@jupyter/nbgrader"}
+    assert turned_off(nbgrader=True) == {news}
 
 
 def test_root_is_allowed_explicitly(folder, monkeypatch):

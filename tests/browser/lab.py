@@ -65,10 +65,7 @@ def running_lab(workspace: Path, home: Path) -> Iterator[Lab]:
     command += ["--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True"]
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     own = {name: str(home / name.lower()) for name in names} | {"AMP_LESSONS_HOME": str(home)}
-    # Learners do not have the instructor's extension, which the tests bring along.
-    settings = home / "jupyter_config_dir" / "labconfig" / "page_config.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text('{"disabledExtensions": {"@jupyter/nbgrader": true}}')
+    (home / "jupyter_config_dir").mkdir(parents=True, exist_ok=True)
     (home / "jupyter_config_dir" / "jupyter_server_config.py").write_text(WARM)
     log = home / "lab.log"
     with log.open("w") as out:

@@ -21,10 +21,10 @@ ValueError: Attempting to unscale FP16 gradients."""
 
 
 @pytest.mark.slow
-def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab):
+def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab, monkeypatch):
     home = Notebook(chromium, lab.address, HOME)
     page = home.page
-    home.run_cell(CELL)
+    home.cell(CELL)
     box = page.locator(BOX)
     area = box.get_by_label("Your error, or what you see")
     area.focus()
@@ -46,6 +46,7 @@ def test_an_error_is_looked_up_on_the_home_page(chromium, lab: Lab):
     assert page.request.get(address).ok
 
     home.execute("docmanager:save")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(lab.workspace.parent / "home/jupyter_data_dir"))
     workspace.copy_course(lab.workspace)  # as the next `amp-lessons lab` does
     assert "widget-view" not in (lab.workspace / HOME).read_text(encoding="utf-8")
     home.close()

@@ -41,7 +41,9 @@ from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 
 SHOWN_DATA = {
-    *("app/jupyter_config/labconfig", "amp/errors/entries", "amp/policy_record/recorded"),
+    *("app/jupyter_config/labconfig", "app/jupyter_config_learner/labconfig"),
+    *("app/labextensions/amp-lessons", "app/labextensions/amp-lessons/static"),
+    *("amp/errors/entries", "amp/policy_record/recorded"),
     *("amp/speed/profiles", "amp/speed/records", "amp/speed/published"),
     *("core/static", "quiz/static", "quiz/exports/static"),
     *("lessons/widgets", "lessons/widgets/static"),

@@ -93,7 +93,7 @@ def test_each_exercise_has_a_code_of_its_own_on_a_page_that_only_its_owner_reads
 
 def test_the_home_page_shows_nothing_of_the_instructors_progress(original):
     page = (original / HOME).read_text(encoding="utf-8")
-    assert "New here? Start with" in page
+    assert "Start: lesson 00" in page
     assert "When you opened the course" not in page
 
 
@@ -277,7 +277,7 @@ def test_it_keeps_its_codes_when_it_is_made_again_and_opened(learner, monkeypatc
     from amp_lessons.app import lab
 
     started = []
-    monkeypatch.setattr(lab, "start", lambda words, folder: started.append(folder) or 0)
+    monkeypatch.setattr(lab, "start", lambda words, folder, **_: started.append(folder) or 0)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(learner.parent / "jupyter"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(learner.parent / "runtime"))
     file = learner / "exercises" / FILE

@@ -184,3 +184,23 @@ def test_two_processes_at_once_lose_nothing(file):
     assert loaded["next_float"].checks == 50
     assert loaded["left"].passed
     assert loaded["right"].passed
+
+
+def test_the_chosen_path_is_kept_and_can_be_dropped(file):
+    assert progress.load().path is None
+    progress.choose_path("1-day")
+    progress.record_check("next_float", "passed")
+    assert progress.load().path == "1-day"
+    progress.choose_path(None)
+    assert progress.load().path is None
+    assert "path" not in json.loads(file.read_text())
+
+
+@pytest.mark.parametrize("stored", [7, None, ["1-day"], {}])
+def test_a_broken_choice_is_none(file, stored):
+    progress.record_check("next_float", "passed")
+    data = json.loads(file.read_text()) | {"path": stored}
+    file.write_text(json.dumps(data))
+    done = progress.load()
+    assert (done.path, done.warnings) == (None, [])
+    assert done["next_float"].passed

@@ -17,6 +17,7 @@ from amp_lessons.app.workspace.manifest import (
     read_manifest,
     write_manifest,
 )
+from amp_lessons.app.workspace.trust import trust, was_trusted
 from amp_lessons.core import catalogue, ipynb, progress
 from amp_lessons.core.files import keep_beside, write_atomically
 
@@ -111,11 +112,15 @@ def _make_folders(folder: Path, made: list[Path]) -> None:
 def _copy(folder: Path) -> Copied:
     handed_out = read_manifest(folder)
     copied = Copied()
+    home_page = folder / catalogue.HOME
+    trusted = home_page.is_file() and was_trusted(home_page.read_bytes())
     try:
         for name, source in course_files():
             _copy_one(folder / name, name, handed_out_form(source), handed_out, copied)
         _remove_former(folder, handed_out)
-        _redraw_home(folder / catalogue.HOME, handed_out)
+        _redraw_home(home_page, handed_out)
+        if trusted or _is_the_courses_own(home_page):
+            trust(home_page)  # JupyterLab shows all of it, and our extension runs it
     except BaseException:  # Ctrl+C too
         with suppress(OSError):  # the first error is the one to report
             write_manifest(folder, handed_out)
@@ -160,6 +165,12 @@ def _redraw_home(path: Path, handed_out: HandedOut) -> None:
         write_atomically(path, ipynb.to_bytes(drawn))
         if handed_out.get(catalogue.HOME) == digests(old):
             handed_out[catalogue.HOME] = digests(path.read_bytes())
+
+
+def _is_the_courses_own(page: Path) -> bool:
+    """Whether a home page holds nothing but what the course wrote."""
+    ours = handed_out_form(catalogue.course_files() / catalogue.HOME)
+    return page.read_bytes() == ours
 
 
 def _progress() -> progress.Progress:

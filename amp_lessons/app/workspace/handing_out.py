@@ -17,6 +17,7 @@ from pathlib import Path
 from amp_lessons.app import home
 from amp_lessons.app.workspace.copying import copy_course, reason
 from amp_lessons.app.workspace.errors import WorkspaceError
+from amp_lessons.app.workspace.trust import trust, was_trusted
 from amp_lessons.app.workspace.words import in_short
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.files import write_atomically
@@ -129,9 +130,11 @@ def _draw_home_for_somebody_new(place: Path) -> None:
     """The home page shows progress, and here it would be the instructor's."""
     page = place / catalogue.HOME
     notebook = home.drawn(ipynb.read(page), Progress())
-    content = ipynb.to_bytes(notebook)
-    if content != page.read_bytes():
+    content, old = ipynb.to_bytes(notebook), page.read_bytes()
+    if content != old:
         write_atomically(page, content)
+        if was_trusted(old):
+            trust(page)
 
 
 def told(made: HandedOut) -> Iterator[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from amp_lessons.core import boxes
 from amp_lessons.core.boxes import Links
-from amp_lessons.core.catalogue import HOME, ExerciseInfo, Lesson, after, heading_anchor, lesson_of
+from amp_lessons.core.catalogue import HOME, ExerciseInfo, Lesson, heading_anchor, lesson_of
 from amp_lessons.core.progress import Progress
+from amp_lessons.core.standing import ways_on
 from amp_lessons.core.states import BLUE, look
 from amp_lessons.exercises.checks.verdict import VERDICT, State, Verdict
 
@@ -33,17 +34,14 @@ def after_a_pass(info: ExerciseInfo, progress: Progress) -> Links:
     count = f"{len(names) - len(open_ones)} of {len(names)} in this lesson. Next: "
     if open_ones:
         return Links(count, (_link_within(lesson, open_ones[0]),))
-    return Links(count, way_on(lesson))
+    return Links(count, way_on(lesson, progress))
 
 
-def way_on(lesson: Lesson) -> tuple[tuple[str, str], ...]:
-    """Label and address of the next lesson and of the home page, for a box below a cell."""
-    following = after(lesson)
+def way_on(lesson: Lesson, progress: Progress) -> tuple[tuple[str, str], ...]:
+    """Label and address of what is next and of the home page, for a box below a cell."""
     home = ("home", f"../{HOME}")
-    if following is None:
-        return (home,)
-    label = f"lesson {following.number:02}, {following.title}"
-    return ((label, f"../{following.notebook}"), home)
+    steps = ways_on(lesson, progress)
+    return (*((str(step), f"../{step.notebook}") for step in steps), home)
 
 
 def _link_within(lesson: Lesson, info: ExerciseInfo) -> tuple[str, str]:

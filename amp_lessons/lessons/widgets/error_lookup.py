@@ -18,6 +18,14 @@ from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.quiz.markup import inline_html
 
 NOTHING = "Nothing here matches this text."
+EXAMPLES = (
+    "Attempting to unscale FP16 gradients.",
+    "expected scalar type Half but found Float",
+    "No inf checks were recorded for this optimizer.",
+    "loss is nan in fp16",
+    "AMP is not faster than FP32",
+)
+"""What a learner without an error can try: a click looks it up."""
 
 
 class ErrorLookup(anywidget.AnyWidget):
@@ -37,6 +45,7 @@ class ErrorLookup(anywidget.AnyWidget):
     _css = style("widgets.css")
 
     text = traitlets.Unicode("").tag(sync=True)
+    examples = traitlets.List(list(EXAMPLES)).tag(sync=True)
     length = traitlets.Int(0).tag(sync=True)  # of the text before the page cut it
     asked = traitlets.Int(0).tag(sync=True)  # how often the button was pressed
     ends = traitlets.List(traitlets.Int()).tag(sync=True)

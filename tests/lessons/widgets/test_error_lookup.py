@@ -11,6 +11,7 @@ import pytest
 
 from amp_lessons.amp.errors import catalogue, pasted
 from amp_lessons.lessons.widgets import ErrorLookup
+from amp_lessons.lessons.widgets.error_lookup import EXAMPLES
 
 FP16 = "ValueError: Attempting to unscale FP16 gradients."
 PASTED_MARKUP = (
@@ -100,6 +101,11 @@ def test_it_says_what_it_read_of_a_long_text() -> None:
     assert "The text has 10,000,000 characters: the first 25,000 and" in box.answer["html"]
 
 
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_each_example_finds_its_entry(text: str) -> None:
+    assert ask(text)["status"].startswith("Found: ")
+
+
 # ---- the page -----------------------------------------------------------------------------------
 
 
@@ -117,7 +123,7 @@ def mounted(mount: Callable[..., Any]) -> Callable[..., Any]:
             box.asked = values["asked"]
             return box.answer
 
-        names = ("text", "length", "asked", "ends", "answer")
+        names = ("text", "length", "asked", "ends", "answer", "examples")
         values = {name: getattr(box, name) for name in names}
         page = mount("error_lookup", values, scheme, width, python)
         page.asked = asked
@@ -146,10 +152,34 @@ def test_by_keyboard_with_the_button_and_without(mounted: Callable[..., Any]) ->
     assert [each["text"] for each in page.asked] == [f"Traceback\n{FP16}", "KeyError: 'scale'\n"]
     first = page.locator("details").first
     assert first.get_attribute("open") is None
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
+    for _ in range(2 + len(EXAMPLES)):  # past the button and the examples
+        page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert first.get_attribute("open") is not None
+
+
+@pytest.mark.browser
+def test_an_example_is_looked_up_with_one_click(mounted: Callable[..., Any]) -> None:
+    page = mounted()
+    examples = page.get_by_role("group", name="Examples").get_by_role("button")
+    assert examples.all_inner_texts() == list(EXAMPLES)
+    examples.first.click()
+    page.wait_for_selector("text=Found: Attempting to unscale")
+    assert page.get_by_role("textbox").input_value() == EXAMPLES[0]
+
+
+@pytest.mark.browser
+def test_only_what_was_found_has_the_edge_of_good_news(mounted: Callable[..., Any]) -> None:
+    page = mounted()
+    edge = "element => getComputedStyle(element).borderLeftColor"
+    colours = {}
+    for text in (FP16, "KeyError: 'scale'"):
+        page.get_by_role("textbox").fill(text)
+        page.get_by_role("button", name="Look it up").click()
+        status = page.locator("[role=status]", has_text="this text" if "Key" in text else "Found")
+        status.wait_for()
+        colours[text] = status.evaluate(edge)
+    assert len(set(colours.values())) == 2
 
 
 @pytest.mark.slow
@@ -174,7 +204,7 @@ def test_it_waits_for_python_and_says_when_the_kernel_is_gone(
     pages.wait_for(
         page,
         """async () => {
-          const values = { text: "x", asked: 0, answer: {}, ends: [9, 9] };
+          const values = { text: "x", examples: [], asked: 0, answer: {}, ends: [9, 9] };
           window.heard = {};
           const model = {
             get: (name) => values[name],

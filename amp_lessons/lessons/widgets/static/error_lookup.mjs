@@ -40,7 +40,16 @@ function question(model, set) {
   const label = h("label", { for: id }, "Your error, or what you see");
   const field = h("div", { class: "amp-field" }, label, area);
   const note = h("span", { class: "amp-note", id: hint }, HINT);
-  return { nodes: [field, h("div", { class: "amp-ask" }, button, note)] };
+  const tryOut = (text) => {
+    area.value = text;
+    ask();
+  };
+  const examples = model
+    .get("examples")
+    .map((text) => control("button", { type: "button", onclick: () => tryOut(text) }, text));
+  const row = { class: "amp-examples", role: "group", "aria-label": "Examples" };
+  const tried = h("div", row, h("span", { class: "amp-note" }, "For example:"), ...examples);
+  return { nodes: [field, h("div", { class: "amp-ask" }, button, note), tried] };
 }
 
 function answer(model) {
@@ -60,7 +69,10 @@ function answer(model) {
     found.innerHTML = answer.html ?? ""; // our own HTML
   };
   // Jupyter tells a widget one thing about its line to Python: that it is gone, with the kernel.
-  const onRestart = () => (status.textContent = RESTARTED);
+  const onRestart = () => {
+    status.textContent = RESTARTED;
+    status.dataset.bad = true;
+  };
   model.on("comm_live_update", onRestart);
   return { nodes: [status, found], draw, stop: () => model.off("comm_live_update", onRestart) };
 }
@@ -75,7 +87,7 @@ function render({ model, el }) {
 
 // The box on a page of its own. `python(values)` gives a promise of the answer to what was asked.
 export function mount(el, values, python) {
-  const model = plainModel({ text: "", length: 0, asked: 0, answer: {}, ...values });
+  const model = plainModel({ text: "", examples: [], length: 0, asked: 0, answer: {}, ...values });
   model.on("change:asked", async () => {
     const { text, length, asked } = { text: model.get("text"), length: model.get("length"), asked: model.get("asked") };
     model.set("answer", await python({ text, length, asked }));
