@@ -34,8 +34,9 @@ print(f"{len(pictures)} pictures of handwritten digits, {our_pixels} pixels")
 #
 # One thing is unusual. A loss is usually the average over all numbers of a batch, here 38,400 pixels.
 # With 32 colour photographs of one megapixel it's an average over about 100 million numbers, and the
-# gradient for each is 2,600 times smaller. To get such small gradients on your machine, we divide by
-# 100 million instead of 38,400, and multiply the learning rate by 2,600. In FP32 that changes nothing.
+# gradient for each number is 2,600 times smaller. To get such small ones on your machine, we divide by
+# 100 million instead of 38,400. We have fewer pixels than the photographs, so their sum, a weight's
+# gradient, gets smaller too. A learning rate 2,600 times larger makes up for that: in FP32 nothing changes.
 
 # %%
 photo_pixels = 100_000_000  # as many as 32 colour photographs have
@@ -124,22 +125,22 @@ LossScaleLab()
 # - **Too small:** gradients become zero on the way through the layers, and so do the weights' gradients,
 #   which are computed from them. A few zeros do no harm. When all are zero, nothing is learned.
 # - **Too large:** gradients no longer fit into FP16, which ends at 65,504, and become inf. One step with
-#   them destroys the weights. The gradients of the weights become inf first, since each is a sum over
+#   them destroys the weights. Here the gradients of the weights become inf first: each is a sum over
 #   all pictures.
-# - **It has to move:** drag **Time**. Gradients shrink while the network learns, so the right scales
-#   move up. In these 150 steps many fixed scales work from beginning to end. You don't know which before
+# - **It has to move:** drag **Time**. These gradients shrink while the network learns, so the right
+#   scales move up. In these 150 steps many fixed scales work from beginning to end. You don't know which before
 #   you train, so the scale is adjusted while you do.
 #
 # ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
 # ## Three lines of code
 #
-# `GradScaler` does this for you. It starts at 65,536, multiplies the loss, and divides the gradients
+# `GradScaler` does this for you. It multiplies the loss, and divides the gradients
 # before the update. If it finds inf or NaN in them, it skips the step and halves the scale. After
 # 2,000 steps without inf or NaN it doubles the scale.
 
 # %%
-scaler = torch.amp.GradScaler(device)  # one for all runs below
+scaler = torch.amp.GradScaler(device)  # starts at a scale of 65,536
 
 
 def amp_step(model, optimizer):
@@ -207,7 +208,7 @@ for dtype in (torch.float16, torch.bfloat16):
 # %% [markdown]
 # ## FP16 or BF16: which should I use today?
 #
-# BF16 reaches almost as far as FP32, from 1e-38 to 3e38, so it doesn't need a scaler. The price is
+# BF16 reaches almost as far as FP32, from 9e-41 to 3e38, so it doesn't need a scaler. The price is
 # precision: it keeps 2 to 3 decimal digits, where FP16 keeps 3 to 4.
 #
 # - **NVIDIA Ampere or newer** (A100, L4, H100, RTX 30 series and later): BF16. With PyTorch's default
@@ -219,8 +220,8 @@ for dtype in (torch.float16, torch.bfloat16):
 # - **A model that was trained in BF16 before**: stay with BF16, or use FP32 where the hardware lacks
 #   BF16. Some of its values may be too large for FP16.
 #
-# Loss scaling is worth knowing even if you only use BF16: FP8, with fewer bits still, needs scales
-# again ([[lesson past_one_gpu]]). What does your machine support in hardware?
+# Scaling is worth knowing even if you only use BF16: FP8, with fewer bits still, needs a scale for each
+# tensor or block ([[lesson past_one_gpu]]). What does your machine support in hardware?
 
 # %% tags=["live"]
 from amp_lessons.amp.speed import devices
@@ -233,7 +234,8 @@ for found in devices():
 # %% [markdown]
 # ## Three ways to break it
 #
-# - **No scaler.** You saw it at the start: the curve is flat, and nothing tells you why.
+# - **No scaler.** You saw it at the start: the curve is flat, and nothing tells you why. Where only a part
+#   of the gradients is lost, a network learns worse, which is harder to notice.
 # - **`.half()` on the model.** It converts the parameters themselves, and so their gradients. The scaler
 #   refuses these: `ValueError: Attempting to unscale FP16 gradients`. Keep the parameters in FP32, and
 #   let autocast convert what it needs.

@@ -390,7 +390,7 @@ for rows, length in ((16, 64), (1, 16)):
     print(f"25 sequences: {rows}, tokens in each: {length}, memory saved: {saved:.0%}")
 
 # %% [markdown]
-# With one short sequence, the copies of the weights cost more than the smaller activations save.
+# A short sequence needs more memory than before: it has few activations to shrink, and each weight gets a copy.
 #
 # ### 26. AMP is 1.5 to 2 times as fast on Volta and 2 to 3 times on Ampere
 #

@@ -600,12 +600,12 @@ def test_the_manifest_is_readable(folder):
 @pytest.mark.parametrize("changed", [False, True])
 def test_what_the_course_has_elsewhere_now_goes_unless_it_was_changed(folder, newer, changed):
     copy_course(folder)
-    (newer / "notebooks/moved").mkdir()
-    (newer / LESSON).rename(newer / "notebooks/moved" / Path(LESSON).name)
+    elsewhere = Path(LESSON).with_stem("moved").as_posix()
+    (newer / LESSON).rename(newer / elsewhere)
     if changed:
         run_and_save(folder / LESSON)
     copied = copy_course(folder)
-    assert copied.written == [f"notebooks/moved/{Path(LESSON).name}"]
+    assert copied.written == [elsewhere]
     assert (folder / LESSON).exists() == changed
     assert copy_course(folder).written == []
 
@@ -616,7 +616,7 @@ def test_a_manifest_cannot_name_files_outside_the_course(folder):
     outside.write_text("mine")
     known = json.loads((folder / workspace.MANIFEST).read_text())
     whole = hashlib.sha256(b"mine").hexdigest()
-    known["files"]["notebooks/../../mine.txt"] = {"sha256": whole, "text": whole}
+    known["files"][f"{Path(LESSON).parent}/../../mine.txt"] = {"sha256": whole, "text": whole}
     (folder / workspace.MANIFEST).write_text(json.dumps(known))
     copy_course(folder)
     assert outside.read_text() == "mine"

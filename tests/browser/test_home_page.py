@@ -264,24 +264,24 @@ def test_learners_see_no_menus_of_nbgrader_and_where_they_write(page_of):
 
 @pytest.mark.slow
 def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
-    sheet = page_of(lesson_of("smallest_scale").sheet)
+    sheet = page_of(lesson_of("decode_bits").sheet)
     page = sheet.page
     sheet.run_cell("import torch")
-    sheet.type_into("def smallest_scale", checks.find("smallest_scale").solved())
-    sheet.run_cell("def smallest_scale")
-    sheet.run_cell("ex.smallest_scale.check")
+    sheet.type_into("def decode_bits", checks.find("decode_bits").solved())
+    sheet.run_cell("def decode_bits")
+    sheet.run_cell("ex.decode_bits.check")
     box = page.locator(".amp-lessons-box")
     expect(box).to_contain_text("✔ Passed")
-    expect(box).to_contain_text(re.compile(r"\d of 4 in this lesson\. Next: 4\. "))
+    expect(box).to_contain_text(re.compile(r"\d of 2 core exercises\. Next: 2\. "))
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         sheet.theme(theme)
-        sheet.cell("ex.smallest_scale.check")
+        sheet.cell("ex.decode_bits.check")
         save(box, f"box_next_{theme.split()[1].lower()}")
         assert faults(page, ".amp-lessons-box") == []
     sheet.theme("JupyterLab Light")
-    sheet.cell("ex.smallest_scale.check")
+    sheet.cell("ex.decode_bits.check")
     box.get_by_role("link").first.click()
-    expect(page.get_by_role("heading", name=re.compile(r"^4\. "))).to_be_in_viewport()
+    expect(page.get_by_role("heading", name=re.compile(r"^2\. "))).to_be_in_viewport()
 
 
 @pytest.mark.slow

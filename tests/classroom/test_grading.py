@@ -299,10 +299,10 @@ def test_what_is_closed_raises_and_the_rest_of_the_cell_runs(sheet):
 
 def test_an_answer_that_calls_what_is_closed_is_wrong(sheet):
     answer = "def next_float(x):\n    try: return FP16.next_up(x)\n    except Exception: return x"
-    sheet.write(SECOND, f"from amp_lessons.amp.numbers.formats import FP16\n{answer}")
+    sheet.write("next_float", f"from amp_lessons.amp.numbers.formats import FP16\n{answer}")
     graded = sheet.grade()
-    assert states(graded)[SECOND] == "wrong"
-    assert message(graded, SECOND).startswith("Your answer uses `Format.next_up`")
+    assert states(graded)["next_float"] == "wrong"
+    assert message(graded, "next_float").startswith("Your answer uses `Format.next_up`")
     sheet.batch = with_options(sheet.batch, trusted=frozenset({graded.learner}))
     trusted = sheet.grade()
     assert (trusted.points, trusted.problems) == (trusted.of, ())

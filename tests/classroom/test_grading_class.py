@@ -57,7 +57,7 @@ STUB = "def {}(*args):\n    raise NotImplementedError"
         "result = ex.{name}.check(mine)  # it works",
         "if True:\n    ex.{name}.check(kept['mine'])",
         "%time ex.{name}.check(mine)",
-        "print(ex.{name}.check(lambda x: mine(x)))",
+        "print(ex.{name}.check(lambda *given: mine(*given)))",
         "check = ex.{name}.check; check(mine)",
     ],
 )

@@ -594,7 +594,7 @@ def test_a_learner_reads_marks_mistakes_and_their_own_answer(site):
     for expected in (
         "23 of 25 points",
         "06 GradScaler",
-        "5. Clip in the right order",
+        "2. Clip in the right order",
         "✘ wrong · 0 of 2 points",
         "You clipped scaled gradients.",
         "max_norm 0.1: returned 'Ada'",
@@ -608,7 +608,7 @@ def test_a_learner_reads_marks_mistakes_and_their_own_answer(site):
     assert "topsecret" not in ada.text
     assert "topsecret" in found["index.html"].text
     sheet = "http://localhost:8888/lab/tree/exercises/06_grad_scaler_exercises.ipynb"
-    assert f"{sheet}#5.-Clip-in-the-right-order" in ada.all("href")
+    assert f"{sheet}#2.-Clip-in-the-right-order" in ada.all("href")
 
 
 def test_a_learner_reads_why_a_person_has_to_look(site):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import warm_kernels
 from jupyter_core.utils import ensure_event_loop
 from nbgrader.apps import NbGraderAPI
 from nbgrader.plugins import CsvExportPlugin
@@ -82,6 +83,7 @@ def course(tmp_path_factory, apart) -> Iterator[tuple[NbGraderAPI, Path]]:
     shutil.copy(ROOT / "hub/nbgrader_config.py", root)
     shutil.copy(ROOT / "solutions" / SHEET_NAME, root / "source/sheet")
     with pytest.MonkeyPatch.context() as patch:
+        warm_kernels.start_warm(patch)
         for name in ("PATH", "AMP_LESSONS_HOME"):  # the settings change both
             patch.setenv(name, os.environ[name])
         config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()

@@ -29,7 +29,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def lesson() -> dict[str, Any]:
     """The lesson's steps, and what they need."""
-    needed = ("our_pixels =", "def train(", "def fp16_step", "# one for all runs below")
+    needed = ("our_pixels =", "def train(", "def fp16_step", "# starts at a scale of 65,536")
     cells = [STORED.cell(part).source for part in (*needed, "def early_step")]
     fp32, _, _ = cells[1].partition("\n\n\nfp32_model")
     return left_by([cells[0], fp32, *cells[2:]])

@@ -25,16 +25,24 @@ _NEXT = {
 
 
 def after_a_pass(info: ExerciseInfo, progress: Progress) -> Links:
-    """How many exercises of the lesson have passed, and the way to what is next."""
+    """How many exercises of the lesson have passed, and the way to what is next: the next one that
+    is open, and also the next lesson once the core has passed."""
     lesson = lesson_of(info.name)
-    names = [each.name for each in lesson.exercises]
-    place = names.index(info.name) + 1
+    place = lesson.exercises.index(info) + 1
     later = [*lesson.exercises[place:], *lesson.exercises[:place]]
-    open_ones = [info for info in later if not progress[info.name].passed]
-    count = f"{len(names) - len(open_ones)} of {len(names)} in this lesson. Next: "
-    if open_ones:
-        return Links(count, (_link_within(lesson, open_ones[0]),))
-    return Links(count, way_on(lesson, progress))
+    open_ones = [each for each in later if not progress[each.name].passed]
+    open_core = [each for each in open_ones if each.core]
+    if info.core:
+        done, of = len(lesson.core) - len(open_core), len(lesson.core)
+        count = f"{done} of {of} core exercises. Next: "
+    else:
+        done, of = len(lesson.exercises) - len(open_ones), len(lesson.exercises)
+        count = f"{done} of {of} in this lesson. Next: "
+    if open_core:
+        return Links(count, (_link_within(lesson, open_core[0]),))
+    more = tuple(_link_within(lesson, each) for each in open_ones[:1])
+    way = way_on(lesson, progress)
+    return Links(count, (*way, *more) if info.core else (*more, *way))
 
 
 def way_on(lesson: Lesson, progress: Progress) -> tuple[tuple[str, str], ...]:

@@ -53,7 +53,7 @@ def sentence() -> str:
     good = [run["exponent"] for run in runs.recorded()["runs"] if runs.trains(run)]
     first, last = f"{2 ** good[0]:.3g}", _in_words(good[-1])
     return (
-        "At a loss scale of 1, FP16 rounds every gradient to 0 and the network learns nothing. "
+        "At a loss scale of 1, every gradient becomes 0 in FP16 and the network learns nothing. "
         f"From {first} to {last} it learns as well as FP32. Above that, weight gradients overflow."
     )
 

@@ -25,6 +25,7 @@ CUSTOM = [
 ]
 ALL = [*FORMATS.values(), *CUSTOM]
 EXHAUSTIVE_BITS = 16
+SAMPLE_NEXT = 4000
 SAMPLE = 5_000
 
 
@@ -107,6 +108,24 @@ def test_the_two_lists_of_formats_agree(run_js: Callable[..., Any]) -> None:
     assert run_js("return formats.FORMATS;") == ours
 
 
+def all_next_up(format: Format, values: np.ndarray) -> np.ndarray:
+    """`Format.next_up` of each value. Asked one by one, 65,536 values take five seconds: so it's
+    asked for a sample and for the ends, and in between a value's neighbour is the next by size."""
+    if values.size <= 4 * SAMPLE_NEXT:
+        return np.array([format.next_up(value) for value in values.tolist()])
+    ordered = np.unique(values[np.isfinite(values)])
+    place = np.searchsorted(ordered, values, side="right")
+    above = ordered[np.minimum(place, ordered.size - 1)]
+    above[(above == 0) & (values < 0)] = -0.0
+    direct = ~np.isfinite(values) | (place == ordered.size)
+    direct[:: values.size // SAMPLE_NEXT] = True
+    asked = np.array([format.next_up(value) for value in values[direct].tolist()])
+    some = np.isfinite(values[direct]) & (place[direct] < ordered.size)
+    assert_same(above[direct][some], asked[some], values[direct][some], f"{format.name} next_up")
+    above[direct] = asked
+    return above
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("format", of_which_gate("FP8 E4M3", "FP32"))
 def test_patterns(run_js: Callable[..., Any], format: Format) -> None:
@@ -135,7 +154,7 @@ def test_patterns(run_js: Callable[..., Any], format: Format) -> None:
     )
     values = format.decode(codes)
     fields = [format.fields(code) for code in codes.tolist()]
-    above = np.array([format.next_up(value) for value in values.tolist()])
+    above = all_next_up(format, values)
     # next_down(x) is -next_up(-x), and -x stands half of the patterns away.
     below = -np.roll(above, codes.size // 2)
     some = slice(None, None, max(codes.size // 2000, 1))

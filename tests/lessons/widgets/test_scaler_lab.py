@@ -38,7 +38,10 @@ def random_cases(count: int) -> list[tuple[list[bool], tuple[float, float, float
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("count", [200, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count",
+    [200, pytest.param(1000, marks=pytest.mark.slow), pytest.param(3000, marks=pytest.mark.long)],
+)
 def test_the_page_counts_as_python_does(open_page: Callable[..., Any], count: int) -> None:
     """Scale and clean steps, to the bit, on many random patterns and settings."""
     cases = random_cases(count)
