@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, expect
 
 from amp_lessons.app.workspace.copying import course_files, handed_out_form
 from amp_lessons.core.catalogue import lesson_called
+from amp_lessons.lessons import just_run
 from amp_lessons.lessons.widgets.quiz import NO_GUESS
 from amp_lessons.quiz import bank
 
@@ -275,6 +276,7 @@ def test_no_box_takes_the_focus_from_a_run_of_all_cells_or_from_who_types(own_no
     box.wait_for()
     notebook.wait_for(ANSWERED)
     assert focus_is_in(notebook, ".cm-editor")
+    notebook.page.wait_for_timeout(1000 * just_run.AT_ONCE.total_seconds())  # as a person would
     notebook.cell(asked[1]).locator(".cm-content").click()
     notebook.page.keyboard.press("Control+Enter")
     expect(box.locator("input[type=radio]").first).to_be_focused()

@@ -13,12 +13,8 @@ from amp_lessons.core.catalogue import Lesson
 from hostile.machine import Around
 
 LESSON = catalogue.LESSONS[1]
-FIRST, SECOND, THIRD, FOURTH = NAMES = (
-    "decode_bits",
-    "next_float",
-    "smallest_scale",
-    "choose_format",
-)
+NAMES = tuple(info.name for info in LESSON.exercises)  # as on the sheet
+FIRST, SECOND, THIRD, FOURTH = "decode_bits", "next_float", "smallest_scale", "choose_format"
 OTHER = catalogue.LESSONS[6]
 
 Kind = Literal["broken", "hostile", "cheat"]

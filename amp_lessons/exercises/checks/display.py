@@ -41,8 +41,8 @@ def after_a_pass(info: ExerciseInfo, progress: Progress) -> Links:
     if open_core:
         return Links(count, (_link_within(lesson, open_core[0]),))
     more = tuple(_link_within(lesson, each) for each in open_ones[:1])
-    way = way_on(lesson, progress)
-    return Links(count, (*way, *more) if info.core else (*more, *way))
+    *onward, home = way_on(lesson, progress)
+    return Links(count, (*onward, *more, home) if info.core else (*more, *onward, home))
 
 
 def way_on(lesson: Lesson, progress: Progress) -> tuple[tuple[str, str], ...]:
