@@ -467,7 +467,7 @@ def test_axe_finds_nothing(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [380, 620, 1400])
+@pytest.mark.parametrize("width", [290, 380, 620, 1400])  # 290: on a phone, in JupyterLab
 def test_nothing_sticks_out_or_overlaps(mounted: Callable[..., Any], width: int) -> None:
     page = mounted(width=width)
     for state in STATES:
