@@ -35,8 +35,8 @@ print(f"{len(pictures)} pictures of handwritten digits, {our_pixels} pixels")
 # One thing is unusual. A loss is usually the average over all numbers of a batch, here 38,400 pixels.
 # With 32 colour photographs of one megapixel it's an average over about 100 million numbers, and the
 # gradient for each number is 2,600 times smaller. To get such small ones on your machine, we divide by
-# 100 million instead of 38,400. We have fewer pixels than the photographs, so their sum, a weight's
-# gradient, gets smaller too. A learning rate 2,600 times larger makes up for that: in FP32 nothing changes.
+# 100 million instead of 38,400. A weight's gradient is a sum over our few pixels, so it gets smaller
+# too. A learning rate 2,600 times larger makes up for that: in FP32 nothing changes.
 
 # %%
 photo_pixels = 100_000_000  # as many as 32 colour photographs have
@@ -113,8 +113,8 @@ print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 # The number is the **loss scale**, and this is [[term loss scaling]].
 #
 # So how large should it be? Run the cell, make a guess, and then drag. The slider shows two groups of
-# gradients: those that the backward pass hands from layer to layer, and those of the weights. It computes
-# both in FP16. A weight's `.grad` is FP32 again, but what has become zero stays zero.
+# gradients: those that the backward pass hands from layer to layer, and those of the weights. FP16
+# holds both at first. A weight's gradient then becomes FP32 for its `.grad`, but a zero stays zero.
 
 # %% tags=["widget"]
 LossScaleLab()
@@ -128,7 +128,7 @@ LossScaleLab()
 #   them destroys the weights. Here the gradients of the weights become inf first: each is a sum over
 #   all pictures.
 # - **It has to move:** drag **Time**. These gradients shrink while the network learns, so the right
-#   scales move up. In these 150 steps many fixed scales work from beginning to end. You don't know which before
+#   scales move up. In a run as short as this one, many scales still work when held fixed. You don't know which before
 #   you train, so the scale is adjusted while you do.
 #
 # ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
