@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make lab        open the course in JupyterLab; PYTORCH=cuda for an NVIDIA GPU, 3 GB to download"
-	@echo "make check      check what you have changed, in about a minute"
+	@echo "make check      check what you have changed, in one to four minutes"
 	@echo "make test       the gate: every lesson, exercise and question, in about 10 minutes on 2 cores"
 	@echo "make test-all   the gate and the rest of the tests, as CI runs them: about 23 minutes"
 	@echo "make test-long  what takes an hour: a class of 500, an older instruction set, a first \`make lab\`"

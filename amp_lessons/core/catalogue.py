@@ -175,7 +175,7 @@ LESSONS: tuple[Lesson, ...] = (
         goal="train a network in mixed precision, break it, and put it back",
         minutes=20,
         shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
-        exercises=_of("amp_in_20_minutes", core=("survives",), more=()),
+        exercises=_of("amp_in_20_minutes", core=("survives",)),
         topics=("amp_in_20_minutes",),
     ),
     Lesson(

@@ -30,9 +30,9 @@ from amp_lessons.quiz.marking import shuffled
 
 CATEGORY = "AMP Lessons"
 LIKE_A_MISTAKE = 1e-3
+"""The share within which a number counts as a known mistake, as in `marking.why_wrong`."""
 LETTERS = "abcdefghij"
 """Of the lines to put in order: their places are numbers in Moodle."""
-"""The share within which a number counts as a known mistake, as in `marking.why_wrong`."""
 
 Element = ElementTree.Element
 
