@@ -162,7 +162,9 @@ def share(count: int, total: int) -> str:
     if count in (0, total):
         return "all" if count else "none"
     percent = math.floor(100 * count / total + 0.5)
-    return f"{percent}%" if 1 <= percent <= 99 else f"{count:,} of {total:,}"
+    if percent > 99:
+        return f"all but {total - count:,}"
+    return f"{percent}%" if percent >= 1 else f"{count:,} of {total:,}"
 
 
 def fate(group: dict[str, int]) -> str:
@@ -447,6 +449,7 @@ STATES: list[dict[str, Any]] = [
     {"scale_exponent": 4.0, "cost": "same"},
     {"scale_exponent": 33.0, "step": 0},
     {"scale_exponent": 40.0, "step": 50},
+    {"scale_exponent": 1.0, "step": 150},  # the longest captions
 ]
 
 

@@ -109,12 +109,13 @@ function afterSteps(step) {
   return step === 0 ? "at the first step" : `after ${step} steps`;
 }
 
-// "61%", "19 of 124,800", "none".
+// "61%", "19 of 124,800", "all but 4", "none".
 function shareOf(count, total) {
   if (count === 0) return "none";
   if (count === total) return "all";
   const percent = Math.round((100 * count) / total);
-  return percent < 1 || percent > 99 ? `${grouped(count)} of ${grouped(total)}` : `${percent}%`;
+  if (percent > 99) return `all but ${grouped(total - count)}`;
+  return percent < 1 ? `${grouped(count)} of ${grouped(total)}` : `${percent}%`;
 }
 
 // What becomes of a group, such as "61% become 0" and "8 of 10,192 become inf".
@@ -146,7 +147,7 @@ function summary({ data, run, exponent, step, shot, error, fp32 }) {
   }
   const share = shareOf(between.zero, between.total);
   const becomes = between.zero === 1 ? "becomes" : "become";
-  const lost = `${share} of the gradients between the layers ${becomes} 0`.replace(/(\d) of the gradients/, "$1 gradients");
+  const lost = `${share} of the gradients between the layers ${becomes} 0`.replace(/(of [\d,]+) of the gradients/, "$1 gradients");
   return `${start} ${lost}; ${when}the error is ${shown(error)} (FP32: ${shown(fp32)}).`;
 }
 
@@ -387,7 +388,7 @@ function gradients(model, set, read) {
     return `${start} ${Object.entries(GROUPS).map(([name, title]) => `${title}: ${fateOf(shot[name])}.`).join(" ")}`;
   }
 
-  const made = picture(height, 280, paint);
+  const made = picture(height, 330, paint);
   const [box] = made.nodes;
   dragScale(box.firstChild, set, read, () => octave);
   const heading = h("p", { class: "amp-heading" });
@@ -562,7 +563,7 @@ function digits(read) {
     return `${count} pictures, ${when}: the originals, what the FP32 network paints (error ${shown(fp32)}), and the FP16 network (${ours}).`;
   }
 
-  const made = picture(height, 240, paint);
+  const made = picture(height, 310, paint);
   const heading = h("p", { class: "amp-heading" });
   function draw(state) {
     const when = state.step === 0 ? "before training" : afterSteps(state.step ?? data.about.steps);
