@@ -34,7 +34,7 @@ def main() -> int:
     old = {name: text for name, text in written.items() if _stored(name) != text}
     for name, text in old.items():
         if chosen.check:
-            print(f"{name} is out of date: run python tools/build_workshops.py")
+            print(f"{name} is out of date: run .venv/bin/python tools/build_workshops.py")
         else:
             (ROOT / name).write_text(text, encoding="utf-8")
             print(f"wrote {name}")

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 import tempfile
 import time
@@ -37,6 +38,8 @@ SOURCES = ("sources/", f"{PACKAGE}/", "notebooks/", "exercises/", "solutions/")
 RAN_ALREADY = "tests/tools/test_build.py::test_rebuilt_notebooks_are_the_stored_ones_to_the_byte"
 """It builds a lesson, as this does."""
 NAMED = 6  # changed files
+FAILED = 8  # tests
+LINT = "make format repairs most of it; break a line that is too long by hand"
 EXPLAINED = (
     "After an edit, this writes what follows from it, such as notebooks and the README's tables. "
     "Then it runs ruff, the prose rules, mypy, and the checker and the tests of what you edited. "
@@ -108,7 +111,7 @@ class Check:
         for tool in WRITERS:
             self.steps.run(tool, [f"tools/{tool}"])
         stages = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(STAGES))
-        self.steps.run("ruff check", ["-m", "ruff", "check", "--quiet", "."], "make format")
+        self.steps.run("ruff check", ["-m", "ruff", "check", "--quiet", "."], LINT)
         style = ["-m", "ruff", "format", "--check", "--quiet", ".", *stages]
         self.steps.run("ruff format", style, "make format")
         held = {path.relative_to(ROOT).as_posix() for path in prose.pages()}
@@ -132,9 +135,9 @@ class Check:
         if files:
             late = [*self.pytest(files, found, others), *late]
         if late:
-            self.left.append(f"what only imports it: python -m pytest {' '.join(late)}")
+            self.left.append(f"what only imports it: {python()} -m pytest {' '.join(late)}")
         if found.browser:
-            self.left.append(f"in JupyterLab: python -m pytest {' '.join(found.browser)}")
+            self.left.append(f"in JupyterLab: {python()} -m pytest {' '.join(found.browser)}")
 
     def pytest(self, files: list[str], found: Plan, others: list[str]) -> list[str]:
         """Run these files; give those of the importers for which no time was left."""
@@ -149,17 +152,18 @@ class Check:
         if not {"tests/tools/test_build.py", "tools/build_notebooks.py"} & set(self.changed.paths):
             command.append(f"--deselect={RAN_ALREADY}")
         began = time.monotonic()
-        process = self.steps.start(command, PYTHONPATH=tools, **{ORDERS: str(orders)})
+        wide = "1000"  # so that the lines on failed tests are not cut
+        process = self.steps.start(command, PYTHONPATH=tools, COLUMNS=wide, **{ORDERS: str(orders)})
         output, _ = process.communicate()
         report = re.search(r"^=+ (?:ERRORS|FAILURES) =+$.*?(?=^lessons run)", output, re.M | re.S)
         passed = sum(map(int, re.findall(r"(\d+) (?:subtests )?passed", output)))
-        stale = sorted(set(re.findall(r"^FAILED \w+/(\w+\.ipynb)::", output, re.M)))
-        again = f"python tools/build_notebooks.py {' '.join(stale)}, look at what they show, and "
+        failed = failures(output)
+        counts = f"failed: {len(failed)}, passed: {passed}" if failed else f"passed: {passed}"
         self.steps.say(
-            f"tests of {len(files)} files, passed: {passed}",
+            f"tests of {len(files)} files, {counts}",
             process.returncode in (0, 5),  # with 5, none of them is in the gate
             report[0] if report else output,
-            f"{again if stale else ''}run python -m pytest {' '.join(files)}",
+            cure_of(failed) if failed else f"run {python()} -m pytest {' '.join(files)}",
             time.monotonic() - began,
         )
         return sorted(set(left.read_text(encoding="utf-8").split())) if left.exists() else []
@@ -182,6 +186,37 @@ class Check:
         else:
             print(f"\nAll is well after {seconds}. Before a pull request: make test")
         return 1 if failed else 0
+
+
+def failures(output: str) -> dict[str, str]:
+    """The tests that failed, in pytest's order, each with the first line of what it said."""
+    found: dict[str, str] = {}
+    for line in re.findall(
+        r"^(?:FAILED |ERROR |SUBFAILED\W.*? (?=\S+::))(.+)$", output, re.MULTILINE
+    ):
+        test, _, said = line.partition(" - ")
+        found.setdefault(test, re.sub(r"^(?:AssertionError: |Failed: |assert False$)", "", said))
+    return found
+
+
+def cure_of(failed: dict[str, str]) -> str:
+    """What each failed test said, and how to run those alone."""
+    lines = [f"{test}{f': {said}' if said else ''}" for test, said in failed.items()]
+    if len(lines) > FAILED:
+        lines[FAILED:] = [f"and {len(lines) - FAILED} more"]
+    notebooks = sorted({*re.findall(r"^\w+/(.+\.ipynb)::", "\n".join(failed), re.MULTILINE)})
+    if notebooks:
+        build = f"{python()} tools/build_notebooks.py {' '.join(notebooks)}"
+        lines.append(f"if what a notebook shows now is right, store it: {build}")
+    again = [test for test in failed if "::" in test and ".ipynb" not in test][:FAILED]
+    lines.append(f"run again: {python()} -m pytest {shlex.join(again or sorted(failed))}")
+    return "".join(f"\n    {line}" for line in lines)
+
+
+def python() -> str:
+    """The command for this Python, as one types it in the root of the repository."""
+    own = Path(sys.executable)
+    return own.relative_to(ROOT).as_posix() if own.is_relative_to(ROOT) else "python"
 
 
 def is_typed(path: str) -> bool:

@@ -10,7 +10,7 @@ from amp_lessons.amp.speed.records.handing_in import faults
 def main(paths: list[str]) -> int:
     """Print each fault with its file; 1 if there is one, 2 if no file was named."""
     if not paths:
-        print("name the records to check: python tools/check_record.py my_gpu.json")
+        print("name the records to check: .venv/bin/python tools/check_record.py my_gpu.json")
         return 2
     found = [f"{path}: {fault}" for path in paths for fault in faults(path)]
     print("\n".join(found) or "ready to hand in")

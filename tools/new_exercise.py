@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     where = f"the exercises of {chosen.topic} in amp_lessons/core/catalogue.py"
     print(f'Next: add "{chosen.name}" to {where},')
     print("write the wrong answers first, as people would give them, then the cells marked TODO,")
-    print(f"and run: python tools/check_exercises.py {chosen.name} -v")
+    print(f"and run: .venv/bin/python tools/check_exercises.py {chosen.name} -v")
     print("At the end: make check")
     return 0
 

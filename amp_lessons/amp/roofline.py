@@ -213,8 +213,8 @@ def find_gpu(name: str) -> Gpu:
     """The GPU of this name, in any case: ``"H200"``, ``"a100"``, ``"RTX 4090"``.
 
     A name as `torch.cuda.get_device_name` gives it is understood too: ``"NVIDIA H100 PCIe"``,
-    ``"AMD Instinct MI300X"``. A relative with other peaks, such as ``"NVIDIA H100 NVL"`` or
-    ``"NVIDIA GeForce RTX 3090 Ti"``, is not.
+    ``"AMD Instinct MI300X"``. A relative with other peaks, such as ``"NVIDIA GeForce RTX 3090
+    Ti"`` beside the 3090, is not taken for it.
 
     Raises:
         ValueError: if there is none; the message lists those that there are.

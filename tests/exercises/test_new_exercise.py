@@ -23,7 +23,7 @@ def test_a_new_exercise_lacks_its_words_and_its_place(shelf, capsys):
     assert new_exercise.main(["number_formats", "halve", "Halve a number"]) == 0
     told = capsys.readouterr().out
     assert 'add "halve" to the exercises of number_formats in amp_lessons/core/catalogue.py' in told
-    assert "python tools/check_exercises.py halve -v" in told
+    assert ".venv/bin/python tools/check_exercises.py halve -v" in told
     assert check_exercises.main(["halve", "-v"]) == 1
     told = capsys.readouterr().out
     assert told.count("  ok  sign-lost: ") == 3

@@ -408,6 +408,38 @@ def test_a_step_that_fails_shows_what_it_said_and_is_listed_with_its_cure(tmp_pa
     assert "Still to do:\n  second: make format\n" in told
 
 
+SAID = """
+=========================== short test summary info ============================
+FAILED tests/amp/test_a.py::test_b[one two] - AssertionError: say it in 20 lines
+SUBFAILED[clip: None] tests/amp/test_a.py::test_c - ValueError: oh
+FAILED tests/amp/test_a.py::test_c - contains 1 failed subtest
+FAILED notebooks/04_scaler.ipynb::Cell 3
+3 failed, 2 passed in 1.00s
+"""
+
+
+def test_each_failed_test_is_named_with_what_it_said():
+    found = check.failures(SAID)
+    assert found == {
+        "tests/amp/test_a.py::test_b[one two]": "say it in 20 lines",
+        "tests/amp/test_a.py::test_c": "ValueError: oh",
+        "notebooks/04_scaler.ipynb::Cell 3": "",
+    }
+    *lines, notebook, again = check.cure_of(found).split("\n    ")
+    assert lines[1] == "tests/amp/test_a.py::test_b[one two]: say it in 20 lines"
+    assert notebook.endswith(f"{check.python()} tools/build_notebooks.py 04_scaler.ipynb")
+    assert again == (
+        f"run again: {check.python()} -m pytest "
+        "'tests/amp/test_a.py::test_b[one two]' tests/amp/test_a.py::test_c"
+    )
+
+
+def test_many_failed_tests_are_counted():
+    lines = check.cure_of({f"tests/test_{i}.py::test": "" for i in range(20)}).split("\n    ")
+    assert "and 12 more" in lines
+    assert lines[-1].count("::") == check.FAILED
+
+
 def test_all_is_well_if_every_step_passed(tmp_path, capsys):
     assert check.Check(Steps(ROOT, tmp_path), Changes("main", "", ())).sum_up(concerned.Plan()) == 0
     assert "All is well" in capsys.readouterr().out
