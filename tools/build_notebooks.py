@@ -40,7 +40,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from amp_lessons.amp import roofline
 from amp_lessons.app import home
 from amp_lessons.core import ipynb
-from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, paths_with
+from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, before, paths_with
 from amp_lessons.core.progress import Progress
 from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
 from amp_lessons.lessons.widgets.loss_scale_picture import loss_scale_picture
@@ -105,6 +105,7 @@ def lesson_product(lesson: Lesson, sources: Path) -> Product:
     say_minutes(notebook.cells[0], lesson.minutes)
     add_navigation(notebook.cells[0], lesson, lesson.sheet)
     add_shortcuts(notebook.cells[0], lesson)
+    add_ways_on(notebook.cells[-1], lesson)
     write_out_links(notebook.cells, lesson.notebook, sources)
     return Product(lesson.notebook, finish(notebook), execute=True)
 
@@ -203,6 +204,16 @@ def add_navigation(opening: NotebookNode, lesson: Lesson, other: str) -> None:
         links.append(f"[[lesson {following.slug}|next: {following.title}]]")
     heading, _, rest = opening.source.partition("\n")
     opening.source = f"{heading}\n\n{' · '.join(links)}\n{rest}"
+
+
+def add_ways_on(closing: NotebookNode, lesson: Lesson) -> None:
+    """At the end: links to the lessons before and after, and to the home page."""
+    links = ["[[home|Home]]"]
+    if previous := before(lesson):
+        links.insert(0, f"[[lesson {previous.slug}|previous: {previous.title}]]")
+    if following := after(lesson):
+        links.append(f"[[lesson {following.slug}|next: {following.title}]]")
+    closing.source += f"\n\n{' · '.join(links)}"
 
 
 def add_shortcuts(opening: NotebookNode, lesson: Lesson) -> None:

@@ -58,7 +58,7 @@ TABLE = (
     Row("amp_lessons/app/cards.py", tests=("tests/app/test_home.py",)),
     Row(
         "amp_lessons/app/labextensions/*",
-        tests=("tests/app/test_workspace.py", "tests/browser/test_home_page.py"),
+        tests=("tests/app/test_workspace.py", "tests/browser/test_h*.py"),
     ),
     Row(
         "amp_lessons/lessons/widgets/*/home.css",

@@ -637,6 +637,12 @@ def after(lesson: Lesson) -> Lesson | None:
     return LESSONS[place] if place < len(LESSONS) else None
 
 
+def before(lesson: Lesson) -> Lesson | None:
+    """The lesson that comes before in the catalogue, or None before the first."""
+    place = LESSONS.index(lesson)
+    return LESSONS[place - 1] if place else None
+
+
 def paths_with(lesson: Lesson) -> tuple[LearningPath, ...]:
     """The paths that lead through a lesson."""
     return tuple(path for path in PATHS if lesson in path.lessons)

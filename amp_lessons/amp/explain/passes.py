@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from amp_lessons.amp.explain import hazards as rules
 from amp_lessons.amp.explain.recorder import (
@@ -269,7 +268,11 @@ def _loss_of(loss: Callable[[Any, Any], Any], output: Any, target: Any) -> Any:
 def _mode(device: str, values: str) -> FakeTensorMode | None:
     if values == REAL and device == "cpu":
         return None
-    return fake_mode(ShapeEnv() if values == UNBACKED else None)
+    if values != UNBACKED:
+        return fake_mode(None)
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # with sympy, most of a second
+
+    return fake_mode(ShapeEnv())
 
 
 @contextmanager

@@ -1,5 +1,6 @@
-// What AMP Lessons adds to JupyterLab: the home page runs by itself, and the cells that are yours to
-// edit are marked.
+// What AMP Lessons adds to JupyterLab: the home page runs by itself, the cells that are yours to edit
+// are marked, pictures follow a dark theme, a cell that takes long says so, and one that lacks a name
+// from above offers to run the cells above.
 //
 // JupyterLab loads this file as it is, with no build: it's written in the form that a bundler would
 // give to a "federated extension". `init` gets the modules that JupyterLab shares, and `get` gives
@@ -17,6 +18,16 @@
     .amp-lessons-home .jp-Collapser { visibility: hidden; }
     .amp-lessons-home .jp-Notebook .jp-MarkdownOutput { padding-left: 0; border-color: transparent; }
     .amp-lessons-yours > .jp-Cell-inputWrapper .jp-InputArea-editor { border-left: 4px solid #3f7fbf; }
+    /* Dark where it was light and the other way round, in the same hues: white becomes #121212. */
+    [data-jp-theme-light="false"] .jp-RenderedHTML img[src^="data:image/png"] {
+      filter: invert(0.93) hue-rotate(180deg);
+    }
+    [data-amp-lessons-runs]::after {
+      content: attr(data-amp-lessons-runs);
+      display: block;
+      padding: 2px 0 2px calc(var(--jp-cell-prompt-width) + 12px);
+      color: var(--jp-ui-font-color2);
+    }
   `;
   let shared; // the modules of JupyterLab: { name: { version: { get, loaded } } }
 
@@ -85,12 +96,73 @@
     panel.content.model.cells.changed.connect(() => markAnswers(panel.content));
   }
 
+  // ---- cells that take long ---------------------------------------------------------------------
+
+  const LONG = 3; // seconds
+  const waiting = new Map(); // notebook: { cells, the first of which runs; since; clock }
+
+  function scheduled(_, { notebook, cell }) {
+    if (!waiting.has(notebook)) {
+      const clock = setInterval(() => tellTime(waiting.get(notebook)), 500);
+      waiting.set(notebook, { cells: [], since: performance.now(), clock });
+    }
+    waiting.get(notebook).cells.push(cell);
+  }
+
+  function tellTime({ cells: [cell], since }) {
+    const seconds = Math.floor((performance.now() - since) / 1000);
+    if (seconds >= LONG) cell.node.dataset.ampLessonsRuns = `Running for ${seconds} s`;
+  }
+
+  function finished(notebook, cell) {
+    const queue = waiting.get(notebook);
+    if (!queue?.cells.includes(cell)) return;
+    delete cell.node.dataset.ampLessonsRuns;
+    if (queue.cells[0] === cell) queue.since = performance.now();
+    queue.cells = queue.cells.filter((each) => each !== cell && !each.isDisposed);
+    if (queue.cells.length) return;
+    clearInterval(queue.clock);
+    waiting.delete(notebook);
+  }
+
+  // ---- a cell that was run alone ----------------------------------------------------------------
+
+  // Whether code makes a name: by an assignment, an import, a function, a class or a loop.
+  function makes(code, name) {
+    const forms = [
+      `^\\s*(?:def|class)\\s+${name}\\b`,
+      `\\bimport\\s*(?:\\([^)]*|[^\\n]*)\\b${name}\\b`,
+      `^\\s*(?:[\\w, ()*]*\\W)?${name}(?:\\s*,[^=\\n]*)?(?:\\s*:[^=\\n]*)?\\s*=(?!=)`,
+      `^\\s*(?:for|with)\\b[^\\n]*\\b${name}\\b`,
+    ];
+    return new RegExp(forms.join("|"), "m").test(code);
+  }
+
+  function offerCellsAbove(commands, Notification, notebook, cell, error) {
+    const [, name] = /^name '(\w+)' is not defined/.exec(error?.errorValue ?? "") ?? [];
+    const place = notebook.widgets.indexOf(cell);
+    const above = notebook.widgets.slice(0, Math.max(place, 0));
+    if (!name || !above.some(({ model }) => model.type === "code" && makes(model.sharedModel.getSource(), name))) return;
+    const run = async () => {
+      notebook.activeCellIndex = place;
+      await commands.execute("notebook:run-all-above");
+      notebook.activeCellIndex = place;
+      await commands.execute("notebook:run-cell");
+    };
+    const actions = [{ label: "Run them, then this one", callback: () => void run() }];
+    const said = `${name} is made in a cell above. Run the cells above first: Run > Run All Above Selected Cell.`;
+    Notification.warning(said, { actions, autoClose: false });
+  }
+
+  // ---- the plugin -------------------------------------------------------------------------------
+
   async function plugin() {
-    const { INotebookTracker } = await load("@jupyterlab/notebook");
+    const { INotebookTracker, NotebookActions } = await load("@jupyterlab/notebook");
     const { CodeCell } = await load("@jupyterlab/cells");
+    const { Notification } = await load("@jupyterlab/apputils");
     return {
       id: "amp-lessons:learner",
-      description: "Runs the home page of AMP Lessons, and marks the cells to edit.",
+      description: "Runs the home page of AMP Lessons, marks the cells to edit, and helps with running them.",
       autoStart: true,
       requires: [INotebookTracker],
       activate: (app, tracker) => {
@@ -99,6 +171,11 @@
         document.head.append(style);
         tracker.widgetAdded.connect((_, panel) => void opened(panel, CodeCell));
         tracker.forEach((panel) => void opened(panel, CodeCell));
+        NotebookActions.executionScheduled.connect(scheduled);
+        NotebookActions.executed.connect((_, { notebook, cell, error }) => {
+          finished(notebook, cell);
+          offerCellsAbove(app.commands, Notification, notebook, cell, error);
+        });
       },
     };
   }
