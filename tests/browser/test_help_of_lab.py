@@ -27,15 +27,14 @@ CELLS = (
 
 
 @pytest.fixture
-def mine(chromium, lab: Lab) -> Iterator[Notebook]:
+def mine(reader: Notebook, lab: Lab) -> Iterator[Notebook]:
     """A learner's own notebook."""
     file = lab.workspace / "mine.ipynb"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [new_code_cell(source) for source in CELLS]
     file.write_text(writes(new_notebook(cells=cells, metadata={"kernelspec": kernel})))
-    notebook = Notebook(chromium, lab.address, file.name)
-    yield notebook
-    notebook.close()
+    reader.turn_to(file.name)
+    yield reader
     file.unlink()
 
 

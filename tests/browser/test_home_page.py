@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from lab import CONNECTED, Lab, Notebook, save
@@ -29,17 +29,24 @@ def same_progress(lab: Lab, monkeypatch) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(own / "jupyter_data_dir"))
 
 
+@pytest.fixture(scope="module")
+def own_page(chromium, lab: Lab) -> Iterator[Notebook]:
+    """A page of JupyterLab for all these tests: it takes seconds to load."""
+    notebook = Notebook(chromium, lab.address, HOME)
+    yield notebook
+    notebook.close()
+
+
 @pytest.fixture
-def page_of(chromium, lab: Lab) -> Iterator[object]:
-    opened: list[Notebook] = []
+def page_of(own_page: Notebook) -> Callable[[str], Notebook]:
+    """Opens a notebook alone in that page, with a kernel of its own."""
 
     def open_(path: str) -> Notebook:
-        opened.append(Notebook(chromium, lab.address, path))
-        return opened[-1]
+        own_page.page.set_viewport_size({"width": 1280, "height": 900})
+        own_page.turn_to(path)
+        return own_page
 
-    yield open_
-    for notebook in opened:
-        notebook.close()
+    return open_
 
 
 def shown_path(notebook: Notebook, path: str) -> None:

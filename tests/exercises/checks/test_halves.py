@@ -135,7 +135,6 @@ def told(cut_copy) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
 def test_a_process_without_the_secret_half_finds_no_line_of_a_solution(told):
     assert told["probed"] == len(EXERCISES)
     assert told["texts"] > 10_000, "the search saw no memory"
