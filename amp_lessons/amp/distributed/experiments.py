@@ -12,14 +12,13 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
@@ -36,6 +35,9 @@ from amp_lessons.amp.distributed.train import (
 )
 from amp_lessons.amp.scaling.scaler_log import ScalerLog
 from amp_lessons.amp.training.loops import autoencoder, load_digits
+
+if TYPE_CHECKING:  # half a second to import, and few need it
+    from torch.distributed.fsdp import MixedPrecisionPolicy
 
 SPOILED_STEP = 40
 PIXELS, BIG = 38_400, 100_000_000
@@ -152,6 +154,8 @@ def reduced(
     policy: MixedPrecisionPolicy, gradients: tuple[float, float], device: torch.device
 ) -> float:
     """The mean of one gradient over two ranks, as FSDP2 computes it."""
+    from torch.distributed.fsdp import fully_shard
+
     ranks = dist.get_world_size()
     layer = nn.Linear(1, ranks, bias=False, device=device)  # a row for each rank
     fully_shard(layer, mesh=init_device_mesh(device.type, (ranks,)), mp_policy=policy)
@@ -168,6 +172,8 @@ def reduce_dtypes(device: torch.device) -> list[list[Any]]:
     Up to torch 2.14 a reduce_dtype that is left out is the param_dtype; since 2.15 it is the
     parameters' own dtype (`MixedPrecisionPolicy`, "versionchanged:: 2.15").
     """
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
     found = []
     for param, pair in ((torch.bfloat16, (256.0, 1.0)), (torch.float16, (2.0**-24, 2.0**-24))):
         policies = [MixedPrecisionPolicy(param, reduce) for reduce in (param, torch.float32)]
@@ -178,6 +184,8 @@ def reduce_dtypes(device: torch.device) -> list[list[Any]]:
 
 def mixed_gradients(device: torch.device) -> str:
     """What the scaler says to an optimizer with sharded and with plain parameters."""
+    from torch.distributed.fsdp import fully_shard
+
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to(device)
     fully_shard(model[0], mesh=init_device_mesh(device.type, (dist.get_world_size(),)))
     optimizer = torch.optim.SGD(model.parameters())

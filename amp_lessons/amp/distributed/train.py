@@ -30,17 +30,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from amp_lessons.amp.training.loops import Batches, digits_network, load_digits
+
+if TYPE_CHECKING:  # half a second to import, and few need it
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 
 PARALLEL = ("ddp", "fsdp2")
 DTYPES = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -92,6 +94,8 @@ def process_group() -> Iterator[torch.device]:
 
 def policy_for(precision: str) -> MixedPrecisionPolicy:
     """FSDP2's policy: compute in 16 bits, add gradients up and return outputs in FP32."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
     if DTYPES[precision] is None:
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(
@@ -106,22 +110,31 @@ def distribute(model: nn.Module, parallel: str, precision: str, device: torch.de
         return DistributedDataParallel(
             model, device_ids=[device] if device.index is not None else None
         )
+    from torch.distributed.fsdp import fully_shard
+
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     fully_shard(model, mesh=mesh, mp_policy=policy_for(precision))
     return model
 
 
+def is_sharded(model: nn.Module) -> TypeGuard[FSDPModule]:
+    """Whether it's one of FSDP2's."""
+    from torch.distributed.fsdp import FSDPModule
+
+    return isinstance(model, FSDPModule)
+
+
 def forward_context(model: nn.Module, precision: str, device: torch.device) -> Any:
     """Autocast for DDP in 16 bits; nothing where FSDP2's policy does the casting."""
     dtype = DTYPES[precision]
-    if dtype is None or isinstance(model, FSDPModule):
+    if dtype is None or is_sharded(model):
         return nullcontext()
     return torch.autocast(device.type, dtype=dtype)
 
 
 def gradient_sync(model: nn.Module, wanted: bool) -> AbstractContextManager[None]:
     """Forward and backward under this context send gradients to the other ranks, or keep them."""
-    if isinstance(model, FSDPModule):
+    if is_sharded(model):
         model.set_requires_gradient_sync(wanted)
         return nullcontext()
     return (
